@@ -1,0 +1,341 @@
+/* backend.h — the seam: what a device must be able to do so that the model is written once.
+ *
+ * About fifteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph, no
+ * autograd, no per-op fallback: the model calls forward ops in the paper's order and backward ops in the
+ * reverse order. Each op below states formula, shapes, aliasing, what is written (=) or accumulated
+ * (+=), and what must be kept for the backward pass. The executable specification is ref/; derivations
+ * are in docs/math/, one page per op, in these symbols.
+ *
+ * Rules that hold for every op
+ * - Data are views (struct mat) into memory the caller got from the same backend. Views never own.
+ * - A view with cols == 0 is absent. Optional arguments say so.
+ * - "act type" is the type of activations, their gradients and the weights as the ops see them: F32 or
+ *   BF16 (ref also F64). Within one op all act-type arguments share one type. Statistics (lse, stats),
+ *   losses and parameter gradients are F32; when the act type is F64 they are F64. Accumulation inside
+ *   an op is never narrower than F32.
+ * - Activation gradients are written (=) unless a flag says add; parameter gradients accumulate (+=).
+ * - Ragged only: a batch is the concatenation of its sentences. There is no padding and no mask tensor.
+ *   Only attention looks at sentence boundaries; all other ops see [n_tok, d].
+ * - Outputs do not overlap inputs unless the op says they may.
+ * - Ops return void and may be asynchronous. A failure is sticky: later ops do nothing, and it surfaces
+ *   at backend_sync. Shapes are checked once, in backend.c, before a backend sees them.
+ * - Deterministic: the same arguments give the same bits. On the cpu backend the bits depend neither on
+ *   the number of threads nor, for row-wise results, on the other rows of the batch.
+ * - Nothing is allocated inside an op once backend_commit has been called (see "Workspace"). */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* ---------------------------------------------------------------------------------- data --------- */
+
+enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F64, DTYPE_COUNT };
+
+static inline size_t dtype_size(enum dtype type) {
+    return type == DTYPE_F64 ? 8 : type == DTYPE_F32 ? 4 : 2;
+}
+const char *dtype_name(enum dtype type);
+
+/* The type of statistics and parameter gradients beside activations of this type. */
+static inline enum dtype dtype_wide(enum dtype type) {
+    return type == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+}
+
+/* bf16 is the upper half of an f32; storing rounds to nearest even and keeps NaN a NaN. */
+static inline float bf16_load(uint16_t h) {
+    union {
+        uint32_t u;
+        float f;
+    } x = {.u = (uint32_t)h << 16};
+    return x.f;
+}
+static inline uint16_t bf16_store(float f) {
+    union {
+        float f;
+        uint32_t u;
+    } x = {.f = f};
+    if ((x.u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(x.u >> 16 | 0x40);
+    return (uint16_t)((x.u + 0x7fffu + (x.u >> 16 & 1)) >> 16);
+}
+
+/* A borrowed row-major view: element (i, j) at data[i * ld + j]. A vector is one row. */
+struct mat {
+    void *data;
+    int64_t ld;
+    int rows, cols;
+    enum dtype type;
+};
+
+static inline int mat_empty(const struct mat *m) { return m->cols == 0; }
+
+/* The columns [first, first + cols) of m. */
+static inline struct mat mat_cols(struct mat m, int first, int cols) {
+    if (m.data) m.data = (char *)m.data + (size_t)first * dtype_size(m.type);
+    m.cols = cols;
+    return m;
+}
+
+/* How sentences lie in a packed batch: sentence s is rows start[s] .. start[s+1]-1. `start` is in the
+ * backend's memory; the counts are known to the host. Sentences have at least one row. */
+struct rows {
+    const int32_t *start; /* [n_seq + 1] */
+    int n_seq, n_tok, max_len;
+};
+
+/* Inverted dropout as a pure function of position. Element (row, col) is kept iff
+ *     half(philox4x32(seed; col / 8, row, site, step), col % 8) >= threshold(p)
+ * with half(x, i) the low (i even) or high (i odd) 16 bits of word i / 2, threshold(p) = round(65536 p);
+ * kept values are scaled by 65536 / (65536 - threshold). p == 0 disables. `site` names the place in the
+ * model, so that no two dropouts of a step share a mask; attention uses site + (head << 16).
+ * p must be in [0, 1) with threshold(p) < 65536. */
+struct dropout {
+    float p;
+    uint32_t site, step;
+    uint64_t seed;
+};
+
+static inline uint32_t dropout_threshold(float p) { return (uint32_t)(p * 65536.0f + 0.5f); }
+static inline float dropout_scale(float p) {
+    return 65536.0f / (65536.0f - (float)dropout_threshold(p));
+}
+
+enum act { ACT_NONE, ACT_RELU, ACT_GELU, ACT_SILU }; /* GELU is the exact one, x Phi(x) */
+
+/* ---------------------------------------------------------------------------------- ops ---------- */
+
+/* embed: token embedding plus position.
+ *     y[i,:] = drop(scale * table[ids[i],:] + pos_table[pos[i],:])
+ * y [N,d], table [V,d], pos_table [P,d], ids and pos: N int32 in backend memory. ids[i] < 0 stands for
+ * the zero vector. ids[i] < V and 0 <= pos[i] < P is the caller's promise.
+ * bwd: dtable[ids[i],:] += scale * drop'(dy[i,:]);  dpos[pos[i],:] += drop'(dy[i,:]) where dpos is present
+ * (learned positions), rows with equal index summed in ascending i. Keeps nothing. */
+struct embed_args {
+    struct mat y, table, pos_table;
+    const int32_t *ids, *pos; /* [N] */
+    float scale;
+    struct dropout drop;
+    struct mat dy, dtable, dpos;
+};
+
+/* linear: y = drop(act(z)), z = x w^T + b.
+ * y, z [N,out], x [N,in], w [out,in], b [1,out] or absent. z is written and kept only for GELU and SiLU;
+ * for none and ReLU it is absent. bwd needs x, w, y (ReLU), z (GELU, SiLU).
+ * bwd: dz = act'(z) * drop'(dy);  dx (=, or += if dx_add) dz w;  dw += dz^T x;  db += column sums of dz.
+ * dy is scratch: it holds dz afterwards. dx may be absent. dx must not overlap dy. */
+struct linear_args {
+    struct mat y, x, w, b, z;
+    enum act act;
+    struct dropout drop;
+    struct mat dy, dx, dw, db;
+    int dx_add;
+};
+
+/* attention: ragged scaled dot-product attention, all heads. For head h and query row i of a sentence
+ *     s_ij = scale * q_i . k_j,  P_i = softmax_j(s_ij),  o_i = sum_j drop(P)_ij v_j
+ * over the key rows j of the same sentence that i may see: all of them; with `causal` only j <= i; with
+ * `window` r > 0 only |i - j| <= r (i, j are positions in the sentence). q [Nq, n_head*d_k],
+ * k [Nk, n_head*d_k], v [Nk, n_head*d_v], o [Nq, n_head*d_v]; any of them may be column slices of one
+ * matrix. rq and rk have the same n_seq; causal or windowed attention needs rq == rk in lengths.
+ * Dropout of P_ij draws at (row = row of i in the batch, col = j - first row of the sentence).
+ * Kept for bwd: q, k, v, o and lse [n_head, Nq], lse_i = log sum_j exp(s_ij).
+ * probs (viewing only, else absent) [n_head * Nq, rk.max_len]: P before dropout, zero where i does not see j.
+ * No n x n matrix is stored otherwise.
+ * bwd, with D_i = dout_i . o_i:  dP_ij = drop'(dout_i . v_j);  ds_ij = P_ij (dP_ij - D_i);
+ *     dq_i = scale sum_j ds_ij k_j;  dk_j = scale sum_i ds_ij q_i;  dv_j = sum_i drop(P)_ij dout_i. All =.
+ * dq, dk, dv may be column slices of one matrix; none may overlap dout. */
+struct attention_args {
+    struct mat o, q, k, v, lse, probs;
+    struct rows rq, rk;
+    int n_head, causal, window;
+    float scale;
+    struct dropout drop;
+    struct mat dout, dq, dk, dv;
+};
+
+/* add_norm: residual connection and layer normalisation; both the paper's post-norm and pre-norm are
+ * chains of it.
+ *     r = x + drop(s);   y = gamma * (r - mean(r)) / sqrt(var(r) + eps) + beta
+ * y, r, x, s [N,d]; gamma, beta [1,d]; var is the biased one. s may be absent: then r = x and `r` must be
+ * absent too (the kept input is x). r may be s itself. Kept for bwd: r (or x when s is absent) and
+ * stats [N,2] = (mean, 1/sqrt(var+eps)) per row.
+ * bwd: g = LayerNorm'(dy) + dr, where dr (the gradient reaching r by other ways) may be absent;
+ *     dx = g;  ds = drop'(g);  dgamma += sum dy * rhat;  dbeta += sum dy.
+ * dx may be dy or dr itself. ds may be dy or dr itself, unless dx is the same one. ds is absent when s
+ * is; when drop.p == 0 it may be absent too, dx then stands for both. */
+struct add_norm_args {
+    struct mat y, r, x, s, gamma, beta, stats;
+    float eps;
+    struct dropout drop;
+    struct mat dy, dr, dx, ds, dgamma, dbeta;
+};
+
+/* xent: output projection, softmax and label-smoothed cross-entropy in one op, in chunks of rows, so
+ * that the full [N,V] logits never exist. With z = x w^T + b and p = softmax(z)
+ *     loss_i = lse_i - (1 - eps) z_i,t - (eps / V) sum_v z_iv,   nll_i = lse_i - z_i,t,  t = target[i]
+ * x [N,d], w [V,d], b [1,V] or absent, target: N int32 in [0, V). Targets < 0 are ignored (loss and
+ * gradient 0).
+ * totals [1,3] += (sum loss, sum nll, number of i with argmax_v z_iv == t, ties to the lower v); F64 always.
+ * row_nll [1,N] F32 (=) may be absent.
+ * When dx is present also the gradient of grad_scale * sum loss:
+ *     dz = grad_scale * (p - (1 - eps) onehot(t) - eps / V);  dx = dz w;  dw += dz^T x;  db += column sums.
+ * Keeps nothing. */
+struct xent_args {
+    struct mat x, w, b;
+    const int32_t *target; /* [N] */
+    float smoothing, grad_scale;
+    struct mat totals, row_nll;
+    struct mat dx, dw, db;
+};
+
+/* attention_step: one query row per hypothesis over a cache, for decoding.
+ *     o_b = sum_t softmax_t(scale * q_b . k[row(b,t)]) v[row(b,t)],  0 <= t < len[b],  len[b] >= 1
+ * q [B, n_head*d_k], o [B, n_head*d_v]; k [C, n_head*d_k] and v [C, n_head*d_v] are the cache.
+ * row(b,t) = index[b * index_ld + t] if index is present (self-attention over reordered beams), else
+ * start[b] + t (cross-attention over a sentence's rows). max_len >= every len[b]. With window r > 0 only
+ * t >= len[b] - 1 - r. No backward. */
+struct attention_step_args {
+    struct mat o, q, k, v;
+    const int32_t *index, *start, *len;
+    int64_t index_ld;
+    int n_head, max_len, window;
+    float scale;
+};
+
+/* topk: the k best tokens of each row by log-probability.
+ *     value[b,i], id[b,i] = i-th largest of log_softmax(logits[b,:]), ties to the lower id
+ * logits [B,V] act type, value [B,k] F32, id [B*k] int32. 1 <= k <= min(V, TOPK_MAX). No backward. */
+enum { TOPK_MAX = 256 };
+struct topk_args {
+    struct mat value, logits;
+    int32_t *id; /* [B,k] */
+};
+
+/* sumsq: out[0] += sum of x^2 over all elements; out [1,1] F64, x any float type. Fixed order. */
+struct sumsq_args {
+    struct mat out, x;
+};
+
+/* adam: one pass over flat buffers (Kingma & Ba; PAPER: 5.3). With g' = c * g,
+ *     m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2
+ *     p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+ * c = min(1, clip / sqrt(sumsq[0])) when clip > 0, else 1; sumsq [1,1] F64 is read on the device.
+ * p, g, m, v are [1,n] F32 (F64 on ref); copy [1,n] BF16, or absent, receives p rounded. g is zeroed
+ * when clear is set: the next step accumulates into it. */
+struct adam_args {
+    struct mat p, g, m, v, copy, sumsq;
+    float lr, beta1, beta2, eps, clip;
+    int64_t t; /* 1 for the first update */
+    int clear;
+};
+
+/* ---------------------------------------------------------------------------------- backend ------ */
+
+/* Every op with a slot: X(slot, argument struct). The order is that of reports. */
+#define BACKEND_OPS(X)                                                                             \
+    X(embed_fwd, embed_args)                                                                       \
+    X(embed_bwd, embed_args)                                                                       \
+    X(linear_fwd, linear_args)                                                                     \
+    X(linear_bwd, linear_args)                                                                     \
+    X(attention_fwd, attention_args)                                                               \
+    X(attention_bwd, attention_args)                                                               \
+    X(add_norm_fwd, add_norm_args)                                                                 \
+    X(add_norm_bwd, add_norm_args)                                                                 \
+    X(xent, xent_args)                                                                             \
+    X(attention_step, attention_step_args)                                                         \
+    X(topk, topk_args)                                                                             \
+    X(sumsq, sumsq_args)                                                                           \
+    X(adam, adam_args)
+
+enum op {
+#define OP_ENUM(slot, args) OP_##slot,
+    BACKEND_OPS(OP_ENUM)
+#undef OP_ENUM
+        OP_COUNT
+};
+
+struct backend;
+
+/* The vtable. Slots are called only by backend.c, with arguments already checked, and never while an
+ * error is pending. */
+struct backend_vtable {
+    const char *name;
+    void (*close)(struct backend *be);
+    void *(*alloc)(struct backend *be, size_t size); /* MEM_ALIGN-aligned, or NULL */
+    void (*free)(struct backend *be, void *ptr);
+    void (*upload)(struct backend *be, void *dst, const void *host_src, size_t size);
+    void (*download)(struct backend *be, void *host_dst, const void *src, size_t size); /* waits */
+    void (*zero)(struct backend *be, void *dst, size_t size);
+    void (*cast)(struct backend *be, const struct mat *dst, const struct mat *src);
+    void (*sync)(struct backend *be); /* waits for all queued work, turning failures into be->err */
+    void (*commit)(struct backend *be, size_t size);
+#define OP_SLOT(slot, args) void (*slot)(struct backend * be, const struct args *a);
+    BACKEND_OPS(OP_SLOT)
+#undef OP_SLOT
+};
+
+/* What one op cost so far; filled only while profiling is on. */
+struct op_cost {
+    uint64_t calls, ns;
+    double flops; /* multiply and add counted apart; attention counts the pairs that are seen */
+};
+
+/* Common head of every backend; a backend embeds it as its first member. */
+struct backend {
+    const struct backend_vtable *vt;
+    struct err err; /* sticky */
+    int planning, committed, profiling;
+    size_t need; /* workspace: largest request seen while planning */
+    struct op_cost cost[OP_COUNT];
+};
+
+struct backend_options {
+    const char *device; /* "cpu" (default), "ref" */
+    int n_thread;       /* 0: all CPUs the process may use */
+    const char
+        *isa; /* cpu only: NULL or "auto", or a name isa_list() gives. HEED_ISA overrides auto. */
+};
+
+int backend_open(struct backend **be, const struct backend_options *options, struct err *err);
+void backend_close(struct backend *be);
+
+/* Memory. backend_alloc fails with HEED_ENOMEM in *err and returns NULL; the others are queued like ops. */
+void *backend_alloc(struct backend *be, size_t size, struct err *err);
+void backend_free(struct backend *be, void *ptr);
+void backend_upload(struct backend *be, void *dst, const void *host_src, size_t size);
+void backend_download(struct backend *be, void *host_dst, const void *src, size_t size);
+void backend_zero(struct backend *be, void *dst, size_t size);
+void backend_cast(struct backend *be, const struct mat *dst, const struct mat *src);
+
+/* Waits for all queued work; returns and clears the sticky error. */
+int backend_sync(struct backend *be, struct err *err);
+
+/* Workspace. Ops need scratch memory. Between backend_plan and backend_commit ops check their arguments
+ * and record the largest scratch they would need, but compute nothing and touch no data (addresses may
+ * be NULL). backend_commit then allocates that much, once; from there on an op that wants more is a sticky
+ * error. Without plan and commit the workspace grows when needed, which is convenient in tests. */
+void backend_plan(struct backend *be);
+int backend_commit(struct backend *be, struct err *err);
+size_t backend_workspace(const struct backend *be); /* bytes planned so far */
+
+/* Per-op cost: profiling costs a clock read (a device sync on cuda) per op. */
+void backend_profile(struct backend *be, int on); /* on: also resets the counters */
+const struct op_cost *backend_cost(const struct backend *be, enum op op);
+const char *op_name(enum op op);
+
+/* The ops, checked. */
+#define OP_DECLARE(slot, args) void slot(struct backend *be, const struct args *a);
+BACKEND_OPS(OP_DECLARE)
+#undef OP_DECLARE
+
+/* For backends: record a failure (the first one wins). */
+void backend_fail(struct backend *be, enum heed_status code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Constructors of the built-in backends. */
+int ref_open(struct backend **be, const struct backend_options *options, struct err *err);
+int cpu_open(struct backend **be, const struct backend_options *options, struct err *err);
+
+#endif

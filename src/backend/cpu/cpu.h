@@ -1,0 +1,33 @@
+/* cpu.h — what the files of the cpu backend share: the backend struct, its workspace, and the kernels
+ * of the chosen instruction set.
+ *
+ * Layers, bottom up: kernels_<isa>.c (vector code for one instruction set, compiled with that set's
+ * flags; the only files with intrinsics) -> gemm.c (blocking, packing, threads for matrix products)
+ * -> one file per op noun (linear.c attention.c ...). No kernel knows about threads and no op about
+ * instructions. */
+#ifndef BACKEND_CPU_CPU_H
+#define BACKEND_CPU_CPU_H
+
+#include "backend/backend.h"
+#include "backend/cpu/isa.h"
+#include "base/pool.h"
+
+struct cpu_backend {
+    struct backend base;
+    struct pool *pool;
+    const struct isa *isa;
+    void *workspace;
+    size_t workspace_size;
+};
+
+static inline struct cpu_backend *cpu_of(struct backend *be) { return (struct cpu_backend *)be; }
+
+/* The op's scratch memory, MEM_ALIGN-aligned, uninitialised, valid until the next op. NULL means "compute
+ * nothing": the backend is planning, or memory was short and the error is set. */
+void *cpu_workspace(struct cpu_backend *be, size_t size);
+
+#define CPU_OP_DECLARE(slot, args) void cpu_##slot(struct backend *be, const struct args *a);
+BACKEND_OPS(CPU_OP_DECLARE)
+#undef CPU_OP_DECLARE
+
+#endif
