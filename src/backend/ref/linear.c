@@ -1,0 +1,81 @@
+/* linear.c — y = drop(act(x w^T + b)), and its reverse.        PAPER: 3.3 for the ReLU. */
+#include <math.h>
+
+#include "backend/dropout.h"
+#include "backend/ref/ref.h"
+
+/* Phi(z), the standard normal distribution function; erfc keeps the digits of the left tail. */
+static double normal_cdf(double z) { return 0.5 * erfc(-z * M_SQRT1_2); }
+static double normal_pdf(double z) { return 0.5 * M_2_SQRTPI * M_SQRT1_2 * exp(-0.5 * z * z); }
+static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
+
+static double act_fwd(enum act act, double z) {
+    switch (act) {
+    case ACT_RELU:
+        return z > 0 ? z : 0;
+    case ACT_GELU:
+        return z * normal_cdf(z);
+    case ACT_SILU:
+        return z * sigmoid(z);
+    default:
+        return z;
+    }
+}
+
+static double act_bwd(enum act act, double z) {
+    switch (act) {
+    case ACT_RELU:
+        return z > 0;
+    case ACT_GELU:
+        return normal_cdf(z) + z * normal_pdf(z);
+    case ACT_SILU:
+        return sigmoid(z) * (1 + z * (1 - sigmoid(z)));
+    default:
+        return 1;
+    }
+}
+
+static int keeps_z(enum act act) { return act == ACT_GELU || act == ACT_SILU; }
+
+void ref_linear_fwd(const struct linear_args *a) {
+    for (int i = 0; i < a->y.rows; i++)
+        for (int j = 0; j < a->y.cols; j++) {
+            double z = dot(&a->x, i, &a->w, j) + (mat_empty(&a->b) ? 0 : get(&a->b, 0, j));
+            if (keeps_z(a->act)) {
+                put(&a->z, i, j, z);
+                z = get(&a->z, i, j); /* the z that the backward pass will see */
+            }
+            put(&a->y, i, j, dropout_factor(&a->drop, i, j) * act_fwd(a->act, z));
+        }
+}
+
+void ref_linear_bwd(const struct linear_args *a) {
+    int n = a->dy.rows, n_out = a->w.rows, n_in = a->w.cols;
+    const struct mat *dz = &a->dy; /* in place */
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n_out; j++) {
+            /* Where y = drop(relu(z)) is positive so is z; where dropout zeroed it nothing flows. */
+            double z = keeps_z(a->act)      ? get(&a->z, i, j)
+                       : a->act == ACT_RELU ? get(&a->y, i, j)
+                                            : 0;
+            double dy = dropout_factor(&a->drop, i, j) * get(&a->dy, i, j);
+            put(dz, i, j, act_bwd(a->act, z) * dy);
+        }
+    for (int i = 0; i < n && !mat_empty(&a->dx); i++)
+        for (int k = 0; k < n_in; k++) {
+            double sum = a->dx_add ? get(&a->dx, i, k) : 0;
+            for (int j = 0; j < n_out; j++) sum += get(dz, i, j) * get(&a->w, j, k);
+            put(&a->dx, i, k, sum);
+        }
+    for (int j = 0; j < n_out; j++)
+        for (int k = 0; k < n_in; k++) {
+            double sum = 0;
+            for (int i = 0; i < n; i++) sum += get(dz, i, j) * get(&a->x, i, k);
+            add(&a->dw, j, k, sum);
+        }
+    for (int j = 0; j < n_out && !mat_empty(&a->db); j++) {
+        double sum = 0;
+        for (int i = 0; i < n; i++) sum += get(dz, i, j);
+        add(&a->db, 0, j, sum);
+    }
+}
