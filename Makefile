@@ -1,37 +1,167 @@
-# heed — build. `make` builds build/heed; see the targets below and README.md.
-BUILD ?= build
-CC ?= gcc
+# heed — build. `make` builds build/heed and the library; `make help` lists the targets.
+BUILD  ?= build
+PREFIX ?= /usr/local
+CC     ?= gcc
 CFLAGS ?= -O3 -g
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 WARN = -Wall -Wextra -Wshadow -Wvla -Werror -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+PKGS = jansson
 ALL_CFLAGS = -std=gnu11 $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
              -pthread -Iinclude -Isrc -MMD -MP
-LDLIBS = -lm -pthread
+LDLIBS = $(shell pkg-config --libs $(PKGS)) -lm -pthread
+
+VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
+MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
 LIB_SRC := $(wildcard src/base/*.c src/backend/*.c src/backend/ref/*.c src/backend/cpu/*.c src/io/*.c \
                       src/model/*.c src/train/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
-CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
+# tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.
+TEST_SRC   := $(wildcard tests/test_*.c tests/selftest_*.c)
+HELPER_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
 
-all: $(BUILD)/heed
+objects = $(patsubst %.c,$(BUILD)/%.o,$1)
+LIB_OBJ    := $(call objects,$(LIB_SRC))
+CLI_OBJ    := $(call objects,$(CLI_SRC))
+TEST_OBJ   := $(call objects,$(TEST_SRC))
+HELPER_OBJ := $(call objects,$(HELPER_SRC))
+TEST_BIN   := $(TEST_OBJ:.o=)
+LIB_SO     := $(BUILD)/libheed.so.$(VERSION)
+LIB_A      := $(BUILD)/libheed.a
 
-# Kernels are compiled for the instruction set they are named after, and may contract a*b+c to an FMA.
+all: $(BUILD)/heed $(LIB_SO) $(LIB_A) ## build/heed, the shared and the static library
+
+# ---- compiling -------------------------------------------------------------------------------------
+
+# Kernel files (src/backend/cpu/{rows,gemm}_ISA.c) are compiled for the instruction set they are named
+# after, and may contract a*b+c to an FMA.
 ISA_generic    = -ffp-contract=fast
 ISA_avx2       = -mavx2 -mfma -ffp-contract=fast
 ISA_avx512     = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -ffp-contract=fast
 ISA_avx512bf16 = $(ISA_avx512) -mavx512bf16
 ISA_amx        = $(ISA_avx512) -mamx-tile -mamx-bf16
-isa_of = $(patsubst kernels_%,%,$(filter kernels_%,$(basename $(notdir $1))))
+ISAS           = generic avx2 avx512 avx512bf16 amx
+isa_of = $(lastword $(subst _, ,$(filter rows_% gemm_%,$(basename $(notdir $1)))))
 
-$(BUILD)/%.o: %.c
+# V=1 shows whole commands.
+short = $(if $(V),,@echo '  $1';)
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) -c $< -o $@
+	$(call short,cc $<) $(CC) $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) -c $< -o $@
+
+$(BUILD)/src/base/%.o: private WARN += -Wconversion
+$(BUILD)/tests/amx_emulated.o: private WARN += $(ISA_avx512)
+
+# Changes when the flags do; everything depends on it. A fresh tree learns here what it lacks.
+FLAGS := $(CC) $(ALL_CFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa)))
+$(BUILD)/flags: FORCE
+	@echo '$(FLAGS)' | cmp -s - $@ || \
+	    { tools/deps.sh --check build && mkdir -p $(@D) && echo '$(FLAGS)' >$@; }
+
+# ---- linking ---------------------------------------------------------------------------------------
 
 $(BUILD)/heed: $(CLI_OBJ) $(LIB_OBJ)
-	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
-clean:
+$(LIB_SO): $(LIB_OBJ)
+	$(call short,link $@) $(CC) $(CFLAGS) -shared -Wl,-soname,libheed.so.$(MAJOR) -o $@ $^ $(LDLIBS)
+	@ln -sf $(@F) $(BUILD)/libheed.so.$(MAJOR)
+	@ln -sf $(@F) $(BUILD)/libheed.so
+
+# One object whose hidden symbols are made local: the archive exports what the shared library does.
+$(LIB_A): $(LIB_OBJ)
+	$(call short,archive $@) $(LD) -r -o $(BUILD)/libheed.o $^ && \
+	    objcopy --localize-hidden $(BUILD)/libheed.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/libheed.o
+
+# Tests see hidden symbols too, and link only the objects they reach.
+$(BUILD)/tests/objects.a: $(HELPER_OBJ) $(LIB_OBJ)
+	$(call short,archive $@) mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
+
+$(TEST_BIN): %: %.o $(BUILD)/tests/objects.a
+	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+
+# ---- running ---------------------------------------------------------------------------------------
+
+demo: ## train a toy model and show what it learnt
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory $(BUILD)/heed
+	$(BUILD)/heed demo
+
+# The runner is tried alone first: had it lost the power to fail, it could not report that itself.
+test: ## build and run all tests; TESTS=pattern picks some
+	@tools/deps.sh test
+	@$(MAKE) --no-print-directory all test-programs
+	@tests/test_runner.sh
+	@tests/run.sh $(if $(TESTS),-k '$(TESTS)') $(filter-out %/selftest_%,$(filter $(BUILD)/tests/test_%,$(TEST_BIN))) \
+	    $(wildcard tests/test_*.sh)
+
+test-programs: $(TEST_BIN)
+
+# Where threads are checked, address randomisation can place memory where ThreadSanitizer cannot look.
+SANITIZE = $(MAKE) --no-print-directory test TEST_SCALE=10 TEST_SLOW=0
+NO_ASLR  = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+asan: ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	ASAN_OPTIONS=handle_segv=2:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(SANITIZE) BUILD=$(BUILD)/asan \
+	    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
+
+tsan: ## tests under ThreadSanitizer
+	TSAN_OPTIONS=halt_on_error=1 \
+	$(NO_ASLR) $(SANITIZE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
+
+bench: ## speed of products, training and scaling; beside PyTorch when it is installed
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory $(BUILD)/heed
+	$(BUILD)/heed bench gemm
+	$(BUILD)/heed bench train --preset base --tokens 4096
+	$(BUILD)/heed bench scale
+	@if python3 -c 'import torch' 2>/dev/null; then python3 bench/torch_cpu.py; \
+	 else echo 'no PyTorch here (python3-torch): comparison left out'; fi
+
+lint: ## include direction, format, cppcheck, clang-tidy, exported symbols
+	@tools/deps.sh lint
+	@$(MAKE) --no-print-directory $(LIB_SO) $(LIB_A)
+	@tools/lint.sh
+
+format: ## rewrite all C files the way .clang-format says
+	@tools/deps.sh lint
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+deps: ## install what building, testing and linting need
+	tools/deps.sh lint
+
+# ---- installing ------------------------------------------------------------------------------------
+
+DEST = $(DESTDIR)$(PREFIX)
+
+install: all ## into PREFIX (default /usr/local), below DESTDIR
+	install -D -m 755 $(BUILD)/heed $(DEST)/bin/heed
+	install -D -m 644 include/heed.h $(DEST)/include/heed.h
+	install -D -m 644 $(LIB_A) $(DEST)/lib/libheed.a
+	install -D -m 755 $(LIB_SO) $(DEST)/lib/libheed.so.$(VERSION)
+	ln -sf libheed.so.$(VERSION) $(DEST)/lib/libheed.so.$(MAJOR)
+	ln -sf libheed.so.$(VERSION) $(DEST)/lib/libheed.so
+	mkdir -p $(DEST)/lib/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(PKGS)|' \
+	    heed.pc.in >$(DEST)/lib/pkgconfig/heed.pc
+	[ ! -f $(BUILD)/heed.1 ] || install -D -m 644 $(BUILD)/heed.1 $(DEST)/share/man/man1/heed.1
+
+uninstall: ## remove what install put there
+	rm -f $(DEST)/bin/heed $(DEST)/include/heed.h $(DEST)/lib/libheed.a $(DEST)/lib/libheed.so* \
+	    $(DEST)/lib/pkgconfig/heed.pc $(DEST)/share/man/man1/heed.1
+
+clean: ## remove the build folder
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)
-.PHONY: all clean
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+export BUILD TEST_SCALE TEST_SLOW
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ))
+.SECONDARY:
+.DELETE_ON_ERROR:
+.PHONY: all demo test test-programs asan tsan bench lint format deps install uninstall clean help FORCE
