@@ -96,8 +96,8 @@ test: ## build and run all tests; TESTS=pattern picks some
 	@tools/deps.sh test
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/test_runner.sh
-	@tests/run.sh $(if $(TESTS),-k '$(TESTS)') $(filter-out %/selftest_%,$(filter $(BUILD)/tests/test_%,$(TEST_BIN))) \
-	    $(wildcard tests/test_*.sh)
+	@tests/run.sh -o $(BUILD)/tests/summary $(if $(TESTS),-k '$(TESTS)') \
+	    $(filter $(BUILD)/tests/test_%,$(TEST_BIN)) $(wildcard tests/test_*.sh)
 
 test-programs: $(TEST_BIN)
 

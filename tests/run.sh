@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh — runs every test of every given program, each in a process of its own with a timeout.
 #
-#     tests/run.sh [-j JOBS] [-k PATTERN] PROGRAM...
+#     tests/run.sh [-j JOBS] [-k PATTERN] [-o SUMMARY-FILE] PROGRAM...
 #
 # A program lists its tests with --list (see test.h); a *.sh program is one test, its timeout on a line
 # `# timeout: SECONDS`. The exit status is the only verdict: 0 passed, 77 skipped, else failed. Also failed:
@@ -9,11 +9,12 @@
 # TEST_SCALE multiplies all timeouts (sanitizer builds). Last line: `N passed, N failed[, N skipped]`.
 set -u
 
-jobs=$(nproc) pattern='*'
-while getopts j:k: opt; do
+jobs=$(nproc) pattern='*' summary_file=
+while getopts j:k:o: opt; do
     case $opt in
     j) jobs=$OPTARG ;;
     k) pattern="*$OPTARG*" ;;
+    o) summary_file=$OPTARG ;;
     *) exit 2 ;;
     esac
 done
@@ -109,5 +110,8 @@ if [ "$skipped" -gt 0 ]; then
     echo "skipped:"
     awk '$1 == "skipped" { print "    " $3 }' "$tmp/results"
 fi
-echo "$(count passed) passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
+summary="$(count passed) passed, $failed failed"
+if [ "$skipped" -gt 0 ]; then summary="$summary, $skipped skipped"; fi
+if [ -n "$summary_file" ]; then echo "$summary" >"$summary_file"; fi
+echo "$summary"
 [ "$failed" -eq 0 ]

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# deps.sh — sees to it that what heed needs is there.
+#
+#     tools/deps.sh [--check] build|test|lint
+#
+# Each group includes the ones before it. Missing packages are installed with apt-get, as root or through
+# sudo without a password; where neither is possible, and always with --check, the one command to run is
+# printed and the exit status is 1. Quick and silent when nothing is missing.
+set -u
+
+# group  probe               Debian and Ubuntu package
+needs="
+build    command:cc          gcc
+build    header:stdio.h      libc6-dev
+build    command:make        make
+build    command:pkg-config  pkg-config
+build    module:jansson      libjansson-dev
+test     module:cmocka       libcmocka-dev
+lint     command:clang       clang
+lint     command:clang-format clang-format
+lint     command:clang-tidy  clang-tidy
+lint     command:cppcheck    cppcheck
+"
+
+check=
+if [ "${1:-}" = --check ]; then check=1 && shift; fi
+case ${1:-} in
+build) groups=" build " ;;
+test) groups=" build test " ;;
+lint) groups=" build test lint " ;;
+*) echo "usage: tools/deps.sh [--check] build|test|lint" >&2 && exit 2 ;;
+esac
+
+present() {
+    case $1 in
+    command:*) command -v "${1#*:}" ;;
+    module:*) pkg-config --exists "${1#*:}" ;;
+    header:*) echo "#include <${1#*:}>" | cc -E - ;;
+    esac >/dev/null 2>&1
+}
+
+missing() {
+    while read -r group probe package; do
+        case $groups in *" $group "*) present "$probe" || echo "$package" ;; esac
+    done <<<"$(sed '/^$/d' <<<"$needs")"
+}
+
+packages=$(missing | xargs)
+[ -n "$packages" ] || exit 0
+
+if [ -z "$check" ] && command -v apt-get >/dev/null; then
+    as_root=
+    if [ "$(id -u)" -ne 0 ]; then as_root="sudo -n"; fi
+    install() {
+        # shellcheck disable=SC2086 # lists of words
+        $as_root env DEBIAN_FRONTEND=noninteractive \
+            apt-get -qq -o DPkg::Lock::Timeout=120 -o APT::Install-Recommends=false \
+            install -y $packages </dev/null >&2
+    }
+    if [ -z "$as_root" ] || sudo -n true 2>/dev/null; then
+        echo "installing: $packages" >&2
+        # The package lists are fetched only when the first try shows that they are stale or absent.
+        install 2>/dev/null || { $as_root apt-get -qq update >&2 && install; }
+        packages=$(missing | xargs)
+        [ -n "$packages" ] || exit 0
+    fi
+fi
+
+echo "heed: missing packages: $packages" >&2
+echo "hint: sudo apt-get install $packages" >&2
+exit 1
