@@ -16,8 +16,8 @@ LDLIBS = $(shell pkg-config --libs $(PKGS)) -lm -pthread
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
-LIB_SRC := $(wildcard src/base/*.c src/backend/*.c src/backend/ref/*.c src/backend/cpu/*.c src/io/*.c \
-                      src/model/*.c src/train/*.c)
+LIB_DIRS = base backend backend/ref backend/cpu data io eval model search train viz serve
+LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c))
 CLI_SRC := $(wildcard src/cli/*.c)
 # tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.
 TEST_SRC   := $(wildcard tests/test_*.c tests/selftest_*.c)

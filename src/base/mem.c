@@ -36,7 +36,7 @@ uint64_t mem_count(void) { return atomic_load_explicit(&n_alloc, memory_order_re
 
 void *arena_take(struct arena *arena, size_t size) {
     size_t begin = size_add(arena->used, MEM_ALIGN - 1) & ~(size_t)(MEM_ALIGN - 1);
-    arena->used = size_add(begin, size);
+    arena->used = begin < arena->used ? SIZE_MAX : size_add(begin, size); /* saturated stays so */
     if (!arena->base) return NULL;
     BUG_ON(arena->used > arena->cap);
     return arena->base + begin;
