@@ -122,10 +122,16 @@ bench: ## speed of products, training and scaling; beside PyTorch when it is ins
 	@if python3 -c 'import torch' 2>/dev/null; then python3 bench/torch_cpu.py; \
 	 else echo 'no PyTorch here (python3-torch): comparison left out'; fi
 
-lint: ## include direction, format, cppcheck, clang-tidy, exported symbols
+lint: ## house rules, format, cppcheck, clang-tidy, exported symbols
 	@tools/deps.sh lint
 	@$(MAKE) --no-print-directory $(LIB_SO) $(LIB_A)
 	@tools/lint.sh
+	@$(MAKE) --no-print-directory --keep-going --output-sync tidy
+
+# clang-tidy, once per change of a file: it depends on the object, which knows the headers.
+tidy: $(patsubst %.o,%.tidy,$(LIB_OBJ) $(CLI_OBJ))
+$(BUILD)/%.tidy: %.c $(BUILD)/%.o .clang-tidy
+	@clang-tidy --quiet $< -- $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) 2>/dev/null && touch $@
 
 format: ## rewrite all C files the way .clang-format says
 	@tools/deps.sh lint
@@ -164,4 +170,4 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-programs asan tsan bench lint format deps install uninstall clean help FORCE
+.PHONY: all demo test test-programs asan tsan bench lint tidy format deps install uninstall clean help FORCE

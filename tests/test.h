@@ -52,12 +52,14 @@ struct test {
 
 extern int test_skipped;
 
-#define TEST(f) static void f(void **state __attribute__((unused)))
+#define TEST(f)  static void f(void **state __attribute__((unused)))
 #define TEST_ARG ((const char *)*state)
 
-#define TL(f, s) {.name = #f, .fn = f, .seconds = s}
+#define TL(f, s)                                                                                   \
+    { .name = #f, .fn = f, .seconds = s }
 #define T(f) TL(f, 60)
-#define TPL(f, a, s) {.name = #f "." a, .fn = f, .arg = a, .seconds = s}
+#define TPL(f, a, s)                                                                               \
+    { .name = #f "." a, .fn = f, .arg = a, .seconds = s }
 #define TP(f, a) TPL(f, a, 60)
 
 #define TESTS(...)                                                                                 \
@@ -107,7 +109,8 @@ static inline const char *test_dir(void) {
 
 static inline int test_run(const struct test *t) {
     struct CMUnitTest unit = {.name = t->name, .test_func = t->fn};
-    unit.initial_state = (void *)(uintptr_t)t->arg; /* cmocka has no const state; TEST_ARG restores it */
+    /* cmocka's state is not const; TEST_ARG makes it so again. */
+    unit.initial_state = (void *)(uintptr_t)t->arg;
     test_skipped = 0;
     int failed = _cmocka_run_group_tests(t->name, &unit, 1, NULL, NULL);
     return failed ? 1 : test_skipped ? 77 : 0;

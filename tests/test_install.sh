@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# test_install.sh — installs into a folder, builds a program against it the way a user would (pkg-config,
+# shared and static), runs it, and uninstalls without a trace.
+# timeout: 120
+set -eu
+cd "$(dirname "$0")/.."
+build=${BUILD:-build}
+root=${TEST_DIR:-$(mktemp -d)}
+
+if nm "$build/libheed.a" | grep -qE '__(asan|tsan)_init'; then
+    echo "a sanitizer build is not for installing" && exit 77
+fi
+
+make --no-print-directory install BUILD="$build" PREFIX=/opt/heed DESTDIR="$root"
+export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root/opt/heed/lib/pkgconfig
+
+cat >"$root/user.c" <<'END'
+#include <heed.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(void) {
+    printf("%s\n", heed_version());
+    return strcmp(heed_version(), HEED_VERSION) != 0;
+}
+END
+version=$(pkg-config --modversion heed)
+# shellcheck disable=SC2046 # pkg-config prints words
+cc "$root/user.c" -o "$root/shared" $(pkg-config --cflags --libs heed)
+readelf -d "$root/shared" | grep -qE 'NEEDED.*libheed\.so\.[0-9]+\]'
+[ "$(LD_LIBRARY_PATH=$root/opt/heed/lib "$root/shared")" = "$version" ]
+
+# shellcheck disable=SC2046
+cc "$root/user.c" -o "$root/static" $(pkg-config --cflags heed) "$root/opt/heed/lib/libheed.a" \
+    $(PKG_CONFIG_SYSROOT_DIR='' pkg-config --static --libs-only-l heed | sed 's/-lheed//') -pthread
+[ "$("$root/static")" = "$version" ]
+
+exported=$(nm -D --defined-only "$root/opt/heed/lib/libheed.so" | awk '$3 !~ /^heed_/')
+[ -z "$exported" ] || { echo "exported by accident: $exported" && exit 1; }
+
+"$root/opt/heed/bin/heed" --version | grep -q "$version"
+
+make --no-print-directory uninstall BUILD="$build" PREFIX=/opt/heed DESTDIR="$root"
+left=$(find "$root/opt" -not -type d)
+[ -z "$left" ] || { echo "left behind: $left" && exit 1; }

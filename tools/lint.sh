@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# lint.sh — the rules of this house that a compiler does not know. `make lint` runs it, and clang-tidy.
+#
+# Errors: includes that point upwards, intrinsics outside src/backend, printing, exiting or reading the
+# environment below src/cli, headers that need another one first, format, cppcheck, symbols exported by
+# accident, TODO without an issue. Long files and functions are only reported.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+build=${BUILD:-build}
+failed=0
+
+# bad RULE — reports the lines on stdin, if any, as violations of the rule
+bad() {
+    local lines
+    lines=$(cat)
+    if [ -n "$lines" ]; then
+        printf 'lint: %s\n%s\n' "$1" "$(sed 's/^/    /' <<<"$lines")"
+        failed=1
+    fi
+}
+
+mapfile -t sources < <(find include src tests bench tools -name '*.[ch]' 2>/dev/null | sort)
+mapfile -t below_cli < <(find src -name '*.[ch]' -not -path 'src/cli/*' | sort)
+# vec.h and *_body.h are templates: the file that includes them defines their vector width first.
+mapfile -t headers < <(find include src -name '*.h' -not -name '*_body.h' -not -name vec.h | sort)
+
+# Prints file:line: text of lines matching $1 that are not in a comment. The rest are files.
+code() {
+    local pattern=$1
+    shift
+    grep -nHE "$pattern" "$@" | grep -vE '^[^:]*:[0-9]+: *(\*|/\*|//)'
+}
+
+# Includes point downwards: base <- {data, io, eval, backend} <- model <- {search, train}
+# <- {viz, serve} <- cli. A folder may include itself and any lower layer.
+grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
+    BEGIN {
+        split("base:0 data:1 io:1 eval:1 backend:1 model:2 search:3 train:3 viz:4 serve:4 cli:5", all, " ")
+        for (i in all) { split(all[i], pair, ":"); layer[pair[1]] = pair[2] }
+    }
+    $1 ~ /^src\// {
+        split($1, path, "/"); from = path[2]
+        to = $3; sub(/^[^"]*"/, "", to); sub(/\/.*/, "", to)
+        if (!(from in layer) || !(to in layer)) print $0 "   (unknown folder)"
+        else if (from != to && layer[to] >= layer[from]) print
+    }' | bad "includes point downwards only"
+code '# *include +".*\.\./' "${sources[@]}" | bad "includes are written from src/, not relative"
+code '# *include +["<](immintrin|x86intrin|.*mmintrin|amx.*|cuda.*|cublas.*|nccl.*)\.h' "${sources[@]}" |
+    grep -vE '^(src/backend|tests|bench)/' | bad "instruction sets and devices stay in src/backend"
+
+code '\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort)\(|\b(std(out|err)\b)' \
+    "${below_cli[@]}" | grep -vE '^src/base/err\.c:[0-9]+: +(fprintf\(stderr, "heed: bug|abort\(\);)' |
+    bad "only src/cli prints and exits (bug() in base/err.c excepted)"
+code '\b(secure_)?getenv\(' "${below_cli[@]}" |
+    grep -vE '^src/backend/backend\.c:[0-9]+:.*getenv\("HEED_' |
+    bad "only src/cli reads the environment (HEED_* in backend.c excepted)"
+
+grep -rnE '\b(TODO|FIXME|XXX)\b' include src tests/*.[ch] bench Makefile 2>/dev/null |
+    grep -vE 'TODO\(#[0-9]+\)' | bad "a TODO names its issue: TODO(#12)"
+
+for header in "${headers[@]}"; do
+    cc -std=gnu11 -Wall -Wextra -Werror -Wno-unused-function -Iinclude -Isrc -x c -fsyntax-only \
+        -include "$header" /dev/null 2>&1 | grep -m 3 'error:'
+done | bad "headers stand on their own"
+clang -x c++ -Wall -Wextra -Werror -fsyntax-only -include include/heed.h /dev/null 2>&1 |
+    bad "heed.h is also C++"
+
+clang-format --dry-run -Werror "${sources[@]}" 2>&1 | grep -o '^[^:]*:[0-9]*:.*error:' |
+    awk -F: '{ if (!n[$1]++) at[$1] = $2 } END { for (f in n) print f ":" at[f] ": and " n[f] - 1 " more" }' |
+    sort | bad "format (make format rewrites)"
+
+cppcheck -j "$(nproc)" --quiet --enable=warning,performance,portability --inline-suppr --std=c11 \
+    --library=posix --template='{file}:{line}: {id}: {message}' -Iinclude -Isrc src 2>&1 | bad "cppcheck"
+
+# Both libraries export the functions heed.h marks, and nothing else.
+marked=$(grep -oE '^HEED_API [^(]*\(' include/heed.h | grep -oE '\w+\($' | tr -d '(' | sort)
+shared=$(nm -D --defined-only "$build/libheed.so" | awk '{ print $3 }' | sort)
+static=$(nm -g --defined-only "$build/libheed.a" | awk 'NF == 3 { print $3 }' | sort)
+diff <(echo "$marked") <(echo "$shared") | grep '^[<>]' | bad "HEED_API (<) against libheed.so (>)"
+diff <(echo "$marked") <(echo "$static") | grep '^[<>]' | bad "HEED_API (<) against libheed.a (>)"
+
+wc -l "${sources[@]}" | awk '$2 != "total" && $1 > 800 { print "note: " $2 " has " $1 " lines" }'
+awk 'FNR == 1 { begin = 0 }
+    /^[a-z].*\) \{$/ || /^[a-z ].*\) \{$/ && !/^ / { begin = FNR; name = $0 }
+    /^}/ && begin { if (FNR - begin > 60)
+        printf "note: %s:%d has %d lines: %s\n", FILENAME, begin, FNR - begin, name; begin = 0 }' \
+    "${sources[@]}"
+exit $failed
