@@ -1,0 +1,216 @@
+/* acts.c — carving and loading; see acts.h. */
+#include "model/acts.h"
+
+#include "model/transformer.h"
+
+/* ---------------------------------------------------------------------------------- carving ------ */
+
+/* What the views of one pass over the arena are cut to. */
+struct carve {
+    struct arena *arena;
+    const struct config *c;
+    enum dtype type;
+    int training;
+};
+
+static struct mat take(const struct carve *k, int rows, int cols, enum dtype type) {
+    size_t size = size_mul(size_mul((size_t)rows, (size_t)cols), dtype_size(type));
+    return (struct mat){
+        .data = arena_take(k->arena, size), .ld = cols, .rows = rows, .cols = cols, .type = type};
+}
+
+static struct mat take_act(const struct carve *k, int rows, int cols) {
+    return take(k, rows, cols, k->type);
+}
+
+static struct mat take_stat(const struct carve *k, int rows, int cols) {
+    return take(k, rows, cols, dtype_wide(k->type));
+}
+
+static void carve_join(const struct carve *k, struct join *j, int n) {
+    j->s = take_act(k, n, k->c->d_model);
+    j->y = take_act(k, n, k->c->d_model);
+    j->stats = take_stat(k, n, 2);
+}
+
+static void carve_self(const struct carve *k, struct self_acts *a, int n) {
+    int qk = k->c->n_head * k->c->d_k, vv = k->c->n_head * k->c->d_v;
+    a->qkv = take_act(k, n, 2 * qk + vv);
+    a->att = take_act(k, n, vv);
+    a->lse = take_stat(k, k->c->n_head, n);
+    carve_join(k, &a->join, n);
+}
+
+static void carve_cross(const struct carve *k, struct cross_acts *a, int n_src, int n_tgt) {
+    int qk = k->c->n_head * k->c->d_k, vv = k->c->n_head * k->c->d_v;
+    a->q = take_act(k, n_tgt, qk);
+    a->kv = take_act(k, n_src, qk + vv);
+    a->att = take_act(k, n_tgt, vv);
+    a->lse = take_stat(k, k->c->n_head, n_tgt);
+    carve_join(k, &a->join, n_tgt);
+}
+
+static void carve_ff(const struct carve *k, struct ff_acts *a, int n) {
+    a->h = take_act(k, n, k->c->d_ff);
+    a->z = (struct mat){.type = k->type};
+    if (k->c->activation != ACT_RELU) a->z = take_act(k, n, k->c->d_ff);
+    carve_join(k, &a->join, n);
+}
+
+static void carve_side(const struct carve *k, struct side *side, int n_tok, int n_seq) {
+    const struct config *c = k->c;
+    int qkv = c->n_head * (2 * c->d_k + c->d_v), wide = qkv > c->d_ff ? qkv : c->d_ff;
+    side->ids = arena_take(k->arena, (size_t)n_tok * sizeof *side->ids);
+    side->pos = arena_take(k->arena, (size_t)n_tok * sizeof *side->pos);
+    side->start = arena_take(k->arena, ((size_t)n_seq + 1) * sizeof *side->start);
+    side->x = take_act(k, n_tok, c->d_model);
+    if (c->norm == NORM_PRE) {
+        side->bottom.y = take_act(k, n_tok, c->d_model);
+        side->bottom.stats = take_stat(k, n_tok, 2);
+    }
+    if (!k->training) return;
+    side->d_in = take_act(k, n_tok, c->d_model);
+    side->d_out = take_act(k, n_tok, c->d_model);
+    if (c->norm == NORM_PRE) side->d_res = take_act(k, n_tok, c->d_model);
+    side->d_att = take_act(k, n_tok, c->n_head * c->d_v);
+    side->d_wide = take_act(k, n_tok, wide);
+}
+
+/* Lays the views for a batch of this size into the arena, from its beginning. */
+static void carve_all(struct acts *a, int n_seq, const struct packed *src,
+                      const struct packed *tgt) {
+    const struct config *c = &a->model->config;
+    int n_src = src->n_tok, n_tgt = tgt->n_tok;
+    struct carve k = {&a->arena, c, a->model->type, a->training};
+    a->arena.used = 0;
+    carve_side(&k, &a->src, n_src, n_seq);
+    carve_side(&k, &a->tgt, n_tgt, n_seq);
+    a->target = arena_take(&a->arena, (size_t)n_tgt * sizeof *a->target);
+    a->totals = take(&k, 1, 3, DTYPE_F64);
+    a->row_nll = take_stat(&k, 1, n_tgt);
+    for (int l = 0; l < (a->training ? c->n_layer_enc : 2); l++) {
+        carve_self(&k, &a->enc[l].self, n_src);
+        carve_ff(&k, &a->enc[l].ff, n_src);
+    }
+    for (int l = 0; l < (a->training ? c->n_layer_dec : 2); l++) {
+        carve_self(&k, &a->dec[l].self, n_tgt);
+        carve_cross(&k, &a->dec[l].cross, n_src, n_tgt);
+        carve_ff(&k, &a->dec[l].ff, n_tgt);
+    }
+    a->src.rows = (struct rows){a->src.start, n_seq, n_src, src->max_len};
+    a->tgt.rows = (struct rows){a->tgt.start, n_seq, n_tgt, tgt->max_len};
+    a->tgt.causal = 1;
+}
+
+/* ---------------------------------------------------------------------------------- life --------- */
+
+static int min(int a, int b) { return a < b ? a : b; }
+
+/* Runs a step of the largest batch through the planning backend, so that every op states its need. */
+static int plan_workspace(struct acts *a, struct err *err) {
+    struct model *m = a->model;
+    struct params grads;
+    params_init(&grads, &m->config, NULL, dtype_wide(m->type));
+    backend_plan(m->be);
+    struct pass pass = {.acts = a, .grads = a->training ? &grads : NULL, .grad_scale = 1};
+    transformer_fwd(&pass);
+    transformer_loss(&pass);
+    if (a->training) transformer_bwd(&pass);
+    params_release(&grads);
+    return backend_commit(m->be, err);
+}
+
+int acts_new(struct acts **out, struct model *model, int cap_src, int cap_tgt, int training,
+             struct err *err) {
+    *out = NULL;
+    const struct config *c = &model->config;
+    if (cap_src < 1 || cap_tgt < 1)
+        return err_set(err, HEED_ECONFIG,
+                       "tokens: %d source and %d target tokens per batch; at least 1 "
+                       "each",
+                       cap_src, cap_tgt);
+    struct acts *a = xcalloc(1, sizeof *a);
+    a->model = model;
+    a->training = training;
+    a->cap_src = cap_src;
+    a->cap_tgt = cap_tgt;
+    a->enc = xcalloc((size_t)(training ? c->n_layer_enc : 2), sizeof *a->enc);
+    a->dec = xcalloc((size_t)(training ? c->n_layer_dec : 2), sizeof *a->dec);
+    carve_all(a, min(cap_src, cap_tgt), /* as many sentences as there can be */
+              &(struct packed){.n_tok = cap_src, .max_len = min(cap_src, c->max_len)},
+              &(struct packed){.n_tok = cap_tgt, .max_len = min(cap_tgt, c->max_len)});
+    size_t size = a->arena.used;
+    int rc = plan_workspace(a, err);
+    if (!rc) {
+        a->arena.base = backend_alloc(model->be, size, NULL);
+        a->arena.cap = size;
+        if (!a->arena.base)
+            rc = err_set(err, HEED_ENOMEM,
+                         "activations for %d source and %d target tokens need %.1f MiB, beside "
+                         "%.1f MiB of workspace: not enough memory; use fewer tokens per batch",
+                         a->cap_src, a->cap_tgt, (double)size / 1048576.0,
+                         (double)backend_workspace(model->be) / 1048576.0);
+    }
+    if (rc) {
+        acts_free(a);
+        return rc;
+    }
+    *out = a;
+    return 0;
+}
+
+void acts_free(struct acts *a) {
+    if (!a) return;
+    backend_free(a->model->be, a->arena.base);
+    xfree(a->enc);
+    xfree(a->dec);
+    xfree(a);
+}
+
+size_t acts_bytes(const struct acts *a) { return a->arena.cap; }
+
+/* ---------------------------------------------------------------------------------- loading ------ */
+
+static int check_side(const struct packed *p, int cap, int n_vocab, int max_len, const char *side,
+                      struct err *err) {
+    if (p->n_tok < 1 || p->n_tok > cap)
+        return err_set(err, HEED_ELIMIT, "batch: %d %s tokens; there is room for 1 to %d", p->n_tok,
+                       side, cap);
+    if (p->max_len > max_len)
+        return err_set(err, HEED_ELIMIT, "batch: a %s sentence of %d tokens; max_len is %d", side,
+                       p->max_len, max_len);
+    for (int i = 0; i < p->n_tok; i++)
+        if (p->ids[i] >= n_vocab)
+            return err_set(err, HEED_EINVAL, "batch: %s token id %d; the vocabulary has %d", side,
+                           (int)p->ids[i], n_vocab);
+    return 0;
+}
+
+static int check_batch(const struct acts *a, const struct batch *b, struct err *err) {
+    const struct config *c = &a->model->config;
+    if (b->n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it is empty");
+    int rc = check_side(&b->src, a->cap_src, c->n_vocab_src, c->max_len, "source", err);
+    if (!rc) rc = check_side(&b->tgt, a->cap_tgt, c->n_vocab_tgt, c->max_len, "target", err);
+    for (int i = 0; !rc && i < b->tgt.n_tok; i++)
+        if (b->tgt_out[i] >= c->n_vocab_tgt)
+            rc = err_set(err, HEED_EINVAL, "batch: target token id %d; the vocabulary has %d",
+                         (int)b->tgt_out[i], c->n_vocab_tgt);
+    return rc;
+}
+
+static void upload_side(struct backend *be, struct side *side, const struct packed *p, int n_seq) {
+    backend_upload(be, side->ids, p->ids, (size_t)p->n_tok * sizeof *p->ids);
+    backend_upload(be, side->pos, p->pos, (size_t)p->n_tok * sizeof *p->pos);
+    backend_upload(be, side->start, p->start, ((size_t)n_seq + 1) * sizeof *p->start);
+}
+
+int acts_load(struct acts *a, const struct batch *b, struct err *err) {
+    int rc = check_batch(a, b, err);
+    if (rc) return rc;
+    carve_all(a, b->n_seq, &b->src, &b->tgt);
+    struct backend *be = a->model->be;
+    upload_side(be, &a->src, &b->src, b->n_seq);
+    upload_side(be, &a->tgt, &b->tgt, b->n_seq);
+    backend_upload(be, a->target, b->tgt_out, (size_t)b->tgt.n_tok * sizeof *b->tgt_out);
+    return 0;
+}

@@ -1,0 +1,103 @@
+/* acts.h — the activations of one batch: everything the forward pass keeps and the backward pass needs.
+ *
+ * Owns one block of backend memory, reserved for a token budget before the first step. For every batch the
+ * same carving code lays exact views of that batch's size into it, so nothing is allocated and nothing is
+ * padded; with a NULL base the same code measures what the budget needs.
+ *
+ * Mirrors struct params: enc[l].self here holds what enc[l].self there computed. Symbols in the shapes:
+ * S source tokens, T target tokens, N one of them; D F QK VV as in params.h. */
+#ifndef MODEL_ACTS_H
+#define MODEL_ACTS_H
+
+#include "base/mem.h"
+#include "data/batch.h"
+#include "model/model.h"
+
+/* The end of a sub-layer: its output s joins the residual stream, y = LayerNorm(r), r = x + drop(s). */
+struct join {
+    struct mat s;     /* [N,D] sub-layer output; add_norm turns it into r in place */
+    struct mat y;     /* [N,D] */
+    struct mat stats; /* [N,2] */
+};
+
+struct self_acts {
+    struct mat qkv; /* [N,2QK+VV] */
+    struct mat att; /* [N,VV] */
+    struct mat lse; /* [n_head,N] */
+    struct join join;
+};
+
+struct cross_acts {
+    struct mat q;   /* [T,QK] */
+    struct mat kv;  /* [S,QK+VV] of the encoder's output */
+    struct mat att; /* [T,VV] */
+    struct mat lse; /* [n_head,T] */
+    struct join join;
+};
+
+struct ff_acts {
+    struct mat h; /* [N,F] after the activation */
+    struct mat z; /* [N,F] before it; absent for ReLU */
+    struct join join;
+};
+
+struct enc_acts {
+    struct self_acts self;
+    struct ff_acts ff;
+};
+
+struct dec_acts {
+    struct self_acts self;
+    struct cross_acts cross;
+    struct ff_acts ff;
+};
+
+/* One side of Figure 1: how its tokens lie, where its stack begins, and gradient scratch. */
+struct side {
+    struct rows rows;
+    int causal;
+    int32_t *ids, *pos, *start; /* in backend memory */
+    struct mat x;               /* [N,D] embedding + position, the bottom of the residual stream */
+    struct join bottom;         /* pre-norm only: y = LayerNorm(x); s absent */
+    struct mat d_in;   /* [N,D] gradient reaching a sub-layer's input; training only, as below */
+    struct mat d_out;  /* [N,D] gradient of a sub-layer's output */
+    struct mat d_res;  /* [N,D] gradient of the residual stream, pre-norm only */
+    struct mat d_att;  /* [N,VV] */
+    struct mat d_wide; /* [N,max(F, 2QK+VV)] */
+};
+
+struct acts {
+    struct model *model;  /* borrowed */
+    int training;         /* without it only two layers' activations exist, used in turn */
+    int cap_src, cap_tgt; /* tokens there is room for */
+    struct arena arena;   /* owns arena.base through the backend */
+    struct side src, tgt;
+    int32_t *target;      /* [T] */
+    struct mat totals;    /* [1,3] F64: see xent */
+    struct mat row_nll;   /* [1,T] */
+    struct enc_acts *enc; /* [n_layer_enc], or [2] in turn */
+    struct dec_acts *dec;
+};
+
+/* Reserves memory for batches of up to this many source and target tokens, however they are cut into
+ * sentences, and the backend's workspace for every op of a step. Afterwards no step allocates. An error
+ * says how much was asked for and what the parts are. */
+int acts_new(struct acts **acts, struct model *model, int cap_src, int cap_tgt, int training,
+             struct err *err);
+void acts_free(struct acts *acts);
+
+/* Bytes acts_new reserves for activations (the backend's workspace comes on top). */
+size_t acts_bytes(const struct acts *acts);
+
+/* Lays out views for this batch and uploads it. Checks every id and length against the model: a batch is
+ * the last place where bad data can be named. Nothing changes on error. */
+int acts_load(struct acts *acts, const struct batch *batch, struct err *err);
+
+static inline struct enc_acts *enc_at(const struct acts *a, int l) {
+    return &a->enc[a->training ? l : l % 2];
+}
+static inline struct dec_acts *dec_at(const struct acts *a, int l) {
+    return &a->dec[a->training ? l : l % 2];
+}
+
+#endif

@@ -1,0 +1,214 @@
+/* block.c — sub-layers as chains of ops; see block.h for the scheme, docs/math/ for the ops. */
+#include "model/block.h"
+
+#include <math.h>
+
+struct dropout pass_drop(const struct pass *p, float rate, uint32_t site) {
+    if (!p->training) return (struct dropout){0};
+    return (struct dropout){.p = rate, .site = site, .step = p->step, .seed = p->seed};
+}
+
+static struct backend *be_of(const struct pass *p) { return p->acts->model->be; }
+static const struct config *config_of(const struct pass *p) { return &p->acts->model->config; }
+
+/* PAPER: 3.2.1, equation 1. */
+static float attention_scale(const struct config *c) { return (float)(1.0 / sqrt((double)c->d_k)); }
+
+/* ---------------------------------------------------------------------------------- self --------- */
+
+/* The attention of a self sub-layer over q|k|v stored side by side. */
+static struct attention_args self_attention(const struct pass *p, const struct side *side,
+                                            const struct self_acts *a, uint32_t site) {
+    const struct config *c = config_of(p);
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    return (struct attention_args){
+        .o = a->att,
+        .q = mat_cols(a->qkv, 0, qk),
+        .k = mat_cols(a->qkv, qk, qk),
+        .v = mat_cols(a->qkv, 2 * qk, vv),
+        .lse = a->lse,
+        .rq = side->rows,
+        .rk = side->rows,
+        .n_head = c->n_head,
+        .causal = side->causal,
+        .window = c->window,
+        .scale = attention_scale(c),
+        .drop = pass_drop(p, c->attention_dropout, site + SITE_SELF_ATT),
+    };
+}
+
+void self_fwd(const struct pass *p, const struct side *side, const struct self_params *w,
+              const struct self_acts *a, struct mat x, uint32_t site) {
+    struct backend *be = be_of(p);
+    struct attention_args att = self_attention(p, side, a, site);
+    linear_fwd(be, &(struct linear_args){.y = a->qkv, .x = x, .w = w->w_qkv, .b = w->b_qkv});
+    attention_fwd(be, &att);
+    linear_fwd(be, &(struct linear_args){.y = a->join.s, .x = a->att, .w = w->w_o, .b = w->b_o});
+}
+
+void self_bwd(const struct pass *p, const struct side *side, const struct self_params *w,
+              const struct self_params *g, const struct self_acts *a, struct mat x, uint32_t site) {
+    struct backend *be = be_of(p);
+    const struct config *c = config_of(p);
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    struct mat d_qkv = mat_cols(side->d_wide, 0, 2 * qk + vv);
+    struct attention_args att = self_attention(p, side, a, site);
+    att.dout = side->d_att;
+    att.dq = mat_cols(d_qkv, 0, qk);
+    att.dk = mat_cols(d_qkv, qk, qk);
+    att.dv = mat_cols(d_qkv, 2 * qk, vv);
+    linear_bwd(be, &(struct linear_args){.x = a->att,
+                                         .w = w->w_o,
+                                         .dy = side->d_out,
+                                         .dx = side->d_att,
+                                         .dw = g->w_o,
+                                         .db = g->b_o});
+    attention_bwd(be, &att);
+    linear_bwd(be, &(struct linear_args){.x = x,
+                                         .w = w->w_qkv,
+                                         .dy = d_qkv,
+                                         .dx = side->d_in,
+                                         .dx_add = c->norm == NORM_POST,
+                                         .dw = g->w_qkv,
+                                         .db = g->b_qkv});
+}
+
+/* ---------------------------------------------------------------------------------- cross -------- */
+
+static struct attention_args cross_attention(const struct pass *p, const struct cross_acts *a,
+                                             uint32_t site) {
+    const struct config *c = config_of(p);
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    return (struct attention_args){
+        .o = a->att,
+        .q = a->q,
+        .k = mat_cols(a->kv, 0, qk),
+        .v = mat_cols(a->kv, qk, vv),
+        .lse = a->lse,
+        .rq = p->acts->tgt.rows,
+        .rk = p->acts->src.rows,
+        .n_head = c->n_head,
+        .scale = attention_scale(c),
+        .drop = pass_drop(p, c->attention_dropout, site + SITE_CROSS_ATT),
+    };
+}
+
+void cross_fwd(const struct pass *p, const struct cross_params *w, const struct cross_acts *a,
+               struct mat x, struct mat memory, uint32_t site) {
+    struct backend *be = be_of(p);
+    struct attention_args att = cross_attention(p, a, site);
+    linear_fwd(be, &(struct linear_args){.y = a->q, .x = x, .w = w->w_q, .b = w->b_q});
+    linear_fwd(be, &(struct linear_args){.y = a->kv, .x = memory, .w = w->w_kv, .b = w->b_kv});
+    attention_fwd(be, &att);
+    linear_fwd(be, &(struct linear_args){.y = a->join.s, .x = a->att, .w = w->w_o, .b = w->b_o});
+}
+
+void cross_bwd(const struct pass *p, const struct cross_params *w, const struct cross_params *g,
+               const struct cross_acts *a, struct mat x, struct mat memory, int memory_add,
+               uint32_t site) {
+    struct backend *be = be_of(p);
+    const struct config *c = config_of(p);
+    const struct side *src = &p->acts->src, *tgt = &p->acts->tgt;
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    struct mat d_q = mat_cols(tgt->d_wide, 0, qk), d_kv = mat_cols(src->d_wide, 0, qk + vv);
+    struct attention_args att = cross_attention(p, a, site);
+    att.dout = tgt->d_att;
+    att.dq = d_q;
+    att.dk = mat_cols(d_kv, 0, qk);
+    att.dv = mat_cols(d_kv, qk, vv);
+    linear_bwd(be, &(struct linear_args){.x = a->att,
+                                         .w = w->w_o,
+                                         .dy = tgt->d_out,
+                                         .dx = tgt->d_att,
+                                         .dw = g->w_o,
+                                         .db = g->b_o});
+    attention_bwd(be, &att);
+    linear_bwd(be, &(struct linear_args){.x = memory,
+                                         .w = w->w_kv,
+                                         .dy = d_kv,
+                                         .dx = src->d_in,
+                                         .dx_add = memory_add,
+                                         .dw = g->w_kv,
+                                         .db = g->b_kv});
+    linear_bwd(be, &(struct linear_args){.x = x,
+                                         .w = w->w_q,
+                                         .dy = d_q,
+                                         .dx = tgt->d_in,
+                                         .dx_add = c->norm == NORM_POST,
+                                         .dw = g->w_q,
+                                         .db = g->b_q});
+}
+
+/* ---------------------------------------------------------------------------------- ff ----------- */
+
+/* The first of the two products, with the activation; PAPER: 3.3, equation 2. */
+static struct linear_args ff_inner(const struct pass *p, const struct ff_params *w,
+                                   const struct ff_acts *a, struct mat x, uint32_t site) {
+    const struct config *c = config_of(p);
+    return (struct linear_args){.y = a->h,
+                                .z = a->z,
+                                .x = x,
+                                .w = w->w_1,
+                                .b = w->b_1,
+                                .act = (enum act)c->activation,
+                                .drop = pass_drop(p, c->activation_dropout, site + SITE_FF_ACT)};
+}
+
+void ff_fwd(const struct pass *p, const struct ff_params *w, const struct ff_acts *a, struct mat x,
+            uint32_t site) {
+    struct linear_args inner = ff_inner(p, w, a, x, site);
+    linear_fwd(be_of(p), &inner);
+    linear_fwd(be_of(p),
+               &(struct linear_args){.y = a->join.s, .x = a->h, .w = w->w_2, .b = w->b_2});
+}
+
+void ff_bwd(const struct pass *p, const struct side *side, const struct ff_params *w,
+            const struct ff_params *g, const struct ff_acts *a, struct mat x, uint32_t site) {
+    struct mat d_h = mat_cols(side->d_wide, 0, config_of(p)->d_ff);
+    linear_bwd(
+        be_of(p),
+        &(struct linear_args){
+            .x = a->h, .w = w->w_2, .dy = side->d_out, .dx = d_h, .dw = g->w_2, .db = g->b_2});
+    struct linear_args inner = ff_inner(p, w, a, x, site);
+    inner.dy = d_h;
+    inner.dx = side->d_in;
+    inner.dx_add = config_of(p)->norm == NORM_POST;
+    inner.dw = g->w_1;
+    inner.db = g->b_1;
+    linear_bwd(be_of(p), &inner);
+}
+
+/* ---------------------------------------------------------------------------------- join --------- */
+
+struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flow,
+                     struct norm_pair norm, uint32_t site) {
+    const struct config *c = config_of(p);
+    add_norm_fwd(be_of(p), &(struct add_norm_args){.y = j->y,
+                                                   .r = j->s,
+                                                   .x = flow.res,
+                                                   .s = j->s,
+                                                   .gamma = norm.gamma,
+                                                   .beta = norm.beta,
+                                                   .stats = j->stats,
+                                                   .eps = c->norm_eps,
+                                                   .drop = pass_drop(p, c->dropout, site)});
+    return (struct flow){.in = j->y, .res = c->norm == NORM_PRE ? j->s : j->y};
+}
+
+void join_bwd(const struct pass *p, const struct side *side, const struct join *j,
+              struct norm_pair norm, struct norm_pair d_norm, int top, uint32_t site) {
+    const struct config *c = config_of(p);
+    int pre = c->norm == NORM_PRE;
+    add_norm_bwd(be_of(p),
+                 &(struct add_norm_args){.r = j->s,
+                                         .gamma = norm.gamma,
+                                         .stats = j->stats,
+                                         .eps = c->norm_eps,
+                                         .drop = pass_drop(p, c->dropout, site),
+                                         .dy = side->d_in,
+                                         .dr = pre && !top ? side->d_res : (struct mat){0},
+                                         .dx = pre ? side->d_res : side->d_in,
+                                         .ds = side->d_out,
+                                         .dgamma = d_norm.gamma,
+                                         .dbeta = d_norm.beta});
+}

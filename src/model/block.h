@@ -1,0 +1,65 @@
+/* block.h — the sub-layers of Figure 1, forward and backward.
+ *
+ * A stack is a chain of sub-layers (self-attention, cross-attention, feed-forward), each closed by a join:
+ *
+ *     post-norm (the paper):  r = x + drop(f(x));  y = LN(r);  next x = y
+ *     pre-norm:               r = x + drop(f(n));  n' = LN'(r);  next x = r, next n = n'
+ *
+ * Both are the same ops on the same buffers. What differs is which of r and y carries the residual on,
+ * and whose LayerNorm closes the join: the sub-layer's own (post) or the next one's (pre). `struct flow`
+ * says where the chain stands; transformer.c picks the norm.
+ *
+ * Backward, per side (see struct side): the gradient reaching a sub-layer's output y is in d_in; join_bwd
+ * turns it into d_out, the gradient of f's output, and the gradient of the residual stream; the sub-layer
+ * turns d_out into the gradient of its input, again in d_in. Post-norm adds the two there. */
+#ifndef MODEL_BLOCK_H
+#define MODEL_BLOCK_H
+
+#include "model/acts.h"
+#include "model/transformer.h"
+
+/* Where a chain of sub-layers stands: the next sub-layer's input, and the residual stream. */
+struct flow {
+    struct mat in, res;
+};
+
+/* The LayerNorm that closes a join; over weights and over gradients alike. */
+struct norm_pair {
+    struct mat gamma, beta;
+};
+
+/* Dropout sites: (stack, layer, kind), below 1 << 16 so that attention can add its head above. */
+enum site_kind { SITE_SELF, SITE_SELF_ATT, SITE_CROSS, SITE_CROSS_ATT, SITE_FF, SITE_FF_ACT };
+enum { SITE_ENC = 0, SITE_DEC = 1 << 14, SITE_EMBED_SRC = 1 << 15, SITE_EMBED_TGT };
+static inline uint32_t site_at(uint32_t stack, int layer, enum site_kind kind) {
+    return stack + 16u * (uint32_t)layer + (uint32_t)kind;
+}
+
+struct dropout pass_drop(const struct pass *p, float rate, uint32_t site);
+
+/* site: the layer's first site, site_at(stack, layer, 0). x: the sub-layer's input, in both directions. */
+void self_fwd(const struct pass *p, const struct side *side, const struct self_params *w,
+              const struct self_acts *a, struct mat x, uint32_t site);
+void self_bwd(const struct pass *p, const struct side *side, const struct self_params *w,
+              const struct self_params *g, const struct self_acts *a, struct mat x, uint32_t site);
+
+/* memory: the encoder's output; its gradient is in the source side's d_in: added to, or written by the first
+ * caller of the backward pass (memory_add == 0). */
+void cross_fwd(const struct pass *p, const struct cross_params *w, const struct cross_acts *a,
+               struct mat x, struct mat memory, uint32_t site);
+void cross_bwd(const struct pass *p, const struct cross_params *w, const struct cross_params *g,
+               const struct cross_acts *a, struct mat x, struct mat memory, int memory_add,
+               uint32_t site);
+
+void ff_fwd(const struct pass *p, const struct ff_params *w, const struct ff_acts *a, struct mat x,
+            uint32_t site);
+void ff_bwd(const struct pass *p, const struct side *side, const struct ff_params *w,
+            const struct ff_params *g, const struct ff_acts *a, struct mat x, uint32_t site);
+
+/* site: the very site of this join's dropout. top: the last join of a stack, whose r nobody else reads. */
+struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flow,
+                     struct norm_pair norm, uint32_t site);
+void join_bwd(const struct pass *p, const struct side *side, const struct join *j,
+              struct norm_pair norm, struct norm_pair d_norm, int top, uint32_t site);
+
+#endif

@@ -1,0 +1,61 @@
+/* config.h — what a model is: every number of the paper's Table 3 and the few knobs beyond it.
+ *
+ * One table describes every field (name, range, help); presets, parsing by name, command-line options,
+ * config files and checks all derive from it. A config is plain data and owns nothing.
+ *
+ * config_check is the gate: whatever passes it can be built, and no size computed from it overflows. */
+#ifndef MODEL_CONFIG_H
+#define MODEL_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+
+enum norm { NORM_POST, NORM_PRE };
+enum positions { POSITIONS_SINUSOIDAL, POSITIONS_LEARNED };
+enum tie { TIE_ALL, TIE_TARGET, TIE_NONE };
+
+struct config {
+    int n_vocab_src, n_vocab_tgt; /* equal when tied in all three places */
+    int n_layer_enc, n_layer_dec; /* N */
+    int d_model, d_ff, n_head;    /* n_head is h */
+    int d_k, d_v;  /* per head; 0 means d_model / n_head until config_check fills it in */
+    float dropout; /* P_drop: sub-layer outputs, embedding + position */
+    float attention_dropout, activation_dropout;
+    float label_smoothing; /* epsilon_ls */
+    float norm_eps;
+    int max_len; /* positions there are: the longest sentence, end mark included */
+    int window;  /* self-attention sees |i - j| <= window; 0 is everything */
+    int norm;    /* enum norm */
+    int positions;
+    int tie; /* all: source, target and output share one matrix; target: target and output do */
+    int activation;
+};
+
+enum config_kind { CONFIG_INT, CONFIG_FLOAT, CONFIG_CHOICE };
+
+struct config_field {
+    const char *name; /* as in config.json; on the command line with '-' for '_' */
+    const char *help;
+    enum config_kind kind;
+    size_t offset;
+    double min, max;           /* inclusive; for CONFIG_FLOAT max is exclusive */
+    const char *const *choice; /* CONFIG_CHOICE: value i is choice[i], NULL-terminated */
+};
+
+/* Ended by a field with name == NULL. */
+extern const struct config_field config_fields[];
+const struct config_field *config_field_find(const char *name);
+
+/* The named preset: tiny, small, base, big. Vocabulary sizes are left 0. */
+int config_preset(struct config *config, const char *name, struct err *err);
+extern const char *const config_preset_names[]; /* NULL-terminated */
+
+/* Sets one field from text: "n_layer" sets both stacks, "n_vocab" both vocabularies. */
+int config_set(struct config *config, const char *name, const char *value, struct err *err);
+
+/* Fills in what is derived (d_k, d_v) and refuses what cannot be built, naming field and value. */
+int config_check(struct config *config, struct err *err);
+
+#endif

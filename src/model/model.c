@@ -1,0 +1,136 @@
+/* model.c — see model.h. */
+#include "model/model.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+
+/* [1, n_elem] view of a flat buffer. */
+static struct mat flat_view(const struct model *m, void *data, enum dtype type) {
+    int n = (int)m->table.n_elem;
+    return (struct mat){.data = data, .ld = n, .rows = 1, .cols = n, .type = type};
+}
+
+/* PAPER: 3.5. PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. */
+static int make_sinusoids(struct model *m, struct err *err) {
+    int n = m->config.max_len, d = m->config.d_model;
+    size_t count = (size_t)n * (size_t)d;
+    m->sinusoids = backend_alloc(m->be, count * dtype_size(m->type), err);
+    if (!m->sinusoids) return HEED_ENOMEM;
+    double *host = mem_block(count * sizeof *host);
+    if (!host) return err_set(err, HEED_ENOMEM, "cannot allocate %d x %d position encodings", n, d);
+    for (int pos = 0; pos < n; pos++)
+        for (int j = 0; j < d; j++) {
+            double angle = pos / pow(10000.0, (double)(j - j % 2) / d);
+            host[(size_t)pos * (size_t)d + (size_t)j] = j % 2 ? cos(angle) : sin(angle);
+        }
+    for (size_t i = 0; i < count;
+         i++) /* narrow in place: never ahead of what is still to be read */
+        if (m->type == DTYPE_F32)
+            ((float *)(void *)host)[i] = (float)host[i];
+        else if (m->type == DTYPE_BF16)
+            ((uint16_t *)(void *)host)[i] = bf16_store((float)host[i]);
+    backend_upload(m->be, m->sinusoids, host, count * dtype_size(m->type));
+    int rc = backend_sync(m->be, err);
+    mem_block_free(host);
+    m->src_pos = m->tgt_pos =
+        (struct mat){.data = m->sinusoids, .ld = d, .rows = n, .cols = d, .type = m->type};
+    return rc;
+}
+
+int model_new(struct model **out, const struct config *config, struct backend *be, enum dtype type,
+              struct err *err) {
+    *out = NULL;
+    struct model *m = xcalloc(1, sizeof *m);
+    m->config = *config;
+    m->be = be;
+    m->type = type;
+    param_table_init(&m->table, config);
+    enum dtype wide = dtype_wide(type);
+    size_t flat_size = m->table.n_elem * dtype_size(wide);
+    size_t copy_size = m->table.n_elem * dtype_size(type);
+    int rc = HEED_ENOMEM;
+    if (!(m->flat = backend_alloc(be, flat_size, err))) goto fail;
+    backend_zero(be, m->flat, flat_size);
+    if (type != wide) {
+        if (!(m->copy = backend_alloc(be, copy_size, err))) goto fail;
+        backend_zero(be, m->copy, copy_size);
+    }
+    params_init(&m->w, config, m->copy ? m->copy : m->flat, type);
+    m->src_pos = m->w.src_pos;
+    m->tgt_pos = m->w.tgt_pos;
+    if (config->positions == POSITIONS_SINUSOIDAL && (rc = make_sinusoids(m, err))) goto fail;
+    *out = m;
+    return 0;
+fail:
+    model_free(m);
+    return rc;
+}
+
+void model_free(struct model *m) {
+    if (!m) return;
+    backend_free(m->be, m->flat);
+    backend_free(m->be, m->copy);
+    backend_free(m->be, m->sinusoids);
+    params_release(&m->w);
+    param_table_release(&m->table);
+    xfree(m);
+}
+
+static int refresh_copy(struct model *m, struct err *err) {
+    if (m->copy) {
+        struct mat src = flat_view(m, m->flat, DTYPE_F32), dst = flat_view(m, m->copy, DTYPE_BF16);
+        backend_cast(m->be, &dst, &src);
+    }
+    return backend_sync(m->be, err);
+}
+
+int model_set(struct model *m, const float *flat, struct err *err) {
+    size_t n = m->table.n_elem;
+    if (m->type != DTYPE_F64) {
+        backend_upload(m->be, m->flat, flat, n * sizeof *flat);
+        return refresh_copy(m, err);
+    }
+    double *wide = mem_block(n * sizeof *wide);
+    if (!wide) return err_set(err, HEED_ENOMEM, "cannot allocate %zu parameters", n);
+    for (size_t i = 0; i < n; i++) wide[i] = flat[i];
+    backend_upload(m->be, m->flat, wide, n * sizeof *wide);
+    int rc = backend_sync(m->be, err);
+    mem_block_free(wide);
+    return rc;
+}
+
+int model_get(struct model *m, float *flat, struct err *err) {
+    size_t n = m->table.n_elem;
+    if (m->type != DTYPE_F64) {
+        backend_download(m->be, flat, m->flat, n * sizeof *flat);
+        return backend_sync(m->be, err);
+    }
+    double *wide = mem_block(n * sizeof *wide);
+    if (!wide) return err_set(err, HEED_ENOMEM, "cannot allocate %zu parameters", n);
+    backend_download(m->be, wide, m->flat, n * sizeof *wide);
+    int rc = backend_sync(m->be, err);
+    for (size_t i = 0; i < n; i++) flat[i] = (float)wide[i];
+    mem_block_free(wide);
+    return rc;
+}
+
+int model_draw(struct model *m, uint64_t seed, struct err *err) {
+    float *flat = mem_block(m->table.n_elem * sizeof *flat);
+    if (!flat) return err_set(err, HEED_ENOMEM, "cannot allocate %zu parameters", m->table.n_elem);
+    params_draw(flat, &m->table, seed);
+    int rc = model_set(m, flat, err);
+    mem_block_free(flat);
+    return rc;
+}
+
+size_t model_bytes(const struct config *config, enum dtype type) {
+    struct param_table table;
+    param_table_init(&table, config);
+    size_t wide = dtype_size(dtype_wide(type)), own = dtype_size(type);
+    size_t bytes = size_mul(table.n_elem, wide + (own != wide ? own : 0));
+    if (config->positions == POSITIONS_SINUSOIDAL)
+        bytes = size_add(bytes, size_mul((size_t)config->max_len * (size_t)config->d_model, own));
+    param_table_release(&table);
+    return bytes;
+}

@@ -1,0 +1,38 @@
+/* model.h — a model on a backend: its configuration and its parameters.
+ *
+ * Owns the flat f32 parameters (`flat`, the master), the bf16 working copy when activations are bf16,
+ * and the table of sinusoids. Borrows the backend, which must outlive it. What a training run adds
+ * (gradients, moments) belongs to train/; what a batch needs (activations) to acts.h. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "model/params.h"
+
+struct model {
+    struct config config;
+    struct backend *be;
+    enum dtype type; /* act type */
+    struct param_table table;
+    void *flat;      /* [n_elem] of dtype_wide(type): the parameters */
+    void *copy;      /* [n_elem] bf16: the same, rounded; NULL unless type is BF16 */
+    void *sinusoids; /* [max_len, d_model] act type, or NULL when positions are learned */
+    struct params w; /* what the ops read: views into copy or flat */
+    struct mat src_pos, tgt_pos; /* [max_len, d_model]: learned or sinusoidal */
+};
+
+/* A model with all parameters zero. The config must have passed config_check. */
+int model_new(struct model **model, const struct config *config, struct backend *be,
+              enum dtype type, struct err *err);
+void model_free(struct model *model);
+
+/* Initial values from the seed. */
+int model_draw(struct model *model, uint64_t seed, struct err *err);
+
+/* All parameters from or to host memory, f32 [table.n_elem]. */
+int model_set(struct model *model, const float *flat, struct err *err);
+int model_get(struct model *model, float *flat, struct err *err);
+
+/* Bytes model_new takes from the backend for this config and type. */
+size_t model_bytes(const struct config *config, enum dtype type);
+
+#endif

@@ -1,0 +1,34 @@
+/* transformer.h — Figure 1 of the paper, both ways. */
+#ifndef MODEL_TRANSFORMER_H
+#define MODEL_TRANSFORMER_H
+
+#include "model/acts.h"
+
+/* One pass of a loaded batch through the model. */
+struct pass {
+    struct acts *acts;
+    const struct params *grads; /* f32 views to accumulate into; NULL: loss only */
+    int training;               /* dropout on */
+    uint64_t seed;              /* of the dropout masks */
+    uint32_t step;              /* counts batches, so that no two share masks */
+    float grad_scale;           /* of the loss sum, usually 1 / target tokens of the update */
+};
+
+/* Encoder and decoder; the decoder's output is transformer_output(acts). */
+void transformer_fwd(const struct pass *pass);
+
+/* The decoder's output [T,D] of the last forward pass, and the encoder's [S,D]. */
+struct mat transformer_output(const struct acts *acts);
+struct mat transformer_memory(const struct acts *acts);
+
+/* Adds this batch to acts->totals (see xent), which are zeroed first; with grads also starts the backward
+ * pass: the gradient of the decoder's output and of the output matrix. */
+void transformer_loss(const struct pass *pass);
+
+/* Everything below the loss; parameter gradients accumulate into pass->grads. */
+void transformer_bwd(const struct pass *pass);
+
+/* logits [T,V] of the last forward pass: for tests and tools, training never forms them. */
+void transformer_logits(const struct pass *pass, struct mat logits);
+
+#endif

@@ -1,0 +1,156 @@
+/* optimizer.c — see optimizer.h. */
+#include "train/optimizer.h"
+
+#include <math.h>
+
+#include "model/transformer.h"
+#include "train/schedule.h"
+
+const struct optimizer_options optimizer_defaults = {
+    .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9, .warmup = 4000, .lr_scale = 1.0, .seed = 1};
+
+int optimizer_options_check(const struct optimizer_options *o, struct err *err) {
+    if (!(o->beta1 >= 0 && o->beta1 < 1))
+        return err_set(err, HEED_ECONFIG, "beta1: %g is not in [0, 1)", o->beta1);
+    if (!(o->beta2 >= 0 && o->beta2 < 1))
+        return err_set(err, HEED_ECONFIG, "beta2: %g is not in [0, 1)", o->beta2);
+    if (!(o->eps > 0 && isfinite(o->eps)))
+        return err_set(err, HEED_ECONFIG, "adam eps: %g is not positive", o->eps);
+    if (!(o->clip >= 0 && isfinite(o->clip)))
+        return err_set(err, HEED_ECONFIG, "clip: %g is negative", o->clip);
+    if (o->warmup < 0)
+        return err_set(err, HEED_ECONFIG, "warmup: %lld is negative", (long long)o->warmup);
+    if (!(o->lr_scale > 0 && isfinite(o->lr_scale)))
+        return err_set(err, HEED_ECONFIG, "lr_scale: %g is not positive", o->lr_scale);
+    return 0;
+}
+
+static struct mat flat_view(const struct optimizer *opt, void *data) {
+    int n = (int)opt->model->table.n_elem;
+    return (struct mat){
+        .data = data, .ld = n, .rows = 1, .cols = n, .type = dtype_wide(opt->model->type)};
+}
+
+static size_t flat_size(const struct optimizer *opt) {
+    return opt->model->table.n_elem * dtype_size(dtype_wide(opt->model->type));
+}
+
+size_t optimizer_bytes(const struct optimizer *opt) { return 3 * flat_size(opt); }
+
+int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts,
+                  const struct optimizer_options *options, struct err *err) {
+    *out = NULL;
+    int rc = optimizer_options_check(options, err);
+    if (rc) return rc;
+    struct optimizer *opt = xcalloc(1, sizeof *opt);
+    *opt = (struct optimizer){.options = *options, .model = model, .acts = acts};
+    struct backend *be = model->be;
+    size_t size = flat_size(opt);
+    if (!(opt->grads = backend_alloc(be, size, err)) || !(opt->m = backend_alloc(be, size, err)) ||
+        !(opt->v = backend_alloc(be, size, err)) ||
+        !(opt->sumsq = backend_alloc(be, sizeof *opt->sumsq, err))) {
+        optimizer_free(opt);
+        return HEED_ENOMEM;
+    }
+    backend_zero(be, opt->grads, size);
+    backend_zero(be, opt->m, size);
+    backend_zero(be, opt->v, size);
+    params_init(&opt->g, &model->config, opt->grads, dtype_wide(model->type));
+    *out = opt;
+    return 0;
+}
+
+void optimizer_free(struct optimizer *opt) {
+    if (!opt) return;
+    struct backend *be = opt->model->be;
+    backend_free(be, opt->grads);
+    backend_free(be, opt->m);
+    backend_free(be, opt->v);
+    backend_free(be, opt->sumsq);
+    params_release(&opt->g);
+    xfree(opt);
+}
+
+/* ---------------------------------------------------------------------------------- a step ------- */
+
+/* Runs a loaded batch and adds its totals to the report; waits for the device. */
+static int run_batch(struct optimizer *opt, const struct batch *batch, const struct pass *pass,
+                     struct update_report *report, struct err *err) {
+    int rc = acts_load(opt->acts, batch, err);
+    if (rc) return rc;
+    transformer_fwd(pass);
+    transformer_loss(pass);
+    if (pass->grads) transformer_bwd(pass);
+    double totals[3] = {0};
+    backend_download(opt->model->be, totals, opt->acts->totals.data, sizeof totals);
+    if ((rc = backend_sync(opt->model->be, err))) return rc;
+    report->loss += totals[0];
+    report->nll += totals[1];
+    report->n_hit += (int64_t)totals[2];
+    report->n_tok += batch->tgt.n_tok;
+    report->n_src_tok += batch->src.n_tok;
+    return 0;
+}
+
+static void apply_adam(struct optimizer *opt, struct update_report *report) {
+    struct model *m = opt->model;
+    const struct optimizer_options *o = &opt->options;
+    struct mat sumsq_view = {.data = opt->sumsq, .ld = 1, .rows = 1, .cols = 1, .type = DTYPE_F64};
+    struct adam_args args = {.p = flat_view(opt, m->flat),
+                             .g = flat_view(opt, opt->grads),
+                             .m = flat_view(opt, opt->m),
+                             .v = flat_view(opt, opt->v),
+                             .lr = (float)report->rate,
+                             .beta1 = (float)o->beta1,
+                             .beta2 = (float)o->beta2,
+                             .eps = (float)o->eps,
+                             .clip = (float)o->clip,
+                             .t = opt->step,
+                             .clear = 1};
+    if (m->copy) {
+        args.copy = flat_view(opt, m->copy);
+        args.copy.type = DTYPE_BF16;
+    }
+    if (o->clip > 0) {
+        backend_zero(m->be, opt->sumsq, sizeof *opt->sumsq);
+        sumsq(m->be, &(struct sumsq_args){.out = sumsq_view, .x = args.g});
+        args.sumsq = sumsq_view;
+    }
+    adam(m->be, &args);
+    double total = 0;
+    if (o->clip > 0) backend_download(m->be, &total, opt->sumsq, sizeof total);
+    report->grad_norm = sqrt(total);
+}
+
+int optimizer_update(struct optimizer *opt, const struct batch *const *batch, int n,
+                     struct update_report *report, struct err *err) {
+    *report = (struct update_report){0};
+    int64_t n_tok = 0;
+    for (int i = 0; i < n; i++) n_tok += batch[i]->tgt.n_tok;
+    if (n_tok < 1) return err_set(err, HEED_EINVAL, "update: its batches are empty");
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        struct pass pass = {.acts = opt->acts,
+                            .grads = &opt->g,
+                            .training = 1,
+                            .seed = opt->options.seed,
+                            .step = (uint32_t)opt->n_batch++,
+                            .grad_scale = (float)(1.0 / (double)n_tok)};
+        rc = run_batch(opt, batch[i], &pass, report, err);
+    }
+    if (rc) { /* half an update's gradients must not leak into the next */
+        backend_zero(opt->model->be, opt->grads, flat_size(opt));
+        return rc;
+    }
+    opt->step++;
+    report->rate = schedule_rate(opt->model->config.d_model, opt->options.warmup,
+                                 opt->options.lr_scale, opt->step);
+    apply_adam(opt, report);
+    return backend_sync(opt->model->be, err);
+}
+
+int optimizer_evaluate(struct optimizer *opt, const struct batch *batch,
+                       struct update_report *report, struct err *err) {
+    struct pass pass = {.acts = opt->acts};
+    return run_batch(opt, batch, &pass, report, err);
+}

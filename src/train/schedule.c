@@ -1,0 +1,10 @@
+/* schedule.c — see schedule.h and docs/math/schedule.md. */
+#include "train/schedule.h"
+
+#include <math.h>
+
+double schedule_rate(int d_model, int64_t warmup, double scale, int64_t step) {
+    double s = (double)step, decay = 1.0 / sqrt(s);
+    double rise = warmup > 0 ? s * pow((double)warmup, -1.5) : decay;
+    return scale / sqrt((double)d_model) * fmin(decay, rise);
+}
