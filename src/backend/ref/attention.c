@@ -64,14 +64,14 @@ static void head_fwd(const struct head *s, double *p) {
     const struct attention_args *a = s->a;
     for (int i = 0; i < s->n_q; i++) {
         put(&a->lse, s->h, s->q0 + i, softmax_row(s, i, p));
-        for (int c = 0; c < s->o.cols; c++) {
-            double sum = 0;
-            for (int j = 0; j < s->n_k; j++) sum += drop(s, i, j) * p[j] * get(&s->v, s->k0 + j, c);
-            put(&s->o, s->q0 + i, c, sum);
-        }
-        if (mat_empty(&a->probs)) continue;
         for (int j = 0; j < a->probs.cols; j++)
             put(&a->probs, (int64_t)s->h * a->rq.n_tok + s->q0 + i, j, j < s->n_k ? p[j] : 0);
+        for (int j = 0; j < s->n_k; j++) p[j] *= drop(s, i, j);
+        for (int c = 0; c < s->o.cols; c++) {
+            double sum = 0;
+            for (int j = 0; j < s->n_k; j++) sum += p[j] * get(&s->v, s->k0 + j, c);
+            put(&s->o, s->q0 + i, c, sum);
+        }
     }
 }
 
@@ -107,15 +107,14 @@ static void head_bwd(const struct head *s) {
         double di = dot(&s->dout, s->q0 + i, &s->o, s->q0 + i);
         for (int j = 0; j < s->n_k; j++) {
             if (!sees(s, i, j)) continue;
-            double p = exp(score(s, i, j) - get(&a->lse, s->h, s->q0 + i));
-            double dp = drop(s, i, j) * dot(&s->dout, s->q0 + i, &s->v, s->k0 + j);
+            double p = exp(score(s, i, j) - get(&a->lse, s->h, s->q0 + i)), keep = drop(s, i, j);
+            double dp = keep * dot(&s->dout, s->q0 + i, &s->v, s->k0 + j);
             double ds = p * (dp - di);
             for (int c = 0; c < d_k; c++) {
                 add(&dq, i, c, a->scale * ds * get(&s->k, s->k0 + j, c));
                 add(&dk, j, c, a->scale * ds * get(&s->q, s->q0 + i, c));
             }
-            for (int c = 0; c < d_v; c++)
-                add(&dv, j, c, drop(s, i, j) * p * get(&s->dout, s->q0 + i, c));
+            for (int c = 0; c < d_v; c++) add(&dv, j, c, keep * p * get(&s->dout, s->q0 + i, c));
         }
     }
     scratch_store(&s->dq, s->q0, &dq);
