@@ -2,8 +2,10 @@
  *
  * Both operands are packed into panels that a micro-kernel reads in order: A in panels of mr rows, B in
  * panels of nr columns, both zero-padded at the edges, so the kernel has no edge cases and every element of
- * C sums its K terms in an order that depends on K alone (blocks of GEMM_KC, ascending; within a block the
- * kernel's fixed order). That is why a row of C does not depend on the other rows, nor on threads.
+ * C sums its K terms in an order that depends on K alone: blocks of the kernel's kc depths, ascending, each
+ * joined to the running sum (which starts from the old C when adding); within a block the kernel's fixed
+ * order. That is why a row of C depends neither on the other rows, nor on threads, nor on where B was
+ * packed.
  *
  * Products run in bf16 when both operands are BF16, else in f32. Sums are f32 always. */
 #ifndef BACKEND_CPU_GEMM_H
@@ -20,10 +22,10 @@ struct gemm_operand {
 };
 
 struct gemm {
-    int m, n, k;
+    int m, n, k;           /* none negative; k == 0 leaves the epilogue of 0, or of the old c */
     struct gemm_operand a; /* [m,k] */
     struct gemm_operand b; /* [k,n] */
-    void *c;               /* [m,n] */
+    void *c;               /* [m,n], overlapping no operand */
     int64_t ldc;
     enum dtype c_type; /* F32 or BF16 */
     int add;           /* c += instead of c =; a BF16 c is read, summed in f32 and rounded once */
@@ -31,20 +33,22 @@ struct gemm {
     const void *bias; /* [n] of bias_type, or NULL */
     enum dtype bias_type;
     int relu;
-    const void *b_packed; /* B already packed by gemm_pack_b, or NULL; then b.data is not read */
+    /* B already packed by gemm_pack_b, or NULL. Then b.data is not read, b.type says what was packed, and
+     * a must be of the same type. */
+    const void *b_packed;
 };
 
-/* Runs on the backend's threads. The workspace is the caller's: gemm_workspace bytes (depends on the shape,
- * types and number of threads, not on addresses). */
+/* Runs on the backend's threads. The workspace is the caller's, MEM_ALIGN-aligned, gemm_workspace bytes
+ * (depends on the shape, types and number of threads, not on addresses). */
 size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g);
 void gemm_run(struct cpu_backend *be, const struct gemm *g, void *workspace);
 
-/* The whole of B packed once, for weights that are used again and again. */
+/* The whole of B packed once, for weights that are used again and again. `packed` is MEM_ALIGN-aligned. */
 size_t gemm_packed_size(const struct isa *isa, int n, int k, enum dtype type);
 void gemm_pack_b(struct cpu_backend *be, void *packed, const struct gemm_operand *b, int n, int k);
 
 /* On the calling thread alone, for small products inside a task (attention's blocks). Same bits as
- * gemm_run. */
+ * gemm_run. The workspace serves all types. */
 size_t gemm_serial_workspace(const struct isa *isa, int m, int n, int k);
 void gemm_serial(const struct isa *isa, const struct gemm *g, void *workspace);
 

@@ -1,12 +1,13 @@
 /* isa.h — the instruction sets of the cpu backend and the kernels each provides.
  *
- * An instruction set is a table of function pointers filled by kernels_<name>.c. isa.c decides which sets
- * this machine and its operating system can run (CPUID for the processor, XGETBV for the registers the OS
- * saves, arch_prctl for the permission to use AMX tiles) and picks the best, or the one asked for.
+ * An instruction set is a table of function pointers filled by gemm_<name>.c and rows_<name>.c, which are
+ * the only files compiled with that set's flags. isa.c decides which sets this machine and its operating
+ * system can run (CPUID for the processor, XGETBV for the registers the OS saves, arch_prctl for the
+ * permission to use AMX tiles) and picks the best, or the one asked for.
  *
  * Two families of kernels. Matrix kernels work on packed panels and differ per set and input type. Row
- * kernels are loops over contiguous rows, written once in rows_body.h on a vector type and compiled per
- * set. All of them are pure functions of their arguments: no threads, no allocation, no state. */
+ * kernels are loops over contiguous rows, written once on a vector type and compiled per set. All of them
+ * are pure functions of their arguments: no threads, no allocation, no state. */
 #ifndef BACKEND_CPU_ISA_H
 #define BACKEND_CPU_ISA_H
 
@@ -15,37 +16,64 @@
 
 #include "backend/backend.h"
 
-/* Matrix kernel for one input type (f32 or bf16), f32 accumulation. See gemm.h for the panel layout.
+/* A strip of an operand on its way into panels. The operand is seen as `n` vectors (rows of A, columns of
+ * B) of `k` elements each; a panel holds mr (nr) of them. */
+struct gemm_pack {
+    void *dst;       /* first panel, 64-byte aligned */
+    size_t stride;   /* bytes from panel to panel */
+    const void *src; /* element (p, k) at src[p*ld + k] if along_k, else at src[k*ld + p] */
+    int64_t ld;      /* in elements */
+    enum dtype type; /* of src: F32 or BF16 for an f32 kernel, BF16 for a bf16 kernel */
+    int along_k;     /* an element's neighbour in memory is the next k */
+    int n, k;        /* both may be anything; panels are zero-padded to full width and to k_unit */
+};
+
+/* Where a finished tile goes, and the epilogue on its way. */
+struct gemm_store {
+    void *c; /* element (0,0) of the tile */
+    int64_t ldc;
+    enum dtype type;  /* of c */
+    const void *bias; /* of the tile's first column, or NULL */
+    enum dtype bias_type;
+    int relu;
+};
+
+/* Matrix kernel for one input type, f32 accumulation.
  *
- * tile:   c[mr x nr] (f32, row stride ldc) = or += A panel x B panel over kc steps of depth. Each element of
- *         c sums its kc terms in one fixed order that depends on kc alone. kc is a multiple of k_unit.
- *         Always a full mr x nr tile: panels are zero-padded, edges are handled by the caller.
- * pack_a: a panel of up to mr rows: rows x kc elements of `src` (trans == 0: element (i,k) at
- *         src[i*ld + k]; trans == 1: at src[k*ld + i]), zero-padded to mr rows and to kc_pad (kc rounded up to
- *         k_unit). src is of src_type (f32 or bf16), converted to the kernel's type.
- * pack_b: a panel of up to nr columns, likewise (trans == 0: element (k,j) at src[k*ld + j];
- *         trans == 1: at src[j*ld + k]). */
+ * tile:   t[mr x nr] (contiguous, 64-byte aligned) = or += (add) A panel x B panel over kc steps of depth,
+ *         kc a multiple of k_unit, possibly 0. Each element of t sums its terms in one fixed order that
+ *         depends on kc alone. Only the first `rows` rows of t are wanted; the others may be anything.
+ *         (Columns are always nr: B panels are zero-padded.)
+ * store:  writes rows x cols of t, after the epilogue, and nothing else. t is scratch afterwards.
+ * pack:   fills panels of A or B. In a panel, the part for depths [k, k + k_unit) is contiguous and starts
+ *         at byte k * width * sizeof(type), so a block of depths is a sub-range of the panel.
+ * peak:   runs the arithmetic instructions of `tile` alone, on registers; returns the FLOPs done.
+ * enter, leave: around any calls of tile and peak on a thread (AMX tile configuration); may be NULL. */
 struct gemm_kernel {
     enum dtype type;
     int mr, nr, k_unit;
-    void (*tile)(int kc, const void *a_panel, const void *b_panel, float *c, int64_t ldc, int add);
-    void (*pack_a)(void *panel, const void *src, int64_t ld, enum dtype src_type, int trans,
-                   int rows, int kc);
-    void (*pack_b)(void *panel, const void *src, int64_t ld, enum dtype src_type, int trans,
-                   int cols, int kc);
-    double (*peak)(
-        int64_t
-            iterations); /* register-only loop of the same instructions; returns the FLOPs done */
+    int kc; /* depths summed at a time, a multiple of k_unit */
+    void (*tile)(int kc, int rows, const void *a_panel, const void *b_panel, float *t, int add);
+    void (*store)(const struct gemm_store *to, float *t, int rows, int cols);
+    void (*pack_a)(const struct gemm_pack *p);
+    void (*pack_b)(const struct gemm_pack *p);
+    double (*peak)(int64_t iterations);
+    void (*enter)(void), (*leave)(void);
 };
 
 struct row_kernels; /* rows.h */
 
+/* Sets without bf16 instructions use their f32 kernel for bf16 operands: packing widens them, which is
+ * exact, so the products are exact too and only the sums round. */
 struct isa {
     const char *name;
+    unsigned needs; /* features of processor and OS, see isa.c */
     const struct gemm_kernel *gemm_f32, *gemm_bf16;
     const struct row_kernels *rows;
-    int (*enter)(void); /* per-thread set-up (AMX tile configuration), or NULL */
 };
+
+extern const struct gemm_kernel gemm_f32_generic, gemm_f32_avx2, gemm_f32_avx512;
+extern const struct gemm_kernel gemm_bf16_avx512bf16, gemm_bf16_amx;
 
 /* All sets this build knows, worst first, ended by NULL; isa_usable says whether this machine runs one. */
 extern const struct isa *const isa_table[];

@@ -1,0 +1,306 @@
+/* gemm.c — blocking, packing and threads for the products of gemm.h.
+ *
+ * Three nested cuts of the product, outermost first:
+ *
+ *   chunk   what is packed at a time: ms rows of A and ns columns of B, ks deep. Sized so that packed A and
+ *           B stay in the shared cache and the workspace stays a few MiB whatever the shape. Between
+ *           chunks of depth the running sums rest in C, which therefore must be f32; for a bf16 C a
+ *           chunk is as deep as K.
+ *   block   one task of one thread: mc rows x nc columns of the chunk. Its part of A and its sums stay in the
+ *           core's own cache while B panels pass by.
+ *   tile    one call of the kernel: mr x nr sums in registers, kc deep.
+ *
+ * Threads share packed panels and own disjoint blocks of C; depth is never divided among threads. A chunk is
+ * two parallel steps, packing and multiplying. None of the cuts changes the order in which an element
+ * of C is summed (gemm.h), so sizes can follow shape and thread count freely.
+ *
+ * Cost of packing: every element of A is moved once per N columns of products and every element of B once
+ * per M rows, so it shows only when M or N is small; weights can be packed beforehand. */
+#include "backend/cpu/gemm.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+enum {
+    CHUNK_A_BYTES = 4 << 20, /* packed A and B of a chunk: within the shared cache */
+    CHUNK_B_BYTES = 8 << 20,
+    BLOCK_ROWS =
+        168, /* x kc x 4 bytes of A: a third of a 1 MiB core cache; the sums another third */
+    BLOCK_COLS = 512,
+    TASKS_PER_THREAD =
+        4,           /* blocks are halved until threads have that many, to even out their ends */
+    PACK_PANELS = 4, /* panels packed by one task */
+};
+
+struct plan {
+    const struct gemm_kernel *kernel;
+    int m_panels, n_panels, k_pad; /* the whole product, in panels and padded depth */
+    int ms, ns, ks;                /* chunk: panels of A, panels of B, depth */
+    int mc, nc;                    /* block: panels of A, panels of B */
+    size_t a_stride, b_stride;     /* bytes of a packed panel */
+    size_t a_size, b_size, sum_size;
+};
+
+/* One product under way. */
+struct job {
+    const struct gemm *g;
+    struct plan plan;
+    char *a, *sums;      /* workspace */
+    const char *b;       /* packed B of the chunk: workspace, or inside b_packed */
+    char *b_fresh;       /* where B is packed, or NULL when it already is */
+    int i0, j0, k0;      /* the chunk's origin: panel of A, panel of B, depth */
+    int ni, nj, depth;   /* the chunk's size; depth unpadded */
+    int a_tasks, pack_b; /* packing: tasks for A come first; is B to be packed */
+};
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+static int ceil_div(int a, int b) { return (int)(((int64_t)a + b - 1) / b); }
+static size_t round64(size_t size) { return (size + 63) & ~(size_t)63; }
+
+static const struct gemm_kernel *kernel_for(const struct isa *isa, enum dtype a, enum dtype b) {
+    return a == DTYPE_BF16 && b == DTYPE_BF16 ? isa->gemm_bf16 : isa->gemm_f32;
+}
+
+static size_t panel_size(const struct gemm_kernel *kernel, int width, int depth) {
+    return round64((size_t)depth * (size_t)width * dtype_size(kernel->type));
+}
+
+/* ---- plan ---------------------------------------------------------------------------------------- */
+
+/* How many of `total` panels go in a chunk: what fits in `bytes` but at least `least`, in even shares. */
+static int chunk_panels(int total, size_t bytes, size_t panel, int least) {
+    size_t fit = bytes / (panel ? panel : 1);
+    int most = fit > (size_t)total ? total : (int)fit;
+    if (most < least) most = least;
+    return ceil_div(total, ceil_div(total, most));
+}
+
+static int chunk_depth(const struct plan *p, int packed, enum dtype c_type) {
+    const struct gemm_kernel *kernel = p->kernel;
+    if (packed || c_type != DTYPE_F32 || p->k_pad <= kernel->kc) return p->k_pad;
+    const size_t slab = panel_size(kernel, kernel->nr, kernel->kc) * (size_t)p->n_panels;
+    const size_t blocks = CHUNK_B_BYTES / slab;
+    if (blocks * (size_t)kernel->kc >= (size_t)p->k_pad) return p->k_pad;
+    return blocks ? (int)blocks * kernel->kc : kernel->kc;
+}
+
+static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm *g, int packed,
+                             int n_thread) {
+    struct plan p = {.kernel = kernel};
+    p.m_panels = ceil_div(g->m, kernel->mr);
+    p.n_panels = ceil_div(g->n, kernel->nr);
+    p.k_pad = ceil_div(g->k, kernel->k_unit) * kernel->k_unit;
+    p.ks = chunk_depth(&p, packed, g->c_type);
+    p.a_stride = panel_size(kernel, kernel->mr, p.ks);
+    p.b_stride = panel_size(kernel, kernel->nr, p.ks);
+
+    const int mc_most = BLOCK_ROWS / kernel->mr, nc_most = BLOCK_COLS / kernel->nr;
+    p.ms = chunk_panels(p.m_panels, CHUNK_A_BYTES, p.a_stride, mc_most);
+    p.ns = packed ? p.n_panels : chunk_panels(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
+    p.mc = ceil_div(p.ms, ceil_div(p.ms, mc_most));
+    p.nc = min_int(nc_most, p.ns);
+    while (p.nc > 2 && ceil_div(p.ms, p.mc) * ceil_div(p.ns, p.nc) < TASKS_PER_THREAD * n_thread)
+        p.nc = (p.nc + 1) / 2;
+
+    const size_t tile = (size_t)kernel->mr * (size_t)kernel->nr * 4;
+    p.a_size = (size_t)p.ms * p.a_stride;
+    p.b_size = packed ? 0 : (size_t)p.ns * p.b_stride;
+    p.sum_size = p.ks <= kernel->kc ? tile : tile * (size_t)p.mc * (size_t)p.nc;
+    return p;
+}
+
+static size_t plan_size(const struct plan *p, int n_thread) {
+    return p->a_size + p->b_size + p->sum_size * (size_t)n_thread;
+}
+
+/* ---- packing ------------------------------------------------------------------------------------- */
+
+static void pack_panels(const struct gemm_kernel *kernel, const struct gemm_operand *from, int is_b,
+                        struct gemm_pack p, int first, int k0) {
+    p.ld = from->ld;
+    p.type = from->type;
+    p.along_k = is_b ? from->trans : !from->trans;
+    const int64_t at = p.along_k ? first * p.ld + k0 : k0 * p.ld + first;
+    p.src = (const char *)from->data + at * (int64_t)dtype_size(from->type);
+    (is_b ? kernel->pack_b : kernel->pack_a)(&p);
+}
+
+static void pack_task(void *ctx, int task, int thread) {
+    (void)thread;
+    const struct job *job = ctx;
+    const struct plan *p = &job->plan;
+    const int is_b = task >= job->a_tasks;
+    const int first = (is_b ? task - job->a_tasks : task) * PACK_PANELS;
+    const int width = is_b ? p->kernel->nr : p->kernel->mr;
+    const size_t stride = is_b ? p->b_stride : p->a_stride;
+    const int panel = (is_b ? job->j0 : job->i0) + first;
+    const int count = min_int(PACK_PANELS, (is_b ? job->nj : job->ni) - first);
+    struct gemm_pack pack = {
+        .dst = (is_b ? job->b_fresh : job->a) + (size_t)first * stride,
+        .stride = stride,
+        .n = min_int(count * width, (is_b ? job->g->n : job->g->m) - panel * width),
+        .k = job->depth,
+    };
+    pack_panels(p->kernel, is_b ? &job->g->b : &job->g->a, is_b, pack, panel * width, job->k0);
+}
+
+/* ---- multiplying --------------------------------------------------------------------------------- */
+
+static void load_tile(float *t, const char *c, int64_t ldc, enum dtype type, int rows, int cols,
+                      int nr) {
+    for (int i = 0; i < rows; i++, t += nr) {
+        const char *row = c + (size_t)i * (size_t)ldc * dtype_size(type);
+        if (type == DTYPE_F32)
+            memcpy(t, row, (size_t)cols * 4);
+        else
+            for (int j = 0; j < cols; j++) t[j] = bf16_load(((const uint16_t *)row)[j]);
+        for (int j = cols; j < nr; j++) t[j] = 0;
+    }
+}
+
+/* One tile, for depths [k, k + kc) of the chunk. The first block of depths of all starts from the old C or
+ * from zero, the last block of a chunk puts the sums into C, the last of all with the epilogue. */
+static void tile_block(const struct job *job, float *t, int i, int j, int k) {
+    const struct gemm *g = job->g;
+    const struct plan *p = &job->plan;
+    const struct gemm_kernel *kernel = p->kernel;
+    const size_t size = dtype_size(kernel->type);
+    const int depth = ceil_div(job->depth, kernel->k_unit) * kernel->k_unit;
+    const int kc = min_int(kernel->kc, depth - k);
+    const int row = (job->i0 + i) * kernel->mr, col = (job->j0 + j) * kernel->nr;
+    const int rows = min_int(kernel->mr, g->m - row), cols = min_int(kernel->nr, g->n - col);
+    char *c = (char *)g->c + ((int64_t)row * g->ldc + col) * (int64_t)dtype_size(g->c_type);
+
+    const int resume = g->add || job->k0 > 0;
+    if (resume && k == 0) load_tile(t, c, g->ldc, g->c_type, rows, cols, kernel->nr);
+    kernel->tile(kc, rows, job->a + (size_t)i * p->a_stride + (size_t)k * (size_t)kernel->mr * size,
+                 job->b + (size_t)j * p->b_stride + (size_t)k * (size_t)kernel->nr * size, t,
+                 resume || k > 0);
+    if (k + kc < depth) return;
+
+    struct gemm_store to = {.c = c, .ldc = g->ldc, .type = g->c_type};
+    if (job->k0 + job->depth == g->k) {
+        to.relu = g->relu;
+        to.bias_type = g->bias_type;
+        if (g->bias) to.bias = (const char *)g->bias + (size_t)col * dtype_size(g->bias_type);
+    }
+    kernel->store(&to, t, rows, cols);
+}
+
+static void block_task(void *ctx, int task, int thread) {
+    const struct job *job = ctx;
+    const struct plan *p = &job->plan;
+    const struct gemm_kernel *kernel = p->kernel;
+    const int m_blocks = ceil_div(job->ni, p->mc);
+    const int i0 = task % m_blocks * p->mc, i1 = min_int(i0 + p->mc, job->ni);
+    const int j0 = task / m_blocks * p->nc, j1 = min_int(j0 + p->nc, job->nj);
+    float *sums = (float *)(job->sums + (size_t)thread * p->sum_size);
+    const int tile = kernel->mr * kernel->nr;
+    const int keep = p->ks > kernel->kc; /* sums of the whole block, else of one tile */
+
+    if (kernel->enter) kernel->enter();
+    int k = 0;
+    do { /* once also for a depth of zero */
+        for (int j = j0; j < j1; j++)
+            for (int i = i0; i < i1; i++)
+                tile_block(job, sums + (keep ? ((j - j0) * p->mc + i - i0) * tile : 0), i, j, k);
+        k += kernel->kc;
+    } while (k < job->depth);
+    if (kernel->leave) kernel->leave();
+}
+
+/* ---- driver --------------------------------------------------------------------------------------- */
+
+static void run_tasks(struct pool *pool, pool_fn *fn, struct job *job, int n_task) {
+    if (pool)
+        pool_run(pool, fn, job, n_task);
+    else
+        for (int i = 0; i < n_task; i++) fn(job, i, 0);
+}
+
+static void run_chunk(struct pool *pool, struct job *job) {
+    const struct plan *p = &job->plan;
+    const int b_tasks = job->pack_b ? ceil_div(job->nj, PACK_PANELS) : 0;
+    job->a_tasks = ceil_div(job->ni, PACK_PANELS);
+    run_tasks(pool, pack_task, job, job->a_tasks + b_tasks);
+    run_tasks(pool, block_task, job, ceil_div(job->ni, p->mc) * ceil_div(job->nj, p->nc));
+}
+
+static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, void *workspace) {
+    if (g->m <= 0 || g->n <= 0) return;
+    BUG_ON(g->b_packed && g->a.type != g->b.type);
+    const struct gemm_kernel *kernel = kernel_for(isa, g->a.type, g->b.type);
+    struct job job = {.g = g};
+    job.plan = plan_make(kernel, g, g->b_packed != NULL, pool ? pool_size(pool) : 1);
+    const struct plan *p = &job.plan;
+    job.a = workspace;
+    job.b_fresh = g->b_packed ? NULL : job.a + p->a_size;
+    job.sums = job.a + p->a_size + p->b_size;
+
+    for (job.j0 = 0; job.j0 < p->n_panels; job.j0 += p->ns) {
+        job.nj = min_int(p->ns, p->n_panels - job.j0);
+        job.k0 = 0;
+        do {
+            job.depth = min_int(p->ks, g->k - job.k0);
+            job.b = g->b_packed ? g->b_packed : job.b_fresh;
+            for (job.i0 = 0; job.i0 < p->m_panels; job.i0 += p->ms) {
+                job.ni = min_int(p->ms, p->m_panels - job.i0);
+                job.pack_b = !g->b_packed && job.i0 == 0;
+                run_chunk(pool, &job);
+            }
+            job.k0 += p->ks;
+        } while (job.k0 < g->k);
+    }
+}
+
+static size_t workspace_size(const struct gemm_kernel *kernel, const struct gemm *g, int n_thread) {
+    const struct plan fresh = plan_make(kernel, g, 0, n_thread);
+    const struct plan packed = plan_make(kernel, g, 1, n_thread);
+    const size_t a = plan_size(&fresh, n_thread), b = plan_size(&packed, n_thread);
+    return a > b ? a : b;
+}
+
+size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g) {
+    if (g->m <= 0 || g->n <= 0) return 0;
+    return workspace_size(kernel_for(be->isa, g->a.type, g->b.type), g, pool_size(be->pool));
+}
+
+void gemm_run(struct cpu_backend *be, const struct gemm *g, void *workspace) {
+    run(be->pool, be->isa, g, workspace);
+}
+
+size_t gemm_serial_workspace(const struct isa *isa, int m, int n, int k) {
+    const struct gemm_kernel *kernel[2] = {isa->gemm_f32, isa->gemm_bf16};
+    size_t most = 0;
+    if (m <= 0 || n <= 0) return 0;
+    for (int i = 0; i < 4; i++) {
+        struct gemm g = {.m = m, .n = n, .k = k, .c_type = i & 1 ? DTYPE_BF16 : DTYPE_F32};
+        size_t size = workspace_size(kernel[i / 2], &g, 1);
+        if (size > most) most = size;
+    }
+    return most;
+}
+
+void gemm_serial(const struct isa *isa, const struct gemm *g, void *workspace) {
+    run(NULL, isa, g, workspace);
+}
+
+/* ---- B packed once ------------------------------------------------------------------------------- */
+
+size_t gemm_packed_size(const struct isa *isa, int n, int k, enum dtype type) {
+    const struct gemm_kernel *kernel = kernel_for(isa, type, type);
+    const int k_pad = ceil_div(k, kernel->k_unit) * kernel->k_unit;
+    return panel_size(kernel, kernel->nr, k_pad) * (size_t)ceil_div(n, kernel->nr);
+}
+
+void gemm_pack_b(struct cpu_backend *be, void *packed, const struct gemm_operand *b, int n, int k) {
+    const struct gemm_kernel *kernel = kernel_for(be->isa, b->type, b->type);
+    const struct gemm g = {.n = n, .k = k, .b = *b};
+    struct job job = {.g = &g, .b_fresh = packed, .depth = k, .pack_b = 1};
+    job.plan = (struct plan){.kernel = kernel};
+    job.nj = ceil_div(n, kernel->nr);
+    job.plan.b_stride =
+        panel_size(kernel, kernel->nr, ceil_div(k, kernel->k_unit) * kernel->k_unit);
+    pool_run(be->pool, pack_task, &job, ceil_div(job.nj, PACK_PANELS));
+}

@@ -1,0 +1,158 @@
+/* gemm_amx.c — the bf16 matrix kernel for AMX, Intel's tile registers.
+ *
+ * Eight tiles of 16 rows x 64 bytes. tdpbf16ps multiplies a 16 x 32 tile of A by a 32 x 16 tile of B
+ * (stored as 16 rows of 16 pairs) into 16 x 16 sums: 16384 operations, issued every 16 cycles. A 32 x 32
+ * output tile takes four tiles of sums (0-3), two of A (4, 5) and two of B (6, 7): per 32 depths four
+ * loads of 1 KiB feed four multiplications, 64 cycles of arithmetic for 4 KiB, so a load port keeps up
+ * as long as one of the panels is in the first-level cache (a B panel of KC depths is 32 KiB).
+ *
+ * Panels. A: per 32 depths two tiles, row after row, so packing an A that lies along k is a plain copy.
+ * B: the pairs of gemm_pairs.h, 32 wide, so a tile is read with a stride of 128 bytes.
+ *
+ * Numbers: within a tile's 32 depths even and odd products are summed apart, then added to the sum (which
+ * starts from t when adding); rounded to nearest, denormals count as zero. */
+#include "backend/cpu/gemm_pairs.h"
+#include "backend/cpu/gemm_tiles.h"
+
+enum { MR = 32, NR = 32, K_UNIT = 32, KC = 512, TILE_BYTES = 1024 };
+
+static void enter(void) {
+    struct tile_config config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.rows[i] = 16;
+        config.row_bytes[i] = 64;
+    }
+    tile_configure(&config);
+}
+
+static void leave(void) { tile_release(); }
+
+static void tile_32_rows(int kc, const char *a, const char *b, float *t, int add) {
+    const int64_t ldt = NR * 4;
+    if (add) {
+        tile_load(0, t, ldt);
+        tile_load(1, t + 16, ldt);
+        tile_load(2, t + 16 * NR, ldt);
+        tile_load(3, t + 16 * NR + 16, ldt);
+    } else {
+        tile_zero(0);
+        tile_zero(1);
+        tile_zero(2);
+        tile_zero(3);
+    }
+    for (int k = 0; k < kc; k += K_UNIT, a += 2 * TILE_BYTES, b += 2 * TILE_BYTES) {
+        tile_load(4, a, 64);
+        tile_load(6, b, 128);
+        tile_multiply(0, 4, 6);
+        tile_load(7, b + 64, 128);
+        tile_multiply(1, 4, 7);
+        tile_load(5, a + TILE_BYTES, 64);
+        tile_multiply(2, 5, 6);
+        tile_multiply(3, 5, 7);
+    }
+    tile_store(0, t, ldt);
+    tile_store(1, t + 16, ldt);
+    tile_store(2, t + 16 * NR, ldt);
+    tile_store(3, t + 16 * NR + 16, ldt);
+}
+
+/* Half the work when the lower half of the panel is padding. */
+static void tile_16_rows(int kc, const char *a, const char *b, float *t, int add) {
+    const int64_t ldt = NR * 4;
+    if (add) {
+        tile_load(0, t, ldt);
+        tile_load(1, t + 16, ldt);
+    } else {
+        tile_zero(0);
+        tile_zero(1);
+    }
+    for (int k = 0; k < kc; k += K_UNIT, a += 2 * TILE_BYTES, b += 2 * TILE_BYTES) {
+        tile_load(4, a, 64);
+        tile_load(6, b, 128);
+        tile_multiply(0, 4, 6);
+        tile_load(7, b + 64, 128);
+        tile_multiply(1, 4, 7);
+    }
+    tile_store(0, t, ldt);
+    tile_store(1, t + 16, ldt);
+}
+
+static void tile(int kc, int rows, const void *a, const void *b, float *t, int add) {
+    if (rows > 16)
+        tile_32_rows(kc, a, b, t, add);
+    else
+        tile_16_rows(kc, a, b, t, add);
+}
+
+static void store(const struct gemm_store *to, float *t, int rows, int cols) {
+    gemm_store_tile(to, t, rows, cols, NR);
+}
+
+/* 16 vectors x 32 depths as one tile: row i of the tile is vector i. */
+static void pack_tile(char *to, const struct gemm_pack *p, int first, int k) {
+    const uint16_t *src = p->src;
+    const int n = p->n - first, depths = p->k - k;
+    __m512i r[16];
+    if (p->along_k) {
+        load_along_k(r, src + first * p->ld + k, p->ld, n, depths);
+    } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            r[i] = n > 0 && depths > 2 * i
+                       ? load_pair(src + (k + 2 * i) * p->ld + first, p->ld, n, depths - 2 * i)
+                       : _mm512_setzero_si512();
+        transpose_words(r);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) _mm512_store_si512(to + 64 * i, r[i]);
+}
+
+static void pack_a(const struct gemm_pack *p) {
+    char *panel = p->dst;
+    for (int first = 0; first < p->n; first += MR, panel += p->stride)
+        for (int k = 0; k < p->k; k += K_UNIT) {
+            char *to = panel + (int64_t)k * MR * 2;
+            pack_tile(to, p, first, k);
+            pack_tile(to + TILE_BYTES, p, first + 16, k);
+        }
+}
+
+static void pack_b(const struct gemm_pack *p) { pack_pairs(p, NR, K_UNIT); }
+
+/* The four multiplications of a step, on tiles that are never loaded again. */
+static double peak(int64_t iterations) {
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    tile_zero(4);
+    tile_zero(5);
+    tile_zero(6);
+    tile_zero(7);
+    for (int64_t n = 0; n < iterations; n++) {
+        tile_multiply(0, 4, 6);
+        tile_multiply(1, 4, 7);
+        tile_multiply(2, 5, 6);
+        tile_multiply(3, 5, 7);
+    }
+    return (double)iterations * 4 * 16 * 16 * 32 * 2;
+}
+
+#ifndef GEMM_AMX_KERNEL
+#define GEMM_AMX_KERNEL gemm_bf16_amx
+#endif
+
+const struct gemm_kernel GEMM_AMX_KERNEL = {
+    .type = DTYPE_BF16,
+    .mr = MR,
+    .nr = NR,
+    .k_unit = K_UNIT,
+    .kc = KC,
+    .tile = tile,
+    .store = store,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .peak = peak,
+    .enter = enter,
+    .leave = leave,
+};

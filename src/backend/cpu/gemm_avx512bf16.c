@@ -1,0 +1,93 @@
+/* gemm_avx512bf16.c — the bf16 matrix kernel for processors with vdpbf16ps.
+ *
+ * The shape of the f32 kernel (14 x 32 tile: 28 registers of sums, two of B, one of A), with every lane a
+ * pair of depths: a step covers two depths, broadcasts the 14 pairs of A and does 28 vdpbf16ps. It reads
+ * 4 (14 + 32) bytes for 4 * 14 * 32 operations, twice the f32 kernel's FLOP per byte.
+ *
+ * Numbers: per pair, first the odd product is added to the sum, then the even one, each step rounded to
+ * nearest; denormal operands and results count as zero. That is the instruction's definition. */
+#include "backend/cpu/gemm_pairs.h"
+
+enum { MR = 14, NR = 32, KC = 1024 };
+
+GEMM_INLINE void tile_rows(const int rows, int kc, const uint32_t *a, const uint32_t *b, float *t,
+                           int add) {
+    __m512 sum[MR][2];
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
+    for (int k = 0; k < kc; k += 2, a += MR, b += NR) {
+        const __m512bh b0 = (__m512bh)_mm512_load_si512(b);
+        const __m512bh b1 = (__m512bh)_mm512_load_si512(b + 16);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            const __m512bh x = (__m512bh)_mm512_set1_epi32((int)a[i]);
+            sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, b0);
+            sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, b1);
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            float *to = t + i * NR + j * 16;
+            if (add) sum[i][j] = _mm512_add_ps(_mm512_load_ps(to), sum[i][j]);
+            _mm512_store_ps(to, sum[i][j]);
+        }
+}
+
+static void tile(int kc, int rows, const void *a, const void *b, float *t, int add) {
+    switch ((rows + 1) / 2) {
+#define TILE_CASE(n)                                                                               \
+    case n / 2:                                                                                    \
+        tile_rows(n, kc, a, b, t, add);                                                            \
+        break;
+        TILE_CASE(2)
+        TILE_CASE(4)
+        TILE_CASE(6)
+        TILE_CASE(8)
+        TILE_CASE(10)
+        TILE_CASE(12)
+        TILE_CASE(14)
+#undef TILE_CASE
+    }
+}
+
+static void store(const struct gemm_store *to, float *t, int rows, int cols) {
+    gemm_store_tile(to, t, rows, cols, NR);
+}
+
+static void pack_a(const struct gemm_pack *p) { pack_pairs(p, MR, 2); }
+static void pack_b(const struct gemm_pack *p) { pack_pairs(p, NR, 2); }
+
+/* As many independent vdpbf16ps as a step of `tile` has. The empty asm hides the operands' values. */
+static double peak(int64_t iterations) {
+    __m512 sum[2 * MR];
+    __m512i x = _mm512_set1_epi32(0x3f803f80), y = x;
+#pragma GCC unroll 32
+    for (int i = 0; i < 2 * MR; i++) sum[i] = _mm512_set1_ps((float)i);
+    for (int64_t n = 0; n < iterations; n++) {
+        __asm__("" : "+v"(x), "+v"(y));
+#pragma GCC unroll 32
+        for (int i = 0; i < 2 * MR; i++)
+            sum[i] = _mm512_dpbf16_ps(sum[i], (__m512bh)x, (__m512bh)y);
+    }
+    __m512 all = _mm512_setzero_ps();
+#pragma GCC unroll 32
+    for (int i = 0; i < 2 * MR; i++) all = _mm512_add_ps(all, sum[i]);
+    volatile float keep = all[0];
+    (void)keep;
+    return (double)iterations * 2 * MR * 16 * 4;
+}
+
+const struct gemm_kernel gemm_bf16_avx512bf16 = {
+    .type = DTYPE_BF16,
+    .mr = MR,
+    .nr = NR,
+    .k_unit = 2,
+    .kc = KC,
+    .tile = tile,
+    .store = store,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .peak = peak,
+};

@@ -1,0 +1,109 @@
+/* isa.c — which instruction sets this machine can run, and the choice among them.
+ *
+ * A set is usable when the processor has the instructions (CPUID) and the operating system saves the
+ * registers they use (XCR0, read by XGETBV): a processor with AVX-512 under an OS that does not save zmm
+ * registers must not run it. AMX's tiles are 8 KiB of state per thread, so Linux also wants to be asked
+ * once per process (arch_prctl) before it lets a thread touch them. */
+#include "backend/cpu/isa.h"
+
+#include <cpuid.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    HAS_AVX2 = 1,       /* AVX2 and FMA */
+    HAS_AVX512 = 2,     /* F, BW, DQ, VL */
+    HAS_AVX512BF16 = 4, /* vdpbf16ps */
+    HAS_AMX_BF16 = 8,   /* tiles, tdpbf16ps, and the kernel's permission */
+};
+
+/* From <asm/prctl.h>, which is too old on some systems that run new kernels. */
+enum { REQ_XCOMP_PERM = 0x1023, XFEATURE_TILE_DATA = 18 };
+
+extern const struct row_kernels rows_generic, rows_avx2, rows_avx512;
+
+static const struct isa generic = {
+    .name = "generic",
+    .gemm_f32 = &gemm_f32_generic,
+    .gemm_bf16 = &gemm_f32_generic,
+    .rows = &rows_generic,
+};
+static const struct isa avx2 = {
+    .name = "avx2",
+    .needs = HAS_AVX2,
+    .gemm_f32 = &gemm_f32_avx2,
+    .gemm_bf16 = &gemm_f32_avx2,
+    .rows = &rows_avx2,
+};
+static const struct isa avx512 = {
+    .name = "avx512",
+    .needs = HAS_AVX2 | HAS_AVX512,
+    .gemm_f32 = &gemm_f32_avx512,
+    .gemm_bf16 = &gemm_f32_avx512,
+    .rows = &rows_avx512,
+};
+static const struct isa avx512bf16 = {
+    .name = "avx512bf16",
+    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AVX512BF16,
+    .gemm_f32 = &gemm_f32_avx512,
+    .gemm_bf16 = &gemm_bf16_avx512bf16,
+    .rows = &rows_avx512,
+};
+static const struct isa amx = {
+    .name = "amx",
+    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AMX_BF16,
+    .gemm_f32 = &gemm_f32_avx512,
+    .gemm_bf16 = &gemm_bf16_amx,
+    .rows = &rows_avx512,
+};
+
+const struct isa *const isa_table[] = {&generic, &avx2, &avx512, &avx512bf16, &amx, NULL};
+
+static uint64_t xcr0(void) {
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static unsigned features(void) {
+    unsigned a, b, c, d, has = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
+    const unsigned fma = c & bit_FMA;
+    const uint64_t saved = xcr0();
+    const int ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
+    const int tiles = (saved & 0x60000) == 0x60000;
+
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    const unsigned avx512_bits = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+    const unsigned amx_bits = bit_AMX_TILE | bit_AMX_BF16;
+    const unsigned amx_there = (d & amx_bits) == amx_bits;
+    if (ymm && fma && (b & bit_AVX2)) has |= HAS_AVX2;
+    if (zmm && (b & avx512_bits) == avx512_bits) has |= HAS_AVX512;
+
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && zmm && (a & bit_AVX512BF16))
+        has |= HAS_AVX512BF16;
+    if (tiles && amx_there &&
+        syscall(SYS_arch_prctl, REQ_XCOMP_PERM, (unsigned long)XFEATURE_TILE_DATA) == 0)
+        has |= HAS_AMX_BF16;
+    return has;
+}
+
+int isa_usable(const struct isa *isa) { return (isa->needs & ~features()) == 0; }
+
+int isa_select(const struct isa **isa, const char *name, struct err *err) {
+    const unsigned has = features();
+    const int any = !name || strcmp(name, "auto") == 0;
+    char list[128] = "";
+    *isa = NULL;
+    for (const struct isa *const *i = isa_table; *i; i++) {
+        if ((*i)->needs & ~has) continue;
+        if (any || strcmp((*i)->name, name) == 0) *isa = *i;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, " %s", (*i)->name);
+    }
+    if (*isa) return 0;
+    return err_set(err, HEED_EINVAL, "isa: '%s' is not among what this machine runs:%s", name,
+                   list);
+}

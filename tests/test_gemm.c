@@ -1,0 +1,336 @@
+/* test_gemm.c — matrix products of every instruction set against a product in double.
+ *
+ * Each test runs per set this machine can run, and for AMX in emulation anywhere with AVX-512. Values
+ * are compared with a tolerance that follows the number of terms; promises about bits (rows, threads,
+ * packing, serial) are compared bit by bit; what lies around C must keep its poison. */
+#include "test.h"
+
+#include "backend/cpu/gemm.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+extern const struct gemm_kernel gemm_bf16_amx_emulated;
+
+/* One product with its operands in memory of its own. */
+struct product {
+    struct gemm g;
+    int packed, serial, threads;
+    int64_t lda, ldb, ldc; /* as stored */
+    size_t a_count, b_count, c_count;
+    void *a, *b, *c, *bias, *b_packed, *workspace;
+};
+
+static struct isa emulated;
+
+static const struct isa *find_isa(const char *name) {
+    struct err err;
+    const struct isa *isa;
+    if (strcmp(name, "amx-emulated") != 0) return isa_select(&isa, name, &err) == 0 ? isa : NULL;
+    if (isa_select(&isa, "avx512", &err)) return NULL;
+    emulated = *isa;
+    emulated.name = "amx-emulated";
+    emulated.gemm_bf16 = &gemm_bf16_amx_emulated;
+    return &emulated;
+}
+
+#define NEED_ISA(isa)                                                                              \
+    const struct isa *isa = find_isa(TEST_ARG);                                                    \
+    if (!isa) SKIP("this machine has no %s", TEST_ARG)
+
+/* ---- data ---------------------------------------------------------------------------------------- */
+
+static double get(const void *data, size_t i, enum dtype type) {
+    return type == DTYPE_F32 ? (double)((const float *)data)[i]
+                             : (double)bf16_load(((const uint16_t *)data)[i]);
+}
+
+static void *random_block(size_t count, enum dtype type, struct rng *rng) {
+    void *block = mem_block(count * dtype_size(type));
+    assert_non_null(block);
+    for (size_t i = 0; i < count; i++) {
+        float x = (float)(rng_uniform(rng) * 2 - 1);
+        if (type == DTYPE_F32)
+            ((float *)block)[i] = x;
+        else
+            ((uint16_t *)block)[i] = bf16_store(x);
+    }
+    return block;
+}
+
+/* Fills in operands for the shape, types and flags set in p->g. Every ld has a few columns to spare. */
+static void product_init(struct product *p, uint64_t seed) {
+    struct gemm *g = &p->g;
+    struct rng rng = {.key = seed};
+    p->lda = g->a.ld = (g->a.trans ? g->m : g->k) + 3;
+    p->ldb = g->b.ld = (g->b.trans ? g->k : g->n) + 5;
+    p->ldc = g->ldc = g->n + 7;
+    p->a_count = (size_t)p->lda * (size_t)(g->a.trans ? g->k : g->m);
+    p->b_count = (size_t)p->ldb * (size_t)(g->b.trans ? g->n : g->k);
+    p->c_count = (size_t)p->ldc * (size_t)g->m;
+    g->a.data = p->a = random_block(p->a_count, g->a.type, &rng);
+    g->b.data = p->b = random_block(p->b_count, g->b.type, &rng);
+    g->c = p->c = random_block(p->c_count, g->c_type, &rng);
+    p->bias = random_block((size_t)g->n, g->bias_type, &rng);
+}
+
+static void product_run(struct product *p, const struct isa *isa) {
+    struct err err;
+    struct cpu_backend be = {.isa = isa};
+    struct gemm *g = &p->g;
+    ASSERT_OK(pool_new(&be.pool, p->threads ? p->threads : 1, &err), err);
+    const size_t size =
+        p->serial ? gemm_serial_workspace(isa, g->m, g->n, g->k) : gemm_workspace(&be, g);
+    p->workspace = mem_block(size + 64);
+    memset(p->workspace, 0xff, size + 64); /* NaN, were any of it used before it is written */
+    if (p->packed) {
+        const size_t packed = gemm_packed_size(isa, g->n, g->k, g->b.type);
+        p->b_packed = mem_block(packed + 64);
+        memset(p->b_packed, 0xff, packed + 64);
+        gemm_pack_b(&be, p->b_packed, &g->b, g->n, g->k);
+        for (size_t i = 0; i < 64; i++)
+            assert_int_equal(((unsigned char *)p->b_packed)[packed + i], 0xff);
+        g->b_packed = p->b_packed;
+        g->b.data = NULL;
+    }
+    if (p->serial)
+        gemm_serial(isa, g, p->workspace);
+    else
+        gemm_run(&be, g, p->workspace);
+    for (size_t i = 0; i < 64; i++)
+        assert_int_equal(((unsigned char *)p->workspace)[size + i], 0xff);
+    pool_free(be.pool);
+}
+
+static void product_release(struct product *p) {
+    mem_block_free(p->a);
+    mem_block_free(p->b);
+    mem_block_free(p->c);
+    mem_block_free(p->bias);
+    mem_block_free(p->b_packed);
+    mem_block_free(p->workspace);
+}
+
+/* ---- judging -------------------------------------------------------------------------------------- */
+
+static double element(const struct product *p, int i, int j) {
+    const struct gemm *g = &p->g;
+    double sum = 0;
+    for (int k = 0; k < g->k; k++) {
+        int64_t a = g->a.trans ? k * p->lda + i : i * p->lda + k;
+        int64_t b = g->b.trans ? j * p->ldb + k : k * p->ldb + j;
+        sum += get(p->a, (size_t)a, g->a.type) * get(p->b, (size_t)b, g->b.type);
+    }
+    return sum;
+}
+
+/* Runs p and compares with the definition; `old` is C before. */
+static void check(struct product *p, const struct isa *isa) {
+    const struct gemm *g = &p->g;
+    const size_t size = dtype_size(g->c_type);
+    void *old = mem_block(p->c_count * size);
+    memcpy(old, p->c, p->c_count * size);
+    product_run(p, isa);
+    for (int i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < p->ldc; j++) {
+            const size_t at = (size_t)(i * p->ldc + j);
+            if (j >= g->n) { /* between the rows of C */
+                if (memcmp((char *)old + at * size, (char *)p->c + at * size, size) != 0)
+                    fail_msg("wrote right of C at row %d", i);
+                continue;
+            }
+            double want = element(p, i, (int)j);
+            if (g->add) want += get(old, at, g->c_type);
+            if (g->bias) want += get(g->bias, (size_t)j, g->bias_type);
+            if (g->relu && want < 0) want = 0;
+            /* Each of k additions errs by 2^-24 of a partial sum of about sqrt(k) / 3. */
+            const double tol = 1e-6 + 1.2e-7 * g->k + (g->c_type == DTYPE_BF16) * fabs(want) / 200;
+            const double got = get(p->c, at, g->c_type);
+            if (!(fabs(got - want) <= tol))
+                fail_msg(
+                    "%s: %d x %d x %d, trans %d %d, types %d %d %d, add %d, packed %d: c[%d,%d] = "
+                    "%.9g, want %.9g within %.2g",
+                    isa->name, g->m, g->n, g->k, g->a.trans, g->b.trans, g->a.type, g->b.type,
+                    g->c_type, g->add, p->packed, i, (int)j, got, want, tol);
+        }
+    mem_block_free(old);
+}
+
+/* Random flags for a given shape. */
+static void check_shape(const struct isa *isa, int m, int n, int k, unsigned flags) {
+    struct product p = {.g = {.m = m, .n = n, .k = k}};
+    p.g.a.trans = flags & 1;
+    p.g.b.trans = flags >> 1 & 1;
+    const enum dtype in = flags >> 2 & 1 ? DTYPE_BF16 : DTYPE_F32;
+    p.g.a.type = p.g.b.type = in;
+    p.g.c_type = flags >> 3 & 1 ? DTYPE_BF16 : DTYPE_F32;
+    p.g.bias_type = flags >> 4 & 1 ? DTYPE_BF16 : DTYPE_F32;
+    p.g.add = flags >> 5 & 1;
+    p.g.relu = flags >> 6 & 1;
+    p.packed = flags >> 7 & 1;
+    p.threads = flags >> 8 & 1 ? 2 : 1;
+    p.serial = flags >> 9 & 1;
+    product_init(&p, (uint64_t)m * 1000003 + (uint64_t)n * 1009 + (uint64_t)k * 17 + flags);
+    if (flags >> 10 & 1) p.g.bias = p.bias;
+    check(&p, isa);
+    product_release(&p);
+}
+
+/* ---- tests ---------------------------------------------------------------------------------------- */
+
+/* Every combination of transposition, types, add, bias, relu, at a size with edges on all sides. */
+TEST(combinations) {
+    NEED_ISA(isa);
+    for (unsigned flags = 0; flags < 1u << 11; flags++) check_shape(isa, 17, 35, 37, flags);
+}
+
+TEST(shapes) {
+    NEED_ISA(isa);
+    static const int size[] = {1, 2, 3, 13, 15, 16, 17, 31, 32, 33, 64, 100};
+    const int n = (int)(sizeof size / sizeof *size);
+    struct rng rng = {.key = 7};
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            for (int k = 0; k < n; k += TEST_SANITIZED ? 3 : 1)
+                check_shape(isa, size[i], size[j], size[k], rng_below(&rng, 1u << 11));
+}
+
+/* Depth across the kernel's blocks and across chunks; more rows and columns than one block. */
+TEST(large) {
+    NEED_ISA(isa);
+    static const int shape[][3] = {{3, 33, 511},   {5, 17, 513},   {2, 40, 1025}, {33, 70, 2049},
+                                   {257, 100, 31}, {31, 1100, 40}, {400, 48, 9},  {3, 16, 37000}};
+    const int n = (int)(sizeof shape / sizeof *shape);
+    struct rng rng = {.key = 8};
+    for (int i = 0; i < n; i++)
+        for (int times = 0; times < (TEST_SANITIZED ? 2 : 6); times++)
+            check_shape(isa, shape[i][0], shape[i][1], shape[i][2], rng_below(&rng, 1u << 11));
+}
+
+/* Runs the product of `like` (same data) in another way and expects the same bits. */
+static void same_bits(const struct product *like, const struct isa *isa, struct product way) {
+    const struct gemm *g = &like->g;
+    const size_t size = like->c_count * dtype_size(g->c_type);
+    way.g = *g;
+    way.g.b_packed = NULL;
+    way.g.b.data = like->b;
+    struct rng rng = {.key = 99};
+    way.g.c = way.c = random_block(like->c_count, g->c_type, &rng);
+    product_run(&way, isa);
+    if (memcmp(way.c, like->c, size) != 0)
+        fail_msg("%s: bits depend on threads %d, packed %d, serial %d", isa->name, way.threads,
+                 way.packed, way.serial);
+    mem_block_free(way.c);
+    mem_block_free(way.b_packed);
+    mem_block_free(way.workspace);
+}
+
+/* Chunks of depth leave sums in an f32 C; packed B is one chunk: 2100 columns x 2500 deep differ in that. */
+TEST(same_bits_every_way) {
+    NEED_ISA(isa);
+    static const int shape[][3] = {{37, 65, 700}, {70, 2100, 1100}};
+    for (int i = 0; i < 2; i++)
+        for (int type = 0; type < 4; type++) {
+            struct product p = {.threads = 1};
+            p.g = (struct gemm){.m = shape[i][0], .n = shape[i][1], .k = shape[i][2], .add = 1};
+            p.g.b.trans = type & 1;
+            p.g.a.type = p.g.b.type = type & 2 ? DTYPE_BF16 : DTYPE_F32;
+            p.g.c_type = DTYPE_F32;
+            if (i == 1 && isa == &emulated) p.g.m = 33;
+            product_init(&p, 5);
+            struct rng rng = {.key = 99}; /* same_bits starts from the same C */
+            mem_block_free(p.c);
+            p.g.c = p.c = random_block(p.c_count, p.g.c_type, &rng);
+            product_run(&p, isa);
+            same_bits(&p, isa, (struct product){.threads = 2});
+            same_bits(&p, isa, (struct product){.threads = 3, .packed = 1});
+            same_bits(&p, isa, (struct product){.serial = 1});
+            same_bits(&p, isa, (struct product){.serial = 1, .packed = 1});
+            product_release(&p);
+        }
+}
+
+/* Row i of a product of many rows has the bits of the product of row i alone. */
+TEST(rows_do_not_meet) {
+    NEED_ISA(isa);
+    for (int type = 0; type < 2; type++) {
+        struct product p = {.threads = 2};
+        p.g = (struct gemm){.m = 37, .n = 50, .k = 1100};
+        p.g.a.type = p.g.b.type = type ? DTYPE_BF16 : DTYPE_F32;
+        product_init(&p, 6);
+        product_run(&p, isa);
+        for (int i = 0; i < p.g.m; i++) {
+            struct product one = {.g = p.g, .threads = 1, .packed = 1};
+            float c[50];
+            one.g.m = 1;
+            one.g.a.data = (char *)p.a + (size_t)(i * p.lda) * dtype_size(p.g.a.type);
+            one.g.c = c;
+            product_run(&one, isa);
+            assert_memory_equal(c, (float *)p.c + i * p.ldc, sizeof c);
+            mem_block_free(one.b_packed);
+            mem_block_free(one.workspace);
+        }
+        product_release(&p);
+    }
+}
+
+/* bf16 A with f32 B runs in f32. */
+TEST(mixed_types) {
+    NEED_ISA(isa);
+    for (int flip = 0; flip < 2; flip++)
+        for (unsigned trans = 0; trans < 4; trans++) {
+            struct product p = {.g = {.m = 20, .n = 40, .k = 70}};
+            p.g.a.type = flip ? DTYPE_BF16 : DTYPE_F32;
+            p.g.b.type = flip ? DTYPE_F32 : DTYPE_BF16;
+            p.g.a.trans = trans & 1;
+            p.g.b.trans = trans >> 1;
+            product_init(&p, 9);
+            check(&p, isa);
+            product_release(&p);
+        }
+}
+
+TEST(no_depth) {
+    NEED_ISA(isa);
+    for (unsigned flags = 0; flags < 1u << 11; flags += 4) check_shape(isa, 5, 40, 0, flags);
+    for (unsigned flags = 4; flags < 1u << 11; flags += 8) check_shape(isa, 5, 40, 0, flags);
+}
+
+TEST(not_a_number_survives) {
+    NEED_ISA(isa);
+    struct product p = {.g = {.m = 3, .n = 4, .k = 5, .relu = 1}};
+    p.g.c_type = DTYPE_BF16;
+    product_init(&p, 3);
+    ((float *)p.a)[p.lda] = NAN;
+    product_run(&p, isa);
+    for (int j = 0; j < 4; j++) {
+        assert_true(isnan(get(p.c, (size_t)(p.ldc + j), DTYPE_BF16)));
+        assert_false(isnan(get(p.c, (size_t)j, DTYPE_BF16)));
+    }
+    product_release(&p);
+}
+
+TEST(selection) {
+    struct err err = {0};
+    const struct isa *isa;
+    ASSERT_OK(isa_select(&isa, NULL, &err), err);
+    const struct isa *best = isa;
+    ASSERT_OK(isa_select(&isa, "auto", &err), err);
+    assert_ptr_equal(isa, best);
+    ASSERT_OK(isa_select(&isa, "generic", &err), err);
+    assert_string_equal(isa->name, "generic");
+    ASSERT_ERR(isa_select(&isa, "mmx", &err), err, HEED_EINVAL, "'mmx'");
+    assert_non_null(strstr(err.msg, "generic"));
+    assert_null(isa);
+    for (const struct isa *const *i = isa_table; *i; i++) {
+        const int rc = isa_select(&isa, (*i)->name, &err);
+        assert_int_equal(rc == 0, isa_usable(*i));
+    }
+}
+
+#define EACH_ISA(f)                                                                                \
+    TP(f, "generic"), TP(f, "avx2"), TP(f, "avx512"), TP(f, "avx512bf16"), TP(f, "amx"),           \
+        TP(f, "amx-emulated")
+
+TESTS(T(selection), EACH_ISA(combinations), EACH_ISA(shapes), EACH_ISA(large),
+      EACH_ISA(same_bits_every_way), EACH_ISA(rows_do_not_meet), EACH_ISA(mixed_types),
+      EACH_ISA(no_depth), EACH_ISA(not_a_number_survives))
