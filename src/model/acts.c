@@ -84,22 +84,23 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src,
     struct carve k = {&a->arena, c, a->model->type, a->training};
     a->arena.used = 0;
     carve_side(&k, &a->src, n_src, n_seq);
-    carve_side(&k, &a->tgt, n_tgt, n_seq);
-    a->target = arena_take(&a->arena, (size_t)n_tgt * sizeof *a->target);
-    a->totals = take(&k, 1, 3, DTYPE_F64);
-    a->row_nll = take_stat(&k, 1, n_tgt);
+    a->src.rows = (struct rows){a->src.start, n_seq, n_src, src->max_len};
     for (int l = 0; l < (a->training ? c->n_layer_enc : 2); l++) {
         carve_self(&k, &a->enc[l].self, n_src);
         carve_ff(&k, &a->enc[l].ff, n_src);
     }
+    if (n_tgt == 0) return;
+    carve_side(&k, &a->tgt, n_tgt, n_seq);
+    a->target = arena_take(&a->arena, (size_t)n_tgt * sizeof *a->target);
+    a->totals = take(&k, 1, 3, DTYPE_F64);
+    a->row_nll = take_stat(&k, 1, n_tgt);
     for (int l = 0; l < (a->training ? c->n_layer_dec : 2); l++) {
         carve_self(&k, &a->dec[l].self, n_tgt);
         carve_cross(&k, &a->dec[l].cross, n_src, n_tgt);
         carve_ff(&k, &a->dec[l].ff, n_tgt);
     }
-    a->src.rows = (struct rows){a->src.start, n_seq, n_src, src->max_len};
     a->tgt.rows = (struct rows){a->tgt.start, n_seq, n_tgt, tgt->max_len};
-    a->tgt.causal = 1;
+    a->tgt.is_tgt = 1;
 }
 
 /* ---------------------------------------------------------------------------------- life --------- */
@@ -112,9 +113,14 @@ static int plan_workspace(struct acts *a, struct err *err) {
     struct params grads;
     params_init(&grads, &m->config, NULL, dtype_wide(m->type));
     backend_plan(m->be);
-    struct pass pass = {.acts = a, .grads = a->training ? &grads : NULL, .grad_scale = 1};
-    transformer_fwd(&pass);
-    transformer_loss(&pass);
+    struct pass pass = {
+        .model = m, .acts = a, .grads = a->training ? &grads : NULL, .training = a->training};
+    if (a->cap_tgt) {
+        transformer_fwd(&pass);
+        transformer_loss(&pass);
+    } else {
+        transformer_encode(&pass);
+    }
     if (a->training) transformer_bwd(&pass);
     params_release(&grads);
     return backend_commit(m->be, err);
@@ -124,7 +130,7 @@ int acts_new(struct acts **out, struct model *model, int cap_src, int cap_tgt, i
              struct err *err) {
     *out = NULL;
     const struct config *c = &model->config;
-    if (cap_src < 1 || cap_tgt < 1)
+    if (cap_src < 1 || cap_tgt < (training ? 1 : 0))
         return err_set(err, HEED_ECONFIG,
                        "tokens: %d source and %d target tokens per batch; at least 1 "
                        "each",
@@ -136,7 +142,7 @@ int acts_new(struct acts **out, struct model *model, int cap_src, int cap_tgt, i
     a->cap_tgt = cap_tgt;
     a->enc = xcalloc((size_t)(training ? c->n_layer_enc : 2), sizeof *a->enc);
     a->dec = xcalloc((size_t)(training ? c->n_layer_dec : 2), sizeof *a->dec);
-    carve_all(a, min(cap_src, cap_tgt), /* as many sentences as there can be */
+    carve_all(a, cap_tgt ? min(cap_src, cap_tgt) : cap_src, /* as many sentences as there can be */
               &(struct packed){.n_tok = cap_src, .max_len = min(cap_src, c->max_len)},
               &(struct packed){.n_tok = cap_tgt, .max_len = min(cap_tgt, c->max_len)});
     size_t size = a->arena.used;
@@ -212,5 +218,15 @@ int acts_load(struct acts *a, const struct batch *b, struct err *err) {
     upload_side(be, &a->src, &b->src, b->n_seq);
     upload_side(be, &a->tgt, &b->tgt, b->n_seq);
     backend_upload(be, a->target, b->tgt_out, (size_t)b->tgt.n_tok * sizeof *b->tgt_out);
+    return 0;
+}
+
+int acts_load_src(struct acts *a, const struct packed *src, int n_seq, struct err *err) {
+    const struct config *c = &a->model->config;
+    if (n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it is empty");
+    int rc = check_side(src, a->cap_src, c->n_vocab_src, c->max_len, "source", err);
+    if (rc) return rc;
+    carve_all(a, n_seq, src, &(struct packed){0});
+    upload_side(a->model->be, &a->src, src, n_seq);
     return 0;
 }

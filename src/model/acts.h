@@ -55,7 +55,7 @@ struct dec_acts {
 /* One side of Figure 1: how its tokens lie, where its stack begins, and gradient scratch. */
 struct side {
     struct rows rows;
-    int causal;
+    int is_tgt;                 /* the target side looks only backwards */
     int32_t *ids, *pos, *start; /* in backend memory */
     struct mat x;               /* [N,D] embedding + position, the bottom of the residual stream */
     struct join bottom;         /* pre-norm only: y = LayerNorm(x); s absent */
@@ -80,8 +80,8 @@ struct acts {
 };
 
 /* Reserves memory for batches of up to this many source and target tokens, however they are cut into
- * sentences, and the backend's workspace for every op of a step. Afterwards no step allocates. An error
- * says how much was asked for and what the parts are. */
+ * sentences, and the backend's workspace for every op of a step. Afterwards no step allocates. cap_tgt == 0
+ * (not for training) makes room for the encoder alone. An error says how much was asked for. */
 int acts_new(struct acts **acts, struct model *model, int cap_src, int cap_tgt, int training,
              struct err *err);
 void acts_free(struct acts *acts);
@@ -92,6 +92,9 @@ size_t acts_bytes(const struct acts *acts);
 /* Lays out views for this batch and uploads it. Checks every id and length against the model: a batch is
  * the last place where bad data can be named. Nothing changes on error. */
 int acts_load(struct acts *acts, const struct batch *batch, struct err *err);
+
+/* The same for the source side alone, before transformer_encode. */
+int acts_load_src(struct acts *acts, const struct packed *src, int n_seq, struct err *err);
 
 static inline struct enc_acts *enc_at(const struct acts *a, int l) {
     return &a->enc[a->training ? l : l % 2];

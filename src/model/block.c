@@ -8,8 +8,8 @@ struct dropout pass_drop(const struct pass *p, float rate, uint32_t site) {
     return (struct dropout){.p = rate, .site = site, .step = p->step, .seed = p->seed};
 }
 
-static struct backend *be_of(const struct pass *p) { return p->acts->model->be; }
-static const struct config *config_of(const struct pass *p) { return &p->acts->model->config; }
+static struct backend *be_of(const struct pass *p) { return p->model->be; }
+static const struct config *config_of(const struct pass *p) { return &p->model->config; }
 
 /* PAPER: 3.2.1, equation 1. */
 static float attention_scale(const struct config *c) { return (float)(1.0 / sqrt((double)c->d_k)); }
@@ -30,7 +30,7 @@ static struct attention_args self_attention(const struct pass *p, const struct s
         .rq = side->rows,
         .rk = side->rows,
         .n_head = c->n_head,
-        .causal = side->causal,
+        .causal = side->is_tgt,
         .window = c->window,
         .scale = attention_scale(c),
         .drop = pass_drop(p, c->attention_dropout, site + SITE_SELF_ATT),
@@ -211,4 +211,100 @@ void join_bwd(const struct pass *p, const struct side *side, const struct join *
                                          .ds = side->d_out,
                                          .dgamma = d_norm.gamma,
                                          .dbeta = d_norm.beta});
+}
+
+/* ---------------------------------------------------------------------------------- norms -------- */
+
+/* The LayerNorm that closes each join: the sub-layer's own in post-norm, the next one's in pre-norm. */
+#define NORM_OF(part) ((struct norm_pair){(part).gamma, (part).beta})
+
+struct norm_pair enc_self_norm(const struct params *p, const struct config *c, int l) {
+    return c->norm == NORM_POST ? NORM_OF(p->enc[l].self) : NORM_OF(p->enc[l].ff);
+}
+
+struct norm_pair enc_ff_norm(const struct params *p, const struct config *c, int l) {
+    if (c->norm == NORM_POST) return NORM_OF(p->enc[l].ff);
+    if (l + 1 < c->n_layer_enc) return NORM_OF(p->enc[l + 1].self);
+    return (struct norm_pair){p->enc_norm_gamma, p->enc_norm_beta};
+}
+
+struct norm_pair dec_self_norm(const struct params *p, const struct config *c, int l) {
+    return c->norm == NORM_POST ? NORM_OF(p->dec[l].self) : NORM_OF(p->dec[l].cross);
+}
+
+struct norm_pair dec_cross_norm(const struct params *p, const struct config *c, int l) {
+    return c->norm == NORM_POST ? NORM_OF(p->dec[l].cross) : NORM_OF(p->dec[l].ff);
+}
+
+struct norm_pair dec_ff_norm(const struct params *p, const struct config *c, int l) {
+    if (c->norm == NORM_POST) return NORM_OF(p->dec[l].ff);
+    if (l + 1 < c->n_layer_dec) return NORM_OF(p->dec[l + 1].self);
+    return (struct norm_pair){p->dec_norm_gamma, p->dec_norm_beta};
+}
+
+struct norm_pair enc_first_norm(const struct params *p) {
+    return NORM_OF(p->enc[0].self);
+}
+struct norm_pair dec_first_norm(const struct params *p) {
+    return NORM_OF(p->dec[0].self);
+}
+
+/* ---------------------------------------------------------------------------------- bottom ------- */
+
+/* What embedding a side needs, in both directions. */
+static struct embed_args embedding(const struct pass *p, const struct side *side) {
+    const struct model *m = p->model;
+    return (struct embed_args){
+        .y = side->x,
+        .table = side->is_tgt ? m->w.tgt_embed : m->w.src_embed,
+        .pos_table = side->is_tgt ? m->tgt_pos : m->src_pos,
+        .ids = side->ids,
+        .pos = side->pos,
+        .scale = sqrtf((float)m->config.d_model), /* PAPER: 3.4 */
+        .drop = pass_drop(p, m->config.dropout, side->is_tgt ? SITE_EMBED_TGT : SITE_EMBED_SRC),
+    };
+}
+
+static struct add_norm_args bottom_norm(const struct pass *p, const struct side *side,
+                                        struct norm_pair norm) {
+    return (struct add_norm_args){.y = side->bottom.y,
+                                  .x = side->x,
+                                  .gamma = norm.gamma,
+                                  .beta = norm.beta,
+                                  .stats = side->bottom.stats,
+                                  .eps = p->model->config.norm_eps};
+}
+
+/* Embedding plus position; pre-norm also normalises for the first sub-layer. */
+struct flow bottom_fwd(const struct pass *p, const struct side *side, struct norm_pair first) {
+    struct backend *be = p->model->be;
+    struct embed_args embed = embedding(p, side);
+    embed_fwd(be, &embed);
+    if (p->model->config.norm == NORM_POST) return (struct flow){side->x, side->x};
+    struct add_norm_args norm = bottom_norm(p, side, first);
+    add_norm_fwd(be, &norm);
+    return (struct flow){side->bottom.y, side->x};
+}
+
+void bottom_bwd(const struct pass *p, const struct side *side, struct norm_pair first,
+                struct norm_pair d_first) {
+    const struct model *m = p->model;
+    if (m->config.norm == NORM_PRE) {
+        struct add_norm_args norm = bottom_norm(p, side, first);
+        norm.dy = norm.dx = side->d_in;
+        norm.dr = side->d_res;
+        norm.dgamma = d_first.gamma;
+        norm.dbeta = d_first.beta;
+        add_norm_bwd(m->be, &norm);
+    }
+    struct embed_args embed = embedding(p, side);
+    embed.dy = side->d_in;
+    embed.dtable = side->is_tgt ? p->grads->tgt_embed : p->grads->src_embed;
+    embed.dpos = side->is_tgt ? p->grads->tgt_pos : p->grads->src_pos;
+    embed_bwd(m->be, &embed);
+}
+
+/* The first sub-layer's input: what bottom_fwd put into flow.in. */
+struct mat bottom_output(const struct pass *p, const struct side *side) {
+    return p->model->config.norm == NORM_PRE ? side->bottom.y : side->x;
 }

@@ -7,7 +7,7 @@
  *
  * Both are the same ops on the same buffers. What differs is which of r and y carries the residual on,
  * and whose LayerNorm closes the join: the sub-layer's own (post) or the next one's (pre). `struct flow`
- * says where the chain stands; transformer.c picks the norm.
+ * says where the chain stands.
  *
  * Backward, per side (see struct side): the gradient reaching a sub-layer's output y is in d_in; join_bwd
  * turns it into d_out, the gradient of f's output, and the gradient of the residual stream; the sub-layer
@@ -61,5 +61,22 @@ struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flo
                      struct norm_pair norm, uint32_t site);
 void join_bwd(const struct pass *p, const struct side *side, const struct join *j,
               struct norm_pair norm, struct norm_pair d_norm, int top, uint32_t site);
+
+/* Which LayerNorm closes a join: the sub-layer's own in post-norm, the next one's in pre-norm. *_first_norm
+ * opens a pre-norm stack. Over the weights or over the gradients, as `params` is. */
+struct norm_pair enc_first_norm(const struct params *params);
+struct norm_pair enc_self_norm(const struct params *params, const struct config *c, int layer);
+struct norm_pair enc_ff_norm(const struct params *params, const struct config *c, int layer);
+struct norm_pair dec_first_norm(const struct params *params);
+struct norm_pair dec_self_norm(const struct params *params, const struct config *c, int layer);
+struct norm_pair dec_cross_norm(const struct params *params, const struct config *c, int layer);
+struct norm_pair dec_ff_norm(const struct params *params, const struct config *c, int layer);
+
+/* The bottom of a stack: embedding plus position; pre-norm also normalises for the first sub-layer.
+ * bottom_output is that sub-layer's input. */
+struct flow bottom_fwd(const struct pass *p, const struct side *side, struct norm_pair first);
+void bottom_bwd(const struct pass *p, const struct side *side, struct norm_pair first,
+                struct norm_pair d_first);
+struct mat bottom_output(const struct pass *p, const struct side *side);
 
 #endif

@@ -6,13 +6,17 @@
 
 /* One pass of a loaded batch through the model. */
 struct pass {
-    struct acts *acts;
+    struct model *model;
+    struct acts *acts;          /* of that model; the batch is loaded */
     const struct params *grads; /* f32 views to accumulate into; NULL: loss only */
     int training;               /* dropout on */
     uint64_t seed;              /* of the dropout masks */
     uint32_t step;              /* counts batches, so that no two share masks */
     float grad_scale;           /* of the loss sum, usually 1 / target tokens of the update */
 };
+
+/* The encoder alone; its output is transformer_memory(acts). */
+void transformer_encode(const struct pass *pass);
 
 /* Encoder and decoder; the decoder's output is transformer_output(acts). */
 void transformer_fwd(const struct pass *pass);

@@ -37,29 +37,6 @@ static size_t flat_size(const struct optimizer *opt) {
 
 size_t optimizer_bytes(const struct optimizer *opt) { return 3 * flat_size(opt); }
 
-int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts,
-                  const struct optimizer_options *options, struct err *err) {
-    *out = NULL;
-    int rc = optimizer_options_check(options, err);
-    if (rc) return rc;
-    struct optimizer *opt = xcalloc(1, sizeof *opt);
-    *opt = (struct optimizer){.options = *options, .model = model, .acts = acts};
-    struct backend *be = model->be;
-    size_t size = flat_size(opt);
-    if (!(opt->grads = backend_alloc(be, size, err)) || !(opt->m = backend_alloc(be, size, err)) ||
-        !(opt->v = backend_alloc(be, size, err)) ||
-        !(opt->sumsq = backend_alloc(be, sizeof *opt->sumsq, err))) {
-        optimizer_free(opt);
-        return HEED_ENOMEM;
-    }
-    backend_zero(be, opt->grads, size);
-    backend_zero(be, opt->m, size);
-    backend_zero(be, opt->v, size);
-    params_init(&opt->g, &model->config, opt->grads, dtype_wide(model->type));
-    *out = opt;
-    return 0;
-}
-
 void optimizer_free(struct optimizer *opt) {
     if (!opt) return;
     struct backend *be = opt->model->be;
@@ -122,6 +99,37 @@ static void apply_adam(struct optimizer *opt, struct update_report *report) {
     report->grad_norm = sqrt(total);
 }
 
+int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts,
+                  const struct optimizer_options *options, struct err *err) {
+    *out = NULL;
+    int rc = optimizer_options_check(options, err);
+    if (rc) return rc;
+    struct optimizer *opt = xcalloc(1, sizeof *opt);
+    *opt = (struct optimizer){.options = *options, .model = model, .acts = acts};
+    struct backend *be = model->be;
+    size_t size = flat_size(opt);
+    if (!(opt->grads = backend_alloc(be, size, err)) || !(opt->m = backend_alloc(be, size, err)) ||
+        !(opt->v = backend_alloc(be, size, err)) ||
+        !(opt->sumsq = backend_alloc(be, sizeof *opt->sumsq, err))) {
+        optimizer_free(opt);
+        return HEED_ENOMEM;
+    }
+    backend_zero(be, opt->grads, size);
+    backend_zero(be, opt->m, size);
+    backend_zero(be, opt->v, size);
+    params_init(&opt->g, &model->config, opt->grads, dtype_wide(model->type));
+    backend_plan(be);
+    opt->step = 1;
+    apply_adam(opt, &(struct update_report){0});
+    opt->step = 0;
+    if ((rc = backend_commit(be, err))) {
+        optimizer_free(opt);
+        return rc;
+    }
+    *out = opt;
+    return 0;
+}
+
 int optimizer_update(struct optimizer *opt, const struct batch *const *batch, int n,
                      struct update_report *report, struct err *err) {
     *report = (struct update_report){0};
@@ -130,7 +138,8 @@ int optimizer_update(struct optimizer *opt, const struct batch *const *batch, in
     if (n_tok < 1) return err_set(err, HEED_EINVAL, "update: its batches are empty");
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
-        struct pass pass = {.acts = opt->acts,
+        struct pass pass = {.model = opt->model,
+                            .acts = opt->acts,
                             .grads = &opt->g,
                             .training = 1,
                             .seed = opt->options.seed,
@@ -151,6 +160,6 @@ int optimizer_update(struct optimizer *opt, const struct batch *const *batch, in
 
 int optimizer_evaluate(struct optimizer *opt, const struct batch *batch,
                        struct update_report *report, struct err *err) {
-    struct pass pass = {.acts = opt->acts};
+    struct pass pass = {.model = opt->model, .acts = opt->acts};
     return run_batch(opt, batch, &pass, report, err);
 }

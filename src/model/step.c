@@ -1,0 +1,271 @@
+/* step.c — see step.h. The decoder of transformer.c, one row per hypothesis. */
+#include "model/step.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/block.h"
+#include "model/transformer.h"
+
+/* ---------------------------------------------------------------------------------- memory ------- */
+
+static struct mat take(struct stepper *s, int rows, int cols, enum dtype type) {
+    size_t size = size_mul(size_mul((size_t)rows, (size_t)cols), dtype_size(type));
+    return (struct mat){
+        .data = arena_take(&s->arena, size), .ld = cols, .rows = rows, .cols = cols, .type = type};
+}
+
+static int32_t *take_ints(struct stepper *s, size_t n) {
+    return arena_take(&s->arena, size_mul(n, sizeof(int32_t)));
+}
+
+static void carve_join(struct stepper *s, struct join *j) {
+    enum dtype t = s->model->type;
+    j->s = take(s, s->cap_hyp, s->model->config.d_model, t);
+    j->y = take(s, s->cap_hyp, s->model->config.d_model, t);
+    j->stats = take(s, s->cap_hyp, 2, dtype_wide(t));
+}
+
+static void carve(struct stepper *s) {
+    const struct config *c = &s->model->config;
+    enum dtype t = s->model->type;
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = s->cap_hyp;
+    s->arena.used = 0;
+    for (int l = 0; l < c->n_layer_dec; l++) {
+        s->self_kv[l] = take(s, s->cap_len * n, qk + vv, t);
+        s->cross_kv[l] = take(s, s->cap_src, qk + vv, t);
+    }
+    s->side.is_tgt = 1;
+    s->side.ids = take_ints(s, (size_t)n);
+    s->side.pos = take_ints(s, (size_t)n);
+    s->side.x = take(s, n, c->d_model, t);
+    if (c->norm == NORM_PRE) {
+        s->side.bottom.y = take(s, n, c->d_model, t);
+        s->side.bottom.stats = take(s, n, 2, dtype_wide(t));
+    }
+    s->q = take(s, n, qk, t);
+    s->att = take(s, n, vv, t);
+    s->ff.h = take(s, n, c->d_ff, t);
+    s->ff.z = (struct mat){.type = t};
+    if (c->activation != ACT_RELU) s->ff.z = take(s, n, c->d_ff, t);
+    carve_join(s, &s->join[0]);
+    carve_join(s, &s->join[1]);
+    s->logits = take(s, n, c->n_vocab_tgt, t);
+    s->index = take_ints(s, (size_t)n * (size_t)s->cap_len);
+    s->len = take_ints(s, (size_t)n);
+    s->src_start = take_ints(s, (size_t)n);
+    s->src_len = take_ints(s, (size_t)n);
+}
+
+/* ---------------------------------------------------------------------------------- one step ----- */
+
+static struct mat rows_of(struct mat m, int first, int n) {
+    if (m.data) m.data = (char *)m.data + (size_t)first * (size_t)m.ld * dtype_size(m.type);
+    m.rows = n;
+    return m;
+}
+
+static struct join join_of(const struct stepper *s, int which, int n) {
+    const struct join *j = &s->join[which];
+    return (struct join){rows_of(j->s, 0, n), rows_of(j->y, 0, n), rows_of(j->stats, 0, n)};
+}
+
+/* Self-attention of the new rows: q apart, k|v straight into the cache. */
+static void self_step(const struct stepper *s, int l, int n, struct mat x, struct join *join) {
+    const struct config *c = &s->model->config;
+    const struct self_params *w = &s->model->w.dec[l].self;
+    struct backend *be = s->model->be;
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    struct mat q = rows_of(s->q, 0, n), att = rows_of(s->att, 0, n), kv = s->self_kv[l];
+    linear_fwd(be,
+               &(struct linear_args){
+                   .y = q, .x = x, .w = rows_of(w->w_qkv, 0, qk), .b = mat_cols(w->b_qkv, 0, qk)});
+    linear_fwd(be, &(struct linear_args){.y = rows_of(kv, s->t * s->cap_hyp, n),
+                                         .x = x,
+                                         .w = rows_of(w->w_qkv, qk, qk + vv),
+                                         .b = mat_cols(w->b_qkv, qk, qk + vv)});
+    attention_step(be, &(struct attention_step_args){.o = att,
+                                                     .q = q,
+                                                     .k = mat_cols(kv, 0, qk),
+                                                     .v = mat_cols(kv, qk, vv),
+                                                     .index = s->index,
+                                                     .index_ld = s->cap_len,
+                                                     .len = s->len,
+                                                     .max_len = s->t + 1,
+                                                     .n_head = c->n_head,
+                                                     .window = c->window,
+                                                     .scale = (float)(1 / sqrt((double)c->d_k))});
+    linear_fwd(be, &(struct linear_args){.y = join->s, .x = att, .w = w->w_o, .b = w->b_o});
+}
+
+static void cross_step(const struct stepper *s, int l, int n, struct mat x, struct join *join) {
+    const struct config *c = &s->model->config;
+    const struct cross_params *w = &s->model->w.dec[l].cross;
+    struct backend *be = s->model->be;
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    struct mat q = rows_of(s->q, 0, n), att = rows_of(s->att, 0, n), kv = s->cross_kv[l];
+    linear_fwd(be, &(struct linear_args){.y = q, .x = x, .w = w->w_q, .b = w->b_q});
+    attention_step(be, &(struct attention_step_args){.o = att,
+                                                     .q = q,
+                                                     .k = mat_cols(kv, 0, qk),
+                                                     .v = mat_cols(kv, qk, vv),
+                                                     .start = s->src_start,
+                                                     .len = s->src_len,
+                                                     .max_len = s->cap_src,
+                                                     .n_head = c->n_head,
+                                                     .scale = (float)(1 / sqrt((double)c->d_k))});
+    linear_fwd(be, &(struct linear_args){.y = join->s, .x = att, .w = w->w_o, .b = w->b_o});
+}
+
+static void run_step(struct stepper *s, int n) {
+    struct model *m = s->model;
+    const struct config *c = &m->config;
+    struct pass pass = {.model = m};
+    struct side side = s->side;
+    side.x = rows_of(side.x, 0, n);
+    if (c->norm == NORM_PRE) {
+        side.bottom.y = rows_of(side.bottom.y, 0, n);
+        side.bottom.stats = rows_of(side.bottom.stats, 0, n);
+    }
+    struct ff_acts ff = {.h = rows_of(s->ff.h, 0, n), .z = s->ff.z};
+    if (!mat_empty(&ff.z)) ff.z = rows_of(ff.z, 0, n);
+    struct flow flow = bottom_fwd(&pass, &side, dec_first_norm(&m->w));
+    int turn = 0; /* a join reads the previous one's output, so two sets of buffers take turns */
+    for (int l = 0; l < c->n_layer_dec; l++) {
+        struct join join = join_of(s, turn, n);
+        self_step(s, l, n, flow.in, &join);
+        flow = join_fwd(&pass, &join, flow, dec_self_norm(&m->w, c, l), 0);
+        join = join_of(s, turn ^= 1, n);
+        cross_step(s, l, n, flow.in, &join);
+        flow = join_fwd(&pass, &join, flow, dec_cross_norm(&m->w, c, l), 0);
+        ff.join = join_of(s, turn ^= 1, n);
+        ff_fwd(&pass, &m->w.dec[l].ff, &ff, flow.in, 0);
+        flow = join_fwd(&pass, &ff.join, flow, dec_ff_norm(&m->w, c, l), 0);
+        turn ^= 1;
+    }
+    linear_fwd(m->be,
+               &(struct linear_args){.y = rows_of(s->logits, 0, n), .x = flow.in, .w = m->w.out});
+}
+
+/* ---------------------------------------------------------------------------------- interface ---- */
+
+static int plan(struct stepper *s, struct err *err) {
+    struct backend *be = s->model->be;
+    backend_plan(be);
+    s->t = s->cap_len - 1; /* the longest history */
+    run_step(s, s->cap_hyp);
+    for (int l = 0; l < s->model->config.n_layer_dec; l++) {
+        const struct cross_params *w = &s->model->w.dec[l].cross;
+        struct mat memory = {.ld = s->model->config.d_model,
+                             .rows = s->cap_src,
+                             .cols = s->model->config.d_model,
+                             .type = s->model->type};
+        linear_fwd(be, &(struct linear_args){
+                           .y = s->cross_kv[l], .x = memory, .w = w->w_kv, .b = w->b_kv});
+    }
+    struct topk_args top = {.logits = s->logits,
+                            .value = {.ld = 1, .rows = s->cap_hyp, .cols = 1, .type = DTYPE_F32}};
+    if (s->model->type == DTYPE_F64) top.value.type = DTYPE_F64;
+    top.value.cols = top.logits.cols < TOPK_MAX ? top.logits.cols : TOPK_MAX;
+    top.value.ld = top.value.cols;
+    topk(be, &top);
+    s->t = 0;
+    return backend_commit(be, err);
+}
+
+int stepper_new(struct stepper **out, struct model *model, int cap_hyp, int cap_len, int cap_src,
+                struct err *err) {
+    *out = NULL;
+    if (cap_hyp < 1 || cap_src < 1 || cap_len < 1 || cap_len > model->config.max_len)
+        return err_set(
+            err, HEED_ELIMIT,
+            "decoder: %d hypotheses of %d tokens over %d source tokens; at least 1 each, "
+            "and max_len is %d",
+            cap_hyp, cap_len, cap_src, model->config.max_len);
+    if ((int64_t)cap_hyp * cap_len > INT32_MAX)
+        return err_set(err, HEED_ELIMIT, "decoder: %d hypotheses of %d tokens are too many",
+                       cap_hyp, cap_len);
+    int n_layer = model->config.n_layer_dec;
+    struct stepper *s = xcalloc(1, sizeof *s);
+    *s = (struct stepper){
+        .model = model, .cap_hyp = cap_hyp, .cap_len = cap_len, .cap_src = cap_src};
+    s->self_kv = xcalloc((size_t)n_layer, sizeof *s->self_kv);
+    s->cross_kv = xcalloc((size_t)n_layer, sizeof *s->cross_kv);
+    s->host = xcalloc(5 * (size_t)cap_hyp, sizeof *s->host);
+    s->host_index = xcalloc((size_t)cap_hyp * (size_t)cap_len, sizeof *s->host_index);
+    s->host_old = xcalloc((size_t)cap_hyp * (size_t)cap_len, sizeof *s->host_old);
+    carve(s);
+    size_t size = s->arena.used;
+    int rc = plan(s, err);
+    if (!rc && !(s->arena.base = backend_alloc(model->be, size, err))) rc = HEED_ENOMEM;
+    if (rc) {
+        stepper_free(s);
+        return rc;
+    }
+    s->arena.cap = size;
+    carve(s);
+    *out = s;
+    return 0;
+}
+
+void stepper_free(struct stepper *s) {
+    if (!s) return;
+    backend_free(s->model->be, s->arena.base);
+    xfree(s->self_kv);
+    xfree(s->cross_kv);
+    xfree(s->host);
+    xfree(s->host_index);
+    xfree(s->host_old);
+    xfree(s);
+}
+
+int stepper_begin(struct stepper *s, const struct acts *acts, const struct packed *src, int n_seq,
+                  struct err *err) {
+    if (src->n_tok > s->cap_src)
+        return err_set(err, HEED_ELIMIT, "decoder: %d source tokens; there is room for %d",
+                       src->n_tok, s->cap_src);
+    struct mat memory = transformer_memory(acts);
+    for (int l = 0; l < s->model->config.n_layer_dec; l++) {
+        const struct cross_params *w = &s->model->w.dec[l].cross;
+        linear_fwd(s->model->be, &(struct linear_args){.y = rows_of(s->cross_kv[l], 0, memory.rows),
+                                                       .x = memory,
+                                                       .w = w->w_kv,
+                                                       .b = w->b_kv});
+    }
+    s->sentence_start = src->start;
+    s->n_sentence = n_seq;
+    s->t = 0;
+    return backend_sync(s->model->be, err);
+}
+
+int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *parent,
+                 const int32_t *sentence, struct err *err) {
+    if (n < 1 || n > s->cap_hyp || s->t >= s->cap_len)
+        return err_set(err, HEED_ELIMIT,
+                       "decoder: step %d of %d hypotheses; there is room for %d of %d", s->t + 1, n,
+                       s->cap_len, s->cap_hyp);
+    int32_t *swap = s->host_old;
+    s->host_old = s->host_index;
+    s->host_index = swap;
+    size_t cap = (size_t)s->cap_len, width = (size_t)n * sizeof(int32_t);
+    int32_t *pos = s->host, *len = pos + n, *start = len + n, *src_len = start + n;
+    for (int b = 0; b < n; b++) {
+        int32_t *row = s->host_index + (size_t)b * cap;
+        if (s->t) memcpy(row, s->host_old + (size_t)parent[b] * cap, (size_t)s->t * sizeof *row);
+        row[s->t] = s->t * s->cap_hyp + b;
+        pos[b] = s->t;
+        len[b] = s->t + 1;
+        start[b] = s->sentence_start[sentence[b]];
+        src_len[b] = s->sentence_start[sentence[b] + 1] - start[b];
+    }
+    struct backend *be = s->model->be;
+    backend_upload(be, s->index, s->host_index, width * cap);
+    backend_upload(be, s->side.ids, ids, width);
+    backend_upload(be, s->side.pos, pos, width);
+    backend_upload(be, s->len, len, width);
+    backend_upload(be, s->src_start, start, width);
+    backend_upload(be, s->src_len, src_len, width);
+    run_step(s, n);
+    s->t++;
+    return backend_sync(be, err);
+}
