@@ -321,7 +321,7 @@ static struct mat view(const struct op_test *t, const char *name) {
     if (tensor->axis == AXIS_Q_COLS) {
         m = mat_cols(m, first, n);
     } else if (tensor->axis != AXIS_NONE) {
-        m.data = (char *)m.data + (size_t)first * m.ld * one;
+        if (m.data) m.data = (char *)m.data + (size_t)first * m.ld * one;
         m.rows = n;
     }
     for (int i = 0; i < t->n_alias; i++)

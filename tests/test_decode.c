@@ -1,0 +1,243 @@
+/* test_decode.c — attention_step and topk: against attention itself, against ref, and their order. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "ops.h"
+
+/* ---------------------------------------------------------------------------------- step --------- */
+
+enum { BEAMS = 6, CACHE = 400, LEN_MAX = 300 };
+static const int32_t step_len[BEAMS] = {1, 5, LEN_MAX, 17, 2, 64};
+
+/* A cache of rows in scattered order: step t of hypothesis b is row index[b][t]. */
+struct step_case {
+    int n_head, d_k, d_v, window, cross;
+};
+static const struct step_case step_cases[] = {
+    {1, 1, 1, 0, 0},   {2, 3, 5, 0, 0}, {2, 3, 5, 0, 1},    {4, 16, 16, 0, 0},
+    {3, 33, 20, 0, 1}, {2, 8, 8, 7, 0}, {1, 64, 64, 64, 1}, {1, 64, 64, 1000, 0},
+};
+
+struct step_data {
+    int32_t index[BEAMS][LEN_MAX + 3], start[BEAMS];
+};
+
+static struct step_data step_data(void) {
+    struct step_data d;
+    struct rng rng = {.key = 5};
+    memset(&d, 0xff, sizeof d); /* entries past len are never read */
+    for (int b = 0; b < BEAMS; b++) {
+        d.start[b] = (int32_t)rng_below(&rng, (uint32_t)(CACHE - step_len[b] + 1));
+        for (int t = 0; t < step_len[b]; t++) d.index[b][t] = (int32_t)rng_below(&rng, CACHE);
+    }
+    return d;
+}
+
+static double *run_step(struct backend *be, enum dtype type, const struct step_case *c) {
+    struct step_data d = step_data();
+    struct attention_step_args a = {.n_head = c->n_head, .max_len = LEN_MAX, .window = c->window};
+    a.o = ops_mat(be, type, BEAMS, c->n_head * c->d_v, NULL);
+    a.q = ops_random(be, type, BEAMS, c->n_head * c->d_k, 1);
+    a.k = ops_random(be, type, CACHE, c->n_head * c->d_k, 2);
+    a.v = ops_random(be, type, CACHE, c->n_head * c->d_v, 3);
+    a.len = ops_ints(be, step_len, BEAMS);
+    if (c->cross)
+        a.start = ops_ints(be, d.start, BEAMS);
+    else
+        a.index = ops_ints(be, d.index[0], BEAMS * (LEN_MAX + 3));
+    a.index_ld = LEN_MAX + 3;
+    a.scale = 1 / sqrtf((float)c->d_k);
+    attention_step(be, &a);
+    op_check_sync(be, "attention_step");
+    return ops_values(be, &a.o);
+}
+
+TEST(step_compare) {
+    struct ops_backend *list = ops_cpu_open();
+    struct backend *ref = ops_ref_open();
+    for (size_t n = 0; n < sizeof step_cases / sizeof *step_cases; n++)
+        for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+            const struct step_case *c = &step_cases[n];
+            int cols = c->n_head * c->d_v;
+            double *want = run_step(ref, (enum dtype)type, c), *one_thread = NULL;
+            for (int i = 0; list[i].be; i++) {
+                double *got = run_step(list[i].be, (enum dtype)type, c);
+                ops_check_near((enum dtype)type, got, want, BEAMS, cols, list[i].text);
+                if (i % 2) assert_memory_equal(got, one_thread, BEAMS * (size_t)cols * sizeof *got);
+                one_thread = got;
+            }
+            ops_release();
+        }
+    backend_close(ref);
+    ops_cpu_close(list);
+}
+
+/* One query per sentence over the sentence's keys is the definition; the cache holds the same rows, once
+ * in order (start) and once scattered (index). A window on the last query is a causal window. */
+static void step_is_attention(struct backend *be, enum dtype type, const char *what) {
+    enum { H = 2, D_K = 5, D_V = 7, SEQ = 4, TOK = 90 };
+    static const int32_t len[SEQ] = {1, 30, 57, 2};
+    int32_t start[SEQ + 1] = {0}, q_start[SEQ + 1], index[SEQ * 64] = {0};
+    for (int s = 0; s <= SEQ; s++) q_start[s] = s;
+    for (int s = 0; s < SEQ; s++) start[s + 1] = start[s] + len[s];
+    for (int s = 0; s < SEQ; s++)
+        for (int t = 0; t < len[s]; t++) index[s * 64 + t] = start[s] + t;
+    struct attention_args a = {.n_head = H, .scale = 0.4f};
+    a.o = ops_mat(be, type, SEQ, H * D_V, NULL);
+    a.q = ops_random(be, type, SEQ, H * D_K, 1);
+    a.k = ops_random(be, type, TOK, H * D_K, 2);
+    a.v = ops_random(be, type, TOK, H * D_V, 3);
+    a.lse = ops_mat(be, DTYPE_F32, H, SEQ, NULL);
+    a.rq = (struct rows){ops_ints(be, q_start, SEQ + 1), SEQ, SEQ, 1};
+    a.rk = (struct rows){ops_ints(be, start, SEQ + 1), SEQ, TOK, 57};
+    attention_fwd(be, &a);
+    struct attention_step_args b = {.q = a.q, .k = a.k, .v = a.v, .n_head = H, .max_len = 57};
+    b.o = ops_mat(be, type, SEQ, H * D_V, NULL);
+    b.scale = a.scale;
+    b.len = ops_ints(be, len, SEQ);
+    b.start = ops_ints(be, start, SEQ);
+    attention_step(be, &b);
+    op_check_sync(be, what);
+    ops_check_near(type, ops_values(be, &b.o), ops_values(be, &a.o), SEQ, H * D_V, what);
+    b.start = NULL;
+    b.index = ops_ints(be, index, SEQ * 64);
+    b.index_ld = 64;
+    attention_step(be, &b);
+    op_check_sync(be, what);
+    ops_check_near(type, ops_values(be, &b.o), ops_values(be, &a.o), SEQ, H * D_V, what);
+    ops_release();
+}
+
+TEST(step_is_attention_of_one_query) {
+    struct ops_backend *list = ops_cpu_open();
+    struct backend *ref = ops_ref_open();
+    for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+        step_is_attention(ref, (enum dtype)type, "ref");
+        for (int i = 0; list[i].be; i++)
+            step_is_attention(list[i].be, (enum dtype)type, list[i].text);
+    }
+    backend_close(ref);
+    ops_cpu_close(list);
+}
+
+/* Windowed step over a whole sentence equals the last row of windowed causal attention. */
+TEST(step_window) {
+    enum { LEN = 40, D_HEAD = 6, WINDOW = 5 };
+    struct backend *ref = ops_ref_open();
+    int32_t start[2] = {0, LEN}, len[1] = {LEN};
+    struct attention_args a = {.n_head = 1, .causal = 1, .window = WINDOW, .scale = 0.4f};
+    a.o = ops_mat(ref, DTYPE_F32, LEN, D_HEAD, NULL);
+    a.q = ops_random(ref, DTYPE_F32, LEN, D_HEAD, 1);
+    a.k = ops_random(ref, DTYPE_F32, LEN, D_HEAD, 2);
+    a.v = ops_random(ref, DTYPE_F32, LEN, D_HEAD, 3);
+    a.lse = ops_mat(ref, DTYPE_F32, 1, LEN, NULL);
+    a.rq = a.rk = (struct rows){ops_ints(ref, start, 2), 1, LEN, LEN};
+    attention_fwd(ref, &a);
+    struct attention_step_args b = {.k = a.k, .v = a.v, .n_head = 1, .max_len = LEN};
+    b.o = ops_mat(ref, DTYPE_F32, 1, D_HEAD, NULL);
+    b.q = a.q;
+    b.q.data = (float *)a.q.data + (LEN - 1) * a.q.ld;
+    b.q.rows = 1;
+    b.scale = a.scale;
+    b.window = WINDOW;
+    b.start = a.rq.start;
+    b.len = ops_ints(ref, len, 1);
+    attention_step(ref, &b);
+    op_check_sync(ref, "step_window");
+    double *want = ops_values(ref, &a.o) + (LEN - 1) * D_HEAD;
+    ops_check_near(DTYPE_F32, ops_values(ref, &b.o), want, 1, D_HEAD, "window");
+    ops_release();
+    backend_close(ref);
+}
+
+/* ---------------------------------------------------------------------------------- topk --------- */
+
+struct topk_result {
+    double *value;
+    int32_t *id;
+};
+
+static struct topk_result run_topk(struct backend *be, enum dtype type, int rows, int n_vocab,
+                                   int k, const double *logits) {
+    struct topk_args a = {.logits = ops_mat(be, type, rows, n_vocab, logits)};
+    int32_t *none = xmalloc((size_t)rows * (size_t)k * sizeof *none);
+    memset(none, 0xff, (size_t)rows * (size_t)k * sizeof *none);
+    a.value = ops_mat(be, DTYPE_F32, rows, k, NULL);
+    a.id = ops_ints(be, none, rows * k);
+    topk(be, &a);
+    op_check_sync(be, "topk");
+    backend_download(be, none, a.id, (size_t)rows * (size_t)k * sizeof *none);
+    return (struct topk_result){ops_values(be, &a.value), none};
+}
+
+/* Normal logits, or few distinct values so that nearly all are ties. */
+static double *logits_new(int n, int ties) {
+    double *z = xmalloc((size_t)n * sizeof *z);
+    struct rng rng = {.key = 9};
+    for (int i = 0; i < n; i++)
+        z[i] = ties ? (double)rng_below(&rng, 3) : (double)(float)(4 * rng_normal(&rng));
+    return z;
+}
+
+static void topk_compare(struct ops_backend *list, struct backend *ref, int n_vocab, int k,
+                         int ties) {
+    enum { ROWS = 5 };
+    double *logits = logits_new(ROWS * n_vocab, ties);
+    for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+        struct topk_result want = run_topk(ref, (enum dtype)type, ROWS, n_vocab, k, logits);
+        for (int i = 0; list[i].be; i++) {
+            struct topk_result got =
+                run_topk(list[i].be, (enum dtype)type, ROWS, n_vocab, k, logits);
+            for (int n = 0; n < ROWS * k; n++)
+                if (got.id[n] != want.id[n])
+                    fail_msg("%s %s, V %d, k %d: id[%d,%d] = %d, want %d", list[i].text,
+                             dtype_name((enum dtype)type), n_vocab, k, n / k, n % k, got.id[n],
+                             want.id[n]);
+            ops_check_near(DTYPE_F32, got.value, want.value, ROWS, k, list[i].text);
+            xfree(got.id);
+        }
+        xfree(want.id);
+        ops_release();
+    }
+    xfree(logits);
+}
+
+TEST(topk_against_ref) {
+    static const int shape[][2] = {{1, 1},    {2, 1},     {7, 7},     {9, 3},    {33, 16},
+                                   {1000, 8}, {300, 256}, {257, 255}, {37003, 4}};
+    struct ops_backend *list = ops_cpu_open();
+    struct backend *ref = ops_ref_open();
+    for (size_t n = 0; n < sizeof shape / sizeof *shape; n++)
+        for (int ties = 0; ties < 2; ties++)
+            topk_compare(list, ref, shape[n][0], shape[n][1], ties);
+    backend_close(ref);
+    ops_cpu_close(list);
+}
+
+/* By hand: order, ties to the lower id, impossible tokens last, log-probabilities. */
+static void topk_by_hand(struct backend *be) {
+    double z[2][6] = {{1, 3, 3, -INFINITY, 2, 3}, {0, 0, 0, 0, 0, 0}};
+    int32_t want_id[2][5] = {{1, 2, 5, 4, 0}, {0, 1, 2, 3, 4}};
+    struct topk_result got = run_topk(be, DTYPE_F32, 2, 6, 5, z[0]);
+    for (int b = 0; b < 2; b++) {
+        double sum = 0;
+        for (int v = 0; v < 6; v++) sum += exp(z[b][v]);
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(got.id[b * 5 + i], want_id[b][i]);
+            ASSERT_NEAR(got.value[b * 5 + i], z[b][want_id[b][i]] - log(sum), 1e-6);
+        }
+    }
+    xfree(got.id);
+    ops_release();
+}
+
+TEST(topk_order) {
+    struct ops_backend *list = ops_cpu_open();
+    struct backend *ref = ops_ref_open();
+    topk_by_hand(ref);
+    for (int i = 0; list[i].be; i++) topk_by_hand(list[i].be);
+    backend_close(ref);
+    ops_cpu_close(list);
+}
+
+TESTS(T(step_compare), T(step_is_attention_of_one_query), T(step_window), T(topk_against_ref),
+      T(topk_order))
