@@ -1,0 +1,329 @@
+/* attention.c — ragged multi-head scaled dot-product attention, and its reverse.        PAPER: 3.2.
+ *
+ * Scores exist one tile at a time: TILE queries against TILE keys, both counted from the sentence's first
+ * row, so what a sentence yields depends on the sentence alone. Tiles that no query of theirs may see
+ * (causal, window) are skipped; inside the others the kernels mask.
+ *
+ * Forward, streaming softmax: a block of queries walks the tiles of keys; each tile raises the rows' running
+ * maxima, rescales the sums and outputs collected so far, and adds its own share. A unit of work is one
+ * block of queries of one head.
+ *
+ * Backward, probabilities are computed again from lse. A unit is one head of one sentence: for each block of
+ * keys it walks the blocks of queries that see it, keeping dk and dv of the block and dq of the whole
+ * sentence in f32. Scratch is linear in the longest sentence.
+ *
+ * Short sentences are grouped, so that a task has some TILE rows of work. A unit writes its own rows only,
+ * so grouping and threads change no bits.
+ *
+ * Per visible pair: 2 products forward, 5 backward, of d_k or d_v multiplications each, and 1 exponential.
+ * Products of probabilities run in the act type; statistics and sums are f32. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/gemm.h"
+#include "base/mem.h"
+
+enum { TILE = ATTENTION_TILE };
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+static int max_int(int a, int b) { return a > b ? a : b; }
+
+/* One thread's memory. */
+struct scratch {
+    float *s, *dp;    /* [TILE, TILE] scores and what becomes of them; dp backward only */
+    float *max, *sum; /* [TILE] forward */
+    float *o;         /* [TILE, d_v] forward */
+    float *dq;        /* [longest sentence, d_k] backward */
+    float *dk, *dv;   /* [TILE, d_k], [TILE, d_v] backward */
+    float *delta;     /* [longest sentence] backward */
+    void *gemm;
+};
+
+struct unit {
+    int seq, first; /* first query of the block; forward only */
+};
+
+struct attention_job {
+    const struct attention_args *a;
+    const struct isa *isa;
+    int bwd, d_k, d_v;
+    struct unit *unit; /* [n_unit] forward; backward unit u is sentence u */
+    int n_unit, units_per_task;
+    char *scratch;
+    size_t scratch_size; /* per thread */
+};
+
+/* One head of one sentence: the head's columns, the sentence's rows. */
+struct head {
+    struct mat q, k, v, o, dout, dq, dk, dv;
+    int h, q_row, k_row, n_q, n_k, window;
+};
+
+static struct head head_of(const struct attention_job *j, int seq, int h) {
+    const struct attention_args *a = j->a;
+    struct head x = {.h = h, .q_row = a->rq.start[seq], .k_row = a->rk.start[seq]};
+    x.n_q = a->rq.start[seq + 1] - x.q_row;
+    x.n_k = a->rk.start[seq + 1] - x.k_row;
+    x.window = min_int(a->window, x.n_k); /* no further than the sentence reaches */
+    x.q = mat_cols(a->q, h * j->d_k, j->d_k);
+    x.k = mat_cols(a->k, h * j->d_k, j->d_k);
+    x.v = mat_cols(a->v, h * j->d_v, j->d_v);
+    x.o = mat_cols(a->o, h * j->d_v, j->d_v);
+    if (!j->bwd) return x;
+    x.dout = mat_cols(a->dout, h * j->d_v, j->d_v);
+    x.dq = mat_cols(a->dq, h * j->d_k, j->d_k);
+    x.dk = mat_cols(a->dk, h * j->d_k, j->d_k);
+    x.dv = mat_cols(a->dv, h * j->d_v, j->d_v);
+    return x;
+}
+
+/* ---------------------------------------------------------------------------------- tiles -------- */
+
+static struct attention_tile tile_of(const struct attention_job *j, const struct scratch *s,
+                                     const struct head *x) {
+    const struct attention_args *a = j->a;
+    struct attention_tile t = {.s = s->s,
+                               .dp = s->dp,
+                               .max = s->max,
+                               .sum = s->sum,
+                               .o = s->o,
+                               .d_v = j->d_v,
+                               .causal = a->causal,
+                               .window = x->window,
+                               .scale = a->scale,
+                               .type = a->q.type,
+                               .drop = row_drop_of(&a->drop)};
+    t.drop.site += (uint32_t)x->h << 16;
+    return t;
+}
+
+static void tile_queries(struct attention_tile *t, const struct head *x, int first) {
+    t->q0 = first;
+    t->n_q = min_int(TILE, x->n_q - first);
+    t->row = (uint32_t)(x->q_row + first);
+}
+
+static void tile_keys(struct attention_tile *t, const struct head *x, int first) {
+    t->k0 = first;
+    t->n_k = min_int(TILE, x->n_k - first);
+}
+
+static struct gemm_operand rows_of(const struct mat *m, int first, int trans) {
+    return (struct gemm_operand){
+        .data = mat_row(m, first), .ld = m->ld, .type = m->type, .trans = trans};
+}
+
+/* A tile after a kernel has replaced the scores: act type, rows where the f32 rows were. */
+static struct gemm_operand tile_rows(const float *tile, enum dtype type, int trans) {
+    int64_t ld = type == DTYPE_BF16 ? 2 * TILE : TILE;
+    return (struct gemm_operand){.data = tile, .ld = ld, .type = type, .trans = trans};
+}
+
+/* tile [n_q, n_k] = rows of a (queries) . rows of b (keys). */
+static void tile_product(const struct attention_job *j, const struct scratch *s,
+                         const struct attention_tile *t, float *tile, struct gemm_operand a,
+                         struct gemm_operand b, int d) {
+    struct gemm g = {.m = t->n_q, .n = t->n_k, .k = d, .a = a, .b = b, .c = tile, .ldc = TILE};
+    g.c_type = DTYPE_F32;
+    gemm_serial(j->isa, &g, s->gemm);
+}
+
+/* c [m, d] += a [m, k] b [k, d], c contiguous f32. */
+static void sum_product(const struct attention_job *j, const struct scratch *s, float *c, int m,
+                        int k, int d, struct gemm_operand a, struct gemm_operand b) {
+    struct gemm g = {.m = m, .n = d, .k = k, .a = a, .b = b, .c = c, .ldc = d, .add = 1};
+    g.c_type = DTYPE_F32;
+    gemm_serial(j->isa, &g, s->gemm);
+}
+
+static void scores(const struct attention_job *j, const struct scratch *s, const struct head *x,
+                   const struct attention_tile *t) {
+    tile_product(j, s, t, s->s, rows_of(&x->q, x->q_row + t->q0, 0),
+                 rows_of(&x->k, x->k_row + t->k0, 1), j->d_k);
+}
+
+/* ---------------------------------------------------------------------------------- forward ------ */
+
+/* The keys that some query of the tile sees lie in [*begin, *end), *begin at the start of a block. */
+static void keys_seen(const struct attention_tile *t, const struct head *x, int *begin, int *end) {
+    int last = t->q0 + t->n_q - 1;
+    *begin = x->window ? max_int(0, t->q0 - x->window) / TILE * TILE : 0;
+    *end = t->causal ? min_int(x->n_k, last + 1) : x->n_k;
+    if (x->window) *end = min_int(*end, last + x->window + 1);
+}
+
+static void store_probs(const struct attention_job *j, const struct scratch *s,
+                        const struct head *x, struct attention_tile *t) {
+    const struct attention_args *a = j->a;
+    int64_t row = (int64_t)x->h * a->rq.n_tok + x->q_row + t->q0;
+    int begin, end;
+    keys_seen(t, x, &begin, &end);
+    t->lse = (float *)mat_row(&a->lse, x->h) + x->q_row + t->q0;
+    for (int r = 0; r < t->n_q; r++)
+        memset(mat_row(&a->probs, row + r), 0, (size_t)a->probs.cols * sizeof(float));
+    for (int k0 = begin; k0 < end; k0 += TILE) {
+        tile_keys(t, x, k0);
+        scores(j, s, x, t);
+        j->isa->rows->attention_probs(t);
+        for (int r = 0; r < t->n_q; r++)
+            memcpy((float *)mat_row(&a->probs, row + r) + k0, s->s + r * TILE,
+                   (size_t)t->n_k * sizeof(float));
+    }
+}
+
+static void unit_fwd(const struct attention_job *j, const struct scratch *s, const struct head *x,
+                     int first) {
+    struct attention_tile t = tile_of(j, s, x);
+    int begin, end;
+    tile_queries(&t, x, first);
+    keys_seen(&t, x, &begin, &end);
+    for (int r = 0; r < t.n_q; r++) {
+        s->max[r] = -INFINITY;
+        s->sum[r] = 0;
+    }
+    memset(s->o, 0, (size_t)t.n_q * (size_t)j->d_v * sizeof *s->o);
+    for (int k0 = begin; k0 < end; k0 += TILE) {
+        tile_keys(&t, x, k0);
+        scores(j, s, x, &t);
+        j->isa->rows->attention_softmax(&t);
+        sum_product(j, s, s->o, t.n_q, t.n_k, j->d_v, tile_rows(s->s, t.type, 0),
+                    rows_of(&x->v, x->k_row + k0, 0));
+    }
+    float *lse = (float *)mat_row(&j->a->lse, x->h) + x->q_row + first;
+    for (int r = 0; r < t.n_q; r++) {
+        j->isa->rows->convert(mat_row(&x->o, x->q_row + first + r), t.type, s->o + r * j->d_v,
+                              DTYPE_F32, j->d_v, 1 / s->sum[r]);
+        lse[r] = s->max[r] + logf(s->sum[r]);
+    }
+    if (!mat_empty(&j->a->probs)) store_probs(j, s, x, &t);
+}
+
+/* ---------------------------------------------------------------------------------- backward ----- */
+
+/* The queries that see some key of the tile lie in [*begin, *end), *begin at the start of a block. */
+static void queries_seen(const struct attention_tile *t, const struct head *x, int *begin,
+                         int *end) {
+    int last = t->k0 + t->n_k - 1;
+    *begin = t->causal ? t->k0 : x->window ? max_int(0, t->k0 - x->window) / TILE * TILE : 0;
+    *end = x->window ? min_int(x->n_q, last + x->window + 1) : x->n_q;
+}
+
+static void tile_bwd(const struct attention_job *j, const struct scratch *s, const struct head *x,
+                     struct attention_tile *t) {
+    int q_row = x->q_row + t->q0, k_row = x->k_row + t->k0;
+    scores(j, s, x, t);
+    tile_product(j, s, t, s->dp, rows_of(&x->dout, q_row, 0), rows_of(&x->v, k_row, 1), j->d_v);
+    t->lse = (float *)mat_row(&j->a->lse, x->h) + q_row;
+    t->delta = s->delta + t->q0;
+    j->isa->rows->attention_grad(t);
+    sum_product(j, s, s->dv, t->n_k, t->n_q, j->d_v, tile_rows(s->s, t->type, 1),
+                rows_of(&x->dout, q_row, 0));
+    sum_product(j, s, s->dk, t->n_k, t->n_q, j->d_k, tile_rows(s->dp, t->type, 1),
+                rows_of(&x->q, q_row, 0));
+    sum_product(j, s, s->dq + (size_t)t->q0 * (size_t)j->d_k, t->n_q, t->n_k, j->d_k,
+                tile_rows(s->dp, t->type, 0), rows_of(&x->k, k_row, 0));
+}
+
+/* Rows of f32 sums, times factor, to rows of dst. */
+static void store_rows(const struct attention_job *j, const struct mat *dst, int first, int n,
+                       const float *src, float factor) {
+    for (int r = 0; r < n; r++)
+        j->isa->rows->convert(mat_row(dst, first + r), dst->type,
+                              src + (size_t)r * (size_t)dst->cols, DTYPE_F32, dst->cols, factor);
+}
+
+static void unit_bwd(const struct attention_job *j, const struct scratch *s, const struct head *x) {
+    struct attention_tile t = tile_of(j, s, x);
+    j->isa->rows->row_dots(s->delta, &x->dout, &x->o, x->q_row, x->n_q);
+    memset(s->dq, 0, (size_t)x->n_q * (size_t)j->d_k * sizeof *s->dq);
+    for (int k0 = 0; k0 < x->n_k; k0 += TILE) {
+        int begin, end;
+        tile_keys(&t, x, k0);
+        queries_seen(&t, x, &begin, &end);
+        memset(s->dk, 0, (size_t)t.n_k * (size_t)j->d_k * sizeof *s->dk);
+        memset(s->dv, 0, (size_t)t.n_k * (size_t)j->d_v * sizeof *s->dv);
+        for (int q0 = begin; q0 < end; q0 += TILE) {
+            tile_queries(&t, x, q0);
+            tile_bwd(j, s, x, &t);
+        }
+        store_rows(j, &x->dk, x->k_row + k0, t.n_k, s->dk, j->a->scale);
+        store_rows(j, &x->dv, x->k_row + k0, t.n_k, s->dv, 1);
+    }
+    store_rows(j, &x->dq, x->q_row, x->n_q, s->dq, j->a->scale);
+}
+
+/* ---------------------------------------------------------------------------------- tasks -------- */
+
+static float *take(struct arena *arena, size_t rows, int cols) {
+    return arena_take(arena, size_mul(rows * sizeof(float), (size_t)cols));
+}
+
+static struct scratch carve(struct arena *arena, const struct attention_job *j) {
+    size_t longest = (size_t)j->a->rq.max_len;
+    int d = max_int(j->d_k, j->d_v);
+    struct scratch s = {.s = take(arena, TILE, TILE)};
+    if (j->bwd) {
+        s.dp = take(arena, TILE, TILE);
+        s.dq = take(arena, longest, j->d_k);
+        s.dk = take(arena, TILE, j->d_k);
+        s.dv = take(arena, TILE, j->d_v);
+        s.delta = take(arena, longest, 1);
+    } else {
+        s.max = take(arena, TILE, 1);
+        s.sum = take(arena, TILE, 1);
+        s.o = take(arena, TILE, j->d_v);
+    }
+    size_t wide = gemm_serial_workspace(j->isa, TILE, TILE, d);
+    size_t deep = gemm_serial_workspace(j->isa, TILE, d, TILE);
+    s.gemm = arena_take(arena, wide > deep ? wide : deep);
+    return s;
+}
+
+static void attention_task(void *ctx, int task, int thread) {
+    const struct attention_job *j = ctx;
+    struct arena arena = {.base = j->scratch + (size_t)thread * j->scratch_size,
+                          .cap = j->scratch_size};
+    struct scratch s = carve(&arena, j);
+    int h = task % j->a->n_head, first = task / j->a->n_head * j->units_per_task;
+    for (int u = first; u < first + j->units_per_task && u < j->n_unit; u++) {
+        struct head x = head_of(j, j->bwd ? u : j->unit[u].seq, h);
+        if (j->bwd)
+            unit_bwd(j, &s, &x);
+        else
+            unit_fwd(j, &s, &x, j->unit[u].first);
+    }
+}
+
+static void list_units(struct attention_job *j) {
+    const struct rows *r = &j->a->rq;
+    if (j->bwd) {
+        j->n_unit = r->n_seq;
+    } else {
+        for (int seq = 0; seq < r->n_seq; seq++)
+            for (int first = 0; first < r->start[seq + 1] - r->start[seq]; first += TILE)
+                j->unit[j->n_unit++] = (struct unit){seq, first};
+    }
+    j->units_per_task = max_int(1, (int)((int64_t)TILE * j->n_unit / r->n_tok));
+}
+
+static void attention(struct backend *base, const struct attention_args *a, int bwd) {
+    struct cpu_backend *be = cpu_of(base);
+    struct attention_job job = {.a = a, .isa = be->isa, .bwd = bwd};
+    job.d_k = a->q.cols / a->n_head;
+    job.d_v = a->v.cols / a->n_head;
+    struct arena one = {0};
+    carve(&one, &job);
+    job.scratch_size = size_add(one.used, MEM_ALIGN - 1) & ~(size_t)(MEM_ALIGN - 1);
+    size_t scratch = size_mul(job.scratch_size, (size_t)pool_size(be->pool));
+    size_t units = bwd ? 0 : (size_t)(a->rq.n_seq + a->rq.n_tok / TILE) * sizeof *job.unit;
+    char *ws = cpu_workspace(be, size_add(scratch, units));
+    if (!ws) return;
+    job.scratch = ws;
+    job.unit = (struct unit *)(ws + scratch);
+    list_units(&job);
+    pool_run(be->pool, attention_task, &job,
+             cpu_blocks(job.n_unit, job.units_per_task) * a->n_head);
+}
+
+void cpu_attention_fwd(struct backend *be, const struct attention_args *a) { attention(be, a, 0); }
+void cpu_attention_bwd(struct backend *be, const struct attention_args *a) { attention(be, a, 1); }

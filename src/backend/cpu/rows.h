@@ -1,0 +1,120 @@
+/* rows.h — the row kernels: everything the cpu backend computes outside matrix products.
+ *
+ * A kernel is one op (or one half of it) on a range of rows or columns, on the calling thread, in the
+ * vector code of one instruction set. It takes the op's own argument struct, so there is one description of
+ * the data; cutting an op into ranges, threads and scratch memory are the business of the op's file. The
+ * bodies are in rows_body.h and rows_softmax.h, written once; rows_<isa>.c compiles them per set.
+ *
+ * Accumulation is f32, in an order fixed by the row length; a row's result depends on that row alone. */
+#ifndef BACKEND_CPU_ROWS_H
+#define BACKEND_CPU_ROWS_H
+
+#include "backend/backend.h"
+
+/* Dropout as the kernels want it: threshold 0 means none. */
+struct row_drop {
+    uint64_t seed;
+    uint32_t site, step, threshold;
+    float scale;
+};
+
+static inline struct row_drop row_drop_of(const struct dropout *d) {
+    return (struct row_drop){.seed = d->seed,
+                             .site = d->site,
+                             .step = d->step,
+                             .threshold = dropout_threshold(d->p),
+                             .scale = dropout_scale(d->p)};
+}
+
+/* Row i of m. */
+static inline void *mat_row(const struct mat *m, int64_t i) {
+    return (char *)m->data + (size_t)(i * m->ld) * dtype_size(m->type);
+}
+
+/* A block of attention scores: queries q0.. (positions in the sentence) against keys k0.. . Scores are f32,
+ * ATTENTION_TILE columns apart; the kernels replace them in place by what the next product needs, in the
+ * act type (a bf16 row begins where its f32 row began). */
+enum { ATTENTION_TILE = 64 };
+struct attention_tile {
+    float *s;  /* [n_q, ATTENTION_TILE]: q . k in; drop(P) out (grad, softmax) or P out (probs) */
+    float *dp; /* [n_q, ATTENTION_TILE]: dout . v in, ds / scale out (grad) */
+    float *max, *sum;   /* [n_q] running maximum and sum (softmax) */
+    float *o;           /* [n_q, d_v] f32, rescaled when the maximum rises (softmax) */
+    const float *lse;   /* [n_q] (grad, probs) */
+    const float *delta; /* [n_q] D_i = dout_i . o_i (grad) */
+    int n_q, n_k, q0, k0, d_v;
+    int causal, window; /* window is at most the sentence's length */
+    float scale;
+    enum dtype type; /* act type, of what is left in s and dp */
+    struct row_drop drop;
+    uint32_t row; /* row in the batch of query q0 */
+};
+
+/* One head of one hypothesis in attention_step: pointers are to the head's columns. */
+struct attend {
+    void *o;
+    const void *q, *k, *v;
+    int64_t ld_k, ld_v;
+    const int32_t *index; /* cache row of step t, or NULL: start + t */
+    int start, first, len, d_k, d_v;
+    float scale;
+    enum dtype type;
+    float *score; /* [len] scratch */
+};
+
+/* What xent says about one row. */
+struct xent_row {
+    float loss, nll;
+    int hit; /* argmax is the target */
+};
+
+/* Factors of an Adam step that are the same for all parameters. */
+struct adam_factors {
+    float clip, beta1, beta1_rest, beta2, beta2_rest, rate, inv_bias2, eps;
+};
+
+struct row_kernels {
+    /* dst = factor * src, n elements, F32 or BF16 each. */
+    void (*convert)(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t n,
+                    float factor);
+    /* sum[0..n) += the rows of x, columns [col, col + n), top to bottom. */
+    void (*column_sums)(float *sum, const struct mat *x, int col, int n);
+    /* out[i] = row first + i of a . the same row of b. */
+    void (*row_dots)(float *out, const struct mat *a, const struct mat *b, int first, int n);
+
+    /* Rows [first, last) of y; columns [col, col + n) of dtable and dpos, all rows in order. */
+    void (*embed_fwd)(const struct embed_args *a, int first, int last);
+    void (*embed_bwd)(const struct embed_args *a, int col, int n);
+
+    /* After the product: y = drop(act(z)); ReLU has been applied, so it is y = drop(y) there.
+     * Before the products: dz in place of dy, and db (may be NULL) += column sums. */
+    void (*linear_fwd)(const struct linear_args *a, int first, int last);
+    void (*linear_bwd)(const struct linear_args *a, int first, int last, float *db);
+
+    void (*add_norm_fwd)(const struct add_norm_args *a, int first, int last);
+    void (*add_norm_bwd)(const struct add_norm_args *a, int first, int last, float *dgamma,
+                         float *dbeta);
+
+    /* s -> drop(P) up to the row's factor exp(max) / sum, max, sum and o brought up to date. */
+    void (*attention_softmax)(const struct attention_tile *t);
+    /* s, dp -> drop(P), ds / scale. */
+    void (*attention_grad)(const struct attention_tile *t);
+    /* s -> P in f32. */
+    void (*attention_probs)(const struct attention_tile *t);
+
+    /* Row i from its logits z [V]; with a gradient wanted z becomes dz in the act type, in place. */
+    struct xent_row (*xent_row)(const struct xent_args *a, int i, float *z);
+
+    void (*attend)(const struct attend *a);
+    /* sum of exp(x - *max), *max the largest element. */
+    float (*sum_exp)(const void *x, enum dtype type, int n, float *max);
+    /* The first index >= from whose element is above the bound, or n. */
+    int (*find_above)(const void *x, enum dtype type, int n, int from, float bound);
+
+    double (*sumsq)(const void *x, enum dtype type, int64_t n);
+    void (*adam)(const struct adam_args *a, const struct adam_factors *f, int64_t first, int64_t n);
+};
+
+extern const struct row_kernels rows_generic, rows_avx2, rows_avx512;
+
+#endif

@@ -1,0 +1,6 @@
+/* rows_avx2.c — the row kernels of rows.h for AVX2 and FMA: vectors of 32 bytes. */
+#define VEC_BYTES 32
+#include "backend/cpu/rows_body.h"
+#include "backend/cpu/rows_softmax.h"
+
+const struct row_kernels rows_avx2 = ROW_KERNELS;

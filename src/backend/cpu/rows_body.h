@@ -1,0 +1,409 @@
+/* rows_body.h — row kernels that work element by element or on sums along a row: see rows.h.
+ *
+ * Included by rows_<isa>.c, which sets the vector width. Each kernel with a type argument is a body on a constant `bf`
+ * behind a wrapper that picks the constant, so no inner loop tests a type. All of them are bound by memory:
+ * a row is read from beyond the caches once, later passes over it find it in L1.
+ *
+ * Dropout bits are drawn CHUNK columns at a time into a buffer on the stack, about one vector operation
+ * per column, and used at once. */
+#ifndef BACKEND_CPU_ROWS_BODY_H
+#define BACKEND_CPU_ROWS_BODY_H
+
+#include <math.h>
+
+#include "backend/cpu/rows.h"
+#include "backend/cpu/vec.h"
+
+enum { CHUNK = 512 }; /* columns; a multiple of the 64 that one vphilox can yield */
+
+/* The draws for columns [col, col + n), col a multiple of 8 and n <= CHUNK; NULL without dropout. */
+INLINE const uint16_t *draw(uint16_t *buf, const struct row_drop *d, uint32_t row, uint32_t col,
+                            int n) {
+    if (!d->threshold) return NULL;
+    for (int i = 0; i < n; i += 4 * W)
+        vphilox(buf + i, d->seed, (col + (uint32_t)i) / 8, row, d->site, d->step);
+    return buf;
+}
+
+/* drop(x) for the W columns whose draws are at bits. */
+INLINE vf drop(vf x, const uint16_t *bits, const struct row_drop *d) {
+    vh h;
+    memcpy(&h, bits, sizeof h);
+    return vkeep(__builtin_convertvector(h, vi) >= (int32_t)d->threshold, x * d->scale);
+}
+
+/* A step over [begin, end) that leaves lane counts in m and columns in i. */
+#define FOR_LANES(i, m, begin, end) for (int i = (begin), m; (m = lanes((end)-i)) > 0; i += W)
+
+#define BY_TYPE(type, call_with)                                                                   \
+    do {                                                                                           \
+        if ((type) == DTYPE_BF16)                                                                  \
+            call_with(1);                                                                          \
+        else                                                                                       \
+            call_with(0);                                                                          \
+    } while (0)
+
+INLINE int chunk_end(int begin, int n) { return n - begin < CHUNK ? n : begin + CHUNK; }
+
+/* ---------------------------------------------------------------------------------- plain -------- */
+
+INLINE void convert_body(void *dst, int dst_bf, const void *src, int src_bf, int64_t n,
+                         float factor) {
+    for (int64_t i = 0; i < n; i += W) {
+        int m = n - i < W ? (int)(n - i) : W;
+        vstore(dst, i, m, dst_bf, vload(src, i, m, src_bf) * factor);
+    }
+}
+
+static void convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t n,
+                    float factor) {
+    if (dst_type == DTYPE_BF16) {
+#define CALL(bf) convert_body(dst, 1, src, bf, n, factor)
+        BY_TYPE(src_type, CALL);
+#undef CALL
+    } else {
+#define CALL(bf) convert_body(dst, 0, src, bf, n, factor)
+        BY_TYPE(src_type, CALL);
+#undef CALL
+    }
+}
+
+INLINE void column_sums_body(float *sum, const struct mat *x, int col, int n, int bf) {
+    for (int r = 0; r < x->rows; r++) {
+        const void *row = mat_row(x, r);
+        FOR_LANES(i, m, 0, n)
+        vstore(sum, i, m, 0, vload(sum, i, m, 0) + vload(row, col + i, m, bf));
+    }
+}
+
+static void column_sums(float *sum, const struct mat *x, int col, int n) {
+#define CALL(bf) column_sums_body(sum, x, col, n, bf)
+    BY_TYPE(x->type, CALL);
+#undef CALL
+}
+
+INLINE void row_dots_body(float *out, const struct mat *a, const struct mat *b, int first, int n,
+                          int bf) {
+    for (int r = 0; r < n; r++) {
+        const void *x = mat_row(a, first + r), *y = mat_row(b, first + r);
+        vf sum = {0};
+        FOR_LANES(i, m, 0, a->cols) sum += vload(x, i, m, bf) * vload(y, i, m, bf);
+        out[r] = vsum(sum);
+    }
+}
+
+static void row_dots(float *out, const struct mat *a, const struct mat *b, int first, int n) {
+#define CALL(bf) row_dots_body(out, a, b, first, n, bf)
+    BY_TYPE(a->type, CALL);
+#undef CALL
+}
+
+/* ---------------------------------------------------------------------------------- embed -------- */
+
+INLINE void embed_fwd_body(const struct embed_args *a, int first, int last, int bf) {
+    const struct row_drop d = row_drop_of(&a->drop);
+    uint16_t buf[CHUNK];
+    for (int r = first; r < last; r++) {
+        void *y = mat_row(&a->y, r);
+        const void *pos = mat_row(&a->pos_table, a->pos[r]);
+        int id = a->ids[r];
+        float scale = id < 0 ? 0 : a->scale;
+        const void *token = id < 0 ? pos : mat_row(&a->table, id); /* times 0: nothing */
+        for (int c = 0; c < a->y.cols; c += CHUNK) {
+            int end = chunk_end(c, a->y.cols);
+            const uint16_t *bits = draw(buf, &d, (uint32_t)r, (uint32_t)c, end - c);
+            FOR_LANES(i, m, c, end) {
+                vf x = vload(token, i, m, bf) * scale + vload(pos, i, m, bf);
+                if (bits) x = drop(x, bits + (i - c), &d);
+                vstore(y, i, m, bf, x);
+            }
+        }
+    }
+}
+
+static void embed_fwd_rows(const struct embed_args *a, int first, int last) {
+#define CALL(bf) embed_fwd_body(a, first, last, bf)
+    BY_TYPE(a->y.type, CALL);
+#undef CALL
+}
+
+INLINE void embed_bwd_body(const struct embed_args *a, int col, int n, int bf) {
+    const struct row_drop d = row_drop_of(&a->drop);
+    uint16_t buf[CHUNK];
+    for (int r = 0; r < a->dy.rows; r++) {
+        const void *dy = mat_row(&a->dy, r);
+        int id = a->ids[r];
+        float *table = id < 0 ? NULL : mat_row(&a->dtable, id);
+        float *pos = mat_empty(&a->dpos) ? NULL : mat_row(&a->dpos, a->pos[r]);
+        for (int c = col; c < col + n; c += CHUNK) {
+            int end = chunk_end(c, col + n);
+            const uint16_t *bits = draw(buf, &d, (uint32_t)r, (uint32_t)c, end - c);
+            FOR_LANES(i, m, c, end) {
+                vf g = vload(dy, i, m, bf);
+                if (bits) g = drop(g, bits + (i - c), &d);
+                if (table) vstore(table, i, m, 0, vload(table, i, m, 0) + g * a->scale);
+                if (pos) vstore(pos, i, m, 0, vload(pos, i, m, 0) + g);
+            }
+        }
+    }
+}
+
+static void embed_bwd_columns(const struct embed_args *a, int col, int n) {
+#define CALL(bf) embed_bwd_body(a, col, n, bf)
+    BY_TYPE(a->dy.type, CALL);
+#undef CALL
+}
+
+/* ---------------------------------------------------------------------------------- linear ------- */
+
+INLINE vf act(enum act act, vf z) {
+    vf density;
+    if (act == ACT_GELU) return z * vnormal(z, &density);
+    if (act == ACT_SILU) return z * vsigmoid(z);
+    return z; /* ReLU was done by the product */
+}
+
+/* act'(z); for ReLU z is y, positive exactly where z is and dropout kept it. */
+INLINE vf act_slope(enum act act, vf z) {
+    vf density;
+    if (act == ACT_GELU) {
+        vf phi = vnormal(z, &density);
+        return phi + z * density;
+    }
+    vf s = vsigmoid(z);
+    return s * (1.0f + z * (1.0f - s));
+}
+
+INLINE void linear_fwd_body(const struct linear_args *a, int first, int last, enum act kind,
+                            int bf) {
+    const struct row_drop d = row_drop_of(&a->drop);
+    uint16_t buf[CHUNK];
+    for (int r = first; r < last; r++) {
+        void *y = mat_row(&a->y, r);
+        const void *z = kind == ACT_NONE ? y : mat_row(&a->z, r);
+        for (int c = 0; c < a->y.cols; c += CHUNK) {
+            int end = chunk_end(c, a->y.cols);
+            const uint16_t *bits = draw(buf, &d, (uint32_t)r, (uint32_t)c, end - c);
+            FOR_LANES(i, m, c, end) {
+                vf x = act(kind, vload(z, i, m, bf));
+                if (bits) x = drop(x, bits + (i - c), &d);
+                vstore(y, i, m, bf, x);
+            }
+        }
+    }
+}
+
+static void linear_fwd_rows(const struct linear_args *a, int first, int last) {
+#define CALL(bf)                                                                                   \
+    do {                                                                                           \
+        if (a->act == ACT_GELU)                                                                    \
+            linear_fwd_body(a, first, last, ACT_GELU, bf);                                         \
+        else if (a->act == ACT_SILU)                                                               \
+            linear_fwd_body(a, first, last, ACT_SILU, bf);                                         \
+        else                                                                                       \
+            linear_fwd_body(a, first, last, ACT_NONE, bf);                                         \
+    } while (0)
+    BY_TYPE(a->y.type, CALL);
+#undef CALL
+}
+
+INLINE void linear_bwd_body(const struct linear_args *a, int first, int last, float *db,
+                            enum act kind, int bf) {
+    const struct row_drop d = row_drop_of(&a->drop);
+    uint16_t buf[CHUNK];
+    int writes = kind != ACT_NONE || d.threshold;
+    for (int r = first; r < last; r++) {
+        void *dy = mat_row(&a->dy, r);
+        const void *kept = kind == ACT_RELU   ? mat_row(&a->y, r)
+                           : kind == ACT_NONE ? dy
+                                              : mat_row(&a->z, r);
+        for (int c = 0; c < a->dy.cols; c += CHUNK) {
+            int end = chunk_end(c, a->dy.cols);
+            /* y already shows what dropout kept of a ReLU: no need to draw. */
+            const uint16_t *bits =
+                kind == ACT_RELU ? NULL : draw(buf, &d, (uint32_t)r, (uint32_t)c, end - c);
+            FOR_LANES(i, m, c, end) {
+                vf g = vload(dy, i, m, bf);
+                if (kind == ACT_RELU)
+                    g = vkeep(vload(kept, i, m, bf) > 0.0f, g * d.scale);
+                else if (kind != ACT_NONE)
+                    g = g * act_slope(kind, vload(kept, i, m, bf));
+                if (bits) g = drop(g, bits + (i - c), &d);
+                if (writes) vstore(dy, i, m, bf, g);
+                if (db) vstore(db, i, m, 0, vload(db, i, m, 0) + rounded(g, bf));
+            }
+        }
+    }
+}
+
+static void linear_bwd_rows(const struct linear_args *a, int first, int last, float *db) {
+#define CALL(bf)                                                                                   \
+    do {                                                                                           \
+        if (a->act == ACT_GELU)                                                                    \
+            linear_bwd_body(a, first, last, db, ACT_GELU, bf);                                     \
+        else if (a->act == ACT_SILU)                                                               \
+            linear_bwd_body(a, first, last, db, ACT_SILU, bf);                                     \
+        else if (a->act == ACT_RELU)                                                               \
+            linear_bwd_body(a, first, last, db, ACT_RELU, bf);                                     \
+        else                                                                                       \
+            linear_bwd_body(a, first, last, db, ACT_NONE, bf);                                     \
+    } while (0)
+    BY_TYPE(a->dy.type, CALL);
+#undef CALL
+}
+
+/* ---------------------------------------------------------------------------------- add_norm ----- */
+
+/* r = x + drop(s), rounded to the act type: the statistics are of what is kept for the backward pass.
+ * Returns the sum of r. */
+INLINE float residual(const struct add_norm_args *a, int row, const struct row_drop *d, int bf) {
+    uint16_t buf[CHUNK];
+    int n = a->x.cols;
+    const void *x = mat_row(&a->x, row), *s = mat_row(&a->s, row);
+    void *r = mat_row(&a->r, row);
+    vf sum = {0};
+    for (int c = 0; c < n; c += CHUNK) {
+        int end = chunk_end(c, n);
+        const uint16_t *bits = draw(buf, d, (uint32_t)row, (uint32_t)c, end - c);
+        FOR_LANES(i, m, c, end) {
+            vf v = vload(s, i, m, bf);
+            if (bits) v = drop(v, bits + (i - c), d);
+            v += vload(x, i, m, bf);
+            vstore(r, i, m, bf, v);
+            sum += rounded(v, bf);
+        }
+    }
+    return vsum(sum);
+}
+
+INLINE void add_norm_fwd_body(const struct add_norm_args *a, int first, int last, int bf) {
+    const struct row_drop d = row_drop_of(&a->drop);
+    int n = a->x.cols;
+    for (int row = first; row < last; row++) {
+        const void *r = mat_row(mat_empty(&a->s) ? &a->x : &a->r, row);
+        float total;
+        if (mat_empty(&a->s)) {
+            vf sum = {0};
+            FOR_LANES(i, m, 0, n) sum += vload(r, i, m, bf);
+            total = vsum(sum);
+        } else
+            total = residual(a, row, &d, bf);
+        float mean = total / (float)n;
+        vf square = {0};
+        FOR_LANES(i, m, 0, n) {
+            vf v = vkeep(IOTA < m, vload(r, i, m, bf) - mean);
+            square += v * v;
+        }
+        float rstd = 1.0f / sqrtf(vsum(square) / (float)n + a->eps);
+        float *stats = mat_row(&a->stats, row);
+        stats[0] = mean;
+        stats[1] = rstd;
+        void *y = mat_row(&a->y, row);
+        FOR_LANES(i, m, 0, n) {
+            vf rhat = (vload(r, i, m, bf) - mean) * rstd;
+            vstore(y, i, m, bf,
+                   rhat * vload(a->gamma.data, i, m, bf) + vload(a->beta.data, i, m, bf));
+        }
+    }
+}
+
+static void add_norm_fwd_rows(const struct add_norm_args *a, int first, int last) {
+#define CALL(bf) add_norm_fwd_body(a, first, last, bf)
+    BY_TYPE(a->x.type, CALL);
+#undef CALL
+}
+
+/* The two row sums that LayerNorm' needs, divided by n: means of t = gamma dy and of t rhat. The parameter
+ * gradients are collected on the way. */
+INLINE void norm_sums(const struct add_norm_args *a, int row, float mean[2], float *dgamma,
+                      float *dbeta, int bf) {
+    const void *r = mat_row(mat_empty(&a->r) ? &a->x : &a->r, row), *dy = mat_row(&a->dy, row);
+    const float *stats = mat_row(&a->stats, row);
+    int n = a->dy.cols;
+    vf sum_t = {0}, sum_tr = {0};
+    FOR_LANES(i, m, 0, n) {
+        vf g = vload(dy, i, m, bf), rhat = (vload(r, i, m, bf) - stats[0]) * stats[1];
+        vf t = g * vload(a->gamma.data, i, m, bf);
+        sum_t += t;
+        sum_tr += t * rhat;
+        vstore(dgamma, i, m, 0, vload(dgamma, i, m, 0) + g * rhat);
+        vstore(dbeta, i, m, 0, vload(dbeta, i, m, 0) + g);
+    }
+    mean[0] = vsum(sum_t) / (float)n;
+    mean[1] = vsum(sum_tr) / (float)n;
+}
+
+INLINE void add_norm_bwd_body(const struct add_norm_args *a, int first, int last, float *dgamma,
+                              float *dbeta, int bf) {
+    const struct row_drop d = row_drop_of(&a->drop);
+    uint16_t buf[CHUNK];
+    int n = a->dy.cols, has_dr = !mat_empty(&a->dr), has_ds = !mat_empty(&a->ds);
+    for (int row = first; row < last; row++) {
+        const void *r = mat_row(mat_empty(&a->r) ? &a->x : &a->r, row), *dy = mat_row(&a->dy, row);
+        const void *dr = has_dr ? mat_row(&a->dr, row) : NULL;
+        void *dx = mat_row(&a->dx, row), *ds = has_ds ? mat_row(&a->ds, row) : NULL;
+        const float *stats = mat_row(&a->stats, row);
+        float mean[2];
+        norm_sums(a, row, mean, dgamma, dbeta, bf);
+        for (int c = 0; c < n; c += CHUNK) {
+            int end = chunk_end(c, n);
+            const uint16_t *bits =
+                has_ds ? draw(buf, &d, (uint32_t)row, (uint32_t)c, end - c) : NULL;
+            FOR_LANES(i, m, c, end) {
+                vf t = vload(dy, i, m, bf) * vload(a->gamma.data, i, m, bf);
+                vf rhat = (vload(r, i, m, bf) - stats[0]) * stats[1];
+                vf g = stats[1] * (t - mean[0] - rhat * mean[1]);
+                if (has_dr) g += vload(dr, i, m, bf);
+                vstore(dx, i, m, bf, g);
+                if (bits) g = drop(g, bits + (i - c), &d);
+                if (has_ds) vstore(ds, i, m, bf, g);
+            }
+        }
+    }
+}
+
+static void add_norm_bwd_rows(const struct add_norm_args *a, int first, int last, float *dgamma,
+                              float *dbeta) {
+#define CALL(bf) add_norm_bwd_body(a, first, last, dgamma, dbeta, bf)
+    BY_TYPE(a->dy.type, CALL);
+#undef CALL
+}
+
+/* ---------------------------------------------------------------------------------- adam --------- */
+
+INLINE double sumsq_body(const void *x, int64_t n, int bf) {
+    vd acc[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 2 * W <= n; i += 2 * W) {
+        vsquares(acc, vload(x, i, W, bf));
+        vsquares(acc + 2, vload(x, i + W, W, bf));
+    }
+    for (; i < n; i += W) vsquares(acc, vload(x, i, n - i < W ? (int)(n - i) : W, bf));
+    vd all = (acc[0] + acc[1]) + (acc[2] + acc[3]);
+    double sum = 0;
+    for (int l = 0; l < W / 2; l++) sum += all[l];
+    return sum;
+}
+
+static double sumsq_elements(const void *x, enum dtype type, int64_t n) {
+    return type == DTYPE_BF16 ? sumsq_body(x, n, 1) : sumsq_body(x, n, 0);
+}
+
+static void adam_elements(const struct adam_args *a, const struct adam_factors *f, int64_t first,
+                          int64_t n) {
+    float *p = a->p.data, *g = a->g.data, *mo = a->m.data, *ve = a->v.data;
+    for (int64_t i = first; i < first + n; i += W) {
+        int l = first + n - i < W ? (int)(first + n - i) : W;
+        vf grad = vload(g, i, l, 0) * f->clip;
+        vf mean = vload(mo, i, l, 0) * f->beta1 + grad * f->beta1_rest;
+        vf var = vload(ve, i, l, 0) * f->beta2 + grad * grad * f->beta2_rest;
+        vf next = vload(p, i, l, 0) - f->rate * mean / (vsqrt(var * f->inv_bias2) + f->eps);
+        vstore(mo, i, l, 0, mean);
+        vstore(ve, i, l, 0, var);
+        vstore(p, i, l, 0, next);
+        if (!mat_empty(&a->copy)) vstore(a->copy.data, i, l, 1, next);
+        if (a->clear) vstore(g, i, l, 0, (vf){0});
+    }
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* rows_softmax.h — row kernels around an exponential: attention, the loss, decoding. See rows.h.
+ *
+ * Included by rows_<isa>.c after rows_body.h. A softmax takes its row's maximum first and divides late, so
+ * no exponential overflows; masked scores are never read as numbers (the memory behind them may hold
+ * anything), their probability is an exact 0. Bound by the exponential, about 15 vector operations. */
+#ifndef BACKEND_CPU_ROWS_SOFTMAX_H
+#define BACKEND_CPU_ROWS_SOFTMAX_H
+
+#include "backend/cpu/rows_body.h"
+
+/* ---------------------------------------------------------------------------------- attention ---- */
+
+/* The columns of tile row r that its query sees: [*lo, *hi), within [0, n_k). Empty if *lo >= *hi. */
+INLINE void seen(const struct attention_tile *t, int r, int *lo, int *hi) {
+    int i = t->q0 + r - t->k0; /* the query's own position, in tile columns */
+    *lo = t->window && i - t->window > 0 ? i - t->window : 0;
+    *hi = t->causal && i + 1 < t->n_k ? i + 1 : t->n_k;
+    if (t->window && i + t->window + 1 < *hi) *hi = i + t->window + 1;
+}
+
+INLINE float *tile_row(float *tile, int r) { return tile + (size_t)r * ATTENTION_TILE; }
+
+INLINE const uint16_t *tile_draw(uint16_t *buf, const struct attention_tile *t, int r) {
+    return draw(buf, &t->drop, t->row + (uint32_t)r, (uint32_t)t->k0, ATTENTION_TILE);
+}
+
+INLINE void zero_row(void *row, int n, int bf) {
+    for (int j = 0; j < n; j += W) vstore(row, j, W, bf, (vf){0});
+}
+
+/* Raises the running maximum to the row's and scales what was summed under the old one. */
+INLINE void raise_max(const struct attention_tile *t, int r, float max) {
+    float shrink = vexp(splat(t->max[r] - max))[0]; /* 0 on the row's first block */
+    float *o = t->o + (size_t)r * (size_t)t->d_v;
+    t->max[r] = max;
+    t->sum[r] *= shrink;
+    FOR_LANES(c, m, 0, t->d_v) vstore(o, c, m, 0, vload(o, c, m, 0) * shrink);
+}
+
+INLINE void attention_softmax_body(const struct attention_tile *t, int bf) {
+    uint16_t buf[ATTENTION_TILE];
+    for (int r = 0; r < t->n_q; r++) {
+        float *s = tile_row(t->s, r);
+        int lo, hi;
+        seen(t, r, &lo, &hi);
+        if (lo >= hi) {
+            zero_row(s, t->n_k, bf);
+            continue;
+        }
+        vf top = splat(-INFINITY), sum = {0};
+        for (int j = 0; j < t->n_k; j += W)
+            top = vmax(top, vsel(between(j, lo, hi), vload(s, j, W, 0) * t->scale, top));
+        float max = vmax_all(top);
+        if (!(max <= t->max[r])) raise_max(t, r, max);
+        max = t->max[r];
+        const uint16_t *bits = tile_draw(buf, t, r);
+        for (int j = 0; j < t->n_k; j += W) {
+            vf p = vkeep(between(j, lo, hi), vexp(vload(s, j, W, 0) * t->scale - max));
+            sum += p;
+            if (bits) p = drop(p, bits + j, &t->drop);
+            vstore(s, j, W, bf, p);
+        }
+        t->sum[r] += vsum(sum);
+    }
+}
+
+static void attention_softmax(const struct attention_tile *t) {
+#define CALL(bf) attention_softmax_body(t, bf)
+    BY_TYPE(t->type, CALL);
+#undef CALL
+}
+
+INLINE void attention_grad_body(const struct attention_tile *t, int bf) {
+    uint16_t buf[ATTENTION_TILE];
+    for (int r = 0; r < t->n_q; r++) {
+        float *s = tile_row(t->s, r), *dp = tile_row(t->dp, r);
+        int lo, hi;
+        seen(t, r, &lo, &hi);
+        if (lo >= hi) {
+            zero_row(s, t->n_k, bf);
+            zero_row(dp, t->n_k, bf);
+            continue;
+        }
+        const uint16_t *bits = tile_draw(buf, t, r);
+        for (int j = 0; j < t->n_k; j += W) {
+            vi mask = between(j, lo, hi);
+            vf p = vkeep(mask, vexp(vload(s, j, W, 0) * t->scale - t->lse[r]));
+            vf g = vload(dp, j, W, 0), kept = p;
+            if (bits) {
+                g = drop(g, bits + j, &t->drop);
+                kept = drop(p, bits + j, &t->drop);
+            }
+            vstore(s, j, W, bf, kept);
+            vstore(dp, j, W, bf, vkeep(mask, p * (g - t->delta[r])));
+        }
+    }
+}
+
+static void attention_grad(const struct attention_tile *t) {
+#define CALL(bf) attention_grad_body(t, bf)
+    BY_TYPE(t->type, CALL);
+#undef CALL
+}
+
+static void attention_probs(const struct attention_tile *t) {
+    for (int r = 0; r < t->n_q; r++) {
+        float *s = tile_row(t->s, r);
+        int lo, hi;
+        seen(t, r, &lo, &hi);
+        for (int j = 0; j < t->n_k; j += W) {
+            vf p = vexp(vload(s, j, W, 0) * t->scale - t->lse[r]);
+            vstore(s, j, W, 0, vkeep(between(j, lo, hi), p));
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------------------- xent --------- */
+
+/* Largest element and sum of a row, in four strands to keep the adders busy. */
+INLINE float max_and_sum(const float *z, int n, float *sum) {
+    vf max[4], acc[4];
+    for (int k = 0; k < 4; k++) max[k] = splat(-INFINITY), acc[k] = (vf){0};
+    int i = 0;
+    for (; i + 4 * W <= n; i += 4 * W)
+        for (int k = 0; k < 4; k++) {
+            vf x = vload(z, i + k * W, W, 0);
+            max[k] = vmax(max[k], x);
+            acc[k] += x;
+        }
+    for (; i < n; i += W) {
+        int m = lanes(n - i);
+        vf x = vload(z, i, m, 0);
+        max[0] = vmax(max[0], vsel(IOTA < m, x, max[0]));
+        acc[0] += x;
+    }
+    *sum = vsum((acc[0] + acc[1]) + (acc[2] + acc[3]));
+    return vmax_all(vmax(vmax(max[0], max[1]), vmax(max[2], max[3])));
+}
+
+/* Sum of exp(z - max); the exponentials replace z if keep is set. */
+INLINE float exp_and_sum(float *z, int n, float max, int keep) {
+    vf acc[2] = {{0}};
+    int i = 0;
+    for (; i + 2 * W <= n; i += 2 * W)
+        for (int k = 0; k < 2; k++) {
+            vf e = vexp(vload(z, i + k * W, W, 0) - max);
+            if (keep) vstore(z, i + k * W, W, 0, e);
+            acc[k] += e;
+        }
+    for (; i < n; i += W) {
+        int m = lanes(n - i);
+        vf e = vkeep(IOTA < m, vexp(vload(z, i, m, 0) - max));
+        if (keep) vstore(z, i, m, 0, e);
+        acc[0] += e;
+    }
+    return vsum(acc[0] + acc[1]);
+}
+
+/* dz = scale e - floor in place of the exponentials e. A bf16 row grows behind the f32 row it replaces:
+ * element i is stored at byte 2 i, after everything up to byte 4 i has been read. */
+INLINE void dz_row(float *z, int n, float scale, float floor, int bf) {
+    FOR_LANES(i, m, 0, n) {
+        vf e = vload(z, i, m, 0);
+        vstore(z, i, m, bf, e * scale - floor);
+    }
+}
+
+static struct xent_row xent_row(const struct xent_args *a, int i, float *z) {
+    int n = a->w.rows, t = a->target[i], grad = !mat_empty(&a->dx), bf = a->x.type == DTYPE_BF16;
+    if (t < 0) {
+        if (grad) memset(z, 0, (size_t)n * elem(bf));
+        return (struct xent_row){0};
+    }
+    float sum_z, max = max_and_sum(z, n, &sum_z), z_t = z[t];
+    struct xent_row out = {.hit = z_t == max};
+    for (int j = 0; out.hit && j < t; j++) out.hit = z[j] < max;
+    float sum = grad ? exp_and_sum(z, n, max, 1) : exp_and_sum(z, n, max, 0);
+    float lse = max + logf(sum), eps = a->smoothing, spread = eps / (float)n;
+    out.nll = lse - z_t;
+    out.loss = lse - (1 - eps) * z_t - spread * sum_z;
+    if (!grad) return out;
+    float dz_t = a->grad_scale * (z[t] / sum - (1 - eps) - spread);
+    if (bf) {
+        dz_row(z, n, a->grad_scale / sum, a->grad_scale * spread, 1);
+        uint16_t h = bf16_store(dz_t);
+        memcpy((char *)z + 2 * (size_t)t, &h, sizeof h);
+    } else {
+        dz_row(z, n, a->grad_scale / sum, a->grad_scale * spread, 0);
+        z[t] = dz_t;
+    }
+    return out;
+}
+
+/* ---------------------------------------------------------------------------------- decode ------- */
+
+INLINE const void *cache_row(const struct attend *a, const void *base, int64_t ld, int t, int bf) {
+    int64_t row = a->index ? a->index[t] : a->start + t;
+    return (const char *)base + (size_t)(row * ld) * elem(bf);
+}
+
+/* Four columns of vectors of o at a time, so that each cached row's part is read once and the sums stay in
+ * registers. */
+INLINE void attend_values(const struct attend *a, float inv, int bf) {
+    for (int c = 0; c < a->d_v; c += 4 * W) {
+        vf acc[4] = {{0}};
+        for (int t = a->first; t < a->len; t++) {
+            const void *v = cache_row(a, a->v, a->ld_v, t, bf);
+            float p = a->score[t];
+            if (c + 4 * W <= a->d_v)
+                for (int k = 0; k < 4; k++) acc[k] += p * vload(v, c + k * W, W, bf);
+            else
+                for (int k = 0; k < 4 && c + k * W < a->d_v; k++)
+                    acc[k] += p * vload(v, c + k * W, lanes(a->d_v - c - k * W), bf);
+        }
+        for (int k = 0; k < 4 && c + k * W < a->d_v; k++)
+            vstore(a->o, c + k * W, lanes(a->d_v - c - k * W), bf, acc[k] * inv);
+    }
+}
+
+INLINE void attend_body(const struct attend *a, int bf) {
+    float max = -INFINITY;
+    for (int t = a->first; t < a->len; t++) {
+        const void *k = cache_row(a, a->k, a->ld_k, t, bf);
+        vf dot = {0};
+        FOR_LANES(i, m, 0, a->d_k) dot += vload(a->q, i, m, bf) * vload(k, i, m, bf);
+        float s = vsum(dot) * a->scale;
+        a->score[t] = s;
+        if (!(s <= max)) max = s;
+    }
+    float sum = exp_and_sum(a->score + a->first, a->len - a->first, max, 1);
+    attend_values(a, 1.0f / sum, bf);
+}
+
+static void attend_head(const struct attend *a) {
+#define CALL(bf) attend_body(a, bf)
+    BY_TYPE(a->type, CALL);
+#undef CALL
+}
+
+INLINE float sum_exp_body(const void *x, int n, float *max, int bf) {
+    vf top = splat(-INFINITY), sum = {0};
+    FOR_LANES(i, m, 0, n) top = vmax(top, vsel(IOTA < m, vload(x, i, m, bf), top));
+    *max = vmax_all(top);
+    FOR_LANES(i, m, 0, n) sum += vkeep(IOTA < m, vexp(vload(x, i, m, bf) - *max));
+    return vsum(sum);
+}
+
+static float sum_exp(const void *x, enum dtype type, int n, float *max) {
+    return type == DTYPE_BF16 ? sum_exp_body(x, n, max, 1) : sum_exp_body(x, n, max, 0);
+}
+
+INLINE int find_above_body(const void *x, int n, int from, float bound, int bf) {
+    FOR_LANES(i, m, from, n) {
+        vi above = (vload(x, i, m, bf) > bound) & (IOTA < m);
+        if (!vany(above)) continue;
+        int l = 0;
+        while (!above[l]) l++;
+        return i + l;
+    }
+    return n;
+}
+
+static int find_above(const void *x, enum dtype type, int n, int from, float bound) {
+    return type == DTYPE_BF16 ? find_above_body(x, n, from, bound, 1)
+                              : find_above_body(x, n, from, bound, 0);
+}
+
+/* ---------------------------------------------------------------------------------- table -------- */
+
+#define ROW_KERNELS                                                                                \
+    {                                                                                              \
+        .convert = convert, .column_sums = column_sums, .row_dots = row_dots,                      \
+        .embed_fwd = embed_fwd_rows, .embed_bwd = embed_bwd_columns,                               \
+        .linear_fwd = linear_fwd_rows, .linear_bwd = linear_bwd_rows,                              \
+        .add_norm_fwd = add_norm_fwd_rows, .add_norm_bwd = add_norm_bwd_rows,                      \
+        .attention_softmax = attention_softmax, .attention_grad = attention_grad,                  \
+        .attention_probs = attention_probs, .xent_row = xent_row, .attend = attend_head,           \
+        .sum_exp = sum_exp, .find_above = find_above, .sumsq = sumsq_elements,                     \
+        .adam = adam_elements,                                                                     \
+    }
+
+#endif

@@ -1,0 +1,267 @@
+/* vec.h — the vector type that the row kernels are written on.
+ *
+ * A rows_<isa>.c sets VEC_BYTES (16, 32 or 64) and includes this; the rest is GCC's vector extension, so
+ * arithmetic reads as arithmetic and the compiler contracts a * b + c to an FMA where there is one.
+ * Intrinsics appear only for what the extension cannot say: max, min, sqrt, the widening multiply.
+ *
+ * Every routine is a fixed sequence of operations: the same values in the same lanes give the same bits,
+ * whichever row or thread they come from. Rows end in a partial vector whose missing lanes read as 0.
+ *
+ * Types: 1 in the argument `bf` means bf16 in memory, 0 f32; it is always a constant where it matters.
+ * bf16 rounds as bf16_store does, by integer arithmetic: the native instruction flushes denormals. */
+#ifndef BACKEND_CPU_VEC_H
+#define BACKEND_CPU_VEC_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#define VEC __attribute__((vector_size(VEC_BYTES)))
+typedef float vf VEC;
+typedef int32_t vi VEC;
+typedef uint32_t vu VEC;
+typedef uint64_t vq VEC;
+typedef double vd VEC;
+typedef uint16_t vh __attribute__((vector_size(VEC_BYTES / 2)));
+typedef float vf_half __attribute__((vector_size(VEC_BYTES / 2)));
+enum { W = VEC_BYTES / 4 }; /* f32 lanes */
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if VEC_BYTES == 64
+#define IOTA        ((vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#define BLOCK_ORDER ((vq){0, 4, 1, 5, 2, 6, 3, 7}) /* see vphilox */
+INLINE vf vmax(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE vf vmin(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE vf vsqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
+INLINE vq vmul32(vq a, vq b) { return (vq)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
+INLINE vq vunpack_lo(vq a, vq b) { return (vq)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b); }
+INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b); }
+#elif VEC_BYTES == 32
+#define IOTA        ((vi){0, 1, 2, 3, 4, 5, 6, 7})
+#define BLOCK_ORDER ((vq){0, 2, 1, 3})
+INLINE vf vmax(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE vf vmin(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE vf vsqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
+INLINE vq vmul32(vq a, vq b) { return (vq)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
+INLINE vq vunpack_lo(vq a, vq b) { return (vq)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b); }
+INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b); }
+#elif defined(__SSE2__)
+#define IOTA        ((vi){0, 1, 2, 3})
+#define BLOCK_ORDER ((vq){0, 1})
+INLINE vf vmax(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
+INLINE vf vmin(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
+INLINE vf vsqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
+INLINE vq vmul32(vq a, vq b) { return (vq)_mm_mul_epu32((__m128i)a, (__m128i)b); }
+INLINE vq vunpack_lo(vq a, vq b) { return (vq)_mm_unpacklo_epi64((__m128i)a, (__m128i)b); }
+INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm_unpackhi_epi64((__m128i)a, (__m128i)b); }
+#else
+#define IOTA        ((vi){0, 1, 2, 3})
+#define BLOCK_ORDER ((vq){0, 1})
+INLINE vf vmax(vf a, vf b) {
+    vi m = a > b;
+    return (vf)((m & (vi)a) | (~m & (vi)b));
+}
+INLINE vf vmin(vf a, vf b) {
+    vi m = a < b;
+    return (vf)((m & (vi)a) | (~m & (vi)b));
+}
+INLINE vf vsqrt(vf a) {
+    for (int i = 0; i < W; i++) a[i] = __builtin_sqrtf(a[i]);
+    return a;
+}
+INLINE vq vmul32(vq a, vq b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
+INLINE vq vunpack_lo(vq a, vq b) { return (vq){a[0], b[0]}; }
+INLINE vq vunpack_hi(vq a, vq b) { return (vq){a[1], b[1]}; }
+#endif
+
+/* max and min return their second argument when either is NaN, on every path above. */
+
+INLINE vf splat(float x) { return (vf){0} + x; }
+INLINE vf vsel(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+INLINE vf vkeep(vi mask, vf a) { return (vf)(mask & (vi)a); } /* a where mask, else 0 */
+INLINE vf vabs(vf a) { return (vf)((vi)a & 0x7fffffff); }
+
+/* ---------------------------------------------------------------------------------- memory ------- */
+
+INLINE size_t elem(int bf) { return bf ? 2 : 4; }
+
+/* How many lanes the step at `left` elements before the end covers; <= 0 at the end. */
+INLINE int lanes(int left) { return left < W ? left : W; }
+
+INLINE vf widen(vh h) { return (vf)(__builtin_convertvector(h, vu) << 16); }
+
+INLINE vh narrow(vf x) {
+    vu u = (vu)x;
+    vu r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
+    vu nan = (vu)((u & 0x7fffffffu) > 0x7f800000u);
+    r = (nan & (u >> 16 | 0x40)) | (~nan & r);
+    return __builtin_convertvector(r, vh);
+}
+
+/* Elements [i, i + m) of the row at p, as f32; lanes from m on are 0. */
+INLINE vf vload(const void *p, int64_t i, int m, int bf) {
+    const char *at = (const char *)p + (size_t)i * elem(bf);
+    if (bf) {
+        vh h = {0};
+        if (__builtin_expect(m == W, 1))
+            memcpy(&h, at, sizeof h);
+        else
+            for (int l = 0; l < m; l++) memcpy((char *)&h + 2 * l, at + 2 * l, 2);
+        return widen(h);
+    }
+    vf v = {0};
+    if (__builtin_expect(m == W, 1))
+        memcpy(&v, at, sizeof v);
+    else
+        for (int l = 0; l < m; l++) memcpy((char *)&v + 4 * l, at + 4 * l, 4);
+    return v;
+}
+
+INLINE void vstore(void *p, int64_t i, int m, int bf, vf v) {
+    char *at = (char *)p + (size_t)i * elem(bf);
+    if (bf) {
+        vh h = narrow(v);
+        if (__builtin_expect(m == W, 1))
+            memcpy(at, &h, sizeof h);
+        else
+            for (int l = 0; l < m; l++) memcpy(at + 2 * l, (char *)&h + 2 * l, 2);
+    } else if (__builtin_expect(m == W, 1))
+        memcpy(at, &v, sizeof v);
+    else
+        for (int l = 0; l < m; l++) memcpy(at + 4 * l, (char *)&v + 4 * l, 4);
+}
+
+/* What a value becomes when it is stored and read again. */
+INLINE vf rounded(vf v, int bf) { return bf ? widen(narrow(v)) : v; }
+
+/* Lanes whose column, j + lane, lies in [lo, hi). */
+INLINE vi between(int j, int lo, int hi) { return (IOTA >= lo - j) & (IOTA < hi - j); }
+
+/* ---------------------------------------------------------------------------------- reductions --- */
+
+/* Across the lanes, halves folded onto each other: the one order in which lanes are ever summed. */
+INLINE float vsum(vf v) {
+#if VEC_BYTES >= 64
+    v += __builtin_shuffle(v, IOTA ^ 8);
+#endif
+#if VEC_BYTES >= 32
+    v += __builtin_shuffle(v, IOTA ^ 4);
+#endif
+    v += __builtin_shuffle(v, IOTA ^ 2);
+    v += __builtin_shuffle(v, IOTA ^ 1);
+    return v[0];
+}
+
+INLINE float vmax_all(vf v) {
+#if VEC_BYTES >= 64
+    v = vmax(v, __builtin_shuffle(v, IOTA ^ 8));
+#endif
+#if VEC_BYTES >= 32
+    v = vmax(v, __builtin_shuffle(v, IOTA ^ 4));
+#endif
+    v = vmax(v, __builtin_shuffle(v, IOTA ^ 2));
+    v = vmax(v, __builtin_shuffle(v, IOTA ^ 1));
+    return v[0];
+}
+
+INLINE int vany(vi mask) {
+#if VEC_BYTES == 64
+    return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif VEC_BYTES == 32
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#elif defined(__SSE2__)
+    return _mm_movemask_ps((__m128)mask) != 0;
+#else
+    return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+#endif
+}
+
+/* The sum of squares of the lanes of x, added to two vectors of doubles. */
+INLINE void vsquares(vd acc[2], vf x) {
+    vf_half h[2];
+    memcpy(h, &x, sizeof x);
+    for (int i = 0; i < 2; i++) {
+        vd wide = __builtin_convertvector(h[i], vd);
+        acc[i] += wide * wide;
+    }
+}
+
+/* ---------------------------------------------------------------------------------- functions ---- */
+
+/* e^x to about 1 ulp. x = n ln 2 + r with |r| <= ln 2 / 2, e^r by a polynomial that interpolates at
+ * Chebyshev nodes (relative error 1e-8). Below -87.3, where the result would be denormal, and for -inf it
+ * is 0; above 88.3 it stays at e^88.3; NaN stays NaN. */
+INLINE vf vexp(vf x) {
+    const float lo = -87.3f, magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    vf c = vmin(splat(88.3f), vmax(splat(lo), x));
+    vf t = c * 1.44269504f + magic, n = t - magic;
+    vf r =
+        c -
+        n * 0.693145752f; /* ln 2 in two parts; the first has trailing zeros, so n * it is exact */
+    r = r - n * 1.42860682e-6f;
+    vf q = splat(0.00139261761f);
+    q = q * r + 0.00836317307f;
+    q = q * r + 0.0416665547f;
+    q = q * r + 0.16666577f;
+    q = q * r + 0.5f;
+    vf p = (q * r) * r + r + 1.0f;
+    vf scale = (vf)(((vi)t << 23) + (127 << 23)); /* the low bits of t are n */
+    return vkeep(~(x < lo), p * scale);
+}
+
+INLINE vf vsigmoid(vf x) { return 1.0f / (1.0f + vexp(-x)); }
+
+/* The normal distribution function and its density. With a = |z| and t = 1 / (1 + 0.35 a),
+ * Phi(-a) = exp(-a^2 / 2) t Q(t): Q is smooth on all of t's range, so one polynomial (relative error 4e-8)
+ * serves every z, and the density shares the exponential. */
+INLINE vf vnormal(vf z, vf *density) {
+    vf a = vabs(z), e = vexp(z * z * -0.5f), t = 1.0f / (1.0f + 0.35f * a);
+    vf q = splat(-0.029679522f);
+    q = q * t + 0.14654583f;
+    q = q * t - 0.260961229f;
+    q = q * t + 0.165050996f;
+    q = q * t - 0.0270466085f;
+    q = q * t + 0.107114588f;
+    q = q * t + 0.119444917f;
+    q = q * t + 0.139912298f;
+    q = q * t + 0.139618713f;
+    vf tail = e * t * q;
+    *density = e * 0.398942280f;
+    return vsel(z < 0.0f, tail, 1.0f - tail);
+}
+
+/* ---------------------------------------------------------------------------------- philox ------- */
+
+/* Philox blocks first .. first + W/2 - 1 of one row, as the 16-bit draws of 4 W columns in order.
+ *
+ * Each 64-bit lane carries one block, its four words in the low halves of four vectors; the widening
+ * multiply ignores the high halves, so they may hold rubbish and a round is two multiplies, two shifts and
+ * four xors. Lane 2 g + h works on block first + h W/4 + g: then the interleaving of the words at the end,
+ * which acts within 128-bit groups g, leaves the blocks in order. */
+INLINE void vphilox(uint16_t *out, uint64_t key, uint32_t first, uint32_t row, uint32_t site,
+                    uint32_t step) {
+    vq c0 = BLOCK_ORDER + first, c1 = (vq){0} + row, c2 = (vq){0} + site, c3 = (vq){0} + step;
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    const vq m0 = (vq){0} + PHILOX_M0, m1 = (vq){0} + PHILOX_M1;
+    for (int round = 0; round < 10; round++) {
+        vq p0 = vmul32(c0, m0), p1 = vmul32(c2, m1);
+        c0 = (p1 >> 32) ^ c1 ^ k0;
+        c2 = (p0 >> 32) ^ c3 ^ k1;
+        c1 = p1;
+        c3 = p0;
+        k0 += PHILOX_W0;
+        k1 += PHILOX_W1;
+    }
+    vq w01 = (c0 & 0xffffffffu) | c1 << 32, w23 = (c2 & 0xffffffffu) | c3 << 32;
+    vq lo = vunpack_lo(w01, w23), hi = vunpack_hi(w01, w23);
+    memcpy(out, &lo, sizeof lo);
+    memcpy(out + VEC_BYTES / 2, &hi, sizeof hi);
+}
+
+#endif
