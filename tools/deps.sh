@@ -8,18 +8,19 @@
 # printed and the exit status is 1. Quick and silent when nothing is missing.
 set -u
 
-# group  probe               Debian and Ubuntu package
+# group  probe                  Debian and Ubuntu package
 needs="
-build    command:cc          gcc
-build    header:stdio.h      libc6-dev
-build    command:make        make
-build    command:pkg-config  pkg-config
-build    module:jansson      libjansson-dev
-test     module:cmocka       libcmocka-dev
-lint     command:clang       clang
-lint     command:clang-format clang-format
-lint     command:clang-tidy  clang-tidy
-lint     command:cppcheck    cppcheck
+build    command:cc             gcc
+build    header:stdio.h         libc6-dev
+build    command:make           make
+build    command:pkg-config     pkg-config
+build    module:jansson         libjansson-dev
+test     module:cmocka          libcmocka-dev
+lint     command:clang          clang
+lint     command:clang-format   clang-format
+lint     command:clang-tidy     clang-tidy
+lint     command:cppcheck       cppcheck
+lint     command:shellcheck     shellcheck
 "
 
 check=

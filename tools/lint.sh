@@ -2,8 +2,8 @@
 # lint.sh — the rules of this house that a compiler does not know. `make lint` runs it, and clang-tidy.
 #
 # Errors: includes that point upwards, intrinsics outside src/backend, printing, exiting or reading the
-# environment below src/cli, headers that need another one first, format, cppcheck, symbols exported by
-# accident, TODO without an issue. Long files and functions are only reported.
+# environment below src/cli, headers that need another one first, format, cppcheck, shellcheck, symbols
+# exported by accident, TODO without an issue. Long files and functions are only reported.
 #
 #     tools/lint.sh [FOLDER]     of another tree, for the test of this script
 set -u
@@ -17,7 +17,8 @@ bad() {
     local lines
     lines=$(cat)
     if [ -n "$lines" ]; then
-        printf 'lint: %s\n%s\n' "$1" "$(sed 's/^/    /' <<<"$lines")"
+        printf 'lint: %s\n' "$1"
+        printf '%s\n' "$lines" | sed 's/^/    /'
         failed=1
     fi
 }
@@ -76,6 +77,9 @@ clang-format --dry-run -Werror "${sources[@]}" 2>&1 | grep -o '^[^:]*:[0-9]*:.*e
 # invalidPointerCast: memory whose type is known at run time is addressed as bytes, then cast.
 cppcheck -j "$(nproc)" --quiet --enable=warning,performance,portability --inline-suppr --std=c11 \
     --suppress=invalidPointerCast --library=posix --template='{file}:{line}: {id}: {message}' -Iinclude -Isrc src 2>&1 | bad "cppcheck"
+
+mapfile -t scripts < <(grep -lE '^#!.*\b(ba)?sh$' tests/*.sh tools/*.sh bench/*.sh .ci/run 2>/dev/null)
+if [ "${#scripts[@]}" -gt 0 ]; then shellcheck --format=gcc "${scripts[@]}" | bad "shellcheck"; fi
 
 # Both libraries export the functions heed.h marks, and nothing else.
 marked=$(grep -oE '^HEED_API [^(]*\(' include/heed.h | grep -oE '\w+\($' | tr -d '(' | sort)
