@@ -129,7 +129,7 @@ static int read_header(struct safetensors *st, size_t length, const char *path, 
 
 int safetensors_open(struct safetensors *st, const char *path, struct err *err) {
     *st = (struct safetensors){0};
-    size_t length;
+    size_t length = 0;
     int rc = file_map_open(&st->map, path, err);
     if (!rc) rc = header_bounds(&st->map, path, &length, err);
     if (!rc) rc = read_header(st, length, path, err);
