@@ -192,7 +192,10 @@ static void topk_compare(struct ops_backend *list, struct backend *ref, int n_vo
                     fail_msg("%s %s, V %d, k %d: id[%d,%d] = %d, want %d", list[i].text,
                              dtype_name((enum dtype)type), n_vocab, k, n / k, n % k, got.id[n],
                              want.id[n]);
-            ops_check_near(DTYPE_F32, got.value, want.value, ROWS, k, list[i].text);
+            char text[80];
+            snprintf(text, sizeof text, "%s %s, V %d, k %d: value", list[i].text,
+                     dtype_name((enum dtype)type), n_vocab, k);
+            ops_check_near(DTYPE_F32, got.value, want.value, ROWS, k, text);
             xfree(got.id);
         }
         xfree(want.id);
