@@ -295,7 +295,7 @@ static void add_square(void *ctx, int task, int thread) {
 
 /* Plain memory is handed from job to job: ThreadSanitizer sees whether the pool orders the accesses. */
 TEST(pool_orders_many_small_jobs) {
-    enum { JOBS = TEST_SANITIZED ? 300 : 3000, TASKS = 5 };
+    enum { JOBS = TEST_SANITIZED ? 200 : 1000, TASKS = 5 };
     for (int n_thread = 2; n_thread <= 4; n_thread += 2) {
         struct pool *pool;
         struct err err;
