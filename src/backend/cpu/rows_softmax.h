@@ -116,44 +116,56 @@ static void attention_probs(const struct attention_tile *t) {
 
 /* ---------------------------------------------------------------------------------- xent --------- */
 
-/* Largest element and sum of a row, in four strands to keep the adders busy. */
-INLINE float max_and_sum(const float *z, int n, float *sum) {
-    vf max[4], acc[4];
-    for (int k = 0; k < 4; k++) max[k] = splat(-INFINITY), acc[k] = (vf){0};
-    int i = 0;
-    for (; i + 4 * W <= n; i += 4 * W)
-        for (int k = 0; k < 4; k++) {
-            vf x = vload(z, i + k * W, W, 0);
-            max[k] = vmax(max[k], x);
-            acc[k] += x;
+/* Long rows are summed in blocks, and the blocks' sums in turn: neither is long enough
+ * for rounding to pile up. Within a block four (two) strands keep the adders busy. */
+enum { SUM_BLOCK = 1024 };
+
+/* Largest element and sum of a row. */
+INLINE float max_and_sum(const void *z, int n, float *sum, int bf) {
+    vf max[4], total = {0};
+    for (int k = 0; k < 4; k++) max[k] = splat(-INFINITY);
+    for (int begin = 0; begin < n; begin += SUM_BLOCK) {
+        int end = n - begin < SUM_BLOCK ? n : begin + SUM_BLOCK, i = begin;
+        vf acc[4] = {{0}};
+        for (; i + 4 * W <= end; i += 4 * W)
+            for (int k = 0; k < 4; k++) {
+                vf x = vload(z, i + k * W, W, bf);
+                max[k] = vmax(max[k], x);
+                acc[k] += x;
+            }
+        for (; i < end; i += W) {
+            int m = lanes(end - i);
+            vf x = vload(z, i, m, bf);
+            max[0] = vmax(max[0], vsel(IOTA < m, x, max[0]));
+            acc[0] += x;
         }
-    for (; i < n; i += W) {
-        int m = lanes(n - i);
-        vf x = vload(z, i, m, 0);
-        max[0] = vmax(max[0], vsel(IOTA < m, x, max[0]));
-        acc[0] += x;
+        total += (acc[0] + acc[1]) + (acc[2] + acc[3]);
     }
-    *sum = vsum((acc[0] + acc[1]) + (acc[2] + acc[3]));
+    *sum = vsum(total);
     return vmax_all(vmax(vmax(max[0], max[1]), vmax(max[2], max[3])));
 }
 
-/* Sum of exp(z - max); the exponentials replace z if keep is set. */
-INLINE float exp_and_sum(float *z, int n, float max, int keep) {
-    vf acc[2] = {{0}};
-    int i = 0;
-    for (; i + 2 * W <= n; i += 2 * W)
-        for (int k = 0; k < 2; k++) {
-            vf e = vexp(vload(z, i + k * W, W, 0) - max);
-            if (keep) vstore(z, i + k * W, W, 0, e);
-            acc[k] += e;
+/* Sum of exp(z - max); the exponentials go to `keep` unless it is NULL (z itself will do if it is f32). */
+INLINE float exp_and_sum(float *keep, const void *z, int n, float max, int bf) {
+    vf total = {0};
+    for (int begin = 0; begin < n; begin += SUM_BLOCK) {
+        int end = n - begin < SUM_BLOCK ? n : begin + SUM_BLOCK, i = begin;
+        vf acc[2] = {{0}};
+        for (; i + 2 * W <= end; i += 2 * W)
+            for (int k = 0; k < 2; k++) {
+                vf e = vexp(vload(z, i + k * W, W, bf) - max);
+                if (keep) vstore(keep, i + k * W, W, 0, e);
+                acc[k] += e;
+            }
+        for (; i < end; i += W) {
+            int m = lanes(end - i);
+            vf e = vkeep(IOTA < m, vexp(vload(z, i, m, bf) - max));
+            if (keep) vstore(keep, i, m, 0, e);
+            acc[0] += e;
         }
-    for (; i < n; i += W) {
-        int m = lanes(n - i);
-        vf e = vkeep(IOTA < m, vexp(vload(z, i, m, 0) - max));
-        if (keep) vstore(z, i, m, 0, e);
-        acc[0] += e;
+        total += acc[0] + acc[1];
     }
-    return vsum(acc[0] + acc[1]);
+    return vsum(total);
 }
 
 /* dz = scale e - floor in place of the exponentials e. A bf16 row grows behind the f32 row it replaces:
@@ -171,10 +183,10 @@ static struct xent_row xent_row(const struct xent_args *a, int i, float *z) {
         if (grad) memset(z, 0, (size_t)n * elem(bf));
         return (struct xent_row){0};
     }
-    float sum_z, max = max_and_sum(z, n, &sum_z), z_t = z[t];
+    float sum_z, max = max_and_sum(z, n, &sum_z, 0), z_t = z[t];
     struct xent_row out = {.hit = z_t == max};
     for (int j = 0; out.hit && j < t; j++) out.hit = z[j] < max;
-    float sum = grad ? exp_and_sum(z, n, max, 1) : exp_and_sum(z, n, max, 0);
+    float sum = exp_and_sum(grad ? z : NULL, z, n, max, 0);
     float lse = max + logf(sum), eps = a->smoothing, spread = eps / (float)n;
     out.nll = lse - z_t;
     out.loss = lse - (1 - eps) * z_t - spread * sum_z;
@@ -227,7 +239,8 @@ INLINE void attend_body(const struct attend *a, int bf) {
         a->score[t] = s;
         if (!(s <= max)) max = s;
     }
-    float sum = exp_and_sum(a->score + a->first, a->len - a->first, max, 1);
+    float *score = a->score + a->first;
+    float sum = exp_and_sum(score, score, a->len - a->first, max, 0);
     attend_values(a, 1.0f / sum, bf);
 }
 
@@ -238,11 +251,9 @@ static void attend_head(const struct attend *a) {
 }
 
 INLINE float sum_exp_body(const void *x, int n, float *max, int bf) {
-    vf top = splat(-INFINITY), sum = {0};
-    FOR_LANES(i, m, 0, n) top = vmax(top, vsel(IOTA < m, vload(x, i, m, bf), top));
-    *max = vmax_all(top);
-    FOR_LANES(i, m, 0, n) sum += vkeep(IOTA < m, vexp(vload(x, i, m, bf) - *max));
-    return vsum(sum);
+    float sum;
+    *max = max_and_sum(x, n, &sum, bf);
+    return exp_and_sum(NULL, x, n, *max, bf);
 }
 
 static float sum_exp(const void *x, enum dtype type, int n, float *max) {
