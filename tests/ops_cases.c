@@ -85,6 +85,7 @@ const struct op_case op_cases[] = {
     {"xent", "large logits", {3, 4}, .d = 4, .n_vocab = 6, .scale = 20, .smoothing = 0.1f, .flags = ROW_NLL},
     {"xent", "many", {150, 1, 83}, .d = 33, .n_vocab = 515, .smoothing = 0.1f, .flags = BIAS | IGNORED | ROW_NLL, .large = 1},
     {"xent", "many, loss only", {150, 1, 83}, .d = 33, .n_vocab = 515, .flags = ROW_NLL | NO_DX, .large = 1},
+    {"xent", "several chunks", {1000, 99, 1, 970}, .d = 6, .n_vocab = 13, .smoothing = 0.1f, .flags = BIAS | IGNORED | ROW_NLL, .large = 1},
     {"xent", "large vocabulary", {9, 30, 2}, .d = 20, .n_vocab = 5003, .smoothing = 0.1f, .flags = ROW_NLL, .large = 1},
 };
 /* clang-format on */
