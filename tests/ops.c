@@ -142,17 +142,25 @@ void op_close(struct op_test *test) {
     fail_msg("%s '%s' %s, %s, %s: " fmt, (test)->c->op, (test)->c->name, dtype_name((test)->type), \
              what, (t)->name, __VA_ARGS__)
 
+static void check_poison(const struct op_test *test, const struct tensor *t,
+                         const unsigned char *image, size_t begin, size_t end, const char *what) {
+    for (size_t at = begin; at < end; at++)
+        if (image[at] != POISON) {
+            size_t row = (size_t)t->m.ld * dtype_size(t->m.type);
+            FAIL_CASE(test, t, what, "wrote beside the matrix, row %zu, byte %zu", at / row,
+                      at % row);
+        }
+}
+
 static void check_padding(const struct op_test *test, const struct tensor *t,
                           const unsigned char *image, const char *what) {
-    size_t one = dtype_size(t->m.type), row = (size_t)t->m.ld * one;
-    for (size_t at = 0; at < t->size; at++) {
-        size_t i = at / row, j = at % row / one;
-        int inside = i < (size_t)t->m.rows && j >= (size_t)t->left &&
-                     j < (size_t)t->left + (size_t)t->m.cols;
-        if (!inside && image[at] != POISON)
-            FAIL_CASE(test, t, what, "wrote beside the matrix, row %zu, column %ld", i,
-                      (long)j - t->left);
+    size_t one = dtype_size(t->m.type), row = (size_t)t->m.ld * one, end = (size_t)t->m.rows * row;
+    size_t left = (size_t)t->left * one, right = left + (size_t)t->m.cols * one;
+    for (size_t at = 0; at < end; at += row) {
+        check_poison(test, t, image, at, at + left, what);
+        check_poison(test, t, image, at + right, at + row, what);
     }
+    check_poison(test, t, image, end, t->size, what);
 }
 
 void ops_check_near(enum dtype type, const double *got, const double *want, int rows, int cols,

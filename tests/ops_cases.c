@@ -12,6 +12,7 @@ const struct op_case op_cases[] = {
     {"embed", "dropout", {5, 1, 4}, .d = 19, .n_vocab = 6, .n_pos = 5, .p = 0.3f, .flags = DPOS},
     {"embed", "fixed positions, padded", {2, 3}, .d = 6, .n_vocab = 5, .n_pos = 3, .left = 1, .right = 2},
     {"embed", "many", {70, 1, 33, 2, 150}, .d = 67, .n_vocab = 90, .n_pos = 200, .p = 0.1f, .flags = DPOS | IGNORED, .large = 1},
+    {"embed", "wide", {3, 17}, .d = 1037, .n_vocab = 9, .n_pos = 20, .p = 0.1f, .flags = DPOS, .large = 1},
 
     {"linear", "one by one", {1}, .d = 1, .d_out = 1, .flags = BIAS},
     {"linear", "plain", {3, 1, 5}, .d = 5, .d_out = 7},
@@ -73,7 +74,7 @@ const struct op_case op_cases[] = {
     {"add_norm", "dx is dy, ds is dr", {4, 3}, .d = 9, .flags = SUM | WITH_DR | DX_IS_DY | DS_IS_DR},
     {"add_norm", "padded", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR, .left = 1, .right = 2},
     {"add_norm", "many", {150, 1, 83}, .d = 131, .p = 0.1f, .flags = SUM, .large = 1},
-    {"add_norm", "many, aliases", {150, 1, 83}, .d = 512, .p = 0.1f, .flags = SUM | WITH_DR | DX_IS_DY | R_IS_S, .large = 1},
+    {"add_norm", "many, aliases", {150, 1, 83}, .d = 1037, .p = 0.1f, .flags = SUM | WITH_DR | DX_IS_DY | R_IS_S, .large = 1},
 
     {"xent", "one token", {1}, .d = 1, .n_vocab = 2},
     {"xent", "plain", {3, 1}, .d = 5, .n_vocab = 7, .flags = ROW_NLL},

@@ -1,10 +1,11 @@
-/* test_ops.c — the table of op cases in three ways.
+/* test_ops.c — the table of op cases in four ways.
  *
- * grad:    on ref in f64, every analytic gradient against central differences of the forward op. This
- *          makes ref a trustworthy judge.
- * compare: the cpu backend, every usable instruction set, f32 and bf16, against ref on the same bits;
- *          and the same bits with one thread and with two.
- * batch:   on the cpu, a packed batch gives bit for bit what its sentences give one at a time. */
+ * grad: on ref in f64, every analytic gradient against central differences of the forward op. This makes
+ *     ref a trustworthy judge.
+ * compare: the cpu backend, every usable instruction set, f32 and bf16, against ref on the same bits; and
+ *     the same bits with one thread and with two.
+ * batch: on the cpu, a packed batch gives bit for bit what its sentences give one at a time.
+ * propagate: a NaN that reaches ref's results reaches the cpu's: a training run gone wrong is seen. */
 #include "base/mem.h"
 #include "ops.h"
 
@@ -200,7 +201,62 @@ TEST(batch) {
     ops_cpu_close(list);
 }
 
+/* ---------------------------------------------------------------------------------- propagate ---- */
+
+/* Does a NaN in element [0,0] of an input show in what the forward op writes? */
+static int nan_shows(struct backend *be, const struct op_case *c, int input) {
+    struct op_test *test = op_open(be, c, DTYPE_F32);
+    struct op_image after;
+    int shows = 0;
+    tensor_put(&test->t[input], test->t[input].init, 0, 0, NAN);
+    op_reset(test);
+    op_forward(test);
+    op_check_sync(be, c->name);
+    op_save(test, &after);
+    for (int n = 0; n < test->n; n++) {
+        const struct tensor *t = &test->t[n];
+        if (t->role == ROLE_IN || t->name[0] == 'd') continue; /* gradients are NaN already */
+        for (int i = 0; i < t->m.rows; i++)
+            for (int j = 0; j < t->m.cols; j++) shows |= isnan(tensor_get(t, after.t[n], i, j));
+    }
+    op_image_free(&after);
+    op_close(test);
+    return shows;
+}
+
+static int nan_case(const struct ops_backend *list, struct backend *ref, const struct op_case *c) {
+    struct op_test *shape = op_open(ref, c, DTYPE_F32);
+    int shown = 0;
+    for (int n = 0; n < shape->n; n++) {
+        if (shape->t[n].role != ROLE_IN || shape->t[n].name[0] == 'd') continue;
+        if (!nan_shows(ref, c, n)) continue;
+        for (int i = 0; list[i].be; i++)
+            if (!nan_shows(list[i].be, c, n))
+                fail_msg("%s '%s', %s: a NaN in %s is swallowed", c->op, c->name, list[i].text,
+                         shape->t[n].name);
+        shown++;
+    }
+    op_close(shape);
+    return shown;
+}
+
+TEST(propagate) {
+    struct ops_backend *list = ops_cpu_open();
+    struct backend *ref = ops_ref_open();
+    int shown = 0;
+    for (int n = 0; n < op_case_count; n++) {
+        struct op_case c = op_cases[n];
+        c.p = 0;
+        if (strcmp(c.op, TEST_ARG) == 0 && !c.large) shown += nan_case(list, ref, &c);
+    }
+    assert_true(shown >= 5);
+    backend_close(ref);
+    ops_cpu_close(list);
+}
+
 TESTS(TP(grad, "embed"), TP(grad, "linear"), TP(grad, "attention"), TP(grad, "add_norm"),
       TP(grad, "xent"), TP(compare, "embed"), TP(compare, "linear"), TP(compare, "attention"),
       TP(compare, "add_norm"), TP(compare, "xent"), TP(batch, "embed"), TP(batch, "linear"),
-      TP(batch, "attention"), TP(batch, "add_norm"), TP(batch, "xent"))
+      TP(batch, "attention"), TP(batch, "add_norm"), TP(batch, "xent"), TP(propagate, "embed"),
+      TP(propagate, "linear"), TP(propagate, "attention"), TP(propagate, "add_norm"),
+      TP(propagate, "xent"))

@@ -56,7 +56,7 @@ static double softmax_row(const struct head *s, int i, double *p) {
         max = fmax(max, p[j]);
     }
     for (int j = 0; j < s->n_k; j++) sum += exp(p[j] - max);
-    for (int j = 0; j < s->n_k; j++) p[j] = exp(p[j] - max) / sum;
+    for (int j = 0; j < s->n_k; j++) p[j] = sees(s, i, j) ? exp(p[j] - max) / sum : 0;
     return max + log(sum);
 }
 

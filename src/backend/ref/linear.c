@@ -12,7 +12,7 @@ static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
 static double act_fwd(enum act act, double z) {
     switch (act) {
     case ACT_RELU:
-        return z > 0 ? z : 0;
+        return z <= 0 ? 0 : z; /* a NaN stays one */
     case ACT_GELU:
         return z * normal_cdf(z);
     case ACT_SILU:
