@@ -101,11 +101,12 @@ test: ## build and run all tests; TESTS=pattern picks some
 
 test-programs: $(TEST_BIN)
 
-# Where threads are checked, address randomisation can place memory where ThreadSanitizer cannot look.
+# ASan's stack-use-after-return check stays off: GCC before 13.3 misaligns 64-byte vectors in its frames.
+# Address randomisation can place memory where ThreadSanitizer cannot look, so it goes where it may.
 SANITIZE = $(MAKE) --no-print-directory test TEST_SCALE=10 TEST_SLOW=0
 NO_ASLR  = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 asan: ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	ASAN_OPTIONS=handle_segv=2:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	ASAN_OPTIONS=handle_segv=2 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(SANITIZE) BUILD=$(BUILD)/asan \
 	    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
 
