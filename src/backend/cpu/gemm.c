@@ -46,12 +46,13 @@ struct plan {
 struct job {
     const struct gemm *g;
     struct plan plan;
-    char *a, *sums;      /* workspace */
-    const char *b;       /* packed B of the chunk: workspace, or inside b_packed */
-    char *b_fresh;       /* where B is packed, or NULL when it already is */
-    int i0, j0, k0;      /* the chunk's origin: panel of A, panel of B, depth */
-    int ni, nj, depth;   /* the chunk's size; depth unpadded */
-    int a_tasks, pack_b; /* packing: tasks for A come first; is B to be packed */
+    char *a, *sums;       /* workspace */
+    const char *b;        /* packed B of the chunk: workspace, or inside b_packed */
+    char *b_fresh;        /* where B is packed, or NULL when it already is */
+    int i0, j0, k0;       /* the chunk's origin: panel of A, panel of B, depth */
+    int ni, nj;           /* the chunk's size in panels */
+    int depth, depth_pad; /* its depth, and that rounded up to k_unit */
+    int a_tasks, pack_b;  /* packing: tasks for A come first; is B to be packed */
 };
 
 static int min_int(int a, int b) { return a < b ? a : b; }
@@ -166,7 +167,7 @@ static void tile_block(const struct job *job, float *t, int i, int j, int k) {
     const struct plan *p = &job->plan;
     const struct gemm_kernel *kernel = p->kernel;
     const size_t size = dtype_size(kernel->type);
-    const int depth = ceil_div(job->depth, kernel->k_unit) * kernel->k_unit;
+    const int depth = job->depth_pad;
     const int kc = min_int(kernel->kc, depth - k);
     const int row = (job->i0 + i) * kernel->mr, col = (job->j0 + j) * kernel->nr;
     const int rows = min_int(kernel->mr, g->m - row), cols = min_int(kernel->nr, g->n - col);
@@ -243,6 +244,7 @@ static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, 
         job.k0 = 0;
         do {
             job.depth = min_int(p->ks, g->k - job.k0);
+            job.depth_pad = ceil_div(job.depth, kernel->k_unit) * kernel->k_unit;
             job.b = g->b_packed ? g->b_packed : job.b_fresh;
             for (job.i0 = 0; job.i0 < p->m_panels; job.i0 += p->ms) {
                 job.ni = min_int(p->ms, p->m_panels - job.i0);

@@ -84,8 +84,8 @@ static void tile(int kc, int rows, const void *a, const void *b, float *t, int a
         tile_16_rows(kc, a, b, t, add);
 }
 
-static void store(const struct gemm_store *to, float *t, int rows, int cols) {
-    gemm_store_tile(to, t, rows, cols, NR);
+static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
+    gemm_store_tile(to, t, NR, rows, cols);
 }
 
 /* 16 vectors x 32 depths as one tile: row i of the tile is vector i. */

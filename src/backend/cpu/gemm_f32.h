@@ -72,8 +72,8 @@ static void tile(int kc, int rows, const void *a, const void *b, float *t, int a
     }
 }
 
-static void store(const struct gemm_store *to, float *t, int rows, int cols) {
-    gemm_store_tile(to, t, rows, cols, NR);
+static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
+    gemm_store_tile(to, t, NR, rows, cols);
 }
 
 /* ---- packing -------------------------------------------------------------------------------------- */

@@ -22,37 +22,44 @@ GEMM_INLINE uint16_t gemm_round(float f) {
     return (uint16_t)(((x.u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16);
 }
 
-GEMM_INLINE void gemm_store_row(const struct gemm_store *to, void *c, float *t, const float *bias,
-                                int cols) {
-    if (bias)
-        for (int j = 0; j < cols; j++) t[j] += bias[j];
-    if (to->relu)
-        for (int j = 0; j < cols; j++) t[j] = t[j] < 0 ? 0 : t[j]; /* a NaN stays */
-    if (to->type == DTYPE_F32) {
-        float *restrict out = c;
-        for (int j = 0; j < cols; j++) out[j] = t[j];
-    } else {
-        uint16_t *restrict out = c;
-        for (int j = 0; j < cols; j++) out[j] = gemm_round(t[j]);
-    }
+/* What a tile's columns share. A missing bias is zeros and a missing ReLU a floor of -inf, so that one loop
+ * serves all; all it costs is that -0 becomes +0. */
+struct gemm_epilogue {
+    float bias[64];
+    float floor;
+};
+
+GEMM_INLINE float gemm_finish(const struct gemm_epilogue *e, float t, int j) {
+    const float x = t + e->bias[j];
+    return x < e->floor ? e->floor : x; /* a NaN stays */
+}
+
+GEMM_INLINE void gemm_store_rows(const struct gemm_store *to, const float *t, const int nr,
+                                 int rows, int cols) {
+    struct gemm_epilogue e = {.floor = to->relu ? 0.0f : -__builtin_inff()};
+    for (int j = 0; j < cols; j++)
+        e.bias[j] = !to->bias                    ? 0.0f
+                    : to->bias_type == DTYPE_F32 ? ((const float *)to->bias)[j]
+                                                 : bf16_load(((const uint16_t *)to->bias)[j]);
+    if (to->type == DTYPE_F32)
+        for (int i = 0; i < rows; i++, t += nr) {
+            float *restrict out = (float *)to->c + i * to->ldc;
+            for (int j = 0; j < cols; j++) out[j] = gemm_finish(&e, t[j], j);
+        }
+    else
+        for (int i = 0; i < rows; i++, t += nr) {
+            uint16_t *restrict out = (uint16_t *)to->c + i * to->ldc;
+            for (int j = 0; j < cols; j++) out[j] = gemm_round(gemm_finish(&e, t[j], j));
+        }
 }
 
 /* The store of a kernel whose tiles are nr (a constant at most 64) wide. */
-GEMM_INLINE void gemm_store_tile(const struct gemm_store *to, float *t, int rows, int cols,
-                                 const int nr) {
-    float bias[64];
-    const size_t row_bytes = (size_t)to->ldc * dtype_size(to->type);
-    if (to->bias && to->bias_type == DTYPE_F32)
-        for (int j = 0; j < cols; j++) bias[j] = ((const float *)to->bias)[j];
-    else if (to->bias)
-        for (int j = 0; j < cols; j++) bias[j] = bf16_load(((const uint16_t *)to->bias)[j]);
-    for (int i = 0; i < rows; i++) {
-        char *c = (char *)to->c + (size_t)i * row_bytes;
-        if (cols == nr)
-            gemm_store_row(to, c, t + i * nr, to->bias ? bias : NULL, nr);
-        else
-            gemm_store_row(to, c, t + i * nr, to->bias ? bias : NULL, cols);
-    }
+GEMM_INLINE void gemm_store_tile(const struct gemm_store *to, const float *t, const int nr,
+                                 int rows, int cols) {
+    if (cols == nr)
+        gemm_store_rows(to, t, nr, rows, nr);
+    else
+        gemm_store_rows(to, t, nr, rows, cols);
 }
 
 #endif

@@ -44,7 +44,7 @@ struct gemm_store {
  *         kc a multiple of k_unit, possibly 0. Each element of t sums its terms in one fixed order that
  *         depends on kc alone. Only the first `rows` rows of t are wanted; the others may be anything.
  *         (Columns are always nr: B panels are zero-padded.)
- * store:  writes rows x cols of t, after the epilogue, and nothing else. t is scratch afterwards.
+ * store:  writes rows x cols of t, after the epilogue, and nothing else.
  * pack:   fills panels of A or B. In a panel, the part for depths [k, k + k_unit) is contiguous and starts
  *         at byte k * width * sizeof(type), so a block of depths is a sub-range of the panel.
  * peak:   runs the arithmetic instructions of `tile` alone, on registers; returns the FLOPs done.
@@ -54,7 +54,7 @@ struct gemm_kernel {
     int mr, nr, k_unit;
     int kc; /* depths summed at a time, a multiple of k_unit */
     void (*tile)(int kc, int rows, const void *a_panel, const void *b_panel, float *t, int add);
-    void (*store)(const struct gemm_store *to, float *t, int rows, int cols);
+    void (*store)(const struct gemm_store *to, const float *t, int rows, int cols);
     void (*pack_a)(const struct gemm_pack *p);
     void (*pack_b)(const struct gemm_pack *p);
     double (*peak)(int64_t iterations);
