@@ -4,6 +4,7 @@
 #define CLI_BENCH_H
 
 #include "base/err.h"
+#include "model/config.h"
 
 struct bench_gemm_options {
     const char *isa;   /* NULL: every usable instruction set */
@@ -15,5 +16,28 @@ struct bench_gemm_options {
 };
 
 int bench_gemm_run(const struct bench_gemm_options *o, struct err *err);
+
+/* What a model benchmark runs on. */
+struct bench_device {
+    const char *device, *isa, *dtype;
+    int threads, json;
+};
+
+struct bench_train_options {
+    struct bench_device on;
+    const char *preset;
+    struct config config; /* checked */
+    int tokens;           /* source and target tokens per batch, each */
+    int length;           /* of every sentence; 0: mixed lengths, log-normal */
+    double seconds;       /* measure at least that long */
+};
+
+int bench_train_run(const struct bench_train_options *o, struct err *err);
+int bench_scale_run(const struct bench_device *on, struct err *err);
+
+/* Shared by the model benchmarks. */
+int bench_dtype(enum dtype *type, const char *name, struct err *err);
+double bench_now(void);     /* seconds, monotonic */
+double bench_peak_mb(void); /* largest resident size of this process so far */
 
 #endif

@@ -1,0 +1,121 @@
+/* cmd_bench.c — `heed bench gemm|train|scale`: the options. What they do is in bench_*.c. */
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "cli/bench.h"
+#include "cli/cli.h"
+
+/* ---------------------------------------------------------------------------------- shared ------- */
+
+int bench_dtype(enum dtype *type, const char *name, struct err *err) {
+    if (strcmp(name, "f32") == 0) return *type = DTYPE_F32, 0;
+    if (strcmp(name, "bf16") == 0) return *type = DTYPE_BF16, 0;
+    return err_set(err, HEED_EINVAL, "--dtype: '%s' is not one of f32, bf16", name);
+}
+
+double bench_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bench_peak_mb(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss / 1024.0;
+}
+
+/* ---------------------------------------------------------------------------------- options ------ */
+
+static struct bench_gemm_options gemm = {.min_ms = 100};
+static struct bench_device on = {.device = "cpu", .dtype = "f32"};
+static struct bench_train_options train = {
+    .preset = "base", .tokens = 4096, .length = 32, .seconds = 10};
+static struct overrides overrides;
+
+#define DEVICE_OPTIONS                                                                             \
+    {"device", OPTION_STRING, &on.device, "NAME", "cpu or ref", 0, 0},                             \
+        {"isa", OPTION_STRING, &on.isa, "NAME", "instruction set of the cpu device", 0, 0},        \
+        {"threads", OPTION_INT, &on.threads, "N", "threads, 0 for all CPUs", 0, 1024},             \
+        {"dtype", OPTION_STRING, &on.dtype, "TYPE", "f32 or bf16", 0, 0}, {                        \
+        "json", OPTION_FLAG, &on.json, NULL, "one JSON object per line", 0, 0                      \
+    }
+
+static const struct option gemm_rows[] = {
+    {"isa", OPTION_STRING, &gemm.isa, "NAME", "instruction set; all of this machine if not given",
+     0, 0},
+    {"dtype", OPTION_STRING, &gemm.dtype, "TYPE", "f32 or bf16; both if not given", 0, 0},
+    {"threads", OPTION_INT, &gemm.threads, "N", "threads, 0 for all CPUs", 0, 1024},
+    {"m", OPTION_INT, &gemm.m, "ROWS", "only products of that many rows, 0 for all", 0, 1 << 20},
+    {"min-ms", OPTION_INT, &gemm.min_ms, "N", "time each case for at least that long", 1, 100000},
+    {"json", OPTION_FLAG, &gemm.json, NULL, "one JSON object per line", 0, 0},
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+
+static const struct option train_rows[] = {
+    {"preset", OPTION_STRING, &train.preset, "NAME", "tiny, small, base or big", 0, 0},
+    {"tokens", OPTION_INT, &train.tokens, "N", "source and target tokens per batch", 1, 1 << 24},
+    {"length", OPTION_INT, &train.length, "N", "tokens per sentence, 0 for mixed lengths", 0,
+     1 << 20},
+    {"seconds", OPTION_FLOAT, &train.seconds, "X", "measure for at least that long", 0, 86400},
+    DEVICE_OPTIONS,
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+
+static const struct option scale_rows[] = {
+    DEVICE_OPTIONS,
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+
+static const struct command gemm_command = {
+    .name = "bench gemm",
+    .summary = "matrix products at the model's shapes, beside what the registers could do",
+    .options = gemm_rows};
+static const struct command train_command = {
+    .name = "bench train",
+    .summary = "training steps of a preset, beside the rate of its matrix products",
+    .options = train_rows,
+    .overrides = &overrides};
+static const struct command scale_command = {
+    .name = "bench scale",
+    .summary = "how cost grows with the number and the length of sentences",
+    .options = scale_rows};
+static const struct command *const commands[] = {&gemm_command, &train_command, &scale_command,
+                                                 NULL};
+
+/* ---------------------------------------------------------------------------------- running ------ */
+
+static int run_gemm(struct err *err) { return bench_gemm_run(&gemm, err); }
+
+static int run_train(struct err *err) {
+    struct overrides with_vocab = {.n = 1, .item = {{"n_vocab", "37000"}}}; /* PAPER: 5.1 */
+    for (int i = 0; i < overrides.n && with_vocab.n < MAX_OVERRIDES; i++)
+        with_vocab.item[with_vocab.n++] = overrides.item[i];
+    int rc = options_config(&train.config, train.preset, &with_vocab, err);
+    train.on = on;
+    return rc ? rc : bench_train_run(&train, err);
+}
+
+static int run_scale(struct err *err) { return bench_scale_run(&on, err); }
+
+static int run(int argc, char **argv, struct err *err) {
+    static int (*const runs[])(struct err *) = {run_gemm, run_train, run_scale};
+    const char *what = argc > 0 ? argv[0] : "";
+    if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
+        for (int i = 0; commands[i]; i++) options_help(commands[i]);
+        return 0;
+    }
+    for (int i = 0; commands[i]; i++) {
+        if (strcmp(commands[i]->name + strlen("bench "), what) != 0) continue;
+        int rc = options_parse(commands[i], argc - 1, argv + 1, err);
+        return rc > 0 ? 0 : rc < 0 ? rc : runs[i](err);
+    }
+    return cli_usage(err, "bench: '%s' is not one of gemm, train, scale", what);
+}
+
+const struct subcommand cmd_bench = {.name = "bench",
+                                     .summary = "measure this machine: gemm, train, scale",
+                                     .run = run,
+                                     .commands = commands};

@@ -1,0 +1,185 @@
+/* options.c — see options.h. */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------- parsing ------ */
+
+static const struct option *find(const struct command *command, const char *name, size_t length) {
+    for (const struct option *o = command->options; o->name; o++)
+        if (strlen(o->name) == length && strncmp(o->name, name, length) == 0) return o;
+    return NULL;
+}
+
+/* --d-model -> d_model, if that is a field of the configuration (or one of its pairs). */
+static int is_field(char *name, size_t size, const char *text, size_t length) {
+    if (length >= size) return 0;
+    for (size_t i = 0; i < length; i++) name[i] = text[i] == '-' ? '_' : text[i];
+    name[length] = 0;
+    return config_field_find(name) || strcmp(name, "n_layer") == 0 || strcmp(name, "n_vocab") == 0;
+}
+
+static int set_number(const struct option *o, const char *text, struct err *err) {
+    char *end;
+    errno = 0;
+    double v = strtod(text, &end);
+    int whole = o->kind == OPTION_INT;
+    if (end == text || *end || errno || !isfinite(v) || (whole && v != floor(v)))
+        return err_set(err, HEED_EINVAL, "--%s: '%s' is not a %snumber", o->name, text,
+                       whole ? "whole " : "");
+    if (v < o->min || v > o->max)
+        return err_set(err, HEED_EINVAL, "--%s: %s is not between %g and %g", o->name, text, o->min,
+                       o->max);
+    if (whole)
+        *(int *)o->value = (int)v;
+    else
+        *(double *)o->value = v;
+    return 0;
+}
+
+static int set_option(const struct option *o, const char *text, struct err *err) {
+    if (o->kind == OPTION_STRING) {
+        *(const char **)o->value = text;
+        return 0;
+    }
+    return set_number(o, text, err);
+}
+
+static int add_override(const struct command *command, const char *field, const char *text,
+                        struct err *err) {
+    struct overrides *over = command->overrides;
+    if (over->n == MAX_OVERRIDES)
+        return err_set(err, HEED_EINVAL, "more than %d model options", MAX_OVERRIDES);
+    snprintf(over->item[over->n].name, sizeof over->item[over->n].name, "%s", field);
+    over->item[over->n++].value = text;
+    return 0;
+}
+
+/* One option; *used is how many words it took. */
+static int parse_one(const struct command *command, int argc, char **argv, int *used,
+                     struct err *err) {
+    const char *word = argv[0];
+    if (strncmp(word, "--", 2) != 0 || !word[2])
+        return err_set(err, HEED_EINVAL, "%s: unexpected argument '%s'", command->name, word);
+    const char *name = word + 2, *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    const struct option *o = find(command, name, length);
+    char field[32];
+    if (!o && !(command->overrides && is_field(field, sizeof field, name, length)))
+        return err_set(err, HEED_EINVAL, "%s: there is no option '--%.*s'", command->name,
+                       (int)length, name);
+    if (o && o->kind == OPTION_FLAG) {
+        if (equals) return err_set(err, HEED_EINVAL, "--%s takes no value", o->name);
+        *(int *)o->value = 1;
+        return 0;
+    }
+    const char *text = equals ? equals + 1 : argc > 1 ? argv[1] : NULL;
+    if (!text) return err_set(err, HEED_EINVAL, "--%.*s needs a value", (int)length, name);
+    if (!equals) *used = 2;
+    return o ? set_option(o, text, err) : add_override(command, field, text, err);
+}
+
+int options_parse(const struct command *command, int argc, char **argv, struct err *err) {
+    for (int i = 0; i < argc;) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            options_help(command);
+            return 1;
+        }
+        int used = 1;
+        int rc = parse_one(command, argc - i, argv + i, &used, err);
+        if (rc) return rc;
+        i += used;
+    }
+    return 0;
+}
+
+int options_config(struct config *config, const char *preset, const struct overrides *overrides,
+                   struct err *err) {
+    int rc = config_preset(config, preset, err);
+    for (int i = 0; !rc && i < overrides->n; i++)
+        rc = config_set(config, overrides->item[i].name, overrides->item[i].value, err);
+    return rc ? rc : config_check(config, err);
+}
+
+/* ---------------------------------------------------------------------------------- printing ----- */
+
+static void default_text(char *text, size_t size, const struct option *o) {
+    text[0] = 0;
+    if (o->kind == OPTION_INT) snprintf(text, size, " (%d)", *(const int *)o->value);
+    if (o->kind == OPTION_FLOAT) snprintf(text, size, " (%g)", *(const double *)o->value);
+    if (o->kind == OPTION_STRING && *(const char *const *)o->value)
+        snprintf(text, size, " (%s)", *(const char *const *)o->value);
+}
+
+static void field_arg(char *text, size_t size, const struct config_field *f) {
+    snprintf(text, size, "%s", f->kind == CONFIG_INT ? "N" : "X");
+    if (f->kind != CONFIG_CHOICE) return;
+    text[0] = 0;
+    for (int i = 0; f->choice[i]; i++) {
+        if (!f->choice[i][0]) continue;
+        size_t at = strlen(text);
+        snprintf(text + at, size - at, "%s%s", at ? "|" : "", f->choice[i]);
+    }
+}
+
+static void dashed(char *out, size_t size, const char *name) {
+    snprintf(out, size, "%s", name);
+    for (char *p = out; *p; p++)
+        if (*p == '_') *p = '-';
+}
+
+/* Calls fn for every option of the command, model fields included. */
+static void each(const struct command *command,
+                 void (*fn)(const char *name, const char *arg, const char *help)) {
+    char text[160], name[40], arg[64];
+    for (const struct option *o = command->options; o->name; o++) {
+        char def[64];
+        default_text(def, sizeof def, o);
+        snprintf(text, sizeof text, "%s%s", o->help, def);
+        fn(o->name, o->arg ? o->arg : "", text);
+    }
+    fn("help", "", "this text");
+    if (!command->overrides) return;
+    fn("n-layer", "N", "layers of both encoder and decoder");
+    fn("n-vocab", "N", "source and target vocabulary");
+    for (const struct config_field *f = config_fields; f->name; f++) {
+        dashed(name, sizeof name, f->name);
+        field_arg(arg, sizeof arg, f);
+        fn(name, arg, f->help);
+    }
+}
+
+static void help_row(const char *name, const char *arg, const char *help) {
+    char left[96];
+    snprintf(left, sizeof left, "--%s %s", name, arg);
+    printf("  %-38s %s\n", left, help);
+}
+
+void options_help(const struct command *command) {
+    printf("heed %s — %s\n\nusage: heed %s %s\n\n", command->name, command->summary, command->name,
+           command->usage ? command->usage : "[options]");
+    each(command, help_row);
+}
+
+static void manual_row(const char *name, const char *arg, const char *help) {
+    printf(".TP\n.B \\-\\-%s \\fI%s\\fR\n%s.\n", name, arg, help);
+}
+
+void options_manual(const struct command *command) {
+    printf(".SS heed %s\n%s.\n", command->name, command->summary);
+    each(command, manual_row);
+}
+
+static void completion_row(const char *name, const char *arg, const char *help) {
+    (void)arg, (void)help;
+    printf("--%s ", name);
+}
+
+void options_completion(const struct command *command) {
+    each(command, completion_row);
+    printf("\n");
+}
