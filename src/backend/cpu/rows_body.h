@@ -29,7 +29,7 @@ INLINE const uint16_t *draw(uint16_t *buf, const struct row_drop *d, uint32_t ro
 INLINE vf drop(vf x, const uint16_t *bits, const struct row_drop *d) {
     vh h;
     memcpy(&h, bits, sizeof h);
-    return vkeep(__builtin_convertvector(h, vi) >= (int32_t)d->threshold, x * d->scale);
+    return vkeep((vi)vwiden(h) >= (int32_t)d->threshold, x * d->scale);
 }
 
 /* A step over [begin, end) that leaves lane counts in m and columns in i. */

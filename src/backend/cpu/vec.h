@@ -2,7 +2,8 @@
  *
  * A rows_<isa>.c sets VEC_BYTES (16, 32 or 64) and includes this; the rest is GCC's vector extension, so
  * arithmetic reads as arithmetic and the compiler contracts a * b + c to an FMA where there is one.
- * Intrinsics appear only for what the extension cannot say: max, min, sqrt, the widening multiply.
+ * Intrinsics appear only for what the extension cannot say (max, min, sqrt, the widening multiply) or what
+ * the compiler says badly (16-bit to 32-bit lanes and back).
  *
  * Every routine is a fixed sequence of operations: the same values in the same lanes give the same bits,
  * whichever row or thread they come from. Rows end in a partial vector whose missing lanes read as 0.
@@ -40,6 +41,8 @@ INLINE vf vmax(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 INLINE vf vmin(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
 INLINE vf vsqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
 INLINE vq vmul32(vq a, vq b) { return (vq)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
+INLINE vu vwiden(vh h) { return (vu)_mm512_cvtepu16_epi32((__m256i)h); }
+INLINE vh vnarrow(vu u) { return (vh)_mm512_cvtepi32_epi16((__m512i)u); }
 INLINE vq vunpack_lo(vq a, vq b) { return (vq)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b); }
 INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b); }
 #elif VEC_BYTES == 32
@@ -49,6 +52,11 @@ INLINE vf vmax(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 INLINE vf vmin(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
 INLINE vf vsqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
 INLINE vq vmul32(vq a, vq b) { return (vq)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
+INLINE vu vwiden(vh h) { return (vu)_mm256_cvtepu16_epi32((__m128i)h); }
+INLINE vh vnarrow(vu u) {
+    __m256i packed = _mm256_packus_epi32((__m256i)u, (__m256i)u); /* within 128-bit halves */
+    return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+}
 INLINE vq vunpack_lo(vq a, vq b) { return (vq)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b); }
 INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b); }
 #elif defined(__SSE2__)
@@ -80,6 +88,11 @@ INLINE vq vunpack_lo(vq a, vq b) { return (vq){a[0], b[0]}; }
 INLINE vq vunpack_hi(vq a, vq b) { return (vq){a[1], b[1]}; }
 #endif
 
+#if VEC_BYTES == 16
+INLINE vu vwiden(vh h) { return __builtin_convertvector(h, vu); }
+INLINE vh vnarrow(vu u) { return __builtin_convertvector(u, vh); }
+#endif
+
 /* max and min return their second argument when either is NaN, on every path above. */
 
 INLINE vf splat(float x) { return (vf){0} + x; }
@@ -94,47 +107,58 @@ INLINE size_t elem(int bf) { return bf ? 2 : 4; }
 /* How many lanes the step at `left` elements before the end covers; <= 0 at the end. */
 INLINE int lanes(int left) { return left < W ? left : W; }
 
-INLINE vf widen(vh h) { return (vf)(__builtin_convertvector(h, vu) << 16); }
+INLINE vf widen(vh h) { return (vf)(vwiden(h) << 16); }
 
 INLINE vh narrow(vf x) {
     vu u = (vu)x;
     vu r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
     vu nan = (vu)((u & 0x7fffffffu) > 0x7f800000u);
     r = (nan & (u >> 16 | 0x40)) | (~nan & r);
-    return __builtin_convertvector(r, vh);
+    return vnarrow(r);
 }
+
+/* The end of a row, out of line: the usual widths have none, and inline they would force vectors through
+ * the stack. */
+#define COLD static __attribute__((noinline, cold, unused))
+COLD vf load_part(const void *p, int m) {
+    vf v = {0};
+    memcpy(&v, p, (size_t)m * 4);
+    return v;
+}
+COLD vh load_part_bf(const void *p, int m) {
+    vh v = {0};
+    memcpy(&v, p, (size_t)m * 2);
+    return v;
+}
+COLD void store_part(void *p, int m, vf v) { memcpy(p, &v, (size_t)m * 4); }
+COLD void store_part_bf(void *p, int m, vh v) { memcpy(p, &v, (size_t)m * 2); }
 
 /* Elements [i, i + m) of the row at p, as f32; lanes from m on are 0. */
 INLINE vf vload(const void *p, int64_t i, int m, int bf) {
     const char *at = (const char *)p + (size_t)i * elem(bf);
-    if (bf) {
-        vh h = {0};
-        if (__builtin_expect(m == W, 1))
-            memcpy(&h, at, sizeof h);
-        else
-            for (int l = 0; l < m; l++) memcpy((char *)&h + 2 * l, at + 2 * l, 2);
-        return widen(h);
-    }
-    vf v = {0};
-    if (__builtin_expect(m == W, 1))
-        memcpy(&v, at, sizeof v);
+    vf v;
+    vh h;
+    if (__builtin_expect(m != W, 0)) return bf ? widen(load_part_bf(at, m)) : load_part(at, m);
+    if (bf)
+        memcpy(&h, at, sizeof h);
     else
-        for (int l = 0; l < m; l++) memcpy((char *)&v + 4 * l, at + 4 * l, 4);
-    return v;
+        memcpy(&v, at, sizeof v);
+    return bf ? widen(h) : v;
 }
 
 INLINE void vstore(void *p, int64_t i, int m, int bf, vf v) {
     char *at = (char *)p + (size_t)i * elem(bf);
-    if (bf) {
-        vh h = narrow(v);
-        if (__builtin_expect(m == W, 1))
-            memcpy(at, &h, sizeof h);
+    vh h;
+    if (bf) h = narrow(v);
+    if (__builtin_expect(m != W, 0)) {
+        if (bf)
+            store_part_bf(at, m, h);
         else
-            for (int l = 0; l < m; l++) memcpy(at + 2 * l, (char *)&h + 2 * l, 2);
-    } else if (__builtin_expect(m == W, 1))
-        memcpy(at, &v, sizeof v);
+            store_part(at, m, v);
+    } else if (bf)
+        memcpy(at, &h, sizeof h);
     else
-        for (int l = 0; l < m; l++) memcpy(at + 4 * l, (char *)&v + 4 * l, 4);
+        memcpy(at, &v, sizeof v);
 }
 
 /* What a value becomes when it is stored and read again. */
