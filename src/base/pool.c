@@ -1,9 +1,14 @@
 /* pool.c — the pool of pool.h.
  *
- * Work arrives in bursts a few microseconds apart (one per op), so a worker that has nothing to do
- * first spins for a while and only then sleeps on a condition variable; a sleeping worker costs nothing
- * between steps. `generation` counts jobs: a worker knows there is a new one when it has moved on.
- * The job fields are written before `generation` is released and read after it is acquired. */
+ * Work arrives in bursts a few microseconds apart (one per op), so a worker that has nothing to do first
+ * spins for a while and only then sleeps on a condition variable; a sleeping worker costs nothing between
+ * steps.
+ *
+ * A job is one atomic word, the ticket: its number, how many tasks it has, and the next one to hand out.
+ * A thread claims a task by advancing the ticket with a compare-and-swap, so a claim is always of the
+ * current job, however late the thread is; having claimed, it may read the job's function, because the
+ * job cannot end before that task does. pool_run waits for tasks, not for threads: a worker that lost
+ * its processor delays nobody unless it holds a task. */
 #define _GNU_SOURCE
 #include "base/pool.h"
 
@@ -11,11 +16,21 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/mem.h"
 
 enum { SPIN_TRIES = 20000, MAX_THREADS = 1024 };
+
+/* The ticket: job number, tasks in the job, next task. */
+enum { TASK_BITS = 20, MAX_TASKS = (1 << TASK_BITS) - 1 };
+static inline uint64_t ticket_make(uint64_t job, int n_task) {
+    return job << 2 * TASK_BITS | (uint64_t)n_task << TASK_BITS;
+}
+static inline uint64_t ticket_job(uint64_t t) { return t >> 2 * TASK_BITS; }
+static inline int ticket_count(uint64_t t) { return (int)(t >> TASK_BITS & MAX_TASKS); }
+static inline int ticket_next(uint64_t t) { return (int)(t & MAX_TASKS); }
 
 struct worker {
     struct pool *pool;
@@ -29,14 +44,13 @@ struct pool {
     struct worker *worker;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    atomic_uint generation;
+    _Atomic uint64_t ticket;
     atomic_int n_sleeping;
-    atomic_int n_busy; /* workers that have not finished the current job */
-    atomic_int next;   /* next task to hand out */
-    bool stop;
-    pool_fn *fn;
+    atomic_int n_done; /* finished tasks of the current job */
+    atomic_bool stop;
+    pool_fn *fn; /* the current job; stable while one of its tasks is claimed and unfinished */
     void *ctx;
-    int n_task;
+    int first; /* number of the job's task 0, when one pool_run needs several jobs */
 };
 
 static inline void relax(void) {
@@ -45,50 +59,67 @@ static inline void relax(void) {
 #endif
 }
 
+/* Claims and runs tasks of the current job until none is left to claim. */
 static void work(struct pool *pool, int thread) {
-    for (;;) {
-        int task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (task >= pool->n_task) return;
-        pool->fn(pool->ctx, task, thread);
+    uint64_t t = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+    while (ticket_next(t) < ticket_count(t)) {
+        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &t, t + 1, memory_order_acq_rel,
+                                                   memory_order_acquire))
+            continue;
+        pool->fn(pool->ctx, pool->first + ticket_next(t), thread);
+        atomic_fetch_add_explicit(&pool->n_done, 1, memory_order_release);
+        t = atomic_load_explicit(&pool->ticket, memory_order_acquire);
     }
 }
 
-static unsigned wait_for_job(struct pool *pool, unsigned seen) {
+/* Returns when there is a job other than `seen`. */
+static uint64_t wait_for_job(struct pool *pool, uint64_t seen) {
+    uint64_t job;
     for (int i = 0; i < SPIN_TRIES; i++) {
-        unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
-        if (now != seen) return now;
+        job = ticket_job(atomic_load_explicit(&pool->ticket, memory_order_acquire));
+        if (job != seen) return job;
         relax();
     }
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add(&pool->n_sleeping, 1);
-    unsigned now;
-    while ((now = atomic_load(&pool->generation)) == seen)
+    while ((job = ticket_job(atomic_load(&pool->ticket))) == seen)
         pthread_cond_wait(&pool->wake, &pool->lock);
     atomic_fetch_sub(&pool->n_sleeping, 1);
     pthread_mutex_unlock(&pool->lock);
-    return now;
+    return job;
 }
 
 static void *worker_main(void *arg) {
     struct worker *worker = arg;
     struct pool *pool = worker->pool;
-    unsigned seen = 0;
-    for (;;) {
+    for (uint64_t seen = 0;;) {
         seen = wait_for_job(pool, seen);
-        if (pool->stop) return NULL;
+        if (atomic_load(&pool->stop)) return NULL;
         work(pool, worker->index);
-        atomic_fetch_sub_explicit(&pool->n_busy, 1, memory_order_release);
     }
 }
 
-/* Makes the job fields visible. The sleepers are woken under the lock, so that a worker on its way to
- * sleep either sees the new generation or is counted in n_sleeping and hears the broadcast. */
-static void announce(struct pool *pool) {
-    atomic_fetch_add(&pool->generation, 1);
+/* Publishes the job fields under a new ticket. The sleepers are woken under the lock, so that a worker on
+ * its way to sleep either sees the new ticket or is counted in n_sleeping and hears the broadcast. */
+static void announce(struct pool *pool, int n_task) {
+    uint64_t job = ticket_job(atomic_load_explicit(&pool->ticket, memory_order_relaxed)) + 1;
+    atomic_store(&pool->ticket, ticket_make(job, n_task));
     if (atomic_load(&pool->n_sleeping) == 0) return;
     pthread_mutex_lock(&pool->lock);
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
+}
+
+static void run_job(struct pool *pool, int first, int n_task) {
+    pool->first = first;
+    atomic_store_explicit(&pool->n_done, 0, memory_order_relaxed);
+    announce(pool, n_task);
+    work(pool, 0);
+    for (int i = 0; atomic_load_explicit(&pool->n_done, memory_order_acquire) != n_task; i++)
+        if (i < SPIN_TRIES)
+            relax();
+        else
+            sched_yield();
 }
 
 void pool_run(struct pool *pool, pool_fn *fn, void *ctx, int n_task) {
@@ -98,16 +129,8 @@ void pool_run(struct pool *pool, pool_fn *fn, void *ctx, int n_task) {
     }
     pool->fn = fn;
     pool->ctx = ctx;
-    pool->n_task = n_task;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->n_busy, pool->n_started, memory_order_relaxed);
-    announce(pool);
-    work(pool, 0);
-    for (int i = 0; atomic_load_explicit(&pool->n_busy, memory_order_acquire) != 0; i++)
-        if (i < SPIN_TRIES)
-            relax();
-        else
-            sched_yield();
+    for (int first = 0; first < n_task; first += MAX_TASKS)
+        run_job(pool, first, n_task - first < MAX_TASKS ? n_task - first : MAX_TASKS);
 }
 
 int pool_cpu_count(void) {
@@ -149,8 +172,8 @@ int pool_new(struct pool **out, int n_thread, struct err *err) {
 
 void pool_free(struct pool *pool) {
     if (!pool) return;
-    pool->stop = true;
-    announce(pool);
+    atomic_store(&pool->stop, true);
+    announce(pool, 0);
     for (int i = 1; i <= pool->n_started; i++) pthread_join(pool->worker[i].thread, NULL);
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->wake);
