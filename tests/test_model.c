@@ -1,0 +1,331 @@
+/* test_model.c — properties of the whole model: independence of batch neighbours and threads, causality,
+ * windows, decoding over the cache, accumulation, memory. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include "backend/cpu/isa.h"
+#include "model/step.h"
+#include "model/transformer.h"
+#include "search/greedy.h"
+#include "test.h"
+#include "toy.h"
+
+static const int src_len[] = {5, 1, 17, 2, 9, 1, 31}, tgt_len[] = {3, 1, 11, 19, 1, 2, 27};
+enum { N_SEQ = 7, TOKENS = 80 };
+static const struct backend_options two_threads = {.device = "cpu", .n_thread = 2};
+
+static void same_bits(const float *a, const float *b, size_t n, const char *what) {
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a) != 0)
+            fail_msg("%s: element %zu is %.9g and %.9g", what, i, (double)a[i], (double)b[i]);
+}
+
+/* ---------------------------------------------------------------------------------- batches ------ */
+
+/* One sentence of a batch as a batch of its own. */
+static void single(struct batch *one, const struct batch *b, int s) {
+    struct err err;
+    int ns = b->src.start[s + 1] - b->src.start[s], nt = b->tgt.start[s + 1] - b->tgt.start[s];
+    check_ok(batch_init(one, ns, nt, 1, TOY_BOS, &err), &err);
+    assert_int_equal(
+        batch_add(one, b->src.ids + b->src.start[s], ns, b->tgt_out + b->tgt.start[s], nt, &err),
+        1);
+}
+
+static void packed_equals_single(const struct config *config, const char *isa, enum dtype type) {
+    struct toy toy;
+    struct batch batch, one;
+    size_t v = (size_t)config->n_vocab_tgt;
+    toy_open(&toy, config, &(struct backend_options){.device = "cpu", .n_thread = 2, .isa = isa},
+             type, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config->n_vocab_src, 5);
+    float *all = toy_logits(&toy, &batch);
+    for (int s = 0; s < N_SEQ; s++) {
+        single(&one, &batch, s);
+        float *alone = toy_logits(&toy, &one);
+        same_bits(alone, all + (size_t)batch.tgt.start[s] * v, (size_t)tgt_len[s] * v,
+                  "packed and single");
+        xfree(alone);
+        batch_release(&one);
+    }
+    xfree(all);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TEST(packed_batch_equals_one_by_one) {
+    struct config config = toy_config();
+    for (int i = 0; isa_table[i]; i++)
+        if (isa_usable(isa_table[i])) {
+            packed_equals_single(&config, isa_table[i]->name, DTYPE_F32);
+            packed_equals_single(&config, isa_table[i]->name, DTYPE_BF16);
+        }
+    config.norm = NORM_PRE;
+    config.activation = ACT_SILU;
+    config.window = 3;
+    packed_equals_single(&config, NULL, DTYPE_F32);
+}
+
+/* Parameters after a few updates with all kinds of dropout, as a function of the number of threads. */
+static float *trained(int n_thread, enum dtype type, size_t *n) {
+    struct config config = toy_config();
+    config.dropout = 0.3f;
+    config.attention_dropout = 0.1f;
+    config.activation_dropout = 0.2f;
+    struct toy toy;
+    struct batch batch;
+    struct err err;
+    toy_open(&toy, &config, &(struct backend_options){.device = "cpu", .n_thread = n_thread}, type,
+             TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 6);
+    const struct batch *twice[] = {&batch, &batch};
+    for (int i = 0; i < 5; i++) {
+        struct update_report report;
+        check_ok(optimizer_update(toy.opt, twice, 2, &report, &err), &err);
+        assert_true(isfinite(report.loss) && report.grad_norm > 0);
+    }
+    *n = toy.model->table.n_elem;
+    float *flat = toy_params(&toy);
+    batch_release(&batch);
+    toy_close(&toy);
+    return flat;
+}
+
+TEST(same_seed_same_bits_for_any_threads) {
+    for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+        size_t n;
+        float *one = trained(1, (enum dtype)type, &n), *two = trained(2, (enum dtype)type, &n),
+              *three = trained(3, (enum dtype)type, &n), *again = trained(2, (enum dtype)type, &n);
+        same_bits(one, two, n, "1 and 2 threads");
+        same_bits(one, three, n, "1 and 3 threads");
+        same_bits(two, again, n, "two runs");
+        xfree(one);
+        xfree(two);
+        xfree(three);
+        xfree(again);
+    }
+}
+
+/* ---------------------------------------------------------------------------------- attention ---- */
+
+TEST(later_target_tokens_do_not_change_earlier_logits) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct batch batch;
+    size_t v = (size_t)config.n_vocab_tgt;
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 7);
+    float *before = toy_logits(&toy, &batch);
+    int s = 6, first = batch.tgt.start[s], changed = first + 13;
+    batch.tgt.ids[changed] = batch.tgt.ids[changed] == 9 ? 10 : 9;
+    float *after = toy_logits(&toy, &batch);
+    same_bits(before, after, (size_t)changed * v, "logits before the changed token");
+    size_t differ = 0;
+    for (size_t i = (size_t)changed * v; i < (size_t)batch.tgt.start[s + 1] * v; i++)
+        differ += before[i] != after[i];
+    assert_true(differ > v); /* and it does matter afterwards */
+    xfree(before);
+    xfree(after);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+static float *logits_with_window(int window, size_t *n) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct batch batch;
+    config.window = window;
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 8);
+    float *logits = toy_logits(&toy, &batch);
+    *n = (size_t)batch.tgt.n_tok * (size_t)config.n_vocab_tgt;
+    batch_release(&batch);
+    toy_close(&toy);
+    return logits;
+}
+
+TEST(window_as_long_as_the_sentence_is_full_attention) {
+    size_t n;
+    float *full = logits_with_window(0, &n), *wide = logits_with_window(31, &n),
+          *narrow = logits_with_window(2, &n);
+    same_bits(full, wide, n, "full and windowed");
+    assert_true(memcmp(full, narrow, n * sizeof *full) != 0);
+    xfree(full);
+    xfree(wide);
+    xfree(narrow);
+}
+
+/* ---------------------------------------------------------------------------------- decoding ----- */
+
+/* Feeds the targets token by token through the cache, with the hypotheses shuffled on the way, and compares
+ * each step's logits with those of the whole-sentence pass. */
+static void cached_equals_full(struct config *config, enum dtype type, double tolerance) {
+    struct toy toy;
+    struct batch batch;
+    struct stepper *stepper;
+    struct acts *encoder;
+    struct err err;
+    int lens[] = {8, 8, 8, 8}, n = 4, v = config->n_vocab_tgt;
+    toy_open(&toy, config, &two_threads, type, TOKENS);
+    toy_batch(&batch, src_len, lens, n, config->n_vocab_src, 9);
+    float *full = toy_logits(&toy, &batch), *row = xcalloc((size_t)(n * v), sizeof *row);
+    check_ok(acts_new(&encoder, toy.model, TOKENS, 0, 0, &err), &err);
+    check_ok(stepper_new(&stepper, toy.model, n, 8, TOKENS, &err), &err);
+    check_ok(acts_load_src(encoder, &batch.src, n, &err), &err);
+    transformer_encode(&(struct pass){.model = toy.model, .acts = encoder});
+    check_ok(stepper_begin(stepper, encoder, &batch.src, n, &err), &err);
+    int32_t sentence[4] = {0, 1, 2, 3}, ids[4], parent[4];
+    for (int t = 0; t < 8; t++) {
+        int32_t old[4];
+        memcpy(old, sentence, sizeof old);
+        for (int b = 0; b < n; b++) { /* rotate the hypotheses: slot b continues slot b + 1 */
+            parent[b] = (b + 1) % n;
+            if (t) sentence[b] = old[parent[b]];
+            ids[b] = batch.tgt.ids[batch.tgt.start[sentence[b]] + t];
+        }
+        check_ok(stepper_step(stepper, n, ids, parent, sentence, &err), &err);
+        struct mat f32 = stepper->logits;
+        f32.type = DTYPE_F32;
+        f32.data = row;
+        backend_cast(toy.be, &f32, &stepper->logits);
+        check_ok(backend_sync(toy.be, &err), &err);
+        for (int b = 0; b < n; b++)
+            for (int j = 0; j < v; j++) {
+                double want =
+                    full[(size_t)(batch.tgt.start[sentence[b]] + t) * (size_t)v + (size_t)j];
+                if (fabs((double)row[b * v + j] - want) > tolerance)
+                    fail_msg("step %d: logit %g, full pass %g", t, (double)row[b * v + j], want);
+            }
+    }
+    xfree(full);
+    xfree(row);
+    stepper_free(stepper);
+    acts_free(encoder);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TEST(cached_decoding_equals_the_full_pass) {
+    struct config config = toy_config();
+    cached_equals_full(&config, DTYPE_F32, 1e-5);
+    cached_equals_full(&config, DTYPE_BF16, 0.08);
+    config.norm = NORM_PRE;
+    config.activation = ACT_GELU;
+    config.tie = TIE_NONE;
+    config.positions = POSITIONS_LEARNED;
+    config.window = 3;
+    cached_equals_full(&config, DTYPE_F32, 1e-5);
+}
+
+/* ---------------------------------------------------------------------------------- training ----- */
+
+TEST(accumulated_batches_equal_one_large_batch) {
+    struct config config = toy_config();
+    config.dropout = 0;
+    struct toy a, b;
+    struct batch whole, part[N_SEQ];
+    struct err err;
+    struct update_report ra, rb;
+    toy_open(&a, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_open(&b, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&whole, src_len, tgt_len, N_SEQ, config.n_vocab_src, 10);
+    const struct batch *one[] = {&whole}, *many[N_SEQ];
+    for (int s = 0; s < N_SEQ; s++) {
+        single(&part[s], &whole, s);
+        many[s] = &part[s];
+    }
+    for (int i = 0; i < 3; i++) {
+        check_ok(optimizer_update(a.opt, one, 1, &ra, &err), &err);
+        check_ok(optimizer_update(b.opt, many, N_SEQ, &rb, &err), &err);
+        assert_true(fabs(ra.loss - rb.loss) < 1e-4 * ra.loss);
+        assert_true(fabs(ra.grad_norm - rb.grad_norm) < 1e-3 * ra.grad_norm);
+        assert_int_equal(ra.n_tok, rb.n_tok);
+    }
+    for (int s = 0; s < N_SEQ; s++) batch_release(&part[s]);
+    batch_release(&whole);
+    toy_close(&a);
+    toy_close(&b);
+}
+
+/* One batch learnt by heart: the loss must fall to the entropy of the smoothed targets. */
+static void learns(struct config *config, enum dtype type) {
+    struct toy toy;
+    struct batch batch;
+    struct err err;
+    struct update_report first, last;
+    config->dropout = 0.05f;
+    toy_open(&toy, config, &two_threads, type, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config->n_vocab_src, 12);
+    const struct batch *one[] = {&batch};
+    check_ok(optimizer_update(toy.opt, one, 1, &first, &err), &err);
+    for (int i = 0; i < 120; i++) check_ok(optimizer_update(toy.opt, one, 1, &last, &err), &err);
+    assert_true(first.n_hit * 2 < first.n_tok);
+    assert_true(last.n_hit * 10 > last.n_tok * 9);
+    assert_true(last.nll < 0.5 * (double)last.n_tok);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TEST(learns_a_batch_by_heart) {
+    struct config config = toy_config();
+    learns(&config, DTYPE_F32);
+    learns(&config, DTYPE_BF16);
+    config.norm = NORM_PRE;
+    config.activation = ACT_GELU;
+    config.tie = TIE_TARGET;
+    config.positions = POSITIONS_LEARNED;
+    config.d_k = 6;
+    config.d_v = 11;
+    learns(&config, DTYPE_F32);
+}
+
+/* ---------------------------------------------------------------------------------- memory ------- */
+
+/* All of the process's allocations pass here; sanitizers bring their own allocator. */
+static atomic_ulong n_malloc;
+#if !TEST_SANITIZED
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *malloc(size_t size) {
+    atomic_fetch_add(&n_malloc, 1);
+    return __libc_malloc(size);
+}
+void *calloc(size_t n, size_t size) {
+    atomic_fetch_add(&n_malloc, 1);
+    return __libc_calloc(n, size);
+}
+void *realloc(void *ptr, size_t size) {
+    atomic_fetch_add(&n_malloc, 1);
+    return __libc_realloc(ptr, size);
+}
+#endif
+
+TEST(a_step_allocates_nothing) {
+    struct config config = toy_config();
+    config.attention_dropout = 0.1f;
+    struct toy toy;
+    struct batch batch;
+    struct err err;
+    struct update_report report = {0};
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 13);
+    const struct batch *one[] = {&batch};
+    unsigned long before_malloc = atomic_load(&n_malloc);
+    uint64_t before = mem_count();
+    for (int i = 0; i < 3; i++) check_ok(optimizer_update(toy.opt, one, 1, &report, &err), &err);
+    check_ok(optimizer_evaluate(toy.opt, &batch, &report, &err), &err);
+    assert_int_equal(mem_count() - before, 0);
+    assert_int_equal(atomic_load(&n_malloc) - before_malloc, 0);
+    free(malloc(1));
+    assert_true(TEST_SANITIZED || atomic_load(&n_malloc) > before_malloc); /* the counter counts */
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TESTS(T(packed_batch_equals_one_by_one), T(same_seed_same_bits_for_any_threads),
+      T(later_target_tokens_do_not_change_earlier_logits),
+      T(window_as_long_as_the_sentence_is_full_attention), T(cached_decoding_equals_the_full_pass),
+      T(accumulated_batches_equal_one_large_batch), T(learns_a_batch_by_heart),
+      T(a_step_allocates_nothing))
