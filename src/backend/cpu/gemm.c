@@ -3,7 +3,7 @@
  * Three nested cuts of the product, outermost first:
  *
  *   chunk   what is packed at a time: ms rows of A and ns columns of B, ks deep. Sized so that packed A and
- *           B stay in the shared cache and the workspace stays a few MiB whatever the shape. Between
+ *           B stay in the shared cache and the workspace stays some MiB whatever the shape. Between
  *           chunks of depth the running sums rest in C, which therefore must be f32; for a bf16 C a
  *           chunk is as deep as K.
  *   block   one task of one thread: mc rows x nc columns of the chunk. Its part of A and its sums stay in the
@@ -23,14 +23,20 @@
 #include "base/mem.h"
 
 enum {
-    CHUNK_A_BYTES = 4 << 20, /* packed A and B of a chunk: within the shared cache */
-    CHUNK_B_BYTES = 8 << 20,
-    BLOCK_ROWS =
-        168, /* x kc x 4 bytes of A: a third of a 1 MiB core cache; the sums another third */
+    /* Chunk: packed A and B within the shared cache, a few kc deep. */
+    CHUNK_A_BYTES = 4 << 20,
+    CHUNK_B_BYTES = 16 << 20,
+    CHUNK_DEPTH = 4, /* in kc */
+    /* Block: 168 rows x kc of A are a third of a 1 MiB core cache, the sums another third. Columns are
+     * halved until every thread has a few tasks, so that threads end at about the same time. */
+    BLOCK_ROWS = 168,
     BLOCK_COLS = 512,
-    TASKS_PER_THREAD =
-        4,           /* blocks are halved until threads have that many, to even out their ends */
-    PACK_PANELS = 4, /* panels packed by one task */
+    TASKS_PER_THREAD = 4,
+    /* One task of packing: some panels of all depths where depth is contiguous in memory; a range of
+     * depths of many panels where panels are side by side, so that whole rows are read in turn. */
+    PACK_PANELS = 4,
+    PACK_PANELS_ACROSS = 64,
+    PACK_DEPTHS_ACROSS = 64, /* a multiple of every k_unit */
 };
 
 struct plan {
@@ -40,6 +46,13 @@ struct plan {
     int mc, nc;                    /* block: panels of A, panels of B */
     size_t a_stride, b_stride;     /* bytes of a packed panel */
     size_t a_size, b_size, sum_size;
+};
+
+/* How the packing of a chunk's A or B is cut into tasks. */
+struct cut {
+    int panels, depths; /* per task */
+    int n_depth;        /* tasks along depth */
+    int n_task;
 };
 
 /* One product under way. */
@@ -52,7 +65,7 @@ struct job {
     int i0, j0, k0;       /* the chunk's origin: panel of A, panel of B, depth */
     int ni, nj;           /* the chunk's size in panels */
     int depth, depth_pad; /* its depth, and that rounded up to k_unit */
-    int a_tasks, pack_b;  /* packing: tasks for A come first; is B to be packed */
+    struct cut a_cut, b_cut;
 };
 
 static int min_int(int a, int b) { return a < b ? a : b; }
@@ -69,45 +82,49 @@ static size_t panel_size(const struct gemm_kernel *kernel, int width, int depth)
 
 /* ---- plan ---------------------------------------------------------------------------------------- */
 
-/* How many of `total` panels go in a chunk: what fits in `bytes` but at least `least`, in even shares. */
+/* Panels of a chunk: as many as fit in `bytes`, but enough for a block. */
 static int chunk_panels(int total, size_t bytes, size_t panel, int least) {
-    size_t fit = bytes / (panel ? panel : 1);
-    int most = fit > (size_t)total ? total : (int)fit;
-    if (most < least) most = least;
-    return ceil_div(total, ceil_div(total, most));
+    const size_t fit = bytes / (panel ? panel : 1);
+    const int most = fit > (size_t)total ? total : (int)fit;
+    return min_int(total, most > least ? most : least);
 }
 
-static int chunk_depth(const struct plan *p, int packed, enum dtype c_type) {
-    const struct gemm_kernel *kernel = p->kernel;
-    if (packed || c_type != DTYPE_F32 || p->k_pad <= kernel->kc) return p->k_pad;
-    const size_t slab = panel_size(kernel, kernel->nr, kernel->kc) * (size_t)p->n_panels;
-    const size_t blocks = CHUNK_B_BYTES / slab;
-    if (blocks * (size_t)kernel->kc >= (size_t)p->k_pad) return p->k_pad;
-    return blocks ? (int)blocks * kernel->kc : kernel->kc;
+/* At least chunk_panels * panel, and never less for a larger total or panel. */
+static size_t bound_size(int total, size_t bytes, size_t panel, int least) {
+    const size_t all = (size_t)total * panel, some = (size_t)least * panel;
+    const size_t most = bytes > some ? bytes : some;
+    return all < most ? all : most;
 }
 
-static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm *g, int packed,
-                             int n_thread) {
+static int even_share(int total, int most) { return ceil_div(total, ceil_div(total, most)); }
+
+static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm *g, int n_thread) {
     struct plan p = {.kernel = kernel};
+    const int mc_most = BLOCK_ROWS / kernel->mr, nc_most = BLOCK_COLS / kernel->nr;
     p.m_panels = ceil_div(g->m, kernel->mr);
     p.n_panels = ceil_div(g->n, kernel->nr);
     p.k_pad = ceil_div(g->k, kernel->k_unit) * kernel->k_unit;
-    p.ks = chunk_depth(&p, packed, g->c_type);
+    p.ks = g->c_type == DTYPE_F32 ? min_int(p.k_pad, CHUNK_DEPTH * kernel->kc) : p.k_pad;
     p.a_stride = panel_size(kernel, kernel->mr, p.ks);
     p.b_stride = panel_size(kernel, kernel->nr, p.ks);
+    const int ms_most = chunk_panels(p.m_panels, CHUNK_A_BYTES, p.a_stride, mc_most);
+    const int ns_most = chunk_panels(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
+    const size_t tile = (size_t)kernel->mr * (size_t)kernel->nr * 4;
 
-    const int mc_most = BLOCK_ROWS / kernel->mr, nc_most = BLOCK_COLS / kernel->nr;
-    p.ms = chunk_panels(p.m_panels, CHUNK_A_BYTES, p.a_stride, mc_most);
-    p.ns = packed ? p.n_panels : chunk_panels(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
-    p.mc = ceil_div(p.ms, ceil_div(p.ms, mc_most));
+    /* What a product needs must not shrink when m, n or k grow: callers ask for their largest one. So sizes
+     * come from upper bounds, not from the even shares, and B counts even if it comes packed. */
+    const int mc_bound = min_int(mc_most, p.m_panels), nc_bound = min_int(nc_most, p.n_panels);
+    p.a_size = bound_size(p.m_panels, CHUNK_A_BYTES, p.a_stride, mc_most);
+    p.b_size = bound_size(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
+    p.sum_size = p.ks <= kernel->kc ? tile : tile * (size_t)mc_bound * (size_t)nc_bound;
+
+    p.ms = even_share(p.m_panels, ms_most);
+    p.ns = g->b_packed ? p.n_panels : even_share(p.n_panels, ns_most);
+    p.mc = even_share(p.ms, mc_most);
     p.nc = min_int(nc_most, p.ns);
     while (p.nc > 2 && ceil_div(p.ms, p.mc) * ceil_div(p.ns, p.nc) < TASKS_PER_THREAD * n_thread)
         p.nc = (p.nc + 1) / 2;
-
-    const size_t tile = (size_t)kernel->mr * (size_t)kernel->nr * 4;
-    p.a_size = (size_t)p.ms * p.a_stride;
-    p.b_size = packed ? 0 : (size_t)p.ns * p.b_stride;
-    p.sum_size = p.ks <= kernel->kc ? tile : tile * (size_t)p.mc * (size_t)p.nc;
+    if (g->b_packed) p.b_stride = panel_size(kernel, kernel->nr, p.k_pad);
     return p;
 }
 
@@ -117,33 +134,49 @@ static size_t plan_size(const struct plan *p, int n_thread) {
 
 /* ---- packing ------------------------------------------------------------------------------------- */
 
-static void pack_panels(const struct gemm_kernel *kernel, const struct gemm_operand *from, int is_b,
-                        struct gemm_pack p, int first, int k0) {
-    p.ld = from->ld;
-    p.type = from->type;
-    p.along_k = is_b ? from->trans : !from->trans;
-    const int64_t at = p.along_k ? first * p.ld + k0 : k0 * p.ld + first;
-    p.src = (const char *)from->data + at * (int64_t)dtype_size(from->type);
-    (is_b ? kernel->pack_b : kernel->pack_a)(&p);
+static int along_k(const struct gemm_operand *o, int is_b) { return is_b ? o->trans : !o->trans; }
+
+static struct cut cut_make(const struct gemm_operand *from, int is_b, int panels, int depth) {
+    struct cut cut = {.panels = PACK_PANELS, .depths = depth, .n_depth = 1};
+    if (!along_k(from, is_b)) {
+        cut.panels = PACK_PANELS_ACROSS;
+        cut.depths = PACK_DEPTHS_ACROSS;
+        cut.n_depth = ceil_div(depth, cut.depths);
+    }
+    cut.n_task = ceil_div(panels, cut.panels) * cut.n_depth;
+    return cut;
+}
+
+static void pack_part(const struct job *job, int is_b, int task) {
+    const struct plan *p = &job->plan;
+    const struct gemm_kernel *kernel = p->kernel;
+    const struct gemm_operand *from = is_b ? &job->g->b : &job->g->a;
+    const struct cut *cut = is_b ? &job->b_cut : &job->a_cut;
+    const int width = is_b ? kernel->nr : kernel->mr;
+    const int panel = task / cut->n_depth * cut->panels, k = task % cut->n_depth * cut->depths;
+    const int panels = min_int(cut->panels, (is_b ? job->nj : job->ni) - panel);
+    const int first = ((is_b ? job->j0 : job->i0) + panel) * width; /* row of A, column of B */
+    struct gemm_pack pack = {
+        .stride = is_b ? p->b_stride : p->a_stride,
+        .ld = from->ld,
+        .type = from->type,
+        .along_k = along_k(from, is_b),
+        .n = min_int(panels * width, (is_b ? job->g->n : job->g->m) - first),
+        .k = min_int(cut->depths, job->depth - k),
+    };
+    const int64_t depth = job->k0 + k;
+    const int64_t at = pack.along_k ? first * from->ld + depth : depth * from->ld + first;
+    pack.src = (const char *)from->data + at * (int64_t)dtype_size(from->type);
+    pack.dst = (is_b ? job->b_fresh : job->a) + (size_t)panel * pack.stride +
+               (size_t)k * (size_t)width * dtype_size(kernel->type);
+    (is_b ? kernel->pack_b : kernel->pack_a)(&pack);
 }
 
 static void pack_task(void *ctx, int task, int thread) {
     (void)thread;
     const struct job *job = ctx;
-    const struct plan *p = &job->plan;
-    const int is_b = task >= job->a_tasks;
-    const int first = (is_b ? task - job->a_tasks : task) * PACK_PANELS;
-    const int width = is_b ? p->kernel->nr : p->kernel->mr;
-    const size_t stride = is_b ? p->b_stride : p->a_stride;
-    const int panel = (is_b ? job->j0 : job->i0) + first;
-    const int count = min_int(PACK_PANELS, (is_b ? job->nj : job->ni) - first);
-    struct gemm_pack pack = {
-        .dst = (is_b ? job->b_fresh : job->a) + (size_t)first * stride,
-        .stride = stride,
-        .n = min_int(count * width, (is_b ? job->g->n : job->g->m) - panel * width),
-        .k = job->depth,
-    };
-    pack_panels(p->kernel, is_b ? &job->g->b : &job->g->a, is_b, pack, panel * width, job->k0);
+    const int is_b = task >= job->a_cut.n_task;
+    pack_part(job, is_b, is_b ? task - job->a_cut.n_task : task);
 }
 
 /* ---- multiplying --------------------------------------------------------------------------------- */
@@ -222,9 +255,10 @@ static void run_tasks(struct pool *pool, pool_fn *fn, struct job *job, int n_tas
 
 static void run_chunk(struct pool *pool, struct job *job) {
     const struct plan *p = &job->plan;
-    const int b_tasks = job->pack_b ? ceil_div(job->nj, PACK_PANELS) : 0;
-    job->a_tasks = ceil_div(job->ni, PACK_PANELS);
-    run_tasks(pool, pack_task, job, job->a_tasks + b_tasks);
+    job->a_cut = cut_make(&job->g->a, 0, job->ni, job->depth);
+    job->b_cut = (struct cut){0};
+    if (job->b_fresh && job->i0 == 0) job->b_cut = cut_make(&job->g->b, 1, job->nj, job->depth);
+    run_tasks(pool, pack_task, job, job->a_cut.n_task + job->b_cut.n_task);
     run_tasks(pool, block_task, job, ceil_div(job->ni, p->mc) * ceil_div(job->nj, p->nc));
 }
 
@@ -233,7 +267,7 @@ static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, 
     BUG_ON(g->b_packed && g->a.type != g->b.type);
     const struct gemm_kernel *kernel = kernel_for(isa, g->a.type, g->b.type);
     struct job job = {.g = g};
-    job.plan = plan_make(kernel, g, g->b_packed != NULL, pool ? pool_size(pool) : 1);
+    job.plan = plan_make(kernel, g, pool ? pool_size(pool) : 1);
     const struct plan *p = &job.plan;
     job.a = workspace;
     job.b_fresh = g->b_packed ? NULL : job.a + p->a_size;
@@ -242,13 +276,15 @@ static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, 
     for (job.j0 = 0; job.j0 < p->n_panels; job.j0 += p->ns) {
         job.nj = min_int(p->ns, p->n_panels - job.j0);
         job.k0 = 0;
-        do {
+        do { /* once also for a depth of zero */
             job.depth = min_int(p->ks, g->k - job.k0);
             job.depth_pad = ceil_div(job.depth, kernel->k_unit) * kernel->k_unit;
-            job.b = g->b_packed ? g->b_packed : job.b_fresh;
+            job.b = job.b_fresh;
+            if (g->b_packed)
+                job.b = (const char *)g->b_packed +
+                        (size_t)job.k0 * (size_t)kernel->nr * dtype_size(kernel->type);
             for (job.i0 = 0; job.i0 < p->m_panels; job.i0 += p->ms) {
                 job.ni = min_int(p->ms, p->m_panels - job.i0);
-                job.pack_b = !g->b_packed && job.i0 == 0;
                 run_chunk(pool, &job);
             }
             job.k0 += p->ks;
@@ -257,10 +293,8 @@ static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, 
 }
 
 static size_t workspace_size(const struct gemm_kernel *kernel, const struct gemm *g, int n_thread) {
-    const struct plan fresh = plan_make(kernel, g, 0, n_thread);
-    const struct plan packed = plan_make(kernel, g, 1, n_thread);
-    const size_t a = plan_size(&fresh, n_thread), b = plan_size(&packed, n_thread);
-    return a > b ? a : b;
+    const struct plan p = plan_make(kernel, g, n_thread);
+    return plan_size(&p, n_thread);
 }
 
 size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g) {
@@ -299,10 +333,11 @@ size_t gemm_packed_size(const struct isa *isa, int n, int k, enum dtype type) {
 void gemm_pack_b(struct cpu_backend *be, void *packed, const struct gemm_operand *b, int n, int k) {
     const struct gemm_kernel *kernel = kernel_for(be->isa, b->type, b->type);
     const struct gemm g = {.n = n, .k = k, .b = *b};
-    struct job job = {.g = &g, .b_fresh = packed, .depth = k, .pack_b = 1};
+    struct job job = {.g = &g, .b_fresh = packed, .depth = k};
     job.plan = (struct plan){.kernel = kernel};
-    job.nj = ceil_div(n, kernel->nr);
     job.plan.b_stride =
         panel_size(kernel, kernel->nr, ceil_div(k, kernel->k_unit) * kernel->k_unit);
-    pool_run(be->pool, pack_task, &job, ceil_div(job.nj, PACK_PANELS));
+    job.nj = ceil_div(n, kernel->nr);
+    job.b_cut = cut_make(b, 1, job.nj, k);
+    pool_run(be->pool, pack_task, &job, job.b_cut.n_task);
 }

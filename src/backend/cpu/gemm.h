@@ -39,7 +39,7 @@ struct gemm {
 };
 
 /* Runs on the backend's threads. The workspace is the caller's, MEM_ALIGN-aligned, gemm_workspace bytes
- * (depends on the shape, types and number of threads, not on addresses). */
+ * (depends on the shape, types and number of threads, not on addresses; never less for a larger m, n or k). */
 size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g);
 void gemm_run(struct cpu_backend *be, const struct gemm *g, void *workspace);
 
@@ -48,7 +48,7 @@ size_t gemm_packed_size(const struct isa *isa, int n, int k, enum dtype type);
 void gemm_pack_b(struct cpu_backend *be, void *packed, const struct gemm_operand *b, int n, int k);
 
 /* On the calling thread alone, for small products inside a task (attention's blocks). Same bits as
- * gemm_run. The workspace serves all types. */
+ * gemm_run. The workspace serves all types and any smaller product. */
 size_t gemm_serial_workspace(const struct isa *isa, int m, int n, int k);
 void gemm_serial(const struct isa *isa, const struct gemm *g, void *workspace);
 
