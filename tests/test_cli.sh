@@ -1,0 +1,64 @@
+#!/bin/bash
+# test_cli.sh — the command line: exit codes, one clear error with a hint, help, JSON that parses.
+# timeout: 120
+set -eu
+heed=${BUILD:-build}/heed
+fail() { echo "FAILED: $*"; exit 1; }
+
+# expect CODE TEXT -- ARGS: exit status CODE, and TEXT somewhere in the output; errors start with "heed: ".
+expect() {
+    local code=$1 text=$2 out rc=0
+    shift 3
+    out=$("$heed" "$@" 2>&1 </dev/null) || rc=$?
+    [ "$rc" = "$code" ] || fail "heed $*: exit $rc instead of $code: $out"
+    case $out in *"$text"*) ;; *) fail "heed $*: no '$text' in: $out" ;; esac
+    [ "$code" = 0 ] || case $out in "heed: "* | "heed 0"*) ;; *) fail "heed $*: not 'heed: ...': $out" ;; esac
+}
+
+expect 0 'heed 0.' -- --version
+expect 0 'bench' -- --help
+expect 2 'usage' --
+expect 2 "no command 'trian'" -- trian
+expect 2 'hint: heed --help' -- trian
+expect 0 '--tokens' -- bench train --help
+expect 0 '--label-smoothing' -- bench train --help
+expect 0 'post|pre' -- bench train --help
+expect 2 "'gem' is not one of gemm, train, scale" -- bench gem
+expect 2 "no option '--tokenz'" -- bench train --tokenz 3
+expect 2 "--tokens: 'many' is not a whole number" -- bench train --tokens many
+expect 2 '--tokens: 0 is not between' -- bench train --tokens 0
+expect 2 '--tokens needs a value' -- bench train --tokens
+expect 2 '--json takes no value' -- bench train --json=yes
+expect 2 "unexpected argument 'x'" -- bench train x
+expect 2 'dropout: 1 is not in [0, 1)' -- bench train --dropout 1
+expect 2 'd_model: 100 is not divisible by n_head 8' -- bench train --d-model 100
+expect 2 "preset: 'huge'" -- bench train --preset huge
+expect 2 'n_layer_enc: 0' -- bench train --n-layer 0
+expect 2 "norm: 'both' is not one of post, pre" -- bench train --norm both
+expect 2 '--length: 200 is more than' -- bench train --tokens 100 --length 200
+expect 2 "--dtype: 'f16'" -- bench train --dtype f16
+expect 2 'threads' -- bench train --threads 5000
+expect 2 "isa: 'sse9'" -- bench train --preset tiny --n-vocab 50 --isa sse9
+expect 1 "device: 'tpu'" -- bench train --preset tiny --n-vocab 50 --device tpu
+expect 0 '.TH HEED' -- manual
+expect 0 'complete -o default' -- completion
+"$heed" completion | bash -n || fail 'completion is not valid bash'
+
+tiny="--preset tiny --n-vocab 100 --tokens 64 --length 16 --seconds 0.1"
+json=$("$heed" bench train $tiny --json)
+for key in bench preset device dtype ms_per_step tgt_tokens_per_s tflops gemm_share peak_mb; do
+    case $json in *"\"$key\":"*) ;; *) fail "no $key in $json" ;; esac
+done
+expect 0 'linear_bwd' -- bench train $tiny
+expect 0 '"dtype":"bf16"' -- bench train $tiny --dtype bf16 --norm pre --activation gelu --tie none --json
+expect 0 '"bench":"gemm"' -- bench gemm --m 4 --min-ms 1 --isa generic --dtype f32 --json
+if command -v python3 >/dev/null; then
+    { echo "$json"; "$heed" bench gemm --m 4 --min-ms 1 --isa generic --json; } |
+        python3 -c 'import json,sys; n = sum(1 for line in sys.stdin if json.loads(line)["bench"]); assert n == 11, n' ||
+        fail 'JSON lines do not parse'
+fi
+if [ -w /dev/full ]; then
+    rc=0
+    out=$("$heed" --help 2>&1 >/dev/full) || rc=$?
+    [ "$rc" = 1 ] || fail "full disk: exit $rc: $out"
+fi
