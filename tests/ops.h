@@ -46,6 +46,7 @@ enum {
     IGNORED = 8192,  /* xent: some targets < 0; embed: some ids < 0 */
     ROW_NLL = 16384, /* xent: row_nll present */
     DPOS = 32768,    /* embed: dpos present */
+    TIES = 65536,    /* xent: all logits of a row are equal */
 };
 
 enum role { ROLE_IN, ROLE_OUT, ROLE_ACC };

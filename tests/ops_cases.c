@@ -81,6 +81,7 @@ const struct op_case op_cases[] = {
     {"xent", "smoothing", {3, 1}, .d = 5, .n_vocab = 7, .smoothing = 0.1f, .flags = ROW_NLL},
     {"xent", "bias", {3, 1}, .d = 5, .n_vocab = 9, .smoothing = 0.1f, .flags = BIAS},
     {"xent", "ignored", {3, 1, 5}, .d = 4, .n_vocab = 6, .smoothing = 0.1f, .flags = BIAS | IGNORED | ROW_NLL},
+    {"xent", "ties", {9, 4}, .d = 4, .n_vocab = 3, .smoothing = 0.1f, .flags = ROW_NLL | TIES},
     {"xent", "padded", {3, 4}, .d = 4, .n_vocab = 6, .smoothing = 0.1f, .flags = BIAS | ROW_NLL, .left = 1, .right = 2},
     {"xent", "loss only", {3, 4}, .d = 4, .n_vocab = 6, .smoothing = 0.1f, .flags = BIAS | ROW_NLL | NO_DX},
     {"xent", "large logits", {3, 4}, .d = 4, .n_vocab = 6, .scale = 20, .smoothing = 0.1f, .flags = ROW_NLL},
@@ -108,6 +109,7 @@ static void in(struct op_test *t, const char *name, enum axis axis, int rows, in
 /* Weights of a product over `depth` terms, scaled to keep the result near 1. */
 static void weight(struct op_test *t, const char *name, int rows, int cols, int depth) {
     double scale = t->c->scale && strcmp(t->c->op, "xent") == 0 ? t->c->scale : 1;
+    if (t->c->flags & TIES) scale = 0;
     tensor_fill(t, tensor_new(t, name, ROLE_IN, AXIS_NONE, rows, cols), 0, scale / sqrt(depth));
 }
 static void out(struct op_test *t, const char *name, enum axis axis, int rows, int cols) {

@@ -51,13 +51,11 @@ static double drop(const struct head *s, int i, int j) {
 /* p[j] = softmax over the keys that i sees, 0 elsewhere. Returns the log of the sum. */
 static double softmax_row(const struct head *s, int i, double *p) {
     double max = -INFINITY, sum = 0;
-    for (int j = 0; j < s->n_k; j++) {
-        p[j] = sees(s, i, j) ? score(s, i, j) : -INFINITY;
-        max = fmax(max, p[j]);
-    }
-    for (int j = 0; j < s->n_k; j++) sum += exp(p[j] - max);
-    for (int j = 0; j < s->n_k; j++) p[j] = sees(s, i, j) ? exp(p[j] - max) / sum : 0;
-    return max + log(sum);
+    for (int j = 0; j < s->n_k; j++)
+        if (sees(s, i, j)) max = fmax(max, p[j] = score(s, i, j));
+    for (int j = 0; j < s->n_k; j++) sum += p[j] = sees(s, i, j) ? exp(p[j] - max) : 0;
+    for (int j = 0; j < s->n_k; j++) p[j] /= sum;
+    return max + log(sum); // cppcheck-suppress invalidFunctionArg ; sentences have a row, sum >= 1
 }
 
 static void head_fwd(const struct head *s, double *p) {
