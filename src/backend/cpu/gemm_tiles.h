@@ -17,14 +17,24 @@ struct tile_config {
 
 #ifndef GEMM_TILES_EMULATED
 
-#include <immintrin.h>
-
-#define tile_configure(config)             _tile_loadconfig(config)
-#define tile_release()                     _tile_release()
-#define tile_zero(tile)                    _tile_zero(tile)
-#define tile_load(tile, base, stride)      _tile_loadd(tile, base, stride)
-#define tile_store(tile, base, stride)     _tile_stored(tile, base, stride)
-#define tile_multiply(sum, a_tile, b_tile) _tile_dpbf16ps(sum, a_tile, b_tile)
+/* Not the compiler's intrinsics: GCC 12's tell the optimiser that ldtilecfg reads eight bytes and that
+ * tileloadd reads no memory at all, so the stores that fill a configuration or a panel may vanish. */
+#define tile_configure(config)                                                                     \
+    __asm__ volatile("ldtilecfg %0" : : "m"(*(const struct tile_config *)(config)))
+#define tile_release()  __asm__ volatile("tilerelease")
+#define tile_zero(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
+#define tile_load(tile, base, stride)                                                              \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile                                            \
+                     :                                                                             \
+                     : "r"(base), "r"((int64_t)(stride))                                           \
+                     : "memory")
+#define tile_store(tile, base, stride)                                                             \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)"                                        \
+                     :                                                                             \
+                     : "r"(base), "r"((int64_t)(stride))                                           \
+                     : "memory")
+#define tile_multiply(sum, a_tile, b_tile)                                                         \
+    __asm__ volatile("tdpbf16ps %%tmm" #b_tile ", %%tmm" #a_tile ", %%tmm" #sum : :)
 
 #endif
 
