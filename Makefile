@@ -32,7 +32,7 @@ TEST_BIN   := $(TEST_OBJ:.o=)
 LIB_SO     := $(BUILD)/libheed.so.$(VERSION)
 LIB_A      := $(BUILD)/libheed.a
 
-all: $(BUILD)/heed $(LIB_SO) $(LIB_A) ## build/heed, the shared and the static library
+all: $(BUILD)/heed $(LIB_SO) $(LIB_A) $(BUILD)/heed.1 $(BUILD)/heed.bash ## build/heed, the shared and the static library
 
 # ---- compiling -------------------------------------------------------------------------------------
 
@@ -66,6 +66,12 @@ $(BUILD)/flags: FORCE
 
 $(BUILD)/heed: $(CLI_OBJ) $(LIB_OBJ)
 	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+
+# The manual page and shell completion come from the same tables as --help.
+$(BUILD)/heed.1: $(BUILD)/heed
+	$(call short,write $@) $< manual >$@
+$(BUILD)/heed.bash: $(BUILD)/heed
+	$(call short,write $@) $< completion >$@
 
 $(LIB_SO): $(LIB_OBJ)
 	$(call short,link $@) $(CC) $(CFLAGS) -shared -Wl,-soname,libheed.so.$(MAJOR) -o $@ $^ $(LDLIBS)
@@ -155,11 +161,13 @@ install: all ## into PREFIX (default /usr/local), below DESTDIR
 	mkdir -p $(DEST)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(PKGS)|' \
 	    heed.pc.in >$(DEST)/lib/pkgconfig/heed.pc
-	[ ! -f $(BUILD)/heed.1 ] || install -D -m 644 $(BUILD)/heed.1 $(DEST)/share/man/man1/heed.1
+	install -D -m 644 $(BUILD)/heed.1 $(DEST)/share/man/man1/heed.1
+	install -D -m 644 $(BUILD)/heed.bash $(DEST)/share/bash-completion/completions/heed
 
 uninstall: ## remove what install put there
 	rm -f $(DEST)/bin/heed $(DEST)/include/heed.h $(DEST)/lib/libheed.a $(DEST)/lib/libheed.so* \
-	    $(DEST)/lib/pkgconfig/heed.pc $(DEST)/share/man/man1/heed.1
+	    $(DEST)/lib/pkgconfig/heed.pc $(DEST)/share/man/man1/heed.1 \
+	    $(DEST)/share/bash-completion/completions/heed
 
 clean: ## remove the build folder
 	rm -rf $(BUILD)

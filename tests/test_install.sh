@@ -38,6 +38,8 @@ cc "$root/user.c" -o "$root/static" $(pkg-config --cflags heed) "$root/opt/heed/
 exported=$(nm -D --defined-only "$root/opt/heed/lib/libheed.so" | awk '$3 !~ /^heed_/')
 [ -z "$exported" ] || { echo "exported by accident: $exported" && exit 1; }
 
+[ -s "$root/opt/heed/share/man/man1/heed.1" ]
+bash -n "$root/opt/heed/share/bash-completion/completions/heed"
 "$root/opt/heed/bin/heed" --version | grep -q "$version"
 
 make --no-print-directory uninstall BUILD="$build" PREFIX=/opt/heed DESTDIR="$root"
