@@ -309,6 +309,29 @@ TEST(not_a_number_survives) {
     product_release(&p);
 }
 
+/* Callers ask for the workspace of their largest product. */
+TEST(workspace_never_shrinks) {
+    NEED_ISA(isa);
+    struct err err;
+    struct cpu_backend be = {.isa = isa};
+    struct rng rng = {.key = 4};
+    ASSERT_OK(pool_new(&be.pool, 2, &err), err);
+    for (int i = 0; i < 20000; i++) {
+        struct gemm g = {.m = 1 + (int)rng_below(&rng, 3000), .n = 1 + (int)rng_below(&rng, 9000)};
+        g.k = 1 + (int)rng_below(&rng, 5000);
+        g.a.type = g.b.type = i & 1 ? DTYPE_BF16 : DTYPE_F32;
+        g.c_type = i & 2 ? DTYPE_BF16 : DTYPE_F32;
+        struct gemm less = g;
+        less.m -= (int)rng_below(&rng, (uint32_t)g.m);
+        less.n -= (int)rng_below(&rng, (uint32_t)g.n);
+        less.k -= (int)rng_below(&rng, (uint32_t)g.k);
+        assert_true(gemm_workspace(&be, &less) <= gemm_workspace(&be, &g));
+        assert_true(gemm_serial_workspace(isa, less.m, less.n, less.k) <=
+                    gemm_serial_workspace(isa, g.m, g.n, g.k));
+    }
+    pool_free(be.pool);
+}
+
 TEST(selection) {
     struct err err = {0};
     const struct isa *isa;
@@ -333,4 +356,4 @@ TEST(selection) {
 
 TESTS(T(selection), EACH_ISA(combinations), EACH_ISA(shapes), EACH_ISA(large),
       EACH_ISA(same_bits_every_way), EACH_ISA(rows_do_not_meet), EACH_ISA(mixed_types),
-      EACH_ISA(no_depth), EACH_ISA(not_a_number_survives))
+      EACH_ISA(no_depth), EACH_ISA(not_a_number_survives), EACH_ISA(workspace_never_shrinks))
