@@ -136,7 +136,8 @@ static int build(struct demo *d, struct err *err) {
     struct config config;
     enum dtype type;
     struct optimizer_options options = optimizer_defaults;
-    options.warmup = 200;
+    options.warmup = 300;
+    options.lr_scale = 0.25;
     options.seed = (uint64_t)seed;
     d->rng.key = (uint64_t)seed;
     d->test_rng.key = ~(uint64_t)seed;
