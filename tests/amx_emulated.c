@@ -77,4 +77,4 @@ static void tile_multiply(int sum, int a, int b) {
         }
 }
 
-#include "../src/backend/cpu/gemm_amx.c"
+#include "backend/cpu/gemm_amx.c"

@@ -77,7 +77,8 @@ static unsigned features(void) {
 
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     const unsigned avx512_bits = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
-    const unsigned amx_bits = bit_AMX_TILE | bit_AMX_BF16;
+    const unsigned amx_bits =
+        1u << 24 | 1u << 22; /* tiles, bf16; compilers disagree on the names */
     const unsigned amx_there = (d & amx_bits) == amx_bits;
     if (ymm && fma && (b & bit_AVX2)) has |= HAS_AVX2;
     if (zmm && (b & avx512_bits) == avx512_bits) has |= HAS_AVX512;
