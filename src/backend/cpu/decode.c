@@ -110,6 +110,7 @@ static void topk_task(void *ctx, int row, int thread) {
     const void *z = mat_row(logits, row);
     int n = logits->cols, k = j->a->value.cols;
     struct candidate heap[TOPK_MAX];
+    BUG_ON(k < 1 || k > TOPK_MAX);
     for (int i = 0; i < k; i++) heap[i] = (struct candidate){logit(logits, row, i), i};
     for (int i = k / 2; i-- > 0;) sift(heap, k, i);
     int at = k;

@@ -35,14 +35,6 @@ INLINE vf drop(vf x, const uint16_t *bits, const struct row_drop *d) {
 /* A step over [begin, end) that leaves lane counts in m and columns in i. */
 #define FOR_LANES(i, m, begin, end) for (int i = (begin), m; (m = lanes((end)-i)) > 0; i += W)
 
-#define BY_TYPE(type, call_with)                                                                   \
-    do {                                                                                           \
-        if ((type) == DTYPE_BF16)                                                                  \
-            call_with(1);                                                                          \
-        else                                                                                       \
-            call_with(0);                                                                          \
-    } while (0)
-
 INLINE int chunk_end(int begin, int n) { return n - begin < CHUNK ? n : begin + CHUNK; }
 
 /* ---------------------------------------------------------------------------------- plain -------- */
@@ -57,29 +49,25 @@ INLINE void convert_body(void *dst, int dst_bf, const void *src, int src_bf, int
 
 static void convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t n,
                     float factor) {
-    if (dst_type == DTYPE_BF16) {
-#define CALL(bf) convert_body(dst, 1, src, bf, n, factor)
-        BY_TYPE(src_type, CALL);
-#undef CALL
-    } else {
-#define CALL(bf) convert_body(dst, 0, src, bf, n, factor)
-        BY_TYPE(src_type, CALL);
-#undef CALL
-    }
+    int from_bf = src_type == DTYPE_BF16;
+    if (dst_type == DTYPE_BF16)
+        from_bf ? convert_body(dst, 1, src, 1, n, factor) : convert_body(dst, 1, src, 0, n, factor);
+    else
+        from_bf ? convert_body(dst, 0, src, 1, n, factor) : convert_body(dst, 0, src, 0, n, factor);
 }
 
 INLINE void column_sums_body(float *sum, const struct mat *x, int col, int n, int bf) {
     for (int r = 0; r < x->rows; r++) {
         const void *row = mat_row(x, r);
-        FOR_LANES(i, m, 0, n)
-        vstore(sum, i, m, 0, vload(sum, i, m, 0) + vload(row, col + i, m, bf));
+        FOR_LANES(i, m, 0, n) {
+            vstore(sum, i, m, 0, vload(sum, i, m, 0) + vload(row, col + i, m, bf));
+        }
     }
 }
 
 static void column_sums(float *sum, const struct mat *x, int col, int n) {
-#define CALL(bf) column_sums_body(sum, x, col, n, bf)
-    BY_TYPE(x->type, CALL);
-#undef CALL
+    x->type == DTYPE_BF16 ? column_sums_body(sum, x, col, n, 1)
+                          : column_sums_body(sum, x, col, n, 0);
 }
 
 INLINE void row_dots_body(float *out, const struct mat *a, const struct mat *b, int first, int n,
@@ -93,9 +81,8 @@ INLINE void row_dots_body(float *out, const struct mat *a, const struct mat *b, 
 }
 
 static void row_dots(float *out, const struct mat *a, const struct mat *b, int first, int n) {
-#define CALL(bf) row_dots_body(out, a, b, first, n, bf)
-    BY_TYPE(a->type, CALL);
-#undef CALL
+    a->type == DTYPE_BF16 ? row_dots_body(out, a, b, first, n, 1)
+                          : row_dots_body(out, a, b, first, n, 0);
 }
 
 /* ---------------------------------------------------------------------------------- embed -------- */
@@ -122,9 +109,7 @@ INLINE void embed_fwd_body(const struct embed_args *a, int first, int last, int 
 }
 
 static void embed_fwd_rows(const struct embed_args *a, int first, int last) {
-#define CALL(bf) embed_fwd_body(a, first, last, bf)
-    BY_TYPE(a->y.type, CALL);
-#undef CALL
+    a->y.type == DTYPE_BF16 ? embed_fwd_body(a, first, last, 1) : embed_fwd_body(a, first, last, 0);
 }
 
 INLINE void embed_bwd_body(const struct embed_args *a, int col, int n, int bf) {
@@ -149,9 +134,7 @@ INLINE void embed_bwd_body(const struct embed_args *a, int col, int n, int bf) {
 }
 
 static void embed_bwd_columns(const struct embed_args *a, int col, int n) {
-#define CALL(bf) embed_bwd_body(a, col, n, bf)
-    BY_TYPE(a->dy.type, CALL);
-#undef CALL
+    a->dy.type == DTYPE_BF16 ? embed_bwd_body(a, col, n, 1) : embed_bwd_body(a, col, n, 0);
 }
 
 /* ---------------------------------------------------------------------------------- linear ------- */
@@ -163,7 +146,7 @@ INLINE vf act(enum act act, vf z) {
     return z; /* ReLU was done by the product */
 }
 
-/* act'(z); for ReLU z is y, positive exactly where z is and dropout kept it. */
+/* act'(z) of the smooth activations. */
 INLINE vf act_slope(enum act act, vf z) {
     vf density;
     if (act == ACT_GELU) {
@@ -193,18 +176,22 @@ INLINE void linear_fwd_body(const struct linear_args *a, int first, int last, en
     }
 }
 
+INLINE void linear_fwd_kinds(const struct linear_args *a, int first, int last, int bf) {
+    switch (a->act) {
+    case ACT_GELU:
+        linear_fwd_body(a, first, last, ACT_GELU, bf);
+        break;
+    case ACT_SILU:
+        linear_fwd_body(a, first, last, ACT_SILU, bf);
+        break;
+    default:
+        linear_fwd_body(a, first, last, ACT_NONE, bf);
+    }
+}
+
 static void linear_fwd_rows(const struct linear_args *a, int first, int last) {
-#define CALL(bf)                                                                                   \
-    do {                                                                                           \
-        if (a->act == ACT_GELU)                                                                    \
-            linear_fwd_body(a, first, last, ACT_GELU, bf);                                         \
-        else if (a->act == ACT_SILU)                                                               \
-            linear_fwd_body(a, first, last, ACT_SILU, bf);                                         \
-        else                                                                                       \
-            linear_fwd_body(a, first, last, ACT_NONE, bf);                                         \
-    } while (0)
-    BY_TYPE(a->y.type, CALL);
-#undef CALL
+    a->y.type == DTYPE_BF16 ? linear_fwd_kinds(a, first, last, 1)
+                            : linear_fwd_kinds(a, first, last, 0);
 }
 
 INLINE void linear_bwd_body(const struct linear_args *a, int first, int last, float *db,
@@ -219,7 +206,7 @@ INLINE void linear_bwd_body(const struct linear_args *a, int first, int last, fl
                                               : mat_row(&a->z, r);
         for (int c = 0; c < a->dy.cols; c += CHUNK) {
             int end = chunk_end(c, a->dy.cols);
-            /* y already shows what dropout kept of a ReLU: no need to draw. */
+            /* y is positive exactly where z is and dropout kept it: ReLU need not draw. */
             const uint16_t *bits =
                 kind == ACT_RELU ? NULL : draw(buf, &d, (uint32_t)r, (uint32_t)c, end - c);
             FOR_LANES(i, m, c, end) {
@@ -236,20 +223,25 @@ INLINE void linear_bwd_body(const struct linear_args *a, int first, int last, fl
     }
 }
 
+INLINE void linear_bwd_kinds(const struct linear_args *a, int first, int last, float *db, int bf) {
+    switch (a->act) {
+    case ACT_GELU:
+        linear_bwd_body(a, first, last, db, ACT_GELU, bf);
+        break;
+    case ACT_SILU:
+        linear_bwd_body(a, first, last, db, ACT_SILU, bf);
+        break;
+    case ACT_RELU:
+        linear_bwd_body(a, first, last, db, ACT_RELU, bf);
+        break;
+    default:
+        linear_bwd_body(a, first, last, db, ACT_NONE, bf);
+    }
+}
+
 static void linear_bwd_rows(const struct linear_args *a, int first, int last, float *db) {
-#define CALL(bf)                                                                                   \
-    do {                                                                                           \
-        if (a->act == ACT_GELU)                                                                    \
-            linear_bwd_body(a, first, last, db, ACT_GELU, bf);                                     \
-        else if (a->act == ACT_SILU)                                                               \
-            linear_bwd_body(a, first, last, db, ACT_SILU, bf);                                     \
-        else if (a->act == ACT_RELU)                                                               \
-            linear_bwd_body(a, first, last, db, ACT_RELU, bf);                                     \
-        else                                                                                       \
-            linear_bwd_body(a, first, last, db, ACT_NONE, bf);                                     \
-    } while (0)
-    BY_TYPE(a->dy.type, CALL);
-#undef CALL
+    a->dy.type == DTYPE_BF16 ? linear_bwd_kinds(a, first, last, db, 1)
+                             : linear_bwd_kinds(a, first, last, db, 0);
 }
 
 /* ---------------------------------------------------------------------------------- add_norm ----- */
@@ -308,9 +300,8 @@ INLINE void add_norm_fwd_body(const struct add_norm_args *a, int first, int last
 }
 
 static void add_norm_fwd_rows(const struct add_norm_args *a, int first, int last) {
-#define CALL(bf) add_norm_fwd_body(a, first, last, bf)
-    BY_TYPE(a->x.type, CALL);
-#undef CALL
+    a->x.type == DTYPE_BF16 ? add_norm_fwd_body(a, first, last, 1)
+                            : add_norm_fwd_body(a, first, last, 0);
 }
 
 /* The two row sums that LayerNorm' needs, divided by n: means of t = gamma dy and of t rhat. The parameter
@@ -364,9 +355,8 @@ INLINE void add_norm_bwd_body(const struct add_norm_args *a, int first, int last
 
 static void add_norm_bwd_rows(const struct add_norm_args *a, int first, int last, float *dgamma,
                               float *dbeta) {
-#define CALL(bf) add_norm_bwd_body(a, first, last, dgamma, dbeta, bf)
-    BY_TYPE(a->dy.type, CALL);
-#undef CALL
+    a->dy.type == DTYPE_BF16 ? add_norm_bwd_body(a, first, last, dgamma, dbeta, 1)
+                             : add_norm_bwd_body(a, first, last, dgamma, dbeta, 0);
 }
 
 /* ---------------------------------------------------------------------------------- adam --------- */

@@ -65,9 +65,7 @@ INLINE void attention_softmax_body(const struct attention_tile *t, int bf) {
 }
 
 static void attention_softmax(const struct attention_tile *t) {
-#define CALL(bf) attention_softmax_body(t, bf)
-    BY_TYPE(t->type, CALL);
-#undef CALL
+    t->type == DTYPE_BF16 ? attention_softmax_body(t, 1) : attention_softmax_body(t, 0);
 }
 
 INLINE void attention_grad_body(const struct attention_tile *t, int bf) {
@@ -97,9 +95,7 @@ INLINE void attention_grad_body(const struct attention_tile *t, int bf) {
 }
 
 static void attention_grad(const struct attention_tile *t) {
-#define CALL(bf) attention_grad_body(t, bf)
-    BY_TYPE(t->type, CALL);
-#undef CALL
+    t->type == DTYPE_BF16 ? attention_grad_body(t, 1) : attention_grad_body(t, 0);
 }
 
 static void attention_probs(const struct attention_tile *t) {
@@ -168,6 +164,19 @@ INLINE float exp_and_sum(float *keep, const void *z, int n, float max, int bf) {
     return vsum(total);
 }
 
+/* The first index in [from, n) whose element is above the bound (or at it), or n. */
+INLINE int find_body(const void *x, int n, int from, float bound, int or_equal, int bf) {
+    FOR_LANES(i, m, from, n) {
+        vf v = vload(x, i, m, bf);
+        vi found = (or_equal ? v >= bound : v > bound) & (IOTA < m);
+        if (!vany(found)) continue;
+        int l = 0;
+        while (!found[l]) l++;
+        return i + l;
+    }
+    return n;
+}
+
 /* dz = scale e - floor in place of the exponentials e. A bf16 row grows behind the f32 row it replaces:
  * element i is stored at byte 2 i, after everything up to byte 4 i has been read. */
 INLINE void dz_row(float *z, int n, float scale, float floor, int bf) {
@@ -184,8 +193,7 @@ static struct xent_row xent_row(const struct xent_args *a, int i, float *z) {
         return (struct xent_row){0};
     }
     float sum_z, max = max_and_sum(z, n, &sum_z, 0), z_t = z[t];
-    struct xent_row out = {.hit = z_t == max};
-    for (int j = 0; out.hit && j < t; j++) out.hit = z[j] < max;
+    struct xent_row out = {.hit = z_t == max && find_body(z, t, 0, max, 1, 0) == t};
     float sum = exp_and_sum(grad ? z : NULL, z, n, max, 0);
     float lse = max + logf(sum), eps = a->smoothing, spread = eps / (float)n;
     out.nll = lse - z_t;
@@ -245,9 +253,7 @@ INLINE void attend_body(const struct attend *a, int bf) {
 }
 
 static void attend_head(const struct attend *a) {
-#define CALL(bf) attend_body(a, bf)
-    BY_TYPE(a->type, CALL);
-#undef CALL
+    a->type == DTYPE_BF16 ? attend_body(a, 1) : attend_body(a, 0);
 }
 
 INLINE float sum_exp_body(const void *x, int n, float *max, int bf) {
@@ -260,20 +266,9 @@ static float sum_exp(const void *x, enum dtype type, int n, float *max) {
     return type == DTYPE_BF16 ? sum_exp_body(x, n, max, 1) : sum_exp_body(x, n, max, 0);
 }
 
-INLINE int find_above_body(const void *x, int n, int from, float bound, int bf) {
-    FOR_LANES(i, m, from, n) {
-        vi above = (vload(x, i, m, bf) > bound) & (IOTA < m);
-        if (!vany(above)) continue;
-        int l = 0;
-        while (!above[l]) l++;
-        return i + l;
-    }
-    return n;
-}
-
 static int find_above(const void *x, enum dtype type, int n, int from, float bound) {
-    return type == DTYPE_BF16 ? find_above_body(x, n, from, bound, 1)
-                              : find_above_body(x, n, from, bound, 0);
+    return type == DTYPE_BF16 ? find_body(x, n, from, bound, 0, 1)
+                              : find_body(x, n, from, bound, 0, 0);
 }
 
 /* ---------------------------------------------------------------------------------- table -------- */

@@ -112,7 +112,7 @@ INLINE vf widen(vh h) { return (vf)(vwiden(h) << 16); }
 INLINE vh narrow(vf x) {
     vu u = (vu)x;
     vu r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-    vu nan = (vu)((u & 0x7fffffffu) > 0x7f800000u);
+    vu nan = (vu)((vi)(u & 0x7fffffffu) > 0x7f800000); /* signed: what every set can compare */
     r = (nan & (u >> 16 | 0x40)) | (~nan & r);
     return vnarrow(r);
 }
@@ -170,29 +170,31 @@ INLINE vi between(int j, int lo, int hi) { return (IOTA >= lo - j) & (IOTA < hi 
 /* ---------------------------------------------------------------------------------- reductions --- */
 
 /* Across the lanes, halves folded onto each other: the one order in which lanes are ever summed. */
-INLINE float vsum(vf v) {
-#if VEC_BYTES >= 64
-    v += __builtin_shuffle(v, IOTA ^ 8);
+#if VEC_BYTES == 64
+#define SWAP_8(v)                                                                                  \
+    __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+#define SWAP_4(v)                                                                                  \
+    __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
+#define SWAP_2(v)                                                                                  \
+    __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
+#define SWAP_1(v)                                                                                  \
+    __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#define FOLD(v, with)                                                                              \
+    (v = with(v, SWAP_8(v)), v = with(v, SWAP_4(v)), v = with(v, SWAP_2(v)), with(v, SWAP_1(v))[0])
+#elif VEC_BYTES == 32
+#define SWAP_4(v)     __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
+#define SWAP_2(v)     __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5)
+#define SWAP_1(v)     __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
+#define FOLD(v, with) (v = with(v, SWAP_4(v)), v = with(v, SWAP_2(v)), with(v, SWAP_1(v))[0])
+#else
+#define SWAP_2(v)     __builtin_shufflevector(v, v, 2, 3, 0, 1)
+#define SWAP_1(v)     __builtin_shufflevector(v, v, 1, 0, 3, 2)
+#define FOLD(v, with) (v = with(v, SWAP_2(v)), with(v, SWAP_1(v))[0])
 #endif
-#if VEC_BYTES >= 32
-    v += __builtin_shuffle(v, IOTA ^ 4);
-#endif
-    v += __builtin_shuffle(v, IOTA ^ 2);
-    v += __builtin_shuffle(v, IOTA ^ 1);
-    return v[0];
-}
 
-INLINE float vmax_all(vf v) {
-#if VEC_BYTES >= 64
-    v = vmax(v, __builtin_shuffle(v, IOTA ^ 8));
-#endif
-#if VEC_BYTES >= 32
-    v = vmax(v, __builtin_shuffle(v, IOTA ^ 4));
-#endif
-    v = vmax(v, __builtin_shuffle(v, IOTA ^ 2));
-    v = vmax(v, __builtin_shuffle(v, IOTA ^ 1));
-    return v[0];
-}
+INLINE vf vadd(vf a, vf b) { return a + b; }
+INLINE float vsum(vf v) { return FOLD(v, vadd); }
+INLINE float vmax_all(vf v) { return FOLD(v, vmax); }
 
 INLINE int vany(vi mask) {
 #if VEC_BYTES == 64
