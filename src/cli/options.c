@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 /* ---------------------------------------------------------------------------------- parsing ------ */
 
 static const struct option *find(const struct command *command, const char *name, size_t length) {
@@ -49,6 +51,21 @@ static int set_option(const struct option *o, const char *text, struct err *err)
     return set_number(o, text, err);
 }
 
+static void add_item(const struct option *o, const char *text) {
+    struct option_list *list = o->value;
+    list->item = xrealloc(list->item, ((size_t)list->n + 1) * sizeof *list->item);
+    list->item[list->n++] = text;
+}
+
+/* The words of a list: all up to the next that begins with a dash ("-" alone is standard input). */
+static int parse_list(const struct option *o, const char *text, int argc, char **argv, int *used,
+                      struct err *err) {
+    if (text) return add_item(o, text), 0;
+    for (*used = 1; *used < argc && (argv[*used][0] != '-' || !argv[*used][1]); ++*used)
+        add_item(o, argv[*used]);
+    return *used > 1 ? 0 : err_set(err, HEED_EINVAL, "--%s needs at least one value", o->name);
+}
+
 static int add_override(const struct command *command, const char *field, const char *text,
                         struct err *err) {
     struct overrides *over = command->overrides;
@@ -77,6 +94,8 @@ static int parse_one(const struct command *command, int argc, char **argv, int *
         *(int *)o->value = 1;
         return 0;
     }
+    if (o && o->kind == OPTION_LIST)
+        return parse_list(o, equals ? equals + 1 : NULL, argc, argv, used, err);
     const char *text = equals ? equals + 1 : argc > 1 ? argv[1] : NULL;
     if (!text) return err_set(err, HEED_EINVAL, "--%.*s needs a value", (int)length, name);
     if (!equals) *used = 2;
@@ -140,7 +159,9 @@ static void each(const struct command *command,
         char def[64];
         default_text(def, sizeof def, o);
         snprintf(text, sizeof text, "%s%s", o->help, def);
-        fn(o->name, o->arg ? o->arg : "", text);
+        snprintf(arg, sizeof arg, "%s%s", o->arg ? o->arg : "",
+                 o->kind == OPTION_LIST ? "..." : "");
+        fn(o->name, arg, text);
     }
     fn("help", "", "this text");
     if (!command->overrides) return;

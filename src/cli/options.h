@@ -15,6 +15,13 @@ enum option_kind {
     OPTION_INT,    /* int */
     OPTION_FLOAT,  /* double */
     OPTION_STRING, /* const char * */
+    OPTION_LIST, /* struct option_list: one or more words up to the next option; may be repeated */
+};
+
+/* The words given, in order. They belong to argv; the array lives as long as the table. */
+struct option_list {
+    const char **item;
+    int n;
 };
 
 struct option {
