@@ -246,6 +246,7 @@ static bool check_attention_step(struct backend *be, const char *op,
         !RULE(a->v.cols % a->n_head == 0) || !RULE(a->window >= 0) || !RULE(a->max_len >= 1))
         return false;
     if (a->index && !RULE(a->index_ld >= a->max_len)) return false;
+    if (!be->planning && (!RULE(a->len) || !RULE(a->index || a->start))) return false;
     return IS(q, n, a->q.cols, t) && IS(k, cache, a->q.cols, t) && IS(v, cache, a->v.cols, t) &&
            IS(o, n, a->v.cols, t);
 }

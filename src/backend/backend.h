@@ -206,7 +206,7 @@ struct attention_step_args {
 
 /* topk: the k best tokens of each row by log-probability.
  *     value[b,i], id[b,i] = i-th largest of log_softmax(logits[b,:]), ties to the lower id
- * logits [B,V] act type, value [B,k] F32, id [B*k] int32. 1 <= k <= min(V, TOPK_MAX). No backward. */
+ * logits [B,V] act type, value [B,k] F32 (as statistics are), id [B*k] int32. 1 <= k <= min(V, TOPK_MAX). No backward. */
 enum { TOPK_MAX = 256 };
 struct topk_args {
     struct mat value, logits;
