@@ -2,28 +2,32 @@
 BUILD  ?= build
 PREFIX ?= /usr/local
 CC     ?= gcc
+CXX    ?= g++
 CFLAGS ?= -O3 -g
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
-WARN = -Wall -Wextra -Wshadow -Wvla -Werror -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
-PKGS = jansson
-ALL_CFLAGS = -std=gnu11 $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
+WARN  = -Wall -Wextra -Wshadow -Wvla -Werror -Wpointer-arith
+CWARN = -Wstrict-prototypes -Wmissing-prototypes
+PKGS  = jansson sentencepiece zlib liblzma libxxhash
+BOTH_FLAGS = $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
              -pthread -Iinclude -Isrc -MMD -MP
-LDLIBS = $(shell pkg-config --libs $(PKGS)) -lm -pthread
+ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)
+ALL_CXXFLAGS = -std=c++17 $(BOTH_FLAGS)
+LDLIBS = $(shell pkg-config --libs $(PKGS)) -lstdc++ -lm -pthread
 
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
 LIB_DIRS = base backend backend/ref backend/cpu data io eval model search train viz serve
-LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c))
+LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc)
 CLI_SRC := $(wildcard src/cli/*.c)
 # tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.
 TEST_SRC   := $(wildcard tests/test_*.c tests/selftest_*.c)
 HELPER_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
 
-objects = $(patsubst %.c,$(BUILD)/%.o,$1)
+objects = $(patsubst %,$(BUILD)/%.o,$(basename $1))
 LIB_OBJ    := $(call objects,$(LIB_SRC))
 CLI_OBJ    := $(call objects,$(CLI_SRC))
 TEST_OBJ   := $(call objects,$(TEST_SRC))
@@ -53,11 +57,15 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call short,cc $<) $(CC) $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) -c $< -o $@
 
+$(BUILD)/%.o: %.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call short,c++ $<) $(CXX) $(ALL_CXXFLAGS) -c $< -o $@
+
 $(BUILD)/src/base/%.o: private WARN += -Wconversion
 $(BUILD)/tests/amx_emulated.o: private WARN += $(ISA_avx512)
 
 # Changes when the flags do; everything depends on it. A fresh tree learns here what it lacks.
-FLAGS := $(CC) $(ALL_CFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa)))
+FLAGS := $(CC) $(ALL_CFLAGS) $(CXX) $(ALL_CXXFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa)))
 $(BUILD)/flags: FORCE
 	@echo '$(FLAGS)' | cmp -s - $@ || \
 	    { tools/deps.sh --check build && mkdir -p $(@D) && echo '$(FLAGS)' >$@; }
@@ -73,15 +81,19 @@ $(BUILD)/heed.1: $(BUILD)/heed
 $(BUILD)/heed.bash: $(BUILD)/heed
 	$(call short,write $@) $< completion >$@
 
+# C++ exports what its templates leave behind, whatever -fvisibility says; so both libraries name what stays.
 $(LIB_SO): $(LIB_OBJ)
-	$(call short,link $@) $(CC) $(CFLAGS) -shared -Wl,-soname,libheed.so.$(MAJOR) -o $@ $^ $(LDLIBS)
+	@echo '{ global: heed_*; local: *; };' >$(BUILD)/exports
+	$(call short,link $@) $(CC) $(CFLAGS) -shared -Wl,-soname,libheed.so.$(MAJOR) \
+	    -Wl,--version-script=$(BUILD)/exports -o $@ $^ $(LDLIBS)
 	@ln -sf $(@F) $(BUILD)/libheed.so.$(MAJOR)
 	@ln -sf $(@F) $(BUILD)/libheed.so
 
-# One object whose hidden symbols are made local: the archive exports what the shared library does.
+# One object whose other symbols are made local: the archive exports what the shared library does. C++'s
+# groups are dissolved, or another object's group of the same name would replace ours.
 $(LIB_A): $(LIB_OBJ)
-	$(call short,archive $@) $(LD) -r -o $(BUILD)/libheed.o $^ && \
-	    objcopy --localize-hidden $(BUILD)/libheed.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/libheed.o
+	$(call short,archive $@) $(LD) -r --force-group-allocation -o $(BUILD)/libheed.o $^ && \
+	    objcopy --wildcard --keep-global-symbol='heed_*' $(BUILD)/libheed.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/libheed.o
 
 # Tests see hidden symbols too, and link only the objects they reach.
 $(BUILD)/tests/objects.a: $(HELPER_OBJ) $(LIB_OBJ)
@@ -139,10 +151,12 @@ lint: ## house rules, format, cppcheck, clang-tidy, exported symbols
 tidy: $(patsubst %.o,%.tidy,$(LIB_OBJ) $(CLI_OBJ))
 $(BUILD)/%.tidy: %.c $(BUILD)/%.o .clang-tidy
 	@clang-tidy --quiet $< -- $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) 2>/dev/null && touch $@
+$(BUILD)/%.tidy: %.cc $(BUILD)/%.o .clang-tidy
+	@clang-tidy --quiet $< -- $(ALL_CXXFLAGS) 2>/dev/null && touch $@
 
 format: ## rewrite all C files the way .clang-format says
 	@tools/deps.sh lint
-	git ls-files '*.c' '*.h' | xargs clang-format -i
+	git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
 
 deps: ## install what building, testing and linting need
 	tools/deps.sh lint

@@ -14,7 +14,12 @@ build    command:cc             gcc
 build    header:stdio.h         libc6-dev
 build    command:make           make
 build    command:pkg-config     pkg-config
+build    command:c++            g++
 build    module:jansson         libjansson-dev
+build    module:sentencepiece   libsentencepiece-dev
+build    module:zlib            zlib1g-dev
+build    module:liblzma         liblzma-dev
+build    module:libxxhash       libxxhash-dev
 test     module:cmocka          libcmocka-dev
 lint     command:clang          clang
 lint     command:clang-format   clang-format

@@ -23,8 +23,8 @@ bad() {
     fi
 }
 
-mapfile -t sources < <(find include src tests bench tools -name '*.[ch]' 2>/dev/null | sort)
-mapfile -t below_cli < <(find src -name '*.[ch]' -not -path 'src/cli/*' | sort)
+mapfile -t sources < <(find include src tests bench tools -name '*.[ch]' -o -name '*.cc' 2>/dev/null | sort)
+mapfile -t below_cli < <(find src \( -name '*.[ch]' -o -name '*.cc' \) -not -path 'src/cli/*' | sort)
 # Kernel headers are templates: the file that includes them says for which vector width.
 mapfile -t headers < <(find include src -name '*.h' -not -name vec.h -not -name '*_body.h' \
     -not -path 'src/backend/cpu/gemm_*' -not -path 'src/backend/cpu/rows_*' | sort)
