@@ -191,10 +191,10 @@ static void unit_fwd(const struct attention_job *j, const struct scratch *s, con
     }
     float *lse = (float *)mat_row(&j->a->lse, x->h) + x->q_row + first;
     for (int r = 0; r < t.n_q; r++) {
-        j->isa->rows->convert(mat_row(&x->o, x->q_row + first + r), t.type, s->o + r * j->d_v,
-                              DTYPE_F32, j->d_v, 1 / s->sum[r]);
         lse[r] = s->max[r] + logf(s->sum[r]);
+        s->sum[r] = 1 / s->sum[r];
     }
+    j->isa->rows->store_rows(&x->o, x->q_row + first, t.n_q, s->o, s->sum, 1);
     if (!mat_empty(&j->a->probs)) store_probs(j, s, x, &t);
 }
 
@@ -224,17 +224,11 @@ static void tile_bwd(const struct attention_job *j, const struct scratch *s, con
                 tile_rows(s->dp, t->type, 0), rows_of(&x->k, k_row, 0));
 }
 
-/* Rows of f32 sums, times factor, to rows of dst. */
-static void store_rows(const struct attention_job *j, const struct mat *dst, int first, int n,
-                       const float *src, float factor) {
-    for (int r = 0; r < n; r++)
-        j->isa->rows->convert(mat_row(dst, first + r), dst->type,
-                              src + (size_t)r * (size_t)dst->cols, DTYPE_F32, dst->cols, factor);
-}
-
 static void unit_bwd(const struct attention_job *j, const struct scratch *s, const struct head *x) {
     struct attention_tile t = tile_of(j, s, x);
-    j->isa->rows->row_dots(s->delta, &x->dout, &x->o, x->q_row, x->n_q);
+    const struct row_kernels *rows = j->isa->rows;
+    const float one = 1, scale = j->a->scale;
+    rows->row_dots(s->delta, &x->dout, &x->o, x->q_row, x->n_q);
     memset(s->dq, 0, (size_t)x->n_q * (size_t)j->d_k * sizeof *s->dq);
     for (int k0 = 0; k0 < x->n_k; k0 += TILE) {
         int begin, end;
@@ -246,10 +240,10 @@ static void unit_bwd(const struct attention_job *j, const struct scratch *s, con
             tile_queries(&t, x, q0);
             tile_bwd(j, s, x, &t);
         }
-        store_rows(j, &x->dk, x->k_row + k0, t.n_k, s->dk, j->a->scale);
-        store_rows(j, &x->dv, x->k_row + k0, t.n_k, s->dv, 1);
+        rows->store_rows(&x->dk, x->k_row + k0, t.n_k, s->dk, &scale, 0);
+        rows->store_rows(&x->dv, x->k_row + k0, t.n_k, s->dv, &one, 0);
     }
-    store_rows(j, &x->dq, x->q_row, x->n_q, s->dq, j->a->scale);
+    rows->store_rows(&x->dq, x->q_row, x->n_q, s->dq, &scale, 0);
 }
 
 /* ---------------------------------------------------------------------------------- tasks -------- */

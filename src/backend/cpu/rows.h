@@ -77,6 +77,9 @@ struct row_kernels {
     /* dst = factor * src, n elements, F32 or BF16 each. */
     void (*convert)(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t n,
                     float factor);
+    /* Rows first .. first + n - 1 of dst = factor[r * step] * row r of src, [n, dst->cols] contiguous. */
+    void (*store_rows)(const struct mat *dst, int first, int n, const float *src,
+                       const float *factor, int step);
     /* sum[0..n) += the rows of x, columns [col, col + n), top to bottom. */
     void (*column_sums)(float *sum, const struct mat *x, int col, int n);
     /* out[i] = row first + i of a . the same row of b. */

@@ -56,6 +56,21 @@ static void convert(void *dst, enum dtype dst_type, const void *src, enum dtype 
         from_bf ? convert_body(dst, 0, src, 1, n, factor) : convert_body(dst, 0, src, 0, n, factor);
 }
 
+INLINE void store_rows_body(const struct mat *dst, int first, int n, const float *src,
+                            const float *factor, int step, int bf) {
+    for (int r = 0; r < n; r++, src += dst->cols) {
+        void *row = mat_row(dst, first + r);
+        float f = factor[r * step];
+        FOR_LANES(i, m, 0, dst->cols) { vstore(row, i, m, bf, vload(src, i, m, 0) * f); }
+    }
+}
+
+static void store_rows(const struct mat *dst, int first, int n, const float *src,
+                       const float *factor, int step) {
+    dst->type == DTYPE_BF16 ? store_rows_body(dst, first, n, src, factor, step, 1)
+                            : store_rows_body(dst, first, n, src, factor, step, 0);
+}
+
 INLINE void column_sums_body(float *sum, const struct mat *x, int col, int n, int bf) {
     for (int r = 0; r < x->rows; r++) {
         const void *row = mat_row(x, r);

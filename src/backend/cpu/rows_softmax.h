@@ -275,8 +275,8 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
 
 #define ROW_KERNELS                                                                                \
     {                                                                                              \
-        .convert = convert, .column_sums = column_sums, .row_dots = row_dots,                      \
-        .embed_fwd = embed_fwd_rows, .embed_bwd = embed_bwd_columns,                               \
+        .convert = convert, .store_rows = store_rows, .column_sums = column_sums,                  \
+        .row_dots = row_dots, .embed_fwd = embed_fwd_rows, .embed_bwd = embed_bwd_columns,         \
         .linear_fwd = linear_fwd_rows, .linear_bwd = linear_bwd_rows,                              \
         .add_norm_fwd = add_norm_fwd_rows, .add_norm_bwd = add_norm_bwd_rows,                      \
         .attention_softmax = attention_softmax, .attention_grad = attention_grad,                  \

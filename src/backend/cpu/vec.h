@@ -119,19 +119,19 @@ INLINE vh narrow(vf x) {
 
 /* The end of a row, out of line: the usual widths have none, and inline they would force vectors through
  * the stack. */
-#define COLD static __attribute__((noinline, cold, unused))
-COLD vf load_part(const void *p, int m) {
+#define OUT_OF_LINE static __attribute__((noinline, unused))
+OUT_OF_LINE vf load_part(const void *p, int m) {
     vf v = {0};
     memcpy(&v, p, (size_t)m * 4);
     return v;
 }
-COLD vh load_part_bf(const void *p, int m) {
+OUT_OF_LINE vh load_part_bf(const void *p, int m) {
     vh v = {0};
     memcpy(&v, p, (size_t)m * 2);
     return v;
 }
-COLD void store_part(void *p, int m, vf v) { memcpy(p, &v, (size_t)m * 4); }
-COLD void store_part_bf(void *p, int m, vh v) { memcpy(p, &v, (size_t)m * 2); }
+OUT_OF_LINE void store_part(void *p, int m, vf v) { memcpy(p, &v, (size_t)m * 4); }
+OUT_OF_LINE void store_part_bf(void *p, int m, vh v) { memcpy(p, &v, (size_t)m * 2); }
 
 /* Elements [i, i + m) of the row at p, as f32; lanes from m on are 0. */
 INLINE vf vload(const void *p, int64_t i, int m, int bf) {
