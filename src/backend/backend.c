@@ -92,13 +92,29 @@ void backend_zero(struct backend *be, void *dst, size_t size) {
     if (!be->err.code && !be->planning && size) be->vt->zero(be, dst, size);
 }
 
-void backend_plan(struct backend *be) { be->planning = 1; }
+void backend_plan(struct backend *be) {
+    be->planning = 1;
+    be->settled = be->need;
+    be->need = 0;
+}
 
 int backend_commit(struct backend *be, struct err *err) {
     be->planning = 0;
+    if (be->need < be->settled) be->need = be->settled;
     if (!be->err.code) be->vt->commit(be, be->need);
     be->committed = 1;
     return backend_sync(be, err);
+}
+
+size_t backend_dismiss(struct backend *be) {
+    size_t need = be->need;
+    be->planning = 0;
+    be->need = be->settled;
+    return need;
+}
+
+size_t backend_available(const struct backend *be) {
+    return be->vt->available ? be->vt->available(be) : mem_available();
 }
 
 size_t backend_workspace(const struct backend *be) { return be->need; }

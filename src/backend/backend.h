@@ -271,6 +271,7 @@ struct backend_vtable {
     void (*cast)(struct backend *be, const struct mat *dst, const struct mat *src);
     void (*sync)(struct backend *be); /* waits for all queued work, turning failures into be->err */
     void (*commit)(struct backend *be, size_t size);
+    size_t (*available)(const struct backend *be); /* NULL: the host's memory */
 #define OP_SLOT(slot, args) void (*slot)(struct backend * be, const struct args *a);
     BACKEND_OPS(OP_SLOT)
 #undef OP_SLOT
@@ -287,7 +288,8 @@ struct backend {
     const struct backend_vtable *vt;
     struct err err; /* sticky */
     int planning, committed, profiling;
-    size_t need; /* workspace: largest request seen while planning */
+    size_t need,
+        settled; /* workspace: largest request of this plan, and of those committed before */
     struct op_cost cost[OP_COUNT];
 };
 
@@ -319,6 +321,12 @@ int backend_sync(struct backend *be, struct err *err);
 void backend_plan(struct backend *be);
 int backend_commit(struct backend *be, struct err *err);
 size_t backend_workspace(const struct backend *be); /* bytes planned so far */
+
+/* Ends a plan without keeping it: returns what it would have needed. */
+size_t backend_dismiss(struct backend *be);
+
+/* Memory the device could still give, in bytes. */
+size_t backend_available(const struct backend *be);
 
 /* Per-op cost: profiling costs a clock read (a device sync on cuda) per op. */
 void backend_profile(struct backend *be, int on); /* on: also resets the counters */

@@ -2,8 +2,10 @@
 #include "base/mem.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static atomic_uint_fast64_t n_alloc;
 
@@ -31,6 +33,42 @@ void *mem_block(size_t size) {
 }
 
 void mem_block_free(void *block) { free(block); }
+
+/* The number after `key` at the start of a line of a small file, or -1. An empty key: the first line. */
+static long long number_in(const char *path, const char *key) {
+    FILE *f = fopen(path, "re");
+    if (!f) return -1;
+    char line[256];
+    long long value = -1;
+    while (value < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0) {
+            char *end;
+            long long v = strtoll(line + strlen(key), &end, 10);
+            if (end != line + strlen(key) && v >= 0) value = v;
+        }
+    fclose(f);
+    return value;
+}
+
+static size_t smaller(size_t a, long long b) {
+    return b >= 0 && (unsigned long long)b < a ? (size_t)b : a;
+}
+
+size_t mem_available(void) {
+    size_t bytes = SIZE_MAX;
+    long long kib = number_in("/proc/meminfo", "MemAvailable:");
+    if (kib >= 0) bytes = smaller(bytes, kib * 1024);
+    long long most = number_in("/sys/fs/cgroup/memory.max", "");
+    long long used = number_in("/sys/fs/cgroup/memory.current", "");
+    if (most >= 0 && used >= 0) bytes = smaller(bytes, most > used ? most - used : 0);
+    struct rlimit limit;
+    long long pages = number_in("/proc/self/statm", "");
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && pages >= 0) {
+        long long mine = pages * 4096, cap = (long long)limit.rlim_cur;
+        bytes = smaller(bytes, cap > mine ? cap - mine : 0);
+    }
+    return bytes;
+}
 
 uint64_t mem_count(void) { return atomic_load_explicit(&n_alloc, memory_order_relaxed); }
 

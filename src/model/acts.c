@@ -108,7 +108,7 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src,
 static int min(int a, int b) { return a < b ? a : b; }
 
 /* Runs a step of the largest batch through the planning backend, so that every op states its need. */
-static int plan_workspace(struct acts *a, struct err *err) {
+static void plan_workspace(struct acts *a) {
     struct model *m = a->model;
     struct params grads;
     params_init(&grads, &m->config, NULL, dtype_wide(m->type));
@@ -123,30 +123,48 @@ static int plan_workspace(struct acts *a, struct err *err) {
     }
     if (a->training) transformer_bwd(&pass);
     params_release(&grads);
-    return backend_commit(m->be, err);
 }
 
-int acts_new(struct acts **out, struct model *model, int cap_src, int cap_tgt, int training,
-             struct err *err) {
-    *out = NULL;
+/* Activations carved for the largest batch over no memory, and a plan under way in the backend. */
+static int measured(struct acts **out, struct model *model, int cap_src, int cap_tgt, int training,
+                    struct err *err) {
     const struct config *c = &model->config;
+    *out = NULL;
     if (cap_src < 1 || cap_tgt < (training ? 1 : 0))
         return err_set(err, HEED_ECONFIG,
-                       "tokens: %d source and %d target tokens per batch; at least 1 "
-                       "each",
-                       cap_src, cap_tgt);
+                       "tokens: %d source and %d target tokens per batch; at least 1 each", cap_src,
+                       cap_tgt);
     struct acts *a = xcalloc(1, sizeof *a);
-    a->model = model;
-    a->training = training;
-    a->cap_src = cap_src;
-    a->cap_tgt = cap_tgt;
+    *a =
+        (struct acts){.model = model, .training = training, .cap_src = cap_src, .cap_tgt = cap_tgt};
     a->enc = xcalloc((size_t)(training ? c->n_layer_enc : 2), sizeof *a->enc);
     a->dec = xcalloc((size_t)(training ? c->n_layer_dec : 2), sizeof *a->dec);
     carve_all(a, cap_tgt ? min(cap_src, cap_tgt) : cap_src, /* as many sentences as there can be */
               &(struct packed){.n_tok = cap_src, .max_len = min(cap_src, c->max_len)},
               &(struct packed){.n_tok = cap_tgt, .max_len = min(cap_tgt, c->max_len)});
+    plan_workspace(a);
+    *out = a;
+    return 0;
+}
+
+int acts_measure(struct acts_need *need, struct model *model, int cap_src, int cap_tgt,
+                 int training, struct err *err) {
+    struct acts *a;
+    int rc = measured(&a, model, cap_src, cap_tgt, training, err);
+    if (rc) return rc;
+    *need = (struct acts_need){a->arena.used, backend_dismiss(model->be)};
+    acts_free(a);
+    return backend_sync(model->be, err);
+}
+
+int acts_new(struct acts **out, struct model *model, int cap_src, int cap_tgt, int training,
+             struct err *err) {
+    struct acts *a;
+    *out = NULL;
+    int rc = measured(&a, model, cap_src, cap_tgt, training, err);
+    if (rc) return rc;
     size_t size = a->arena.used;
-    int rc = plan_workspace(a, err);
+    rc = backend_commit(model->be, err);
     if (!rc) {
         a->arena.base = backend_alloc(model->be, size, NULL);
         a->arena.cap = size;

@@ -86,6 +86,13 @@ int acts_new(struct acts **acts, struct model *model, int cap_src, int cap_tgt, 
              struct err *err);
 void acts_free(struct acts *acts);
 
+/* What acts_new would reserve, without reserving it: activations, and the backend's workspace for a step. */
+struct acts_need {
+    size_t acts, workspace;
+};
+int acts_measure(struct acts_need *need, struct model *model, int cap_src, int cap_tgt,
+                 int training, struct err *err);
+
 /* Bytes acts_new reserves for activations (the backend's workspace comes on top). */
 size_t acts_bytes(const struct acts *acts);
 

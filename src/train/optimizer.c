@@ -69,15 +69,25 @@ static int run_batch(struct optimizer *opt, const struct batch *batch, const str
     return 0;
 }
 
-static void apply_adam(struct optimizer *opt, struct update_report *report) {
+static struct mat norm_view(const struct optimizer *opt) {
+    return (struct mat){.data = opt->sumsq, .ld = 1, .rows = 1, .cols = 1, .type = DTYPE_F64};
+}
+
+/* Squares of the accumulated gradient, summed; for clipping it stays on the device. */
+static void sum_squares(struct optimizer *opt) {
+    struct backend *be = opt->model->be;
+    backend_zero(be, opt->sumsq, sizeof *opt->sumsq);
+    sumsq(be, &(struct sumsq_args){.out = norm_view(opt), .x = flat_view(opt, opt->grads)});
+}
+
+static void apply_adam(struct optimizer *opt, double rate) {
     struct model *m = opt->model;
     const struct optimizer_options *o = &opt->options;
-    struct mat sumsq_view = {.data = opt->sumsq, .ld = 1, .rows = 1, .cols = 1, .type = DTYPE_F64};
     struct adam_args args = {.p = flat_view(opt, m->flat),
                              .g = flat_view(opt, opt->grads),
                              .m = flat_view(opt, opt->m),
                              .v = flat_view(opt, opt->v),
-                             .lr = (float)report->rate,
+                             .lr = (float)rate,
                              .beta1 = (float)o->beta1,
                              .beta2 = (float)o->beta2,
                              .eps = (float)o->eps,
@@ -88,15 +98,8 @@ static void apply_adam(struct optimizer *opt, struct update_report *report) {
         args.copy = flat_view(opt, m->copy);
         args.copy.type = DTYPE_BF16;
     }
-    if (o->clip > 0) {
-        backend_zero(m->be, opt->sumsq, sizeof *opt->sumsq);
-        sumsq(m->be, &(struct sumsq_args){.out = sumsq_view, .x = args.g});
-        args.sumsq = sumsq_view;
-    }
+    if (o->clip > 0) args.sumsq = norm_view(opt);
     adam(m->be, &args);
-    double total = 0;
-    if (o->clip > 0) backend_download(m->be, &total, opt->sumsq, sizeof total);
-    report->grad_norm = sqrt(total);
 }
 
 int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts,
@@ -120,7 +123,8 @@ int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts
     params_init(&opt->g, &model->config, opt->grads, dtype_wide(model->type));
     backend_plan(be);
     opt->step = 1;
-    apply_adam(opt, &(struct update_report){0});
+    sum_squares(opt);
+    apply_adam(opt, 0);
     opt->step = 0;
     if ((rc = backend_commit(be, err))) {
         optimizer_free(opt);
@@ -130,8 +134,13 @@ int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts
     return 0;
 }
 
-int optimizer_update(struct optimizer *opt, const struct batch *const *batch, int n,
-                     struct update_report *report, struct err *err) {
+int optimizer_discard(struct optimizer *opt, struct err *err) {
+    backend_zero(opt->model->be, opt->grads, flat_size(opt));
+    return backend_sync(opt->model->be, err);
+}
+
+int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, int n,
+                       struct update_report *report, struct err *err) {
     *report = (struct update_report){0};
     int64_t n_tok = 0;
     for (int i = 0; i < n; i++) n_tok += batch[i]->tgt.n_tok;
@@ -147,15 +156,29 @@ int optimizer_update(struct optimizer *opt, const struct batch *const *batch, in
                             .grad_scale = (float)(1.0 / (double)n_tok)};
         rc = run_batch(opt, batch[i], &pass, report, err);
     }
-    if (rc) { /* half an update's gradients must not leak into the next */
-        backend_zero(opt->model->be, opt->grads, flat_size(opt));
-        return rc;
+    if (!rc && (opt->options.clip > 0 || opt->options.measure)) {
+        double total = 0;
+        sum_squares(opt);
+        backend_download(opt->model->be, &total, opt->sumsq, sizeof total);
+        rc = backend_sync(opt->model->be, err);
+        report->grad_norm = sqrt(total);
     }
+    if (rc) optimizer_discard(opt, NULL); /* half an update must not leak into the next */
+    return rc;
+}
+
+int optimizer_apply(struct optimizer *opt, struct update_report *report, struct err *err) {
     opt->step++;
     report->rate = schedule_rate(opt->model->config.d_model, opt->options.warmup,
                                  opt->options.lr_scale, opt->step);
-    apply_adam(opt, report);
+    apply_adam(opt, report->rate);
     return backend_sync(opt->model->be, err);
+}
+
+int optimizer_update(struct optimizer *opt, const struct batch *const *batch, int n,
+                     struct update_report *report, struct err *err) {
+    int rc = optimizer_gradient(opt, batch, n, report, err);
+    return rc ? rc : optimizer_apply(opt, report, err);
 }
 
 int optimizer_evaluate(struct optimizer *opt, const struct batch *batch,

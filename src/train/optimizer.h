@@ -3,8 +3,7 @@
  * Owns the training state beside the parameters: gradients and Adam's two moments, each a flat buffer of
  * the parameters' layout. Borrows the model and its activations.
  *
- * optimizer_update runs every batch of the update forward and backward with the gradients accumulating,
- * then one Adam pass. The loss is the mean over all target tokens of the update, so k batches of n tokens
+ * An update runs every batch forward and backward with the gradients accumulating, then one Adam pass. The loss is the mean over all target tokens of the update, so k batches of n tokens
  * give the gradient of one batch of k*n. Nothing is allocated. */
 #ifndef TRAIN_OPTIMIZER_H
 #define TRAIN_OPTIMIZER_H
@@ -14,6 +13,7 @@
 struct optimizer_options {
     double beta1, beta2, eps; /* PAPER: 5.3: 0.9, 0.98, 1e-9 */
     double clip;              /* largest norm of the gradient; 0: no clipping, as in the paper */
+    int measure;              /* compute the gradient's norm even without clipping */
     int64_t warmup;           /* steps of rising learning rate */
     double lr_scale;
     uint64_t seed; /* of the dropout masks */
@@ -38,7 +38,7 @@ struct update_report {
     double loss, nll;     /* sums; loss is label-smoothed */
     int64_t n_tok, n_hit; /* target tokens, and how many were predicted */
     int64_t n_src_tok;
-    double rate, grad_norm; /* grad_norm is 0 unless clipping is on */
+    double rate, grad_norm; /* grad_norm is 0 unless clipping or measuring is on */
 };
 
 int optimizer_new(struct optimizer **opt, struct model *model, struct acts *acts,
@@ -46,7 +46,14 @@ int optimizer_new(struct optimizer **opt, struct model *model, struct acts *acts
 void optimizer_free(struct optimizer *opt);
 size_t optimizer_bytes(const struct optimizer *opt);
 
-/* n >= 1 batches, each within the activations' budget. On error the parameters are as they were. */
+/* The gradient of n >= 1 batches, each within the activations' budget; then either apply or discard it.
+ * Apart, because whoever watches for divergence must look before the parameters change. */
+int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, int n,
+                       struct update_report *report, struct err *err);
+int optimizer_apply(struct optimizer *opt, struct update_report *report, struct err *err);
+int optimizer_discard(struct optimizer *opt, struct err *err);
+
+/* Both in one. On error the parameters are as they were. */
 int optimizer_update(struct optimizer *opt, const struct batch *const *batch, int n,
                      struct update_report *report, struct err *err);
 
