@@ -31,7 +31,7 @@ enum {
      * halved until every thread has a few tasks, so that threads end at about the same time. */
     BLOCK_ROWS = 168,
     BLOCK_COLS = 512,
-    TASKS_PER_THREAD = 4,
+    TASKS_PER_THREAD = 8,
     /* One task of packing: some panels of all depths where depth is contiguous in memory; a range of
      * depths of many panels where panels are side by side, so that whole rows are read in turn. */
     PACK_PANELS = 4,
