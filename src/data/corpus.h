@@ -1,0 +1,128 @@
+/* corpus.h — a parallel corpus, tokenised once into a compact file that is mapped, not read.
+ *
+ * corpus_build takes two text files, line i of one the translation of line i of the other, to a cache
+ * file: token ids, end mark included, and where each pair lies. Its name carries a key, a hash over the
+ * content of both texts as they are stored, the tokenizer, the filters and the format; whoever asks again
+ * with the same content gets the same file without tokenising. Text is streamed and memory does not grow
+ * with the corpus, neither while building nor while reading.
+ *
+ * The file appears under its name only when it is whole and on disk, so a kill at any time leaves either
+ * no cache or a good one. A file that is truncated, damaged or foreign is found out by its checksums
+ * and sizes when opened and is built anew, never trusted.
+ *
+ * The result does not depend on the number of threads. A corpus is read-only and may be read by several
+ * threads at once. */
+#ifndef DATA_CORPUS_H
+#define DATA_CORPUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/file.h"
+
+struct tokenizer;
+
+enum { CORPUS_KEY_SIZE = 16, CORPUS_MAX_LEN = 1 << 16 };
+
+/* Makes ids of a line. encode writes at most cap ids and returns how many the line has, which may be more
+ * than cap (the line is too long then), or a negative status; it is called by several threads at once. */
+struct corpus_encoder {
+    int (*encode)(void *ctx, int32_t *ids, int cap, const char *text, size_t len, struct err *err);
+    void *ctx;
+    int32_t n_vocab, eos;
+    unsigned char hash[CORPUS_KEY_SIZE]; /* equal for encoders that give equal ids */
+};
+
+/* The encoder of a tokenizer, which must outlive it. */
+struct corpus_encoder corpus_encoder_of(const struct tokenizer *tokenizer);
+
+/* How far a build is. Bytes are those of both files as they are stored. */
+enum corpus_phase { CORPUS_HASHING, CORPUS_TOKENISING };
+struct corpus_progress {
+    enum corpus_phase phase;
+    uint64_t bytes_done, bytes_total;
+    uint64_t n_pair, n_tok; /* pairs read and tokens written so far */
+};
+
+/* Lengths are in tokens, end mark included. A NULL or zero field means its default. */
+struct corpus_options {
+    const char *src, *tgt; /* text files: plain, .gz or .xz; regular files, they are read twice */
+    const char *cache_dir; /* made if it does not exist (its parent must) */
+    struct corpus_encoder encoder;
+    int max_len;  /* longest sentence on either side: 256; the model's max_len must not be less */
+    int min_len;  /* shortest: 2, a token and the end mark */
+    double ratio; /* longer side / shorter side at most: 9 */
+    int ratio_above; /* ... looked at only when the longer side has more tokens than this: 10 */
+    int threads;     /* 0: all CPUs */
+    int rebuild;     /* ignore an existing cache */
+    /* Called now and then on the caller's thread; a negative result ends the build and is returned. */
+    int (*progress)(void *ctx, const struct corpus_progress *progress);
+    void *progress_ctx;
+};
+
+/* Why a pair was dropped: the first reason in this order that holds. */
+#define CORPUS_DROP_MAP(X)                                                                         \
+    X(CORPUS_EMPTY, "empty")         /* a side has no text */                                      \
+    X(CORPUS_TOO_LONG, "too long")   /* a side has more than max_len tokens */                     \
+    X(CORPUS_TOO_SHORT, "too short") /* a side has fewer than min_len tokens */                    \
+    X(CORPUS_RATIO, "length ratio")  /* one side is ratio times longer than the other */
+
+enum corpus_drop {
+#define CORPUS_DROP_ENUM(name, text) name,
+    CORPUS_DROP_MAP(CORPUS_DROP_ENUM)
+#undef CORPUS_DROP_ENUM
+        CORPUS_N_DROP
+};
+const char *corpus_drop_text(enum corpus_drop why);
+
+/* What the build met. Kept in the cache file, so a reused cache reports the same; only `reused` differs. */
+struct corpus_report {
+    uint64_t n_read, n_kept;
+    uint64_t n_src_tok, n_tgt_tok; /* of the kept pairs, end marks included */
+    uint64_t n_dropped[CORPUS_N_DROP];
+    uint64_t first_dropped[CORPUS_N_DROP]; /* line number, from 1; 0: none */
+    uint64_t n_repaired;                   /* lines with invalid UTF-8 or NUL bytes, replaced */
+    uint64_t first_repaired;               /* line number, from 1; 0: none */
+    int reused;                            /* the cache was there: nothing was tokenised */
+};
+
+struct corpus {
+    struct file_map map; /* owned, unless opened from memory */
+    const unsigned char *data;
+    size_t size;
+    unsigned char key[CORPUS_KEY_SIZE];
+    int64_t n_pair;
+    int32_t n_vocab, eos;
+    int max_src, max_tgt; /* longest sentence of each side */
+    int width;            /* bytes per id, 2 or 4 */
+    struct corpus_report report;
+    const unsigned char *ids, *index; /* into data */
+};
+
+/* The corpus of two text files, from the cache or built into it. Errors: files with different numbers of
+ * lines (HEED_EFORMAT, naming both), nothing kept (HEED_EFORMAT, saying why), unreadable text, a cache
+ * directory that cannot be written, a full disk. *report, if not NULL, is filled in any case. */
+int corpus_build(struct corpus *corpus, const struct corpus_options *options,
+                 struct corpus_report *report, struct err *err);
+
+/* An existing cache file; HEED_EFORMAT when anything in it is not as it should be. Reads the file once,
+ * to check it, in bounded memory. corpus_open_memory borrows the bytes. */
+int corpus_open(struct corpus *corpus, const char *path, struct err *err);
+int corpus_open_memory(struct corpus *corpus, const void *data, size_t size, struct err *err);
+void corpus_close(struct corpus *corpus);
+
+/* Pair i in [0, n_pair): its lengths, each in [1, max_src] and [1, max_tgt]; or its ids, each in
+ * [0, n_vocab), written to buffers that hold the corpus' longest sentences. */
+void corpus_lengths(const struct corpus *corpus, int64_t i, int *n_src, int *n_tgt);
+void corpus_pair(const struct corpus *corpus, int64_t i, int32_t *src, int *n_src, int32_t *tgt,
+                 int *n_tgt);
+
+/* Gives the mapping's pages back to the system's cache: reading goes on as before, but what was read so
+ * far no longer counts as this process' memory. For those who read all over a large corpus. */
+void corpus_forget(const struct corpus *corpus);
+
+/* One line: "157,739 pairs read, 156,001 kept; dropped: 12 empty (first: line 77), ...". */
+void corpus_report_text(const struct corpus_report *report, char *text, size_t size);
+
+#endif
