@@ -1,0 +1,93 @@
+/* modeldir.h — a model as files: a directory with config.json, model.safetensors and tokenizer.model.
+ *
+ *     config.json         {"format": "heed", "version": 1, "model": {every field of config.h},
+ *                          "training": {whatever the trainer keeps there}}     ("training" may be absent)
+ *     model.safetensors   one tensor per row of the parameter table, by its name; F32 or BF16
+ *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside
+ *
+ * Files come from outside: every field, name and shape is checked against the configuration, and a
+ * missing, unknown or misshapen one is an error that names it. Writing is atomic, file by file; what must
+ * change together (weights and training state) is the business of train/checkpoint.h.
+ *
+ * docs/formats.md describes the formats for users. */
+#ifndef MODEL_MODELDIR_H
+#define MODEL_MODELDIR_H
+
+#include <jansson.h>
+
+#include "io/safetensors.h"
+#include "model/model.h"
+
+#define MODELDIR_CONFIG    "config.json"
+#define MODELDIR_WEIGHTS   "model.safetensors"
+#define MODELDIR_TOKENIZER "tokenizer.model"
+
+/* ---- configuration ---------------------------------------------------------------------------------- */
+
+/* Every field of the configuration in the order of config_fields; a new reference. */
+json_t *config_to_json(const struct config *config);
+
+/* The reverse. `where` begins every message. Fields that are absent keep the value *config has; unknown
+ * ones are an error. The result is not checked as a whole (config_check). */
+int config_from_json(struct config *config, const json_t *object, const char *where,
+                     struct err *err);
+
+/* DIR/config.json, written atomically. training (may be NULL) is an object kept beside the model's. */
+int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
+                          struct err *err);
+
+/* DIR/config.json, all model fields present and config_check passed. *training (if wanted: not NULL) is a
+ * new reference or NULL where the file has none. */
+int modeldir_read_config(const char *dir, struct config *config, json_t **training,
+                         struct err *err);
+
+/* Makes the directory (with its parents) if need be and puts config.json and a copy of the tokenizer there.
+ * tokenizer is a path, or NULL for none; it may already be DIR/tokenizer.model. */
+int modeldir_init(const char *dir, const struct config *config, const json_t *training,
+                  const char *tokenizer, struct err *err);
+
+/* ---- reading weights -------------------------------------------------------------------------------- */
+
+/* A model directory opened for reading: nothing is loaded, the weights are mapped. */
+struct modeldir {
+    struct config config;
+    struct param_table table;
+    struct safetensors weights;
+    const struct tensor **tensor; /* [table.n_param]: where each parameter is */
+    int64_t step;                 /* updates this model has seen; -1 where the file does not say */
+};
+
+/* Reads and checks the configuration, and the names, shapes and types of all tensors. */
+int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
+void modeldir_close(struct modeldir *md);
+
+/* Elements [first, first + count) of parameter i as f32. */
+void modeldir_values(const struct modeldir *md, int i, size_t first, size_t count, float *out);
+
+/* The directory as a model on a backend: modeldir_open, model_new, all values. */
+int model_load(struct model **model, const char *dir, struct backend *be, enum dtype type,
+               struct err *err);
+
+/* The values alone, into a model of the same configuration. Nothing changes unless the whole file fits. */
+int model_load_weights(struct model *model, const struct modeldir *md, struct err *err);
+
+/* ---- writing weights -------------------------------------------------------------------------------- */
+
+/* Where values to be written come from: elements [offset, offset + count) of the flat buffer, as f32. */
+typedef int weights_source(void *ctx, size_t offset, size_t count, float *out, struct err *err);
+
+struct weights_options {
+    int64_t step;    /* recorded as metadata "step"; negative: not recorded */
+    enum dtype type; /* DTYPE_F32 or DTYPE_BF16 */
+    uint32_t *crc;   /* NULL, or [table->n_param]: receives the crc32c of every tensor's bytes */
+};
+
+/* Writes a safetensors file atomically. Needs memory for a small buffer only. */
+int weights_write(const char *path, const struct param_table *table, weights_source *source,
+                  void *ctx, const struct weights_options *options, struct err *err);
+
+/* The same from a model. */
+int model_save(struct model *model, const char *path, const struct weights_options *options,
+               struct err *err);
+
+#endif
