@@ -166,6 +166,9 @@ deps: ## install what building, testing and linting need
 DEST = $(DESTDIR)$(PREFIX)
 
 install: all ## into PREFIX (default /usr/local), below DESTDIR
+	@$(MAKE) --no-print-directory install-built
+
+install-built:
 	install -D -m 755 $(BUILD)/heed $(DEST)/bin/heed
 	install -D -m 644 include/heed.h $(DEST)/include/heed.h
 	install -D -m 644 $(LIB_A) $(DEST)/lib/libheed.a
@@ -193,4 +196,5 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-programs asan tsan bench lint tidy format deps install uninstall clean help FORCE
+.PHONY: all demo test test-programs asan tsan bench lint tidy format deps install install-built uninstall \
+        clean help FORCE
