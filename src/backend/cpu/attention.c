@@ -309,7 +309,8 @@ static void attention(struct backend *base, const struct attention_args *a, int 
     carve(&one, &job);
     job.scratch_size = size_add(one.used, MEM_ALIGN - 1) & ~(size_t)(MEM_ALIGN - 1);
     size_t scratch = size_mul(job.scratch_size, (size_t)pool_size(be->pool));
-    size_t units = bwd ? 0 : (size_t)(a->rq.n_seq + a->rq.n_tok / TILE) * sizeof *job.unit;
+    /* At most one unit per row: a bound that holds for any cut of the planned rows into sentences. */
+    size_t units = bwd ? 0 : (size_t)a->rq.n_tok * sizeof *job.unit;
     char *ws = cpu_workspace(be, size_add(scratch, units));
     if (!ws) return;
     job.scratch = ws;

@@ -55,15 +55,22 @@ static void step_task(void *ctx, int task, int thread) {
         step_item(j, item, j->score + (size_t)thread * j->score_ld);
 }
 
+/* Items that together make STEP_WORK. max_len may be far above the lengths at hand, so those count. */
+static int items_per_task(const struct attention_step_args *a) {
+    int64_t rows = 0;
+    for (int b = 0; b < a->q.rows; b++) rows += a->len[b];
+    int64_t per_item = rows / a->q.rows * (a->q.cols + a->v.cols) / a->n_head + 1;
+    return (int)(STEP_WORK / per_item) + 1;
+}
+
 void cpu_attention_step(struct backend *base, const struct attention_step_args *a) {
     struct cpu_backend *be = cpu_of(base);
     struct step_job job = {.a = a, .rows = be->isa->rows, .n_item = a->q.rows * a->n_head};
-    int64_t work = (int64_t)a->max_len * (a->q.cols + a->v.cols) / a->n_head;
-    job.items_per_task = work < STEP_WORK ? (int)(STEP_WORK / (work + 1)) + 1 : 1;
     job.score_ld = ((size_t)a->max_len + MEM_ALIGN / 4 - 1) / (MEM_ALIGN / 4) * (MEM_ALIGN / 4);
     job.score =
         cpu_workspace(be, size_mul(job.score_ld * sizeof *job.score, (size_t)pool_size(be->pool)));
     if (!job.score) return;
+    job.items_per_task = items_per_task(a);
     pool_run(be->pool, step_task, &job, cpu_blocks(job.n_item, job.items_per_task));
 }
 
