@@ -1,20 +1,53 @@
 /* file.c — see file.h. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+
+static int call_create(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+
+struct file_calls file_calls = {.create = call_create,
+                                .write = write,
+                                .fsync = fsync,
+                                .rename = rename,
+                                .link = link,
+                                .mkdir = mkdir,
+                                .unlink = unlink,
+                                .rmdir = rmdir};
+
+/* errno as an error about path. */
+static int io_error(const char *path, struct err *err) {
+    return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+}
+
+/* The same where an old file may be worried about. */
+static int write_error(const char *path, struct err *err) {
+    if (errno == ENOSPC || errno == EDQUOT)
+        return err_set(err, HEED_EIO, "%.160s: %s; what was there before is intact", path,
+                       errno == ENOSPC ? "no space left on the disk" : "disk quota exceeded");
+    return err_set(err, HEED_EIO, "%.180s: cannot write: %s", path, strerror(errno));
+}
+
+/* ---------------------------------------------------------------------------------- reading ------ */
+
 static int map_fd(struct file_map *map, int fd, const char *path, struct err *err) {
     struct stat st;
-    if (fstat(fd, &st)) return err_set(err, HEED_EIO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode)) return err_set(err, HEED_EIO, "%s: not a regular file", path);
+    if (fstat(fd, &st)) return io_error(path, err);
+    if (!S_ISREG(st.st_mode)) return err_set(err, HEED_EIO, "%.180s: not a regular file", path);
     if (st.st_size == 0) return 0;
     void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) return err_set(err, HEED_EIO, "%s: %s", path, strerror(errno));
+    if (data == MAP_FAILED) return io_error(path, err);
     map->data = data;
     map->size = (size_t)st.st_size;
     return 0;
@@ -23,7 +56,7 @@ static int map_fd(struct file_map *map, int fd, const char *path, struct err *er
 int file_map_open(struct file_map *map, const char *path, struct err *err) {
     *map = (struct file_map){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, HEED_EIO, "%s: %s", path, strerror(errno));
+    if (fd < 0) return io_error(path, err);
     int rc = map_fd(map, fd, path, err);
     close(fd);
     return rc;
@@ -32,4 +65,336 @@ int file_map_open(struct file_map *map, const char *path, struct err *err) {
 void file_map_close(struct file_map *map) {
     if (map->data) munmap((void *)map->data, map->size);
     *map = (struct file_map){0};
+}
+
+/* read(2), whole: less than size only at the end of the file, negative on error. */
+static ssize_t read_whole(int fd, char *data, size_t size) {
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = read(fd, data + done, size - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+int file_read_all(char **data, size_t *size, const char *path, size_t limit, struct err *err) {
+    enum { CHUNK = 1 << 16 };
+    *data = NULL;
+    *size = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return io_error(path, err);
+    char *text = NULL;
+    size_t used = 0, cap = 0;
+    ssize_t n;
+    do {
+        if (cap - used < CHUNK + 1) text = xrealloc(text, cap = 2 * cap + CHUNK + 1);
+        n = read_whole(fd, text + used, CHUNK);
+        used += n > 0 ? (size_t)n : 0;
+    } while (n == CHUNK && used <= limit);
+    int rc = 0;
+    if (n < 0)
+        rc = io_error(path, err);
+    else if (used > limit)
+        rc = err_set(err, HEED_ELIMIT, "%.180s: larger than %zu bytes", path, limit);
+    close(fd);
+    if (rc) {
+        xfree(text);
+        return rc;
+    }
+    text[used] = 0;
+    *data = text;
+    *size = used;
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- writing ------ */
+
+enum { WRITE_BUFFER = 1 << 16 };
+
+/* A new file beside path whose name nobody else uses: a leftover of the same process number counts on. */
+static int create_temp(struct file_writer *w) {
+    size_t room = strlen(w->path) + 40;
+    w->temp = xmalloc(room);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(w->temp, room, "%s.%ld-%d.tmp", w->path, (long)getpid(), i);
+        w->fd = file_calls.create(w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd >= 0 || errno != EEXIST) break;
+    }
+    return w->fd < 0;
+}
+
+int file_writer_open(struct file_writer *w, const char *path, struct err *err) {
+    struct stat st;
+    *w = (struct file_writer){.fd = -1, .path = xstrdup(path)};
+    int is_there = stat(path, &st) == 0, failed;
+    if (is_there && S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        failed = 1;
+    } else if (is_there && !S_ISREG(st.st_mode)) {
+        failed = (w->fd = open(path, O_WRONLY | O_CLOEXEC)) < 0;
+    } else {
+        failed = create_temp(w);
+    }
+    if (failed) {
+        int rc = write_error(path, err);
+        xfree(w->temp);
+        xfree(w->path);
+        *w = (struct file_writer){.fd = -1};
+        return rc;
+    }
+    w->buffer = xmalloc(WRITE_BUFFER);
+    return 0;
+}
+
+static void write_out(struct file_writer *w, const unsigned char *data, size_t size) {
+    while (size && !w->err.code) {
+        ssize_t n = file_calls.write(w->fd, data, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            if (n == 0) errno = EIO;
+            write_error(w->path, &w->err);
+            return;
+        }
+        data += n;
+        size -= (size_t)n;
+    }
+}
+
+static void flush(struct file_writer *w) {
+    write_out(w, w->buffer, w->used);
+    w->used = 0;
+}
+
+void file_writer_write(struct file_writer *w, const void *data, size_t size) {
+    w->size += size;
+    if (size > WRITE_BUFFER - w->used) flush(w);
+    if (size >= WRITE_BUFFER) {
+        write_out(w, data, size);
+    } else if (size) {
+        memcpy(w->buffer + w->used, data, size);
+        w->used += size;
+    }
+}
+
+void file_writer_printf(struct file_writer *w, const char *fmt, ...) {
+    char text[1024], *long_text = NULL;
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(text, sizeof text, fmt, ap);
+    BUG_ON(n < 0);
+    if ((size_t)n >= sizeof text) {
+        long_text = xmalloc((size_t)n + 1);
+        vsnprintf(long_text, (size_t)n + 1, fmt, again);
+    }
+    va_end(again);
+    va_end(ap);
+    file_writer_write(w, long_text ? long_text : text, (size_t)n);
+    xfree(long_text);
+}
+
+static void writer_end(struct file_writer *w) {
+    if (w->fd >= 0) close(w->fd);
+    if (w->temp) file_calls.unlink(w->temp);
+    xfree(w->temp);
+    xfree(w->path);
+    xfree(w->buffer);
+    *w = (struct file_writer){.fd = -1};
+}
+
+void file_writer_abort(struct file_writer *w) {
+    if (w->path) writer_end(w);
+}
+
+int file_writer_commit(struct file_writer *w, struct err *err) {
+    flush(w);
+    if (!w->err.code && w->temp && file_calls.fsync(w->fd)) write_error(w->path, &w->err);
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) && !w->err.code) write_error(w->path, &w->err);
+    struct err failure = w->err;
+    if (!failure.code && w->temp && file_calls.rename(w->temp, w->path) == 0) {
+        xfree(w->temp);
+        w->temp = NULL;
+        char *dir = path_parent(w->path);
+        dir_sync(dir, &failure);
+        xfree(dir);
+    } else if (!failure.code && w->temp) {
+        write_error(w->path, &failure);
+    }
+    writer_end(w);
+    return failure.code ? err_set(err, failure.code, "%s", failure.msg) : 0;
+}
+
+int file_write_all(const char *path, const void *data, size_t size, struct err *err) {
+    struct file_writer w;
+    int rc = file_writer_open(&w, path, err);
+    if (rc) return rc;
+    file_writer_write(&w, data, size);
+    return file_writer_commit(&w, err);
+}
+
+int file_copy(const char *dst, const char *src, struct err *err) {
+    struct file_map map;
+    int rc = file_map_open(&map, src, err);
+    if (rc) return rc;
+    rc = file_write_all(dst, map.data, map.size, err);
+    file_map_close(&map);
+    return rc;
+}
+
+int file_rename(const char *from, const char *to, struct err *err) {
+    if (file_calls.rename(from, to)) return write_error(to, err);
+    char *dir = path_parent(to);
+    int rc = dir_sync(dir, err);
+    xfree(dir);
+    return rc;
+}
+
+int file_link(const char *dst, const char *src, struct err *err) {
+    char temp[32];
+    snprintf(temp, sizeof temp, ".%ld-link.tmp", (long)getpid());
+    char *path = xmalloc(strlen(dst) + sizeof temp);
+    strcat(strcpy(path, dst), temp);
+    int rc;
+    unlink(path); /* left by a killed process of the same number */
+    if (file_calls.link(src, path) == 0) {
+        rc = file_rename(path, dst, err);
+        file_calls.unlink(path); /* also where dst was the same file, which rename leaves alone */
+    } else if (errno == ENOSPC || errno == EDQUOT || errno == EROFS || errno == EACCES ||
+               errno == ENOENT || errno == EIO) {
+        rc = write_error(dst, err);
+    } else {
+        rc = file_copy(dst, src, err);
+    }
+    xfree(path);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- directories -- */
+
+int file_exists(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+int dir_exists(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *path_join(const char *dir, const char *name) {
+    size_t n = strlen(dir), m = strlen(name);
+    int slash = n == 0 || dir[n - 1] != '/';
+    char *path = xmalloc(n + m + 2);
+    memcpy(path, dir, n);
+    path[n] = '/';
+    memcpy(path + n + (slash ? 1 : 0), name, m + 1);
+    return path;
+}
+
+char *path_parent(const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--; /* "a/b/" is "a/b" */
+    while (n > 0 && path[n - 1] != '/') n--;
+    if (n == 0) return xstrdup(".");
+    while (n > 1 && path[n - 1] == '/') n--;
+    char *parent = xstrdup(path);
+    parent[n] = 0;
+    return parent;
+}
+
+int dir_make(const char *path, struct err *err) {
+    if (dir_exists(path)) return 0;
+    char *parent = path_parent(path);
+    int rc = strcmp(parent, path) == 0 ? 0 : dir_make(parent, err);
+    if (!rc && file_calls.mkdir(path, 0777)) {
+        int why = errno;
+        if (why == EEXIST && !dir_exists(path))
+            rc = err_set(err, HEED_EIO, "%.180s: not a directory", path);
+        else if (why != EEXIST)
+            rc = err_set(err, HEED_EIO, "%.180s: cannot make the directory: %s", path,
+                         strerror(why));
+    } else if (!rc) {
+        rc = dir_sync(parent, err);
+    }
+    xfree(parent);
+    return rc;
+}
+
+int dir_sync(const char *path, struct err *err) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return io_error(path, err);
+    int rc = 0;
+    /* EINVAL: this file system has nothing to sync a directory with. */
+    if (file_calls.fsync(fd) && errno != EINVAL) rc = write_error(path, err);
+    close(fd);
+    return rc;
+}
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int dir_read(struct dir_names *names, const char *path, struct err *err) {
+    *names = (struct dir_names){0};
+    DIR *dir = opendir(path);
+    if (!dir) return errno == ENOENT ? 0 : io_error(path, err);
+    int cap = 0;
+    const struct dirent *entry;
+    while ((void)(errno = 0), (entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        if (names->n == cap) {
+            cap = 2 * cap + 16;
+            names->name = xrealloc(names->name, (size_t)cap * sizeof *names->name);
+        }
+        names->name[names->n++] = xstrdup(entry->d_name);
+    }
+    int rc = errno ? io_error(path, err) : 0;
+    closedir(dir);
+    if (rc) dir_names_release(names);
+    if (names->n) qsort(names->name, (size_t)names->n, sizeof *names->name, by_bytes);
+    return rc;
+}
+
+void dir_names_release(struct dir_names *names) {
+    for (int i = 0; i < names->n; i++) xfree(names->name[i]);
+    xfree(names->name);
+    *names = (struct dir_names){0};
+}
+
+int dir_remove(const char *path, struct err *err) {
+    struct dir_names names;
+    int rc = dir_read(&names, path, err);
+    for (int i = 0; i < names.n && !rc; i++) {
+        char *file = path_join(path, names.name[i]);
+        if (file_calls.unlink(file) && errno != ENOENT)
+            rc = err_set(err, HEED_EIO, "%.180s: cannot remove: %s", file, strerror(errno));
+        xfree(file);
+    }
+    dir_names_release(&names);
+    if (!rc && file_calls.rmdir(path) && errno != ENOENT)
+        rc = err_set(err, HEED_EIO, "%.180s: cannot remove: %s", path, strerror(errno));
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- locks -------- */
+
+int file_lock(int *lock, const char *path, struct err *err) {
+    *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*lock < 0) return write_error(path, err);
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return 0;
+    int rc = errno == EWOULDBLOCK
+                 ? err_set(err, HEED_EIO, "%.180s: another process is at work here", path)
+                 : io_error(path, err);
+    close(*lock);
+    *lock = -1;
+    return rc;
+}
+
+void file_unlock(int lock) {
+    if (lock >= 0) close(lock);
 }

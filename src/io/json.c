@@ -1,0 +1,160 @@
+/* json.c — see json.h. */
+#include "io/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* ---------------------------------------------------------------------------------- parsing ------ */
+
+/* jansson recurses; how deep is counted first, without recursion. Returns the line that goes too deep, or 0. */
+static int too_deep(const char *text, size_t size) {
+    int depth = 0, in_string = 0, line = 1;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (c == '\n') line++;
+        if (in_string) {
+            if (c == '\\') i++;
+            if (c == '"') in_string = 0;
+        } else if (c == '"') {
+            in_string = 1;
+        } else if (c == '[' || c == '{') {
+            if (++depth > JSON_IN_MAX_DEPTH) return line;
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+    }
+    return 0;
+}
+
+int json_in_text(json_t **value, const char *text, size_t size, const char *where,
+                 struct err *err) {
+    *value = NULL;
+    int line = too_deep(text, size);
+    if (line)
+        return err_set(err, HEED_EFORMAT, "%.120s:%d: nested deeper than %d", where, line,
+                       JSON_IN_MAX_DEPTH);
+    json_error_t why;
+    *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+    if (*value) return 0;
+    return err_set(err, HEED_EFORMAT, "%.120s:%d: %.100s", where, why.line > 0 ? why.line : 1,
+                   why.text);
+}
+
+int json_in_file(json_t **value, const char *path, struct err *err) {
+    char *text;
+    size_t size;
+    *value = NULL;
+    int rc = file_read_all(&text, &size, path, JSON_IN_MAX_SIZE, err);
+    if (rc) return rc;
+    rc = json_in_text(value, text, size, path, err);
+    xfree(text);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- reading ------ */
+
+/* A value as a message shows it: short, on one line. */
+static void show(char *text, size_t size, const json_t *value) {
+    if (!value || json_is_object(value) || json_is_array(value)) {
+        const char *what = !value ? "nothing" : json_is_object(value) ? "an object" : "a list";
+        snprintf(text, size, "%s", what);
+        return;
+    }
+    size_t n = json_dumpb(value, text, size - 1, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    if (n < size) {
+        text[n] = 0;
+    } else { /* jansson filled the buffer and counted on */
+        memcpy(text + size - 4, "...", 4);
+    }
+}
+
+int json_in_expected(const struct json_in *in, const char *key, const char *what, struct err *err) {
+    char got[48];
+    show(got, sizeof got, json_object_get(in->object, key));
+    return err_set(err, HEED_EFORMAT, "%.120s: %.40s: expected %s, got %s", in->where, key, what,
+                   got);
+}
+
+int json_in_begin(struct json_in *in, const json_t *value, const char *where, struct err *err) {
+    *in = (struct json_in){.object = value, .where = where};
+    if (json_is_object(value)) return 0;
+    char got[48];
+    show(got, sizeof got, value);
+    return err_set(err, HEED_EFORMAT, "%.120s: expected an object, got %s", where, got);
+}
+
+int json_in_has(const struct json_in *in, const char *key) {
+    return json_object_get(in->object, key) != NULL;
+}
+
+int json_in_int(const struct json_in *in, const char *key, int64_t *value, struct err *err) {
+    const json_t *v = json_object_get(in->object, key);
+    if (!json_is_integer(v)) return json_in_expected(in, key, "a whole number", err);
+    *value = json_integer_value(v);
+    return 0;
+}
+
+int json_in_real(const struct json_in *in, const char *key, double *value, struct err *err) {
+    const json_t *v = json_object_get(in->object, key);
+    if (!json_is_number(v)) return json_in_expected(in, key, "a number", err);
+    *value = json_number_value(v);
+    return 0;
+}
+
+int json_in_string(const struct json_in *in, const char *key, const char **value, struct err *err) {
+    const json_t *v = json_object_get(in->object, key);
+    if (!json_is_string(v)) return json_in_expected(in, key, "a string", err);
+    *value = json_string_value(v);
+    return 0;
+}
+
+int json_in_object(const struct json_in *in, const char *key, const json_t **value,
+                   struct err *err) {
+    const json_t *v = json_object_get(in->object, key);
+    if (!json_is_object(v)) return json_in_expected(in, key, "an object", err);
+    *value = v;
+    return 0;
+}
+
+int json_in_known(const struct json_in *in, const char *const *keys, struct err *err) {
+    const char *key;
+    json_t *value;
+    /* Iterating wants a pointer that is not const, though nothing changes. */
+    json_object_foreach((json_t *)(uintptr_t)in->object, key, value) {
+        int known = 0;
+        for (int i = 0; keys[i] && !known; i++) known = strcmp(keys[i], key) == 0;
+        if (!known)
+            return err_set(err, HEED_EFORMAT, "%.120s: there is no field '%.60s'", in->where, key);
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- writing ------ */
+
+json_t *json_out_float(float value) {
+    char text[32];
+    BUG_ON(!isfinite(value));
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+    return json_real(strtod(text, NULL));
+}
+
+int json_out_file(const char *path, const json_t *value, struct err *err) {
+    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    if (!text) return err_set(err, HEED_EINTERNAL, "%.180s: not a JSON document", path);
+    struct file_writer w;
+    int rc = file_writer_open(&w, path, err);
+    if (!rc) {
+        file_writer_write(&w, text, strlen(text));
+        file_writer_write(&w, "\n", 1);
+        rc = file_writer_commit(&w, err);
+    }
+    free(text);
+    return rc;
+}

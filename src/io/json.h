@@ -1,0 +1,46 @@
+/* json.h — what we want from JSON beyond jansson: limits, errors that say where, and no silent surprises.
+ *
+ * Input is hostile: size and nesting are limited before jansson sees it, duplicate keys are refused. A
+ * reader takes values out of one object by name and type; a value that is missing, of another type or out of
+ * range is an error like `config.json: d_model: expected a whole number, got "x"`, and json_in_known refuses
+ * keys nobody asked about, so that a typo does not pass for a default. */
+#ifndef IO_JSON_H
+#define IO_JSON_H
+
+#include <jansson.h>
+
+#include "base/file.h"
+
+enum { JSON_IN_MAX_DEPTH = 32, JSON_IN_MAX_SIZE = 1 << 20 };
+
+/* Text or file -> value (a new reference). Messages begin `where:line:`. */
+int json_in_text(json_t **value, const char *text, size_t size, const char *where, struct err *err);
+int json_in_file(json_t **value, const char *path, struct err *err);
+
+/* One object to read from; borrows both. `where` begins every message. */
+struct json_in {
+    const json_t *object;
+    const char *where;
+};
+
+int json_in_begin(struct json_in *in, const json_t *value, const char *where, struct err *err);
+int json_in_has(const struct json_in *in, const char *key);
+int json_in_int(const struct json_in *in, const char *key, int64_t *value, struct err *err);
+int json_in_real(const struct json_in *in, const char *key, double *value, struct err *err);
+int json_in_string(const struct json_in *in, const char *key, const char **value, struct err *err);
+int json_in_object(const struct json_in *in, const char *key, const json_t **value,
+                   struct err *err);
+
+/* Refuses any key that is not in the NULL-terminated list. */
+int json_in_known(const struct json_in *in, const char *const *keys, struct err *err);
+
+/* `where: key: expected WHAT, got VALUE`, for checks of the caller's own. */
+int json_in_expected(const struct json_in *in, const char *key, const char *what, struct err *err);
+
+/* A float as the shortest decimal that reads back as the same float. */
+json_t *json_out_float(float value);
+
+/* Writes the value to a file, indented, keys in the order they were set; atomic. */
+int json_out_file(const char *path, const json_t *value, struct err *err);
+
+#endif
