@@ -1,0 +1,338 @@
+/* batches.c — the stream of batches.h: a ring of prepared batches between a thread and the trainer.
+ *
+ * Each slot of the ring holds a batch and the position after it. The thread owns the slots that are not
+ * ready and the stream (stream.h); the consumer owns the batch it took. A slot changes hands under the
+ * lock, and its batch by trading structs with the consumer, so ids are written once and never copied.
+ * Without prefetch there is one slot, and batches_next fills it itself. */
+#include "data/batches.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+#include "base/mem.h"
+#include "data/stream.h"
+
+enum { MAX_PREFETCH = 1024 };
+
+struct slot {
+    struct batch batch;
+    struct batches_state after;
+};
+
+struct batches {
+    struct stream stream;       /* the thread's while it runs */
+    struct batches_state front; /* position of the next batch to prepare; the thread's */
+    struct batches_state taken; /* position after the batch last taken; the consumer's */
+    struct batches_epoch epoch;
+    int32_t bos;
+    struct slot *slot; /* [n_slot] */
+    int n_slot;
+    double waited;
+    uint64_t n_next;
+
+    bool threaded, running;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards the following */
+    pthread_cond_t filled, freed;
+    int first, n_ready; /* slots first .. first + n_ready - 1, around the ring, are ready */
+    bool stop;
+    int failed; /* why the thread ended */
+    struct err err;
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---------------------------------------------------------------------------------- preparing ---- */
+
+/* Fills a slot with the batch at the front and moves the front on. */
+static int prepare(struct batches *b, struct slot *slot, struct err *err) {
+    struct batches_state *front = &b->front;
+    struct stream_place place = {front->epoch, front->pool, front->batch};
+    int rc = stream_fill(&b->stream, &place, &slot->batch, err);
+    if (rc) return rc;
+    front->epoch = place.epoch;
+    front->pool = place.pool;
+    front->batch = place.batch;
+    front->n_batch++;
+    front->n_pair += (uint64_t)slot->batch.n_seq;
+    front->n_src_tok += (uint64_t)slot->batch.src.n_tok;
+    front->n_tgt_tok += (uint64_t)slot->batch.tgt.n_tok;
+    slot->after = *front;
+    return 0;
+}
+
+static void *prefetch_main(void *arg) {
+    struct batches *b = arg;
+    pthread_mutex_lock(&b->lock);
+    for (;;) {
+        while (!b->stop && b->n_ready == b->n_slot) pthread_cond_wait(&b->freed, &b->lock);
+        if (b->stop) break;
+        struct slot *slot = &b->slot[(b->first + b->n_ready) % b->n_slot];
+        pthread_mutex_unlock(&b->lock);
+        struct err err;
+        int rc = prepare(b, slot, &err);
+        pthread_mutex_lock(&b->lock);
+        if (rc) {
+            b->failed = rc;
+            b->err = err;
+        } else {
+            b->n_ready++;
+        }
+        pthread_cond_signal(&b->filled);
+        if (rc) break;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+/* The thread takes no signals: they are the trainer's, which saves and stops. */
+static int start(struct batches *b, struct err *err) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&b->thread, NULL, prefetch_main, b);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc)
+        return err_set(err, HEED_ENOMEM, "batches: cannot start the prefetch thread: %s",
+                       strerror(rc));
+    b->running = true;
+    return 0;
+}
+
+/* Ends the thread and forgets what it prepared: the front is again the position of the batch last taken. */
+static void halt(struct batches *b) {
+    if (b->running) {
+        pthread_mutex_lock(&b->lock);
+        b->stop = true;
+        pthread_cond_signal(&b->freed);
+        pthread_mutex_unlock(&b->lock);
+        pthread_join(b->thread, NULL);
+    }
+    b->running = b->stop = false;
+    b->first = b->n_ready = b->failed = 0;
+    b->front = b->taken;
+}
+
+/* ---------------------------------------------------------------------------------- life --------- */
+
+/* Identifies corpora and weights: the same pairs in the same numbering. */
+static void identify(uint64_t id[2], const struct batches_options *o) {
+    XXH3_state_t *hash = XXH3_createState();
+    BUG_ON(!hash);
+    XXH3_128bits_reset(hash);
+    for (int i = 0; i < o->n_source; i++) {
+        double weight = o->source[i].weight != 0 ? o->source[i].weight : 1;
+        XXH3_128bits_update(hash, o->source[i].corpus->key, CORPUS_KEY_SIZE);
+        XXH3_128bits_update(hash, &weight, sizeof weight);
+    }
+    XXH128_hash_t h = XXH3_128bits_digest(hash);
+    XXH3_freeState(hash);
+    id[0] = h.low64;
+    id[1] = h.high64;
+}
+
+static struct batches_epoch measure(const struct stream *s) {
+    struct batches_epoch e = {.n_pair = s->n_draw, .n_pool = s->n_pool};
+    for (int i = 0; i < s->n_source; i++) {
+        const struct corpus *c = s->source[i].corpus;
+        double times = (double)s->source[i].n_draw / (double)c->n_pair;
+        e.n_src_tok += times * (double)c->report.n_src_tok;
+        e.n_tgt_tok += times * (double)c->report.n_tgt_tok;
+    }
+    return e;
+}
+
+int batches_new(struct batches **out, const struct batches_options *o, struct err *err) {
+    *out = NULL;
+    if (o->prefetch < 0 || o->prefetch > MAX_PREFETCH)
+        return err_set(err, HEED_EINVAL, "prefetch: %d is not between 0 and %d", o->prefetch,
+                       MAX_PREFETCH);
+    struct batches *b = xcalloc(1, sizeof *b);
+    int rc = stream_init(&b->stream, o, true, err);
+    if (rc) {
+        xfree(b);
+        return rc;
+    }
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->filled, NULL);
+    pthread_cond_init(&b->freed, NULL);
+    b->bos = o->bos;
+    b->threaded = o->prefetch > 0;
+    b->n_slot = b->threaded ? o->prefetch : 1;
+    b->slot = xcalloc((size_t)b->n_slot, sizeof *b->slot);
+    for (int i = 0; i < b->n_slot && !rc; i++) rc = batches_batch_init(b, &b->slot[i].batch, err);
+    if (rc) {
+        batches_free(b);
+        return rc;
+    }
+    b->epoch = measure(&b->stream);
+    b->taken = (struct batches_state){.seed = o->seed,
+                                      .tokens = (uint64_t)o->tokens,
+                                      .sentences = (uint64_t)b->stream.sentences,
+                                      .pool_size = (uint64_t)b->stream.cap_pool};
+    identify(b->taken.data, o);
+    b->front = b->taken;
+    *out = b;
+    return 0;
+}
+
+void batches_free(struct batches *b) {
+    if (!b) return;
+    halt(b);
+    for (int i = 0; i < b->n_slot; i++) batch_release(&b->slot[i].batch);
+    xfree(b->slot);
+    stream_release(&b->stream);
+    pthread_mutex_destroy(&b->lock);
+    pthread_cond_destroy(&b->filled);
+    pthread_cond_destroy(&b->freed);
+    xfree(b);
+}
+
+int batches_batch_init(const struct batches *b, struct batch *batch, struct err *err) {
+    return batch_init(batch, b->stream.tokens, b->stream.tokens, stream_max_seq(&b->stream), b->bos,
+                      err);
+}
+
+struct batches_epoch batches_epoch(const struct batches *b) {
+    return b->epoch;
+}
+
+double batches_waited(const struct batches *b, uint64_t *n_batch) {
+    if (n_batch) *n_batch = b->n_next;
+    return b->waited;
+}
+
+/* ---------------------------------------------------------------------------------- taking ------- */
+
+static void trade(struct batches *b, struct slot *slot, struct batch *out) {
+    struct batch given = *out;
+    *out = slot->batch;
+    slot->batch = given;
+    b->taken = slot->after;
+}
+
+static int take_prefetched(struct batches *b, struct batch *out, struct err *err) {
+    int rc = b->running ? 0 : start(b, err);
+    if (rc) return rc;
+    pthread_mutex_lock(&b->lock);
+    while (b->n_ready == 0 && !b->failed) pthread_cond_wait(&b->filled, &b->lock);
+    if (b->n_ready == 0) {
+        rc = b->failed;
+        if (err) *err = b->err;
+    } else {
+        trade(b, &b->slot[b->first], out);
+        b->first = (b->first + 1) % b->n_slot;
+        b->n_ready--;
+        pthread_cond_signal(&b->freed);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return rc;
+}
+
+int batches_next(struct batches *b, struct batch *out, struct err *err) {
+    const struct batch *like = &b->slot[0].batch;
+    BUG_ON(out->cap_src != b->stream.tokens || out->cap_tgt != b->stream.tokens);
+    BUG_ON(out->cap_seq != stream_max_seq(&b->stream) || out->bos != like->bos);
+    double begin = now();
+    int rc;
+    if (b->threaded) {
+        rc = take_prefetched(b, out, err);
+    } else {
+        rc = prepare(b, &b->slot[0], err);
+        if (!rc) trade(b, &b->slot[0], out);
+    }
+    b->waited += now() - begin;
+    b->n_next += !rc;
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- position ----- */
+
+void batches_state(const struct batches *b, struct batches_state *state) { *state = b->taken; }
+
+int batches_restore(struct batches *b, const struct batches_state *state, struct err *err) {
+    const struct batches_state *here = &b->taken;
+    if (memcmp(state->data, here->data, sizeof here->data) != 0)
+        return err_set(err, HEED_EINVAL,
+                       "the training data is not the saved run's: texts, tokenizer, filters or "
+                       "weights differ");
+    const struct {
+        const char *what;
+        uint64_t is, was;
+    } same[] = {{"seed", here->seed, state->seed},
+                {"tokens", here->tokens, state->tokens},
+                {"sentences per batch", here->sentences, state->sentences},
+                {"pairs per pool", here->pool_size, state->pool_size}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (same[i].is != same[i].was)
+            return err_set(err, HEED_EINVAL,
+                           "%s: %" PRIu64 ", but the saved run had %" PRIu64
+                           ": its batches cannot be continued",
+                           same[i].what, same[i].is, same[i].was);
+    halt(b);
+    int rc = stream_check(&b->stream,
+                          &(struct stream_place){state->epoch, state->pool, state->batch}, err);
+    if (!rc) b->taken = b->front = *state;
+    return rc;
+}
+
+int batches_restart_epoch(struct batches *b, const struct batches_state *state, struct err *err) {
+    struct batches_state to = b->taken;
+    to.epoch = state->epoch;
+    to.pool = to.batch = 0;
+    to.n_batch = state->n_batch;
+    to.n_pair = state->n_pair;
+    to.n_src_tok = state->n_src_tok;
+    to.n_tgt_tok = state->n_tgt_tok;
+    return batches_restore(b, &to, err);
+}
+
+/* ---------------------------------------------------------------------------------- sweep -------- */
+
+struct sweep {
+    struct stream stream;
+    struct stream_place place;
+    struct batch batch;
+};
+
+int sweep_new(struct sweep **out, const struct corpus *corpus, int tokens, int32_t bos,
+              struct err *err) {
+    *out = NULL;
+    struct sweep *s = xcalloc(1, sizeof *s);
+    struct batches_source source = {.corpus = corpus};
+    struct batches_options options = {.source = &source, .n_source = 1, .tokens = tokens};
+    int rc = stream_init(&s->stream, &options, false, err);
+    if (!rc) rc = batch_init(&s->batch, tokens, tokens, stream_max_seq(&s->stream), bos, err);
+    if (rc) {
+        sweep_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void sweep_free(struct sweep *s) {
+    if (!s) return;
+    batch_release(&s->batch);
+    stream_release(&s->stream);
+    xfree(s);
+}
+
+int sweep_next(struct sweep *s, const struct batch **batch, struct err *err) {
+    if (s->place.epoch > 0) return 0;
+    int rc = stream_fill(&s->stream, &s->place, &s->batch, err);
+    if (rc) return rc;
+    *batch = &s->batch;
+    return 1;
+}
+
+void sweep_rewind(struct sweep *s) { s->place = (struct stream_place){0}; }
