@@ -64,12 +64,10 @@ static void show(char *text, size_t size, const json_t *value) {
         snprintf(text, size, "%s", what);
         return;
     }
-    size_t n = json_dumpb(value, text, size - 1, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-    if (n < size) {
-        text[n] = 0;
-    } else { /* jansson filled the buffer and counted on */
-        memcpy(text + size - 4, "...", 4);
-    }
+    char *all = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    snprintf(text, size, "%.*s%s", (int)size - 4, all ? all : "?",
+             all && strlen(all) > size - 4 ? "..." : "");
+    free(all);
 }
 
 int json_in_expected(const struct json_in *in, const char *key, const char *what, struct err *err) {

@@ -1,12 +1,13 @@
-/* safetensors.c — see safetensors.h. JSON is jansson's business, which rejects duplicate keys and limits
- * nesting; what the JSON claims is ours to check. */
+/* safetensors.c — see safetensors.h. The syntax of the header is io/json's business, which rejects duplicate
+ * keys and limits nesting; what the header claims is checked here. */
 #include "io/safetensors.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "base/mem.h"
+#include "io/json.h"
 
 enum { MAX_HEADER = 100000000 }; /* the format's own limit */
 
@@ -29,14 +30,14 @@ static int header_bounds(const struct file_map *map, const char *path, size_t *l
                          struct err *err) {
     uint64_t n = 0;
     if (map->size < 8)
-        return err_set(err, HEED_EFORMAT, "%s: %zu bytes are too few for a safetensors file", path,
-                       map->size);
+        return err_set(err, HEED_EFORMAT, "%.120s: %zu bytes are too few for a safetensors file",
+                       path, map->size);
     for (int i = 7; i >= 0; i--) n = n << 8 | map->data[i];
     if (n > MAX_HEADER || n > map->size - 8)
-        return err_set(err, HEED_EFORMAT, "%s: header of %llu bytes in a file of %zu", path,
+        return err_set(err, HEED_EFORMAT, "%.120s: header of %llu bytes in a file of %zu", path,
                        (unsigned long long)n, map->size);
     if (n == 0 || map->data[8] != '{')
-        return err_set(err, HEED_EFORMAT, "%s: the header is not a JSON object", path);
+        return err_set(err, HEED_EFORMAT, "%.120s: the header is not a JSON object", path);
     *length = (size_t)n;
     return 0;
 }
@@ -50,6 +51,7 @@ static size_t shape_bytes(struct tensor *t, const json_t *shape) {
         if (!json_is_integer(dim) || json_integer_value(dim) < 0) return SIZE_MAX;
         t->shape[i] = json_integer_value(dim);
         n = size_mul(n, (size_t)t->shape[i]);
+        if (n == SIZE_MAX) return SIZE_MAX; /* even if a zero follows */
     }
     t->rank = (int)json_array_size(shape);
     return n;
@@ -59,22 +61,23 @@ static int read_tensor(struct tensor *t, const json_t *entry, const unsigned cha
                        size_t size, const char *path, struct err *err) {
     t->dtype = json_string_value(json_object_get(entry, "dtype"));
     if (!dtype_bytes(t->dtype))
-        return err_set(err, HEED_EFORMAT, "%s: tensor '%.60s' has unknown dtype '%.20s'", path,
+        return err_set(err, HEED_EFORMAT, "%.120s: tensor '%.60s' has unknown dtype '%.20s'", path,
                        t->name, t->dtype ? t->dtype : "(none)");
     size_t bytes = shape_bytes(t, json_object_get(entry, "shape"));
     if (bytes == SIZE_MAX)
-        return err_set(err, HEED_EFORMAT, "%s: tensor '%.60s' has an impossible shape", path,
+        return err_set(err, HEED_EFORMAT, "%.120s: tensor '%.60s' has an impossible shape", path,
                        t->name);
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     json_int_t begin = json_is_integer(first) ? json_integer_value(first) : -1;
     json_int_t end = json_is_integer(last) ? json_integer_value(last) : -1;
     if (json_array_size(offsets) != 2 || begin < 0 || end < begin || (uint64_t)end > size)
-        return err_set(err, HEED_EFORMAT, "%s: tensor '%.60s' at [%lld, %lld) of %zu data bytes",
-                       path, t->name, (long long)begin, (long long)end, size);
+        return err_set(err, HEED_EFORMAT,
+                       "%.120s: tensor '%.60s' at [%lld, %lld) of %zu data bytes", path, t->name,
+                       (long long)begin, (long long)end, size);
     if ((size_t)(end - begin) != bytes)
-        return err_set(err, HEED_EFORMAT, "%s: tensor '%.60s' needs %zu bytes and has %lld", path,
-                       t->name, bytes, (long long)(end - begin));
+        return err_set(err, HEED_EFORMAT, "%.120s: tensor '%.60s' needs %zu bytes and has %lld",
+                       path, t->name, bytes, (long long)(end - begin));
     t->data = data + begin;
     t->size = bytes;
     return 0;
@@ -93,39 +96,54 @@ static int check_cover(const struct safetensors *st, const unsigned char *data, 
         const struct tensor *t = &st->tensor[i];
         if (t->data != at)
             return err_set(err, HEED_EFORMAT,
-                           "%s: tensor '%.60s' leaves a hole or overlaps another", path, t->name);
+                           "%.120s: tensor '%.60s' leaves a hole or overlaps another", path,
+                           t->name);
         at += t->size;
     }
     if (at != data + size)
-        return err_set(err, HEED_EFORMAT, "%s: %zu bytes after the last tensor", path,
+        return err_set(err, HEED_EFORMAT, "%.120s: %zu bytes after the last tensor", path,
                        (size_t)(data + size - at));
     return 0;
 }
 
+static int check_metadata(json_t *metadata, const char *path, struct err *err) {
+    const char *key;
+    json_t *value;
+    if (!json_is_object(metadata))
+        return err_set(err, HEED_EFORMAT, "%.120s: __metadata__ is not an object", path);
+    json_object_foreach(metadata, key, value) {
+        if (!json_is_string(value))
+            return err_set(err, HEED_EFORMAT, "%.120s: metadata '%.60s' is not a string", path,
+                           key);
+    }
+    return 0;
+}
+
 static int read_header(struct safetensors *st, size_t length, const char *path, struct err *err) {
-    json_error_t why;
     const unsigned char *data = st->map.data + 8 + length;
     size_t size = st->map.size - 8 - length;
-    json_t *root = json_loadb((const char *)st->map.data + 8, length, JSON_REJECT_DUPLICATES, &why);
+    json_t *root;
+    int rc = json_in_text(&root, (const char *)st->map.data + 8, length, path, err);
+    if (rc) return rc;
     st->json = root;
-    if (!json_is_object(root))
-        return err_set(err, HEED_EFORMAT, "%s: header: %.120s", path,
-                       root ? "not an object" : why.text);
+    st->header_size = 8 + length;
     st->tensor = xcalloc(json_object_size(root) + 1, sizeof *st->tensor);
     const char *key;
     json_t *entry;
     json_object_foreach(root, key, entry) {
-        if (strcmp(key, "__metadata__") == 0) continue;
+        if (strcmp(key, "__metadata__") == 0) {
+            if ((rc = check_metadata(entry, path, err))) return rc;
+            continue;
+        }
         st->tensor[st->n_tensor].name = key;
-        int rc = read_tensor(&st->tensor[st->n_tensor], entry, data, size, path, err);
-        if (rc) return rc;
+        if ((rc = read_tensor(&st->tensor[st->n_tensor], entry, data, size, path, err))) return rc;
         st->n_tensor++;
     }
     qsort(st->tensor, (size_t)st->n_tensor, sizeof *st->tensor, by_address);
     return check_cover(st, data, size, path, err);
 }
 
-/* ---------------------------------------------------------------------------------- interface ---- */
+/* ---------------------------------------------------------------------------------- reading ------ */
 
 int safetensors_open(struct safetensors *st, const char *path, struct err *err) {
     *st = (struct safetensors){0};
@@ -153,3 +171,101 @@ const struct tensor *safetensors_find(const struct safetensors *st, const char *
 const char *safetensors_metadata(const struct safetensors *st, const char *key) {
     return json_string_value(json_object_get(json_object_get(st->json, "__metadata__"), key));
 }
+
+int safetensors_metadata_each(const struct safetensors *st,
+                              int (*fn)(void *ctx, const char *key, const char *value), void *ctx) {
+    json_t *metadata = json_object_get(st->json, "__metadata__"), *value;
+    const char *key;
+    int rc = 0;
+    json_object_foreach(metadata, key, value) {
+        if ((rc = fn(ctx, key, json_string_value(value)))) break;
+    }
+    return rc;
+}
+
+size_t tensor_count(const struct tensor *t) { return t->size / dtype_bytes(t->dtype); }
+
+int tensor_is_float(const struct tensor *t) {
+    return strcmp(t->dtype, "F32") == 0 || strcmp(t->dtype, "BF16") == 0;
+}
+
+void tensor_values(const struct tensor *t, size_t first, size_t count, float *out) {
+    BUG_ON(!tensor_is_float(t) || count > tensor_count(t) || first > tensor_count(t) - count);
+    if (!count) return;
+    if (t->dtype[0] == 'F') {
+        memcpy(out, (const char *)t->data + first * sizeof *out, count * sizeof *out);
+        return;
+    }
+    const unsigned char *at = (const unsigned char *)t->data + 2 * first;
+    for (size_t i = 0; i < count; i++) { /* bf16 is the upper half of an f32 */
+        uint32_t bits = (uint32_t)at[2 * i] << 16 | (uint32_t)at[2 * i + 1] << 24;
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+}
+
+/* ---------------------------------------------------------------------------------- writing ------ */
+
+/* {"__metadata__": {...}, "name": {"dtype", "shape", "data_offsets"}, ...} and the size of the data. */
+static json_t *make_header(const struct tensor_spec *spec, int n, const struct metadata *metadata,
+                           uint64_t *size) {
+    json_t *root = json_object();
+    if (metadata && metadata->key) {
+        json_t *map = json_object();
+        for (; metadata->key; metadata++)
+            json_object_set_new(map, metadata->key, json_string(metadata->value));
+        json_object_set_new(root, "__metadata__", map);
+    }
+    uint64_t at = 0;
+    for (int i = 0; i < n; i++) {
+        size_t bytes = dtype_bytes(spec[i].dtype);
+        BUG_ON(!bytes || at % bytes || json_object_get(root, spec[i].name));
+        json_t *shape = json_array();
+        for (int k = 0; k < spec[i].rank; k++) {
+            json_array_append_new(shape, json_integer(spec[i].shape[k]));
+            bytes = size_mul(bytes, (size_t)spec[i].shape[k]);
+        }
+        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", spec[i].dtype, "shape", shape,
+                                  "data_offsets", (json_int_t)at, (json_int_t)(at + bytes));
+        BUG_ON(json_object_set_new(root, spec[i].name, entry));
+        at += bytes;
+    }
+    *size = at;
+    return root;
+}
+
+int safetensors_create(struct safetensors_writer *w, const char *path,
+                       const struct tensor_spec *spec, int n, const struct metadata *metadata,
+                       struct err *err) {
+    *w = (struct safetensors_writer){.file = {.fd = -1}};
+    json_t *root = make_header(spec, n, metadata, &w->left);
+    char *text = json_dumps(root, JSON_COMPACT);
+    json_decref(root);
+    BUG_ON(!text);
+    size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+    unsigned char *header = xmalloc(8 + padded);
+    for (int i = 0; i < 8; i++) header[i] = (unsigned char)((uint64_t)padded >> 8 * i);
+    memcpy(header + 8, text, length);
+    memset(header + 8 + length, ' ', padded - length);
+    free(text);
+    w->header_crc = crc32c(0, header, 8 + padded);
+    int rc = padded > MAX_HEADER
+                 ? err_set(err, HEED_ELIMIT,
+                           "%.120s: a header of %zu bytes is too long for the format", path, padded)
+                 : file_writer_open(&w->file, path, err);
+    if (!rc) file_writer_write(&w->file, header, 8 + padded);
+    xfree(header);
+    return rc;
+}
+
+void safetensors_write(struct safetensors_writer *w, const void *data, size_t size) {
+    BUG_ON(size > w->left);
+    w->left -= size;
+    file_writer_write(&w->file, data, size);
+}
+
+int safetensors_commit(struct safetensors_writer *w, struct err *err) {
+    BUG_ON(w->left);
+    return file_writer_commit(&w->file, err);
+}
+
+void safetensors_abort(struct safetensors_writer *w) { file_writer_abort(&w->file); }

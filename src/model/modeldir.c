@@ -1,0 +1,346 @@
+/* modeldir.c — see modeldir.h. */
+#include "model/modeldir.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/mem.h"
+#include "io/json.h"
+
+enum { FORMAT_VERSION = 1, CHUNK = 1 << 16 /* values at a time */ };
+
+/* ---------------------------------------------------------------------------------- config ------- */
+
+json_t *config_to_json(const struct config *config) {
+    json_t *object = json_object();
+    for (const struct config_field *f = config_fields; f->name; f++) {
+        const char *at = (const char *)config + f->offset;
+        json_t *value = f->kind == CONFIG_FLOAT ? json_out_float(*(const float *)(const void *)at)
+                        : f->kind == CONFIG_INT ? json_integer(*(const int *)(const void *)at)
+                                                : json_string(f->choice[*(const int *)at]);
+        json_object_set_new(object, f->name, value);
+    }
+    return object;
+}
+
+/* Range and choice are config_set's to judge: one set of rules and messages for files and options. */
+static int set_from_json(struct config *config, const struct config_field *f,
+                         const struct json_in *in, struct err *err) {
+    char number[64];
+    const char *text = number;
+    int rc = 0;
+    if (f->kind == CONFIG_INT) {
+        int64_t v = 0;
+        rc = json_in_int(in, f->name, &v, err);
+        snprintf(number, sizeof number, "%" PRId64, v);
+    } else if (f->kind == CONFIG_FLOAT) {
+        double v = 0;
+        rc = json_in_real(in, f->name, &v, err);
+        snprintf(number, sizeof number, "%.17g", v);
+    } else {
+        rc = json_in_string(in, f->name, &text, err);
+    }
+    if (rc) return rc;
+    struct err why = {0};
+    rc = config_set(config, f->name, text, &why);
+    return rc ? err_set(err, rc, "%.100s: %.150s", in->where, why.msg) : 0;
+}
+
+int config_from_json(struct config *config, const json_t *object, const char *where,
+                     struct err *err) {
+    struct json_in in;
+    int rc = json_in_begin(&in, object, where, err);
+    if (rc) return rc;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        const struct config_field *f = config_field_find(key);
+        if (!f) return err_set(err, HEED_EFORMAT, "%.120s: there is no field '%.60s'", where, key);
+        if ((rc = set_from_json(config, f, &in, err))) return rc;
+    }
+    return 0;
+}
+
+int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
+                          struct err *err) {
+    json_t *root = json_pack("{s:s, s:i, s:o}", "format", "heed", "version", FORMAT_VERSION,
+                             "model", config_to_json(config));
+    if (training) json_object_set_new(root, "training", json_deep_copy(training));
+    char *path = path_join(dir, MODELDIR_CONFIG);
+    int rc = json_out_file(path, root, err);
+    xfree(path);
+    json_decref(root);
+    return rc;
+}
+
+/* The "model" object: every field must be there. */
+static int read_model_fields(struct config *config, const struct json_in *in, struct err *err) {
+    const json_t *model;
+    int rc = json_in_object(in, "model", &model, err);
+    for (const struct config_field *f = config_fields; f->name && !rc; f++)
+        if (!json_object_get(model, f->name))
+            rc = err_set(err, HEED_EFORMAT, "%.120s: model: '%s' is missing", in->where, f->name);
+    if (!rc) rc = config_from_json(config, model, in->where, err);
+    struct err why = {0};
+    if (!rc && (rc = config_check(config, &why)))
+        return err_set(err, rc, "%.100s: %.150s", in->where, why.msg);
+    return rc;
+}
+
+static int read_root(const json_t *root, const char *where, struct config *config,
+                     json_t **training, struct err *err) {
+    static const char *const keys[] = {"format", "version", "model", "training", NULL};
+    struct json_in in;
+    const char *format = "";
+    int64_t version = 0;
+    int rc = json_in_begin(&in, root, where, err);
+    if (!rc) rc = json_in_known(&in, keys, err);
+    if (!rc) rc = json_in_string(&in, "format", &format, err);
+    if (!rc && strcmp(format, "heed") != 0) return json_in_expected(&in, "format", "\"heed\"", err);
+    if (!rc) rc = json_in_int(&in, "version", &version, err);
+    if (!rc && version != FORMAT_VERSION)
+        return err_set(err, HEED_EFORMAT,
+                       "%.120s: version %" PRId64 " is not known here; this program reads %d",
+                       where, version, FORMAT_VERSION);
+    if (!rc) rc = read_model_fields(config, &in, err);
+    if (rc || !json_in_has(&in, "training")) return rc;
+    const json_t *kept;
+    rc = json_in_object(&in, "training", &kept, err);
+    if (!rc && training) *training = json_deep_copy(kept);
+    return rc;
+}
+
+int modeldir_read_config(const char *dir, struct config *config, json_t **training,
+                         struct err *err) {
+    *config = (struct config){0};
+    if (training) *training = NULL;
+    char *path = path_join(dir, MODELDIR_CONFIG);
+    json_t *root;
+    int rc = json_in_file(&root, path, err);
+    if (!rc) rc = read_root(root, path, config, training, err);
+    json_decref(root);
+    xfree(path);
+    return rc;
+}
+
+int modeldir_init(const char *dir, const struct config *config, const json_t *training,
+                  const char *tokenizer, struct err *err) {
+    int rc = dir_make(dir, err);
+    if (!rc) rc = modeldir_write_config(dir, config, training, err);
+    if (rc || !tokenizer) return rc;
+    char *path = path_join(dir, MODELDIR_TOKENIZER);
+    char *from = realpath(tokenizer, NULL), *to = realpath(path, NULL);
+    if (!from || !to || strcmp(from, to) != 0) rc = file_copy(path, tokenizer, err);
+    free(from);
+    free(to);
+    xfree(path);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- reading ------ */
+
+/* A vector is [n] in the file; [1, n] is understood too. */
+static int shape_fits(const struct tensor *t, const struct param *p) {
+    if (t->rank == 2) return t->shape[0] == p->rows && t->shape[1] == p->cols;
+    return t->rank == 1 && p->rows == 1 && t->shape[0] == p->cols;
+}
+
+static void shape_text(char *text, size_t size, const struct tensor *t) {
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < t->rank && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, i ? ", %" PRId64 : "%" PRId64, t->shape[i]);
+    if (at < size) snprintf(text + at, size - at, "]");
+}
+
+static int match_tensor(const struct tensor **out, const struct safetensors *st,
+                        const struct param *p, const char *path, struct err *err) {
+    const struct tensor *t = safetensors_find(st, p->name);
+    char shape[80];
+    if (!t) return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is missing", path, p->name);
+    shape_text(shape, sizeof shape, t);
+    if (!shape_fits(t, p))
+        return err_set(err, HEED_EFORMAT,
+                       "%.100s: tensor '%s' has shape %s, the model's is [%d, %d]", path, p->name,
+                       shape, p->rows, p->cols);
+    if (!tensor_is_float(t))
+        return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is %s, not F32 or BF16", path,
+                       p->name, t->dtype);
+    *out = t;
+    return 0;
+}
+
+static int match_all(struct modeldir *md, const char *path, struct err *err) {
+    const struct param_table *table = &md->table;
+    md->tensor = xcalloc((size_t)table->n_param, sizeof *md->tensor);
+    for (int i = 0; i < table->n_param; i++) {
+        int rc = match_tensor(&md->tensor[i], &md->weights, &table->param[i], path, err);
+        if (rc) return rc;
+    }
+    for (int i = 0; i < md->weights.n_tensor; i++)
+        if (!param_table_find(table, md->weights.tensor[i].name))
+            return err_set(err, HEED_EFORMAT, "%.120s: the model has no tensor '%.60s'", path,
+                           md->weights.tensor[i].name);
+    return 0;
+}
+
+static int read_step(struct modeldir *md, const char *path, struct err *err) {
+    const char *text = safetensors_metadata(&md->weights, "step");
+    char *end;
+    md->step = -1;
+    if (!text) return 0;
+    long long step = strtoll(text, &end, 10);
+    if (end == text || *end || step < 0)
+        return err_set(err, HEED_EFORMAT, "%.120s: metadata 'step' is '%.30s'", path, text);
+    md->step = step;
+    return 0;
+}
+
+int modeldir_open(struct modeldir *md, const char *dir, struct err *err) {
+    *md = (struct modeldir){0};
+    if (!dir_exists(dir))
+        return err_set(err, HEED_EIO, "%.180s: there is no such model directory", dir);
+    int rc = modeldir_read_config(dir, &md->config, NULL, err);
+    if (rc) return rc;
+    param_table_init(&md->table, &md->config);
+    char *path = path_join(dir, MODELDIR_WEIGHTS);
+    rc = safetensors_open(&md->weights, path, err);
+    if (!rc) rc = match_all(md, path, err);
+    if (!rc) rc = read_step(md, path, err);
+    xfree(path);
+    if (rc) modeldir_close(md);
+    return rc;
+}
+
+void modeldir_close(struct modeldir *md) {
+    xfree(md->tensor);
+    safetensors_close(&md->weights);
+    param_table_release(&md->table);
+    *md = (struct modeldir){0};
+}
+
+void modeldir_values(const struct modeldir *md, int i, size_t first, size_t count, float *out) {
+    tensor_values(md->tensor[i], first, count, out);
+}
+
+/* ---------------------------------------------------------------------------------- model -------- */
+
+/* Same tensors, same shapes? What does not change them (dropout, smoothing) may differ. */
+static int same_table(const struct param_table *a, const struct param_table *b, struct err *err) {
+    for (int i = 0; i < a->n_param || i < b->n_param; i++) {
+        const struct param *p = i < a->n_param ? &a->param[i] : NULL,
+                           *q = i < b->n_param ? &b->param[i] : NULL;
+        if (p && q && strcmp(p->name, q->name) == 0 && p->rows == q->rows && p->cols == q->cols)
+            continue;
+        return err_set(err, HEED_EFORMAT,
+                       "weights of another model: '%s' [%d, %d], not '%s' [%d, %d]",
+                       q ? q->name : "", q ? q->rows : 0, q ? q->cols : 0, p ? p->name : "",
+                       p ? p->rows : 0, p ? p->cols : 0);
+    }
+    return 0;
+}
+
+int model_load_weights(struct model *model, const struct modeldir *md, struct err *err) {
+    int rc = same_table(&model->table, &md->table, err);
+    if (rc) return rc;
+    size_t size = model->table.n_elem * sizeof(float);
+    float *flat = mem_block(size);
+    if (!flat) return err_set(err, HEED_ENOMEM, "cannot allocate %zu bytes for weights", size);
+    memset(flat, 0, size);
+    for (int i = 0; i < model->table.n_param; i++)
+        modeldir_values(md, i, 0, tensor_count(md->tensor[i]), flat + model->table.param[i].offset);
+    rc = model_set(model, flat, err);
+    mem_block_free(flat);
+    return rc;
+}
+
+int model_load(struct model **model, const char *dir, struct backend *be, enum dtype type,
+               struct err *err) {
+    *model = NULL;
+    struct modeldir md;
+    int rc = modeldir_open(&md, dir, err);
+    if (rc) return rc;
+    rc = model_new(model, &md.config, be, type, err);
+    if (!rc && (rc = model_load_weights(*model, &md, err))) {
+        model_free(*model);
+        *model = NULL;
+    }
+    modeldir_close(&md);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- writing ------ */
+
+static void describe(struct tensor_spec *spec, const struct param_table *table, const char *dtype) {
+    for (int i = 0; i < table->n_param; i++) {
+        const struct param *p = &table->param[i];
+        spec[i] = (struct tensor_spec){.name = p->name, .dtype = dtype};
+        if (p->rows > 1) spec[i].shape[spec[i].rank++] = p->rows;
+        spec[i].shape[spec[i].rank++] = p->cols;
+    }
+}
+
+/* One parameter in chunks: got, narrowed if need be, summed up, written. */
+static int write_param(struct safetensors_writer *w, const struct param *p, weights_source *source,
+                       void *ctx, const struct weights_options *options, uint32_t *crc,
+                       float *buffer, struct err *err) {
+    size_t n = (size_t)p->rows * (size_t)p->cols;
+    *crc = 0;
+    for (size_t done = 0; done < n;) {
+        size_t count = n - done < CHUNK ? n - done : CHUNK, size = count * sizeof(float);
+        int rc = source(ctx, p->offset + done, count, buffer, err);
+        if (rc) return rc;
+        if (options->type == DTYPE_BF16) {
+            uint16_t *narrow = (uint16_t *)(void *)buffer; /* never ahead of what is to be read */
+            for (size_t i = 0; i < count; i++) {
+                uint16_t half = bf16_store(buffer[i]);
+                memcpy(&narrow[i], &half, sizeof half);
+            }
+            size = count * sizeof *narrow;
+        }
+        *crc = crc32c(*crc, buffer, size);
+        safetensors_write(w, buffer, size);
+        done += count;
+    }
+    return 0;
+}
+
+int weights_write(const char *path, const struct param_table *table, weights_source *source,
+                  void *ctx, const struct weights_options *options, struct err *err) {
+    BUG_ON(options->type != DTYPE_F32 && options->type != DTYPE_BF16);
+    char step[24];
+    snprintf(step, sizeof step, "%" PRId64, options->step);
+    struct metadata metadata[] = {
+        {"format", "heed"}, {options->step >= 0 ? "step" : NULL, step}, {NULL, NULL}};
+    struct tensor_spec *spec = xcalloc((size_t)table->n_param, sizeof *spec);
+    describe(spec, table, options->type == DTYPE_F32 ? "F32" : "BF16");
+    struct safetensors_writer w;
+    int rc = safetensors_create(&w, path, spec, table->n_param, metadata, err);
+    xfree(spec);
+    if (rc) return rc;
+    float *buffer = xmalloc(CHUNK * sizeof *buffer);
+    for (int i = 0; i < table->n_param && !rc; i++) {
+        uint32_t crc;
+        rc = write_param(&w, &table->param[i], source, ctx, options, &crc, buffer, err);
+        if (options->crc) options->crc[i] = crc;
+    }
+    xfree(buffer);
+    if (!rc) return safetensors_commit(&w, err);
+    safetensors_abort(&w);
+    return rc;
+}
+
+static int from_model(void *ctx, size_t offset, size_t count, float *out, struct err *err) {
+    struct model *m = ctx;
+    backend_download(m->be, out, (const float *)m->flat + offset, count * sizeof *out);
+    return backend_sync(m->be, err);
+}
+
+int model_save(struct model *model, const char *path, const struct weights_options *options,
+               struct err *err) {
+    if (model->type == DTYPE_F64)
+        return err_set(err, HEED_EINVAL, "%.180s: an f64 model is not saved", path);
+    return weights_write(path, &model->table, from_model, model, options, err);
+}
