@@ -1,0 +1,122 @@
+/* tokenizer.h — text to token ids and back: SentencePiece models, learnt or opened.
+ *
+ * A tokenizer is an ordinary SentencePiece .model file; other tools open ours, we open theirs. It keeps the
+ * file's bytes, so that a model directory stores an exact copy and caches can be keyed by its hash. Files
+ * are hostile: what the library would trust (tokenizer_check.c) is checked before it sees them.
+ *
+ * The files we learn have unk 0, bos 1, eos 2 and no padding. In files of others these ids are where the
+ * file says, and may be missing (-1): tokenizer_check_ends tells whether translation can work with it.
+ *
+ * An open tokenizer never changes and may be used by several threads at once. */
+#ifndef DATA_TOKENIZER_H
+#define DATA_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* ---- using ------------------------------------------------------------------------------------------ */
+
+enum {
+    TOKENIZER_HASH_SIZE = 16,
+    TOKENIZER_MAX_FILE = 64 << 20, /* bytes; the largest in the wild are near 5 MB */
+    TOKENIZER_MAX_TEXT = 1 << 24   /* bytes of one text to encode */
+};
+
+struct tokenizer;
+
+/* HEED_EFORMAT for anything that is not a sound model. The memory is copied. */
+int tokenizer_open(struct tokenizer **tokenizer, const char *path, struct err *err);
+int tokenizer_open_memory(struct tokenizer **tokenizer, const void *data, size_t size,
+                          struct err *err);
+void tokenizer_free(struct tokenizer *tokenizer);
+
+int tokenizer_size(const struct tokenizer *tokenizer); /* ids are in [0, size) */
+int tokenizer_unk(const struct tokenizer *tokenizer);
+int tokenizer_bos(const struct tokenizer *tokenizer); /* -1: none */
+int tokenizer_eos(const struct tokenizer *tokenizer); /* -1: none */
+int tokenizer_pad(const struct tokenizer *tokenizer); /* -1: none, which is usual and fine */
+
+/* 0 when the tokenizer has the beginning and the end mark that translation models need. */
+int tokenizer_check_ends(const struct tokenizer *tokenizer, struct err *err);
+
+/* The file's bytes, and XXH3-128 of them in its canonical byte order. */
+const void *tokenizer_bytes(const struct tokenizer *tokenizer, size_t *size);
+void tokenizer_hash(const struct tokenizer *tokenizer, unsigned char hash[TOKENIZER_HASH_SIZE]);
+
+/* The piece as the file spells it (U+2581 for a space), or NULL for an id out of range. */
+const char *tokenizer_piece(const struct tokenizer *tokenizer, int id);
+
+/* The id of a piece as the file spells it, or -1. */
+int tokenizer_find(const struct tokenizer *tokenizer, const char *piece);
+
+/* How many ids the text has, no end mark among them; the first `cap` of them are written. Text may be
+ * anything: bytes that are not UTF-8 count as U+FFFD. Negative: HEED_ELIMIT beyond TOKENIZER_MAX_TEXT,
+ * HEED_ENOMEM, HEED_EINTERNAL. Scratch memory belongs to the thread and is used again. */
+int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
+                     int cap);
+
+/* The text of n ids: how many bytes it has; it is written, followed by a NUL, if that fits in cap.
+ * bos, eos and other control ids give nothing, unk gives " U+2047 ", an id out of range is HEED_EINVAL.
+ * Bytes of a byte-fallback tokenizer that are not UTF-8 when put together become U+FFFD. */
+int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, int n, char *out,
+                     size_t cap);
+
+/* ---- learning --------------------------------------------------------------------------------------- */
+
+enum tokenizer_type { TOKENIZER_UNIGRAM, TOKENIZER_BPE, TOKENIZER_WORD, TOKENIZER_CHAR };
+
+enum {
+    TOKENIZER_MIN_SIZE = 4,       /* unk, bos, eos and a piece */
+    TOKENIZER_MAX_SIZE = 1 << 20, /* pieces */
+    TOKENIZER_MAX_LINE = 8192,  /* bytes: longer lines are no sentences, and are not learnt from */
+    TOKENIZER_SAMPLE_LINE = 128 /* bytes kept per line of the sample, on average */
+};
+
+/* What learning met. Filled as it goes, and complete at the end. */
+struct tokenizer_report {
+    uint64_t lines, bytes;      /* read, of all files */
+    uint64_t file_at, file_end; /* bytes of the file at hand and its size, 0 if unknown */
+    uint64_t empty;             /* lines without text */
+    uint64_t too_long;          /* lines over TOKENIZER_MAX_LINE, not learnt from */
+    uint64_t
+        reserved; /* lines with U+2585, which SentencePiece keeps for itself; not learnt from */
+    uint64_t replaced;               /* bad UTF-8 sequences and NUL bytes */
+    uint64_t sampled, sampled_bytes; /* learnt from */
+    int pieces;
+    int chars, chars_unknown; /* different characters in the text; those that become unk */
+    uint64_t unknown;         /* occurrences of the latter */
+};
+
+struct tokenizer_train_options {
+    const char *const *input; /* text files, see data/text.h */
+    int n_input;
+    const char *out; /* replaced when all is done */
+    int size;        /* pieces, special ones included; TOKENIZER_CHAR may end with fewer */
+    enum tokenizer_type type;
+    int byte_fallback; /* 256 pieces for bytes: no text is unknown */
+    double coverage;   /* share of characters that get a piece, 0.98 to 1; 0: 1 */
+    const char
+        *normalization; /* nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity; NULL: nmt_nfkc */
+    uint64_t sample;    /* lines to learn from at most, drawn evenly; 0: tokenizer_sample_lines */
+    uint64_t seed;      /* of the sample */
+    int threads;        /* 0: 16 whatever the machine, as they enter the result of unigram */
+    /* Called now and then, file being the input at hand or NULL once learning begins; a negative result
+     * ends the work and is returned. */
+    int (*progress)(void *ctx, const struct tokenizer_report *report, const char *file);
+    void *progress_ctx;
+};
+
+/* Learns a tokenizer and writes it to out. Memory is bounded by the sample, not by the text. *report may
+ * be NULL. */
+int tokenizer_train(const struct tokenizer_train_options *options, struct tokenizer_report *report,
+                    struct err *err);
+
+uint64_t tokenizer_sample_lines(enum tokenizer_type type);
+
+/* "bpe", "unigram", "word", "char"; and back, HEED_EINVAL when it is none of them. */
+const char *tokenizer_type_name(enum tokenizer_type type);
+int tokenizer_type_parse(enum tokenizer_type *type, const char *name, struct err *err);
+
+#endif
