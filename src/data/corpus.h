@@ -38,7 +38,11 @@ struct corpus_encoder {
 struct corpus_encoder corpus_encoder_of(const struct tokenizer *tokenizer);
 
 /* How far a build is. Bytes are those of both files as they are stored. */
-enum corpus_phase { CORPUS_HASHING, CORPUS_TOKENISING };
+enum corpus_phase {
+    CORPUS_HASHING,
+    CORPUS_WAITING,
+    CORPUS_TOKENISING
+}; /* waiting: for another build */
 struct corpus_progress {
     enum corpus_phase phase;
     uint64_t bytes_done, bytes_total;
@@ -48,7 +52,7 @@ struct corpus_progress {
 /* Lengths are in tokens, end mark included. A NULL or zero field means its default. */
 struct corpus_options {
     const char *src, *tgt; /* text files: plain, .gz or .xz; regular files, they are read twice */
-    const char *cache_dir; /* made if it does not exist (its parent must) */
+    const char *cache_dir; /* made if it does not exist */
     struct corpus_encoder encoder;
     int max_len;  /* longest sentence on either side: 256; the model's max_len must not be less */
     int min_len;  /* shortest: 2, a token and the end mark */
@@ -82,9 +86,9 @@ struct corpus_report {
     uint64_t n_src_tok, n_tgt_tok; /* of the kept pairs, end marks included */
     uint64_t n_dropped[CORPUS_N_DROP];
     uint64_t first_dropped[CORPUS_N_DROP]; /* line number, from 1; 0: none */
-    uint64_t n_repaired;                   /* lines with invalid UTF-8 or NUL bytes, replaced */
-    uint64_t first_repaired;               /* line number, from 1; 0: none */
-    int reused;                            /* the cache was there: nothing was tokenised */
+    uint64_t n_replaced;     /* bad UTF-8 sequences and NUL bytes that became U+FFFD */
+    uint64_t first_replaced; /* line number of the first, from 1; 0: none */
+    int reused;              /* the cache was there: nothing was tokenised */
 };
 
 struct corpus {
@@ -101,8 +105,8 @@ struct corpus {
 };
 
 /* The corpus of two text files, from the cache or built into it. Errors: files with different numbers of
- * lines (HEED_EFORMAT, naming both), nothing kept (HEED_EFORMAT, saying why), unreadable text, a cache
- * directory that cannot be written, a full disk. *report, if not NULL, is filled in any case. */
+ * lines (HEED_EFORMAT, naming both), nothing kept (HEED_EFORMAT, saying why), text that cannot be read or
+ * changes meanwhile, a cache directory that cannot be written, a full disk. *report, if not NULL, is filled in any case. */
 int corpus_build(struct corpus *corpus, const struct corpus_options *options,
                  struct corpus_report *report, struct err *err);
 

@@ -1,0 +1,542 @@
+/* corpus_build.c — from two text files to the cache file of corpus.h.
+ *
+ * Lines are read in chunks of bounded size; the pool tokenises a chunk in tasks of consecutive pairs; the
+ * results are written in order. Ids go straight to the file, index entries to a nameless side file that is
+ * copied behind the ids at the end, so that memory holds one chunk whatever the corpus.
+ *
+ * One build at a time works in a cache directory, under its lock; a second process waits and then finds
+ * the cache made. The lock dies with its holder, and the next one removes what a killed build left. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/mem.h"
+#include "base/pool.h"
+#include "data/corpus.h"
+#include "data/corpus_file.h"
+#include "data/text.h"
+
+enum { CHUNK_PAIRS = 4096, CHUNK_TEXT = 1 << 20, TASK_PAIRS = 64 };
+enum { N_TASK = CHUNK_PAIRS / TASK_PAIRS, KEPT = -1 };
+
+struct side {
+    const char *path;
+    struct stat before; /* when the build began */
+    struct text *text;
+    char *chunk; /* lines of the chunk, one after another */
+    size_t used;
+};
+
+/* One pair of the chunk: its text, then what became of it. */
+struct pair {
+    size_t at[2], size[2];
+    unsigned flags[2];
+    int n[2], drop; /* tokens; enum corpus_drop or KEPT */
+};
+
+/* The ids of a task's kept pairs in the file's width, one after another. */
+struct task {
+    unsigned char *ids;
+    size_t used, cap;
+    int rc;
+    struct err err;
+};
+
+struct builder {
+    struct corpus_options o; /* with defaults filled in */
+    struct side side[2];     /* source, target */
+    struct pool *pool;
+    int32_t *scratch; /* [threads][2][max_len] */
+    struct pair *pair;
+    int n_pair; /* in the chunk */
+    struct task *task;
+    struct file_writer out;
+    bool out_open;
+    FILE *index;
+    XXH3_state_t *hash;
+    uint64_t n_id; /* written */
+    struct corpus_trailer trailer;
+    struct corpus_report report;
+};
+
+static int progress(const struct corpus_options *o, const struct corpus_progress *p,
+                    struct err *err) {
+    int rc = o->progress ? o->progress(o->progress_ctx, p) : 0;
+    return rc < 0 ? err_set(err, (enum heed_status)rc, "reading the corpus was stopped") : 0;
+}
+
+/* ---------------------------------------------------------------------------------- options ------ */
+
+static int fill_in(struct corpus_options *o, struct err *err) {
+    if (!o->src || !o->tgt || !o->cache_dir || !o->encoder.encode)
+        return err_set(err, HEED_EINVAL, "corpus: texts, cache directory or tokenizer not given");
+    if (!o->max_len) o->max_len = 256;
+    if (!o->min_len) o->min_len = 2;
+    if (o->ratio == 0) o->ratio = 9;
+    if (!o->ratio_above) o->ratio_above = 10;
+    if (o->max_len < 2 || o->max_len > CORPUS_MAX_LEN)
+        return err_set(err, HEED_EINVAL, "longest sentence: %d is not between 2 and %d tokens",
+                       o->max_len, CORPUS_MAX_LEN);
+    if (o->min_len < 1 || o->min_len > o->max_len)
+        return err_set(err, HEED_EINVAL, "shortest sentence: %d is not between 1 and %d tokens",
+                       o->min_len, o->max_len);
+    if (!(o->ratio >= 1) || o->ratio_above < 0)
+        return err_set(err, HEED_EINVAL, "length ratio: %g is less than 1", o->ratio);
+    const struct corpus_encoder *e = &o->encoder;
+    if (e->n_vocab < 1 || e->eos < 0 || e->eos >= e->n_vocab)
+        return err_set(err, HEED_EINVAL, "tokenizer: end mark %d in a vocabulary of %d", e->eos,
+                       e->n_vocab);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- key ---------- */
+
+static int look_at(struct stat *st, const char *path, struct err *err) {
+    if (stat(path, st)) return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+    if (!S_ISREG(st->st_mode))
+        return err_set(err, HEED_EINVAL, "%.180s: not a regular file; a corpus is read twice",
+                       path);
+    return 0;
+}
+
+static int hash_fd(XXH128_hash_t *out, int fd, const struct corpus_options *o, const char *path,
+                   struct corpus_progress *p, struct err *err) {
+    enum { SIZE = 1 << 18 };
+    unsigned char *buffer = xmalloc(SIZE);
+    XXH3_state_t *state = XXH3_createState();
+    BUG_ON(!state);
+    XXH3_128bits_reset(state);
+    ssize_t n = 1;
+    int rc = 0;
+    while (n && !rc) {
+        n = read(fd, buffer, SIZE);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            rc = err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+            break;
+        }
+        XXH3_128bits_update(state, buffer, (size_t)n);
+        p->bytes_done += (uint64_t)n;
+        rc = progress(o, p, err);
+    }
+    *out = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    xfree(buffer);
+    return rc;
+}
+
+/* Everything the ids depend on. Hashed as bytes, so it has no padding. */
+struct identity {
+    XXH128_hash_t text[2];
+    unsigned char encoder[CORPUS_KEY_SIZE];
+    double ratio;
+    int32_t version, n_vocab, eos, max_len, min_len, ratio_above;
+};
+
+static int find_key(struct builder *b, struct err *err) {
+    const struct corpus_options *o = &b->o;
+    struct identity id = {.ratio = o->ratio,
+                          .version = CORPUS_VERSION,
+                          .n_vocab = o->encoder.n_vocab,
+                          .eos = o->encoder.eos,
+                          .max_len = o->max_len,
+                          .min_len = o->min_len,
+                          .ratio_above = o->ratio_above};
+    memcpy(id.encoder, o->encoder.hash, sizeof id.encoder);
+    struct corpus_progress p = {.phase = CORPUS_HASHING};
+    for (int i = 0; i < 2; i++) p.bytes_total += (uint64_t)b->side[i].before.st_size;
+    for (int i = 0; i < 2; i++) {
+        const char *path = b->side[i].path;
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+        int rc = hash_fd(&id.text[i], fd, o, path, &p, err);
+        close(fd);
+        if (rc) return rc;
+    }
+    XXH128_canonical_t key;
+    XXH128_canonicalFromHash(&key, XXH3_128bits(&id, sizeof id));
+    _Static_assert(sizeof key == CORPUS_KEY_SIZE, "a 128-bit key");
+    _Static_assert(sizeof id == 32 + CORPUS_KEY_SIZE + 8 + 24, "no padding is hashed");
+    memcpy(b->trailer.key, &key, sizeof key);
+    return 0;
+}
+
+static int check_unchanged(const struct side *side, struct err *err) {
+    struct stat now;
+    int rc = look_at(&now, side->path, err);
+    if (rc) return rc;
+    const struct stat *was = &side->before;
+    if (now.st_size != was->st_size || now.st_ino != was->st_ino || now.st_dev != was->st_dev ||
+        now.st_mtim.tv_sec != was->st_mtim.tv_sec || now.st_mtim.tv_nsec != was->st_mtim.tv_nsec)
+        return err_set(err, HEED_EIO, "%.180s: changed while it was being read", side->path);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- reading ------ */
+
+/* Appends a line to the side's part of the chunk. 1: done; 0: the text has ended. */
+static int read_line(struct side *side, struct pair *pair, int which, struct err *err) {
+    struct line line;
+    int rc = text_next(side->text, &line, err);
+    if (rc <= 0) return rc;
+    pair->at[which] = side->used;
+    pair->size[which] = line.size;
+    pair->flags[which] = line.flags;
+    memcpy(side->chunk + side->used, line.text, line.size);
+    side->used += line.size;
+    return 1;
+}
+
+/* Counts what is left of the longer text and says how many lines each has. */
+static int unequal(struct builder *b, struct err *err) {
+    for (int i = 0; i < 2; i++) {
+        struct line line;
+        int rc;
+        while ((rc = text_next(b->side[i].text, &line, err)) > 0) continue;
+        if (rc < 0) return rc;
+    }
+    unsigned long long n[2];
+    for (int i = 0; i < 2; i++) n[i] = text_counts(b->side[i].text).lines;
+    return err_set(err, HEED_EFORMAT,
+                   "%.70s has %llu lines and %.70s has %llu: line i must translate line i",
+                   b->side[0].path, n[0], b->side[1].path, n[1]);
+}
+
+/* The next chunk of pairs; none when both texts have ended. */
+static int read_chunk(struct builder *b, struct err *err) {
+    b->n_pair = 0;
+    b->side[0].used = b->side[1].used = 0;
+    while (b->n_pair < CHUNK_PAIRS && b->side[0].used < CHUNK_TEXT &&
+           b->side[1].used < CHUNK_TEXT) {
+        struct pair *pair = &b->pair[b->n_pair];
+        int src = read_line(&b->side[0], pair, 0, err);
+        int tgt = src < 0 ? src : read_line(&b->side[1], pair, 1, err);
+        if (tgt < 0) return tgt;
+        if (src != tgt) return unequal(b, err);
+        if (!src) return 0;
+        b->n_pair++;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- tokenising --- */
+
+/* One side of a pair: n[which] tokens with the end mark at ids. Returns what speaks against it, KEPT if
+ * nothing does, or a status below KEPT. */
+static int encode_side(const struct builder *b, struct pair *pair, int which, int32_t *ids,
+                       struct err *err) {
+    const struct corpus_encoder *e = &b->o.encoder;
+    pair->n[which] = 0;
+    if (pair->flags[which] & LINE_TOO_LONG) return CORPUS_TOO_LONG;
+    if (pair->size[which] == 0) return CORPUS_EMPTY;
+    int n = e->encode(e->ctx, ids, b->o.max_len - 1, b->side[which].chunk + pair->at[which],
+                      pair->size[which], err);
+    if (n < 0) return n - 1;
+    if (n == 0) return CORPUS_EMPTY;
+    if (n > b->o.max_len - 1) return CORPUS_TOO_LONG;
+    for (int i = 0; i < n; i++) BUG_ON(ids[i] < 0 || ids[i] >= e->n_vocab);
+    ids[n] = e->eos;
+    pair->n[which] = n + 1;
+    return n + 1 < b->o.min_len ? CORPUS_TOO_SHORT : KEPT;
+}
+
+static int judge(const struct builder *b, const struct pair *pair, const int drop[2]) {
+    if (drop[0] != KEPT || drop[1] != KEPT) {
+        if (drop[0] == KEPT || drop[1] == KEPT) return drop[0] == KEPT ? drop[1] : drop[0];
+        return drop[0] < drop[1] ? drop[0] : drop[1]; /* reasons are in order of precedence */
+    }
+    int longer = pair->n[0] > pair->n[1] ? pair->n[0] : pair->n[1];
+    int shorter = pair->n[0] + pair->n[1] - longer;
+    return longer > b->o.ratio_above && longer > b->o.ratio * shorter ? CORPUS_RATIO : KEPT;
+}
+
+static void append_ids(struct task *task, const int32_t *ids, int n, int width) {
+    size_t size = (size_t)n * (size_t)width;
+    if (size > task->cap - task->used) {
+        task->cap = 2 * (task->used + size);
+        task->ids = xrealloc(task->ids, task->cap);
+    }
+    unsigned char *to = task->ids + task->used;
+    task->used += size;
+    if (width == 4) {
+        memcpy(to, ids, size);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        uint16_t id = (uint16_t)ids[i];
+        memcpy(to + 2 * i, &id, sizeof id);
+    }
+}
+
+static void run_task(void *ctx, int index, int thread) {
+    struct builder *b = ctx;
+    struct task *task = &b->task[index];
+    int32_t *ids[2] = {b->scratch + (size_t)thread * 2 * (size_t)b->o.max_len};
+    ids[1] = ids[0] + b->o.max_len;
+    task->used = 0;
+    task->rc = 0;
+    int end = (index + 1) * TASK_PAIRS < b->n_pair ? (index + 1) * TASK_PAIRS : b->n_pair;
+    for (int i = index * TASK_PAIRS; i < end; i++) {
+        struct pair *pair = &b->pair[i];
+        int drop[2];
+        for (int k = 0; k < 2; k++) {
+            drop[k] = encode_side(b, pair, k, ids[k], &task->err);
+            if (drop[k] >= KEPT) continue;
+            task->rc = drop[k] + 1;
+            return;
+        }
+        pair->drop = judge(b, pair, drop);
+        for (int k = 0; k < 2 && pair->drop == KEPT; k++)
+            append_ids(task, ids[k], pair->n[k], (int)b->trailer.width);
+    }
+}
+
+/* ---------------------------------------------------------------------------------- writing ------ */
+
+static void put(struct builder *b, const void *data, size_t size) {
+    file_writer_write(&b->out, data, size);
+    XXH3_64bits_update(b->hash, data, size);
+}
+
+/* Counts a pair and, if it is kept, adds its entry to the index. */
+static int record(struct builder *b, const struct pair *pair, struct err *err) {
+    struct corpus_report *r = &b->report;
+    struct corpus_trailer *t = &b->trailer;
+    r->n_read++;
+    if (((pair->flags[0] | pair->flags[1]) & LINE_REPLACED) && !r->first_replaced)
+        r->first_replaced = r->n_read;
+    if (pair->drop != KEPT) {
+        if (r->n_dropped[pair->drop]++ == 0) r->first_dropped[pair->drop] = r->n_read;
+        return 0;
+    }
+    struct corpus_entry entry = {b->n_id, (uint32_t)pair->n[0], (uint32_t)pair->n[1]};
+    b->n_id += (uint64_t)entry.n_src + entry.n_tgt;
+    if (entry.n_src > t->max_src) t->max_src = entry.n_src;
+    if (entry.n_tgt > t->max_tgt) t->max_tgt = entry.n_tgt;
+    r->n_kept++;
+    r->n_src_tok += entry.n_src;
+    r->n_tgt_tok += entry.n_tgt;
+    if (fwrite(&entry, sizeof entry, 1, b->index) == 1) return 0;
+    return err_set(err, HEED_EIO, "%.180s: cannot write the index: %s", b->o.cache_dir,
+                   strerror(errno));
+}
+
+static int write_chunk(struct builder *b, struct err *err) {
+    int n_task = (b->n_pair + TASK_PAIRS - 1) / TASK_PAIRS;
+    for (int i = 0; i < n_task; i++) {
+        struct task *task = &b->task[i];
+        if (task->rc) {
+            if (err) *err = task->err;
+            return task->rc;
+        }
+        put(b, task->ids, task->used);
+    }
+    int rc = 0;
+    for (int i = 0; i < b->n_pair && !rc; i++) rc = record(b, &b->pair[i], err);
+    if (!rc && b->out.err.code) rc = err_set(err, b->out.err.code, "%s", b->out.err.msg);
+    struct text_counts at[2] = {text_counts(b->side[0].text), text_counts(b->side[1].text)};
+    struct corpus_progress p = {.phase = CORPUS_TOKENISING,
+                                .bytes_done = at[0].file_at + at[1].file_at,
+                                .bytes_total = at[0].file_end + at[1].file_end,
+                                .n_pair = b->report.n_read,
+                                .n_tok = b->n_id};
+    b->report.n_replaced = at[0].replaced + at[1].replaced;
+    return rc ? rc : progress(&b->o, &p, err);
+}
+
+/* Index and trailer behind the ids, and the file gets its name. */
+static int finish(struct builder *b, struct err *err) {
+    enum { SIZE = 1 << 16 };
+    static const unsigned char zeros[8];
+    put(b, zeros, (size_t)(-(b->n_id * b->trailer.width) & 7));
+    if (fflush(b->index) || fseek(b->index, 0, SEEK_SET))
+        return err_set(err, HEED_EIO, "%.180s: cannot write the index: %s", b->o.cache_dir,
+                       strerror(errno));
+    unsigned char *buffer = xmalloc(SIZE);
+    size_t n, n_all = 0;
+    while ((n = fread(buffer, 1, SIZE, b->index)) > 0) {
+        put(b, buffer, n);
+        n_all += n;
+    }
+    xfree(buffer);
+    if (ferror(b->index) || n_all != b->report.n_kept * sizeof(struct corpus_entry))
+        return err_set(err, HEED_EIO, "%.180s: cannot read back the index", b->o.cache_dir);
+    struct corpus_trailer *t = &b->trailer;
+    const struct corpus_report *r = &b->report;
+    t->n_pair = r->n_kept;
+    t->n_src_tok = r->n_src_tok;
+    t->n_tgt_tok = r->n_tgt_tok;
+    t->n_read = r->n_read;
+    t->n_replaced = r->n_replaced;
+    t->first_replaced = r->first_replaced;
+    memcpy(t->n_dropped, r->n_dropped, sizeof t->n_dropped);
+    memcpy(t->first_dropped, r->first_dropped, sizeof t->first_dropped);
+    t->body_hash = XXH3_64bits_digest(b->hash);
+    t->trailer_hash = XXH3_64bits(t, offsetof(struct corpus_trailer, trailer_hash));
+    file_writer_write(&b->out, t, sizeof *t);
+    b->out_open = false;
+    return file_writer_commit(&b->out, err);
+}
+
+/* ---------------------------------------------------------------------------------- building ----- */
+
+static int nothing_kept(const struct builder *b, struct err *err) {
+    char text[200];
+    corpus_report_text(&b->report, text, sizeof text);
+    if (b->report.n_read == 0)
+        return err_set(err, HEED_EFORMAT, "%.100s and %.100s are empty", b->o.src, b->o.tgt);
+    return err_set(err, HEED_EFORMAT, "%.60s: no usable pair: %s", b->o.src, text);
+}
+
+/* A file without a name: gone when closed, however the process ends. */
+static int open_index(struct builder *b, struct err *err) {
+    char *path = path_join(b->o.cache_dir, "heed-index.tmp"); /* ours alone, under the lock */
+    b->index = fopen(path, "w+be");
+    if (!b->index) err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+    unlink(path);
+    xfree(path);
+    return b->index ? 0 : HEED_EIO;
+}
+
+static int prepare(struct builder *b, const char *path, struct err *err) {
+    int rc = pool_new(&b->pool, b->o.threads, err);
+    for (int i = 0; i < 2 && !rc; i++) rc = text_open(&b->side[i].text, b->side[i].path, err);
+    if (!rc) rc = open_index(b, err);
+    if (!rc) rc = file_writer_open(&b->out, path, err);
+    if (rc) return rc;
+    b->out_open = true;
+    for (int i = 0; i < 2; i++) b->side[i].chunk = xmalloc(CHUNK_TEXT + 3 * TEXT_MAX_LINE);
+    b->scratch = xcalloc((size_t)pool_size(b->pool) * 2 * (size_t)b->o.max_len, sizeof *b->scratch);
+    b->pair = xcalloc(CHUNK_PAIRS, sizeof *b->pair);
+    b->task = xcalloc(N_TASK, sizeof *b->task);
+    b->hash = XXH3_createState();
+    BUG_ON(!b->hash);
+    XXH3_64bits_reset(b->hash);
+    memcpy(b->trailer.magic, CORPUS_MAGIC, sizeof b->trailer.magic);
+    b->trailer.version = CORPUS_VERSION;
+    b->trailer.n_vocab = (uint32_t)b->o.encoder.n_vocab;
+    b->trailer.eos = (uint32_t)b->o.encoder.eos;
+    b->trailer.width = (uint32_t)corpus_width(b->o.encoder.n_vocab);
+    return 0;
+}
+
+static int build(struct builder *b, const char *path, struct err *err) {
+    int rc = prepare(b, path, err);
+    while (!rc && !(rc = read_chunk(b, err)) && b->n_pair) {
+        pool_run(b->pool, run_task, b, (b->n_pair + TASK_PAIRS - 1) / TASK_PAIRS);
+        rc = write_chunk(b, err);
+    }
+    for (int i = 0; i < 2 && !rc; i++) rc = check_unchanged(&b->side[i], err);
+    if (!rc && b->report.n_kept == 0) rc = nothing_kept(b, err);
+    if (!rc) rc = finish(b, err);
+    return rc;
+}
+
+static void builder_release(struct builder *b) {
+    if (b->out_open) file_writer_abort(&b->out);
+    if (b->index) fclose(b->index);
+    for (int i = 0; i < 2; i++) {
+        if (b->side[i].text) text_close(b->side[i].text);
+        xfree(b->side[i].chunk);
+    }
+    for (int i = 0; i < N_TASK && b->task; i++) xfree(b->task[i].ids);
+    xfree(b->task);
+    xfree(b->pair);
+    xfree(b->scratch);
+    if (b->hash) XXH3_freeState(b->hash);
+    pool_free(b->pool);
+}
+
+/* ---------------------------------------------------------------------------------- the cache ---- */
+
+/* 1: the cache is there and good, and now open; 0: it has to be built. */
+static int reuse(struct corpus *corpus, const struct builder *b, const char *path) {
+    if (corpus_open(corpus, path, NULL)) return 0;
+    if (memcmp(corpus->key, b->trailer.key, CORPUS_KEY_SIZE) == 0) return 1;
+    corpus_close(corpus);
+    return 0;
+}
+
+/* The directory's lock, waited for. */
+static int lock_cache(int *lock, const struct builder *b, struct err *err) {
+    char *path = path_join(b->o.cache_dir, "heed-corpus.lock");
+    int rc = 0;
+    *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*lock < 0) rc = err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+    while (!rc && flock(*lock, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            rc = err_set(err, HEED_EIO, "%.180s: cannot lock: %s", path, strerror(errno));
+        else
+            rc = progress(&b->o, &(struct corpus_progress){.phase = CORPUS_WAITING}, err);
+        if (!rc) nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    xfree(path);
+    return rc;
+}
+
+/* Removes what killed builds left: the lock says that nobody is building now. */
+static void sweep_out(const char *dir) {
+    struct dir_names names;
+    if (dir_read(&names, dir, NULL)) return;
+    for (int i = 0; i < names.n; i++) {
+        const char *name = names.name[i];
+        size_t n = strlen(name);
+        if (strncmp(name, "heed-", 5) != 0 || n < 4 || strcmp(name + n - 4, ".tmp") != 0) continue;
+        char *path = path_join(dir, name);
+        unlink(path);
+        xfree(path);
+    }
+    dir_names_release(&names);
+}
+
+static int build_under_lock(struct corpus *corpus, struct builder *b, const char *path,
+                            struct err *err) {
+    int lock, rc = lock_cache(&lock, b, err);
+    if (!rc && !b->o.rebuild && reuse(corpus, b, path)) {
+        b->report = corpus->report; /* another process built it while we waited */
+        file_unlock(lock);
+        return 0;
+    }
+    if (!rc) sweep_out(b->o.cache_dir);
+    if (!rc) rc = build(b, path, err);
+    file_unlock(lock);
+    if (!rc) rc = corpus_open(corpus, path, err);
+    if (!rc) corpus->report = b->report;
+    return rc;
+}
+
+static char *cache_path(const struct builder *b) {
+    char name[2 * CORPUS_KEY_SIZE + 16] = "heed-";
+    for (int i = 0; i < CORPUS_KEY_SIZE; i++)
+        snprintf(name + 5 + 2 * i, 3, "%02x", (unsigned)b->trailer.key[i]);
+    strcat(name, ".corpus");
+    return path_join(b->o.cache_dir, name);
+}
+
+int corpus_build(struct corpus *corpus, const struct corpus_options *options,
+                 struct corpus_report *report, struct err *err) {
+    *corpus = (struct corpus){0};
+    struct builder b = {.o = *options, .side = {{.path = options->src}, {.path = options->tgt}}};
+    int rc = fill_in(&b.o, err);
+    for (int i = 0; i < 2 && !rc; i++) rc = look_at(&b.side[i].before, b.side[i].path, err);
+    if (!rc) rc = find_key(&b, err);
+    if (!rc) rc = dir_make(b.o.cache_dir, err);
+    if (!rc) {
+        char *path = cache_path(&b);
+        if (!b.o.rebuild && reuse(corpus, &b, path))
+            b.report = corpus->report;
+        else
+            rc = build_under_lock(corpus, &b, path, err);
+        xfree(path);
+    }
+    builder_release(&b);
+    if (report) *report = b.report;
+    return rc;
+}
