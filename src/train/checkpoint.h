@@ -62,11 +62,11 @@ void checkpoint_list_release(struct checkpoint_list *list);
 int checkpoint_verify(const char *path, int deep, struct err *err);
 
 /* The newest checkpoint that passes checkpoint_verify (not deep). Returns 0 with found->path NULL where there
- * is none. Newer ones that were damaged are counted in *n_damaged (may be NULL) and *damage (may be NULL)
- * says what is wrong with the newest of them: kills never cause that, so tell the user. */
+ * is none. Newer ones that are damaged are counted, and `damage` says what is wrong with the newest of them:
+ * kills never cause that, so tell the user. */
 struct checkpoint_found {
-    char *path; /* the caller frees with xfree; NULL: none */
-    int64_t step;
+    char *path;   /* the caller frees with xfree; NULL: none */
+    int64_t step; /* -1: none */
     int n_damaged;
     struct err damage;
 };
@@ -78,6 +78,9 @@ int checkpoint_clean(const char *dir, struct err *err);
 
 /* Removes all checkpoints but the newest keep_last (>= 1) and the one of step keep_best (negative: none). */
 int checkpoint_prune(const char *dir, int keep_last, int64_t keep_best, struct err *err);
+
+/* Removes all checkpoints of later steps: a run that rewinds must not find them again. */
+int checkpoint_forget(const char *dir, int64_t after, struct err *err);
 
 /* Makes DIR/model.safetensors the weights of the checkpoint of that step: atomic, a hard link where the file
  * system can, else a copy. It survives the pruning of its checkpoint. Doing it twice does no harm: after a

@@ -1,0 +1,513 @@
+/* checkpoint.c — see checkpoint.h for the protocol.
+ *
+ * state.safetensors: tensors m.NAME and v.NAME (F32, shapes of the parameters, in the order of the table),
+ * then crc32c (U32): the checksums of this file's header, of every m, of every v, and of every weight in
+ * model.safetensors. It comes last because the moments are streamed: their sums are known after them. The
+ * metadata hold step, n_batch and, as state.KEY, the trainer's state. */
+#include "train/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/mem.h"
+#include "model/modeldir.h"
+
+#define STATE_FILE   "state.safetensors"
+#define CRC_TENSOR   "crc32c"
+#define STATE_PREFIX "state."
+
+enum { CHUNK = 1 << 16 /* values at a time */ };
+
+/* ---------------------------------------------------------------------------------- names -------- */
+
+char *checkpoint_path(const char *dir, int64_t step) {
+    char name[40];
+    snprintf(name, sizeof name, "ckpt-%08" PRId64, step);
+    return path_join(dir, name);
+}
+
+static char *with_suffix(const char *path, const char *suffix) {
+    char *out = xmalloc(strlen(path) + strlen(suffix) + 1);
+    return strcat(strcpy(out, path), suffix);
+}
+
+static int ends_with(const char *name, const char *suffix) {
+    size_t n = strlen(name), m = strlen(suffix);
+    return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+/* "ckpt-00000300" + suffix -> 300; anything else, also another spelling of the number, -> -1. */
+static int64_t step_of(const char *name, const char *suffix) {
+    char again[48];
+    if (strncmp(name, "ckpt-", 5) != 0 || strlen(name) > 32) return -1;
+    long long step = strtoll(name + 5, NULL, 10);
+    snprintf(again, sizeof again, "ckpt-%08lld%s", step, suffix);
+    return step >= 0 && strcmp(name, again) == 0 ? step : -1;
+}
+
+/* ---------------------------------------------------------------------------------- listing ------ */
+
+static int by_step(const void *a, const void *b) {
+    const struct checkpoint *x = a, *y = b;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+int checkpoint_list(struct checkpoint_list *list, const char *dir, struct err *err) {
+    *list = (struct checkpoint_list){0};
+    struct dir_names names;
+    int rc = dir_read(&names, dir, err);
+    if (rc) return rc;
+    list->item = xcalloc((size_t)names.n + 1, sizeof *list->item);
+    for (int i = 0; i < names.n; i++) {
+        int64_t step = step_of(names.name[i], ""), old = step_of(names.name[i], ".old");
+        if (step < 0 && old < 0) continue;
+        char *proper = checkpoint_path(dir, old), *path = path_join(dir, names.name[i]);
+        if ((step >= 0 || !dir_exists(proper)) && dir_exists(path))
+            list->item[list->n++] =
+                (struct checkpoint){.path = xstrdup(path), .step = step >= 0 ? step : old};
+        xfree(path);
+        xfree(proper);
+    }
+    dir_names_release(&names);
+    qsort(list->item, (size_t)list->n, sizeof *list->item, by_step);
+    return 0;
+}
+
+void checkpoint_list_release(struct checkpoint_list *list) {
+    for (int i = 0; i < list->n; i++) xfree(list->item[i].path);
+    xfree(list->item);
+    *list = (struct checkpoint_list){0};
+}
+
+/* ---------------------------------------------------------------------------------- saving ------- */
+
+/* All that writing state.safetensors needs. */
+struct saving {
+    struct safetensors_writer file;
+    const struct optimizer *opt;
+    float *buffer; /* [CHUNK] */
+    uint32_t *crc; /* [1 + 3 * n_param]: header, m, v, weights */
+};
+
+static int save_moments(struct saving *s, const void *moments, uint32_t *crc, struct err *err) {
+    const struct model *model = s->opt->model;
+    for (int i = 0; i < model->table.n_param; i++) {
+        const struct param *p = &model->table.param[i];
+        size_t n = (size_t)p->rows * (size_t)p->cols;
+        crc[i] = 0;
+        for (size_t done = 0; done < n;) {
+            size_t count = n - done < CHUNK ? n - done : CHUNK;
+            backend_download(model->be, s->buffer, (const float *)moments + p->offset + done,
+                             count * sizeof(float));
+            int rc = backend_sync(model->be, err);
+            if (rc) return rc;
+            crc[i] = crc32c(crc[i], s->buffer, count * sizeof(float));
+            safetensors_write(&s->file, s->buffer, count * sizeof(float));
+            done += count;
+        }
+    }
+    return 0;
+}
+
+/* m.NAME, v.NAME, crc32c. Names live in `names`, [2 * n_param]. */
+static void describe(struct tensor_spec *spec, char (*names)[64], const struct param_table *table) {
+    int n = table->n_param;
+    for (int i = 0; i < 2 * n; i++) {
+        const struct param *p = &table->param[i % n];
+        snprintf(names[i], sizeof names[i], "%c.%s", i < n ? 'm' : 'v', p->name);
+        spec[i] = (struct tensor_spec){.name = names[i], .dtype = "F32"};
+        if (p->rows > 1) spec[i].shape[spec[i].rank++] = p->rows;
+        spec[i].shape[spec[i].rank++] = p->cols;
+    }
+    spec[2 * n] =
+        (struct tensor_spec){.name = CRC_TENSOR, .dtype = "U32", .rank = 1, .shape = {1 + 3 * n}};
+}
+
+/* Keys and values as allocated strings, ended by a NULL key. */
+static struct metadata *make_metadata(const struct optimizer *opt, const struct state *state) {
+    int n_item = state ? state->n_item : 0;
+    struct metadata *list = xcalloc((size_t)n_item + 4, sizeof *list);
+    char number[24];
+    list[0] = (struct metadata){xstrdup("format"), xstrdup("heed")};
+    snprintf(number, sizeof number, "%" PRId64, opt->step);
+    list[1] = (struct metadata){xstrdup("step"), xstrdup(number)};
+    snprintf(number, sizeof number, "%" PRId64, opt->n_batch);
+    list[2] = (struct metadata){xstrdup("n_batch"), xstrdup(number)};
+    for (int i = 0; i < n_item; i++) {
+        char key[80];
+        snprintf(key, sizeof key, STATE_PREFIX "%s", state->item[i].key);
+        list[3 + i] = (struct metadata){xstrdup(key), state_item_format(&state->item[i])};
+    }
+    return list;
+}
+
+static void free_metadata(struct metadata *list) {
+    for (struct metadata *m = list; m->key; m++) {
+        xfree((void *)(uintptr_t)m->key);
+        xfree((void *)(uintptr_t)m->value);
+    }
+    xfree(list);
+}
+
+/* s->crc already holds the weights' part. */
+static int save_state(struct saving *s, const char *path, const struct state *state,
+                      struct err *err) {
+    const struct param_table *table = &s->opt->model->table;
+    size_t n = (size_t)table->n_param;
+    struct tensor_spec *spec = xcalloc(2 * n + 1, sizeof *spec);
+    char(*names)[64] = xcalloc(2 * n, sizeof *names);
+    struct metadata *metadata = make_metadata(s->opt, state);
+    describe(spec, names, table);
+    int rc = safetensors_create(&s->file, path, spec, (int)(2 * n + 1), metadata, err);
+    free_metadata(metadata);
+    xfree(names);
+    xfree(spec);
+    if (rc) return rc;
+    s->crc[0] = s->file.header_crc;
+    rc = save_moments(s, s->opt->m, s->crc + 1, err);
+    if (!rc) rc = save_moments(s, s->opt->v, s->crc + 1 + n, err);
+    if (rc) {
+        safetensors_abort(&s->file);
+        return rc;
+    }
+    safetensors_write(&s->file, s->crc, (1 + 3 * n) * sizeof *s->crc);
+    return safetensors_commit(&s->file, err);
+}
+
+static int copy_from(const char *dir, const char *to, const char *name, struct err *err) {
+    char *src = path_join(dir, name), *dst = path_join(to, name);
+    int rc = file_copy(dst, src, err);
+    xfree(src);
+    xfree(dst);
+    return rc;
+}
+
+/* Everything of the checkpoint into the directory `temp`. */
+static int fill(const char *temp, const char *dir, const struct optimizer *opt,
+                const struct state *state, struct err *err) {
+    size_t n = (size_t)opt->model->table.n_param;
+    char *tokenizer = path_join(dir, MODELDIR_TOKENIZER);
+    int rc = copy_from(dir, temp, MODELDIR_CONFIG, err);
+    if (!rc && file_exists(tokenizer)) rc = copy_from(dir, temp, MODELDIR_TOKENIZER, err);
+    xfree(tokenizer);
+    if (rc) return rc;
+    struct saving s = {.opt = opt,
+                       .buffer = xmalloc(CHUNK * sizeof(float)),
+                       .crc = xcalloc(1 + 3 * n, sizeof(uint32_t))};
+    struct weights_options options = {
+        .step = opt->step, .type = DTYPE_F32, .crc = s.crc + 1 + 2 * n};
+    char *weights = path_join(temp, MODELDIR_WEIGHTS), *path = path_join(temp, STATE_FILE);
+    rc = model_save(opt->model, weights, &options, err);
+    if (!rc) rc = save_state(&s, path, state, err);
+    if (!rc) rc = dir_sync(temp, err);
+    xfree(weights);
+    xfree(path);
+    xfree(s.buffer);
+    xfree(s.crc);
+    return rc;
+}
+
+/* temp gets its proper name; a checkpoint of the same step steps aside until then. */
+static int take_name(const char *temp, const char *path, struct err *err) {
+    char *old = with_suffix(path, ".old");
+    int replaces = dir_exists(path), rc = 0;
+    if (replaces) {
+        rc = dir_remove(old, err);
+        if (!rc) rc = file_rename(path, old, err);
+    }
+    if (!rc && (rc = file_rename(temp, path, err)) && replaces && !dir_exists(path))
+        file_rename(old, path, NULL);
+    if (!rc && replaces) dir_remove(old, NULL); /* what is left, checkpoint_clean removes */
+    xfree(old);
+    return rc;
+}
+
+int checkpoint_save(const char *dir, const struct optimizer *opt, const struct state *state,
+                    struct err *err) {
+    char *path = checkpoint_path(dir, opt->step), *temp = with_suffix(path, ".tmp");
+    int rc = dir_remove(temp, err);
+    if (!rc) rc = dir_make(temp, err);
+    if (!rc) rc = fill(temp, dir, opt, state, err);
+    if (!rc) rc = take_name(temp, path, err);
+    if (rc) dir_remove(temp, NULL);
+    xfree(temp);
+    xfree(path);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- reading ------ */
+
+/* A checkpoint opened and checked, nothing loaded. */
+struct opened {
+    struct modeldir md;
+    struct safetensors st;
+    const struct tensor **moment; /* [2 * n_param]: m, then v */
+    const struct tensor *crc;
+    int64_t step, n_batch;
+};
+
+static void opened_close(struct opened *o) {
+    xfree(o->moment);
+    safetensors_close(&o->st);
+    modeldir_close(&o->md);
+    *o = (struct opened){0};
+}
+
+static int read_counter(int64_t *value, const struct safetensors *st, const char *key,
+                        const char *path, struct err *err) {
+    const char *text = safetensors_metadata(st, key);
+    char *end = NULL;
+    *value = text ? strtoll(text, &end, 10) : -1;
+    if (!text || end == text || *end || *value < 0)
+        return err_set(err, HEED_EFORMAT, "%.120s: metadata '%s' is '%.30s'", path, key,
+                       text ? text : "(missing)");
+    return 0;
+}
+
+static int match_moment(struct opened *o, int i, const char *path, struct err *err) {
+    int n = o->md.table.n_param;
+    const struct param *p = &o->md.table.param[i % n];
+    char name[64];
+    snprintf(name, sizeof name, "%c.%s", i < n ? 'm' : 'v', p->name);
+    const struct tensor *t = o->moment[i] = safetensors_find(&o->st, name);
+    if (!t) return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is missing", path, name);
+    int fits = p->rows > 1 ? t->rank == 2 && t->shape[0] == p->rows && t->shape[1] == p->cols
+                           : t->rank == 1 && t->shape[0] == p->cols;
+    if (!fits || strcmp(t->dtype, "F32") != 0)
+        return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' does not fit '%s' [%d, %d]", path,
+                       name, p->name, p->rows, p->cols);
+    return 0;
+}
+
+/* The state file against the model beside it. */
+static int match_state(struct opened *o, const char *path, struct err *err) {
+    int n = o->md.table.n_param;
+    o->moment = xcalloc(2 * (size_t)n, sizeof *o->moment);
+    for (int i = 0; i < 2 * n; i++) {
+        int rc = match_moment(o, i, path, err);
+        if (rc) return rc;
+    }
+    o->crc = safetensors_find(&o->st, CRC_TENSOR);
+    if (!o->crc || strcmp(o->crc->dtype, "U32") != 0 || o->crc->size != 4 * (1 + 3 * (size_t)n))
+        return err_set(err, HEED_EFORMAT, "%.120s: the checksums are missing", path);
+    if (o->st.n_tensor != 2 * n + 1)
+        return err_set(err, HEED_EFORMAT, "%.120s: %d tensors instead of %d", path, o->st.n_tensor,
+                       2 * n + 1);
+    int rc = read_counter(&o->step, &o->st, "step", path, err);
+    if (!rc) rc = read_counter(&o->n_batch, &o->st, "n_batch", path, err);
+    if (!rc && o->md.step != o->step)
+        return err_set(err, HEED_EFORMAT,
+                       "%.120s: the state of step %" PRId64 " beside the weights of step %" PRId64,
+                       path, o->step, o->md.step);
+    return rc;
+}
+
+static int opened_init(struct opened *o, const char *path, struct err *err) {
+    *o = (struct opened){0};
+    int rc = modeldir_open(&o->md, path, err);
+    if (rc) return rc;
+    char *file = path_join(path, STATE_FILE);
+    rc = safetensors_open(&o->st, file, err);
+    if (!rc) rc = match_state(o, file, err);
+    xfree(file);
+    if (rc) opened_close(o);
+    return rc;
+}
+
+/* The i-th stored checksum; the file need not be aligned. */
+static uint32_t stored_crc(const struct opened *o, int i) {
+    uint32_t crc;
+    memcpy(&crc, (const char *)o->crc->data + 4 * (size_t)i, sizeof crc);
+    return crc;
+}
+
+static int check_sums(const struct opened *o, const char *path, struct err *err) {
+    int n = o->md.table.n_param;
+    if (crc32c(0, o->st.map.data, o->st.header_size) != stored_crc(o, 0))
+        return err_set(err, HEED_EFORMAT,
+                       "%.120s/" STATE_FILE ": damaged: wrong checksum of the header", path);
+    for (int i = 0; i < 3 * n; i++) {
+        const struct tensor *t = i < 2 * n ? o->moment[i] : o->md.tensor[i - 2 * n];
+        if (crc32c(0, t->data, t->size) != stored_crc(o, 1 + i))
+            return err_set(err, HEED_EFORMAT, "%.120s/%s: damaged: wrong checksum of '%.60s'", path,
+                           i < 2 * n ? STATE_FILE : MODELDIR_WEIGHTS, t->name);
+    }
+    return 0;
+}
+
+struct reading {
+    struct state *state;
+    struct err *err;
+};
+
+static int read_item(void *ctx, const char *key, const char *value) {
+    struct reading *r = ctx;
+    size_t n = strlen(STATE_PREFIX);
+    return strncmp(key, STATE_PREFIX, n) == 0 ? state_parse(r->state, key + n, value, r->err) : 0;
+}
+
+static int read_items(const struct safetensors *st, struct state *state, struct err *err) {
+    return safetensors_metadata_each(st, read_item, &(struct reading){state, err});
+}
+
+/* *to becomes *from, whose memory it takes over. */
+static void state_move(struct state *to, struct state *from) {
+    state_release(to);
+    *to = *from;
+    *from = (struct state){0};
+}
+
+int checkpoint_read_state(const char *path, struct state *state, int64_t *step, struct err *err) {
+    struct opened o;
+    struct state found = {0};
+    int rc = opened_init(&o, path, err);
+    if (rc) return rc;
+    if (crc32c(0, o.st.map.data, o.st.header_size) != stored_crc(&o, 0))
+        rc = err_set(err, HEED_EFORMAT,
+                     "%.120s/" STATE_FILE ": damaged: wrong checksum of the header", path);
+    if (!rc) rc = read_items(&o.st, &found, err);
+    if (!rc && step) *step = o.step;
+    opened_close(&o);
+    if (!rc) state_move(state, &found);
+    state_release(&found);
+    return rc;
+}
+
+int checkpoint_verify(const char *path, int deep, struct err *err) {
+    struct opened o;
+    int rc = opened_init(&o, path, err);
+    if (rc) return rc;
+    if (deep) rc = check_sums(&o, path, err);
+    opened_close(&o);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- loading ------ */
+
+static void upload_moments(struct optimizer *opt, const struct opened *o) {
+    struct model *model = opt->model;
+    int n = model->table.n_param;
+    for (int i = 0; i < 2 * n; i++) {
+        float *flat = i < n ? opt->m : opt->v;
+        backend_upload(model->be, flat + model->table.param[i % n].offset, o->moment[i]->data,
+                       o->moment[i]->size);
+    }
+    backend_zero(model->be, opt->grads, model->table.n_elem * sizeof(float));
+}
+
+int checkpoint_load(const char *path, struct optimizer *opt, struct state *state, struct err *err) {
+    if (opt->model->type == DTYPE_F64)
+        return err_set(err, HEED_EINVAL, "%.180s: an f64 model cannot continue from it", path);
+    struct opened o;
+    struct state found = {0};
+    int rc = opened_init(&o, path, err);
+    if (rc) return rc;
+    rc = check_sums(&o, path, err);
+    if (!rc) rc = read_items(&o.st, &found, err);
+    if (!rc) rc = model_load_weights(opt->model, &o.md, err);
+    if (!rc) {
+        upload_moments(opt, &o);
+        rc = backend_sync(opt->model->be, err);
+    }
+    if (!rc) {
+        opt->step = o.step;
+        opt->n_batch = o.n_batch;
+        if (state) state_move(state, &found);
+    }
+    state_release(&found);
+    opened_close(&o);
+    return rc;
+}
+
+int checkpoint_find_last(struct checkpoint_found *found, const char *dir, struct err *err) {
+    *found = (struct checkpoint_found){.step = -1};
+    struct checkpoint_list list;
+    int rc = checkpoint_list(&list, dir, err);
+    if (rc) return rc;
+    for (int i = list.n - 1; i >= 0 && !found->path; i--) {
+        struct err why = {0};
+        if (checkpoint_verify(list.item[i].path, 0, &why) == 0) {
+            found->path = xstrdup(list.item[i].path);
+            found->step = list.item[i].step;
+        } else if (found->n_damaged++ == 0) {
+            found->damage = why;
+        }
+    }
+    checkpoint_list_release(&list);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- keeping ------ */
+
+/* A temporary file of base/file: NAME.PID-N.tmp. */
+static int is_temp_file(const char *name) {
+    const char *at = name + strlen(name) - (ends_with(name, ".tmp") ? 4 : 0);
+    if (!*at) return 0;
+    while (at > name && strchr("0123456789-link", at[-1])) at--;
+    return at > name && at[-1] == '.' && at[0] >= '0' && at[0] <= '9' && strchr(at, '-');
+}
+
+static int clean_one(const char *dir, const char *name, struct err *err) {
+    int64_t old = step_of(name, ".old");
+    char *path = path_join(dir, name), *proper = checkpoint_path(dir, old);
+    int rc = 0;
+    if (step_of(name, ".tmp") >= 0 || (old >= 0 && dir_exists(proper)))
+        rc = dir_remove(path, err);
+    else if (old >= 0)
+        rc = file_rename(path, proper, err);
+    else if (is_temp_file(name) && !dir_exists(path) && file_calls.unlink(path))
+        rc = err_set(err, HEED_EIO, "%.180s: cannot be removed", path);
+    xfree(proper);
+    xfree(path);
+    return rc;
+}
+
+int checkpoint_clean(const char *dir, struct err *err) {
+    struct dir_names names;
+    int rc = dir_read(&names, dir, err);
+    for (int i = 0; i < names.n && !rc; i++) rc = clean_one(dir, names.name[i], err);
+    dir_names_release(&names);
+    return rc;
+}
+
+/* Renamed first: a kill on the way leaves rubbish that is known as such, not half a checkpoint. */
+static int remove_checkpoint(const char *path, struct err *err) {
+    char *temp = with_suffix(path, ".tmp");
+    int rc = dir_remove(temp, err);
+    if (!rc) rc = file_rename(path, temp, err);
+    if (!rc) rc = dir_remove(temp, err);
+    xfree(temp);
+    return rc;
+}
+
+int checkpoint_prune(const char *dir, int keep_last, int64_t keep_best, struct err *err) {
+    BUG_ON(keep_last < 1);
+    struct checkpoint_list list;
+    int rc = checkpoint_list(&list, dir, err);
+    for (int i = 0; i < list.n - keep_last && !rc; i++)
+        if (list.item[i].step != keep_best) rc = remove_checkpoint(list.item[i].path, err);
+    checkpoint_list_release(&list);
+    return rc;
+}
+
+int checkpoint_forget(const char *dir, int64_t after, struct err *err) {
+    struct checkpoint_list list;
+    int rc = checkpoint_list(&list, dir, err);
+    for (int i = list.n - 1; i >= 0 && !rc && list.item[i].step > after; i--)
+        rc = remove_checkpoint(list.item[i].path, err); /* newest first: a kill leaves no gap */
+    checkpoint_list_release(&list);
+    return rc;
+}
+
+int checkpoint_publish(const char *dir, int64_t step, struct err *err) {
+    char *from = checkpoint_path(dir, step), *src = path_join(from, MODELDIR_WEIGHTS),
+         *dst = path_join(dir, MODELDIR_WEIGHTS);
+    int rc = file_link(dst, src, err);
+    xfree(from);
+    xfree(src);
+    xfree(dst);
+    return rc;
+}
