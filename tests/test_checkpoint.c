@@ -109,12 +109,12 @@ static void expect_same(const struct run *a, const struct run *b) {
 TEST(round_trip) {
     struct run a, b;
     struct err err = {0};
-    struct state state = {0}, back = {0};
+    struct state kept = {0}, back = {0};
     enum dtype type = strcmp(TEST_ARG, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
     run_open(&a, "a", type);
     run_open(&b, "b", type);
-    set_state(&state);
-    ASSERT_OK(checkpoint_save(a.dir, a.toy.opt, &state, &err), err);
+    set_state(&kept);
+    ASSERT_OK(checkpoint_save(a.dir, a.toy.opt, &kept, &err), err);
     char *path = checkpoint_path(a.dir, 3);
     train(&b, 2);
     state_set_i64(&back, "stale", 1);
@@ -131,7 +131,7 @@ TEST(round_trip) {
     check_state(&only);
     assert_int_equal(step, 3);
     ASSERT_OK(checkpoint_verify(path, 1, &err), err);
-    state_release(&state);
+    state_release(&kept);
     state_release(&back);
     state_release(&only);
     xfree(path);
@@ -189,7 +189,7 @@ TEST(damage_is_found) {
     train(&run, 1);
     ASSERT_OK(checkpoint_save(run.dir, run.toy.opt, NULL, &err), err);
     char *old = checkpoint_path(run.dir, 3), *new = checkpoint_path(run.dir, 4);
-    char *state = path_join(new, "state.safetensors"),
+    char *state_file = path_join(new, "state.safetensors"),
          *weights = path_join(new, "model.safetensors");
     char *old_state = path_join(old, "state.safetensors");
     float *before = toy_params(&run.toy), *after;
@@ -205,13 +205,13 @@ TEST(damage_is_found) {
     assert_memory_equal(before, after, flat_bytes(&run));
     assert_int_equal(run.toy.opt->step, 5);
     flip_byte(weights, -5);
-    flip_byte(state, -50000);
+    flip_byte(state_file, -50000);
     ASSERT_ERR(checkpoint_load(new, run.toy.opt, NULL, &err), err, HEED_EFORMAT, "wrong checksum");
-    flip_byte(state, -50000);
+    flip_byte(state_file, -50000);
     ASSERT_OK(checkpoint_verify(new, 1, &err), err);
 
     /* The state of another step: told apart by the counters, and were they equal, by the sums. */
-    ASSERT_OK(file_copy(state, old_state, &err), err);
+    ASSERT_OK(file_copy(state_file, old_state, &err), err);
     ASSERT_ERR(checkpoint_verify(new, 0, &err), err, HEED_EFORMAT, "the state of step 3");
 
     struct checkpoint_found found;
@@ -220,9 +220,9 @@ TEST(damage_is_found) {
     assert_int_equal(found.n_damaged, 1);
     assert_non_null(strstr(found.damage.msg, "the state of step 3"));
     xfree(found.path);
-    unlink(state);
+    unlink(state_file);
     ASSERT_ERR(checkpoint_verify(new, 0, &err), err, HEED_EIO, "state.safetensors");
-    char *all[] = {old, new, state, weights, old_state, (char *)before, (char *)after};
+    char *all[] = {old, new, state_file, weights, old_state, (char *)before, (char *)after};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) xfree(all[i]);
     run_close(&run);
 }
@@ -233,14 +233,14 @@ TEST(truncated_state) {
     struct err err = {0};
     run_open(&run, "run", DTYPE_F32);
     ASSERT_OK(checkpoint_save(run.dir, run.toy.opt, NULL, &err), err);
-    char *path = checkpoint_path(run.dir, 3), *state = path_join(path, "state.safetensors");
+    char *path = checkpoint_path(run.dir, 3), *state_file = path_join(path, "state.safetensors");
     struct stat st;
-    assert_int_equal(stat(state, &st), 0);
+    assert_int_equal(stat(state_file, &st), 0);
     for (long n = st.st_size - 1; n >= 0; n = n > 400 ? n - n / 40 : n - 1) {
-        assert_int_equal(truncate(state, n), 0);
+        assert_int_equal(truncate(state_file, n), 0);
         if (checkpoint_load(path, run.toy.opt, NULL, &err) == 0) fail_msg("%ld bytes loaded", n);
     }
-    xfree(state);
+    xfree(state_file);
     xfree(path);
     run_close(&run);
 }
@@ -393,10 +393,10 @@ TEST(failing_at_every_call) {
         assert_true(n < 1000);
         arm(n, error);
         err = (struct err){0};
-        struct state state = {0};
-        state_set_i64(&state, "of_step", run.toy.opt->step);
-        rc = checkpoint_save(run.dir, run.toy.opt, &state, &err);
-        state_release(&state);
+        struct state kept = {0};
+        state_set_i64(&kept, "of_step", run.toy.opt->step);
+        rc = checkpoint_save(run.dir, run.toy.opt, &kept, &err);
+        state_release(&kept);
         file_calls = real;
         if (rc) {
             assert_int_equal(rc, HEED_EIO);
@@ -458,10 +458,10 @@ TEST(full_disk) {
     run_open(&run, inside, DTYPE_F32);
     int rc = 0, saved = 0;
     while (!rc && saved < 100) {
-        struct state state = {0};
-        state_set_i64(&state, "of_step", run.toy.opt->step);
-        rc = checkpoint_save(run.dir, run.toy.opt, &state, &err);
-        state_release(&state);
+        struct state kept = {0};
+        state_set_i64(&kept, "of_step", run.toy.opt->step);
+        rc = checkpoint_save(run.dir, run.toy.opt, &kept, &err);
+        state_release(&kept);
         if (!rc) saved++, train(&run, 1);
     }
     print_message("after %d checkpoints: %s\n", saved, err.msg);

@@ -89,21 +89,21 @@ static int get(const struct state *state, const char *key, enum state_kind kind,
 }
 
 int state_get_i64(const struct state *state, const char *key, int64_t *value, struct err *err) {
-    const struct state_item *item;
+    const struct state_item *item = NULL;
     int rc = get(state, key, STATE_I64, &item, err);
     if (!rc) *value = item->as.i64;
     return rc;
 }
 
 int state_get_u64(const struct state *state, const char *key, uint64_t *value, struct err *err) {
-    const struct state_item *item;
+    const struct state_item *item = NULL;
     int rc = get(state, key, STATE_U64, &item, err);
     if (!rc) *value = item->as.u64;
     return rc;
 }
 
 int state_get_f64(const struct state *state, const char *key, double *value, struct err *err) {
-    const struct state_item *item;
+    const struct state_item *item = NULL;
     int rc = get(state, key, STATE_F64, &item, err);
     if (!rc) *value = item->as.f64;
     return rc;
@@ -111,7 +111,7 @@ int state_get_f64(const struct state *state, const char *key, double *value, str
 
 int state_get_text(const struct state *state, const char *key, const char **value,
                    struct err *err) {
-    const struct state_item *item;
+    const struct state_item *item = NULL;
     int rc = get(state, key, STATE_TEXT, &item, err);
     if (!rc) *value = item->as.text;
     return rc;
