@@ -1,0 +1,153 @@
+/* sentencepiece.cc — see sentencepiece.h.
+ *
+ * Every function is a wall: what C++ throws ends here as a status. */
+extern "C" {
+#include "data/sentencepiece.h"
+#include "base/mem.h"
+}
+
+#include <climits>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <sentencepiece_trainer.h>
+
+namespace sentencepiece::logging {
+/* Exported by the library, though no installed header declares it. */
+void SetMinLogLevel(int level);
+} // namespace sentencepiece::logging
+
+using sentencepiece::ImmutableSentencePieceText;
+using sentencepiece::SentencePieceProcessor;
+
+namespace {
+
+constexpr int kOnlyFatal = 3; /* the library's log goes to standard error, which is not ours */
+
+/* SentencePiece names the source line first, "Internal: src/x.cc(12) [(a) == (b)] words": only the words
+ * are worth showing, and where there are none, all of it. */
+const char *message(const sentencepiece::util::Status &status) {
+    const char *all = status.error_message(), *words = std::strstr(all, "] ");
+    return words && words[2] ? words + 2 : all;
+}
+
+/* Runs body, which returns a status, and turns what it throws into one. */
+template <typename Body> int guarded(struct err *err, const Body &body) noexcept {
+    try {
+        return body();
+    } catch (const std::bad_alloc &) {
+        return err_set(err, HEED_ENOMEM, "tokenizer: out of memory");
+    } catch (const std::exception &e) {
+        return err_set(err, HEED_EINTERNAL, "tokenizer: %s", e.what());
+    } catch (...) {
+        return err_set(err, HEED_EINTERNAL, "tokenizer: unknown failure");
+    }
+}
+
+class Sentences : public sentencepiece::SentenceIterator {
+  public:
+    Sentences(sp_next_fn *next, void *ctx) : next_(next), ctx_(ctx) { Next(); }
+    bool done() const override { return done_; }
+    const std::string &value() const override { return value_; }
+    sentencepiece::util::Status status() const override { return {}; }
+    void Next() override {
+        size_t size = 0;
+        const char *text = next_(ctx_, &size);
+        done_ = !text;
+        if (text) value_.assign(text, size);
+    }
+
+  private:
+    sp_next_fn *next_;
+    void *ctx_;
+    std::string value_;
+    bool done_ = false;
+};
+
+} // namespace
+
+struct sp {
+    SentencePieceProcessor processor;
+};
+
+/* ---------------------------------------------------------------------------------- opening ------ */
+
+int sp_open(struct sp **sp, const void *model, size_t size, struct err *err) {
+    *sp = nullptr;
+    return guarded(err, [&]() -> int {
+        sentencepiece::logging::SetMinLogLevel(kOnlyFatal);
+        auto made = std::make_unique<struct sp>();
+        auto status = made->processor.LoadFromSerializedProto(
+            std::string_view(static_cast<const char *>(model), size));
+        if (!status.ok()) return err_set(err, HEED_EFORMAT, "%s", message(status));
+        *sp = made.release();
+        return 0;
+    });
+}
+
+void sp_free(struct sp *sp) { delete sp; }
+
+int sp_size(const struct sp *sp) { return sp->processor.GetPieceSize(); }
+int sp_unk(const struct sp *sp) { return sp->processor.unk_id(); }
+int sp_bos(const struct sp *sp) { return sp->processor.bos_id(); }
+int sp_eos(const struct sp *sp) { return sp->processor.eos_id(); }
+int sp_pad(const struct sp *sp) { return sp->processor.pad_id(); }
+const char *sp_piece(const struct sp *sp, int id) { return sp->processor.IdToPiece(id).c_str(); }
+
+int sp_find(const struct sp *sp, const char *piece) {
+    int id = sp->processor.PieceToId(piece);
+    return sp->processor.IdToPiece(id) == piece ? id : -1;
+}
+
+/* ---------------------------------------------------------------------------------- using -------- */
+
+/* The library fills a message of pieces; kept per thread, its strings are allocated once. */
+int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap) {
+    return guarded(nullptr, [&]() -> int {
+        thread_local ImmutableSentencePieceText pieces;
+        auto status = sp->processor.Encode(std::string_view(text, size), pieces.mutable_proto());
+        if (!status.ok()) return HEED_EINTERNAL;
+        size_t n = pieces.pieces_size();
+        if (n > INT_MAX) return HEED_ELIMIT;
+        for (int i = 0; i < static_cast<int>(n) && i < cap; i++)
+            ids[i] = static_cast<int32_t>(pieces.pieces(i).id());
+        return static_cast<int>(n);
+    });
+}
+
+int sp_decode(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap) {
+    return guarded(nullptr, [&]() -> int {
+        thread_local std::vector<int> list;
+        thread_local std::string text;
+        list.assign(ids, ids + n);
+        if (!sp->processor.Decode(list, &text).ok()) return HEED_EINTERNAL;
+        if (text.size() > INT_MAX) return HEED_ELIMIT;
+        if (text.size() < cap) std::memcpy(out, text.c_str(), text.size() + 1);
+        return static_cast<int>(text.size());
+    });
+}
+
+/* ---------------------------------------------------------------------------------- learning ----- */
+
+int sp_train(void **model, size_t *size, const struct sp_setting *settings, int n_setting,
+             sp_next_fn *next, void *ctx, struct err *err) {
+    *model = nullptr;
+    return guarded(err, [&]() -> int {
+        std::unordered_map<std::string, std::string> args;
+        for (int i = 0; i < n_setting; i++) args[settings[i].key] = settings[i].value;
+        args["minloglevel"] = std::to_string(kOnlyFatal);
+        Sentences sentences(next, ctx);
+        std::string made;
+        auto status = sentencepiece::SentencePieceTrainer::Train(args, &sentences, &made);
+        if (!status.ok()) return err_set(err, HEED_EINVAL, "%s", message(status));
+        *size = made.size();
+        *model = std::memcpy(xmalloc(made.size()), made.data(), made.size());
+        return 0;
+    });
+}

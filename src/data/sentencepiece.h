@@ -1,0 +1,43 @@
+/* sentencepiece.h — the little of SentencePiece that we use, as C.
+ *
+ * Implemented by sentencepiece.cc, the only C++ here. No exception leaves it, nothing is printed, and the
+ * calls that would end the process on bad input are out of reach as long as callers keep their part:
+ * sp_open wants bytes that tokenizer_check accepted, sp_train sentences that are not all blank. */
+#ifndef DATA_SENTENCEPIECE_H
+#define DATA_SENTENCEPIECE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct sp;
+
+int sp_open(struct sp **sp, const void *model, size_t size, struct err *err);
+void sp_free(struct sp *sp);
+
+int sp_size(const struct sp *sp);
+int sp_unk(const struct sp *sp);
+int sp_bos(const struct sp *sp);
+int sp_eos(const struct sp *sp);
+int sp_pad(const struct sp *sp);
+const char *sp_piece(const struct sp *sp, int id); /* id in [0, size) */
+int sp_find(const struct sp *sp, const char *piece);
+
+/* See tokenizer_encode and tokenizer_decode. */
+int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap);
+int sp_decode(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap);
+
+/* What SentencePiece calls --KEY=VALUE. */
+struct sp_setting {
+    const char *key, *value;
+};
+
+/* Gives the next sentence, which stays valid until the next call, or NULL at the end. */
+typedef const char *sp_next_fn(void *ctx, size_t *size);
+
+/* Learns a model; *model is xmalloc'ed. On failure *err holds SentencePiece's own words. */
+int sp_train(void **model, size_t *size, const struct sp_setting *settings, int n_setting,
+             sp_next_fn *next, void *ctx, struct err *err);
+
+#endif

@@ -1,0 +1,320 @@
+/* tokenizer_train.c — learning a tokenizer from text files.
+ *
+ * The files are streamed into an even sample of bounded size, SentencePiece learns from the sample, and the
+ * model is written only when it is complete and opens. What SentencePiece says in its own words is said
+ * again in those of the caller's options.
+ *
+ * SentencePiece ends the process when it learns unigrams from sentences that are all blank once they are
+ * normalised, and when a word has more than 65,535 characters. So blank samples are found out first
+ * (has_text), and lines are limited to TOKENIZER_MAX_LINE bytes, of which normalisation cannot make that
+ * many characters (at worst 18 from 3 bytes). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "data/sample.h"
+#include "data/sentencepiece.h"
+#include "data/text.h"
+#include "data/tokenizer.h"
+
+enum { N_CODE = 0x110000, PROGRESS_LINES = 4096, N_SPECIAL = 3, N_BYTE_PIECE = 256 };
+static const char reserved[] = "\xE2\x96\x85"; /* U+2585 */
+static const char space_piece[] = "\xE2\x96\x81";
+
+static const char *const type_names[] = {[TOKENIZER_UNIGRAM] = "unigram",
+                                         [TOKENIZER_BPE] = "bpe",
+                                         [TOKENIZER_WORD] = "word",
+                                         [TOKENIZER_CHAR] = "char"};
+static const char *const normalizations[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf",
+                                             "identity"};
+
+const char *tokenizer_type_name(enum tokenizer_type type) { return type_names[type]; }
+
+int tokenizer_type_parse(enum tokenizer_type *type, const char *name, struct err *err) {
+    for (int i = TOKENIZER_UNIGRAM; i <= TOKENIZER_CHAR; i++)
+        if (strcmp(name, type_names[i]) == 0) return *type = (enum tokenizer_type)i, 0;
+    return err_set(err, HEED_EINVAL, "type: '%s' is not one of bpe, unigram, word, char", name);
+}
+
+/* Unigram learning takes some thirty bytes per byte of text, the others a few. */
+uint64_t tokenizer_sample_lines(enum tokenizer_type type) {
+    return type == TOKENIZER_UNIGRAM ? 500000 : 2000000;
+}
+
+struct training {
+    const struct tokenizer_train_options *o;
+    struct tokenizer_report *report;
+    struct sample sample;
+    uint64_t *count; /* [N_CODE] how often each character was read */
+    uint64_t at;     /* of the sample, what SentencePiece reads next */
+    char size[16], coverage[32], threads[16];
+};
+
+/* ---------------------------------------------------------------------------------- options ------ */
+
+static const char *normalization_of(const struct tokenizer_train_options *o) {
+    return o->normalization ? o->normalization : normalizations[0];
+}
+
+/* Learning may take long: find out first whether the result can be put where it should go. */
+static int check_out(const char *out, struct err *err) {
+    if (!out || !*out) return err_set(err, HEED_EINVAL, "out: no file to write to was given");
+    if (dir_exists(out)) return err_set(err, HEED_EIO, "%s: is a directory", out);
+    char *parent = path_parent(out);
+    int rc = access(parent, W_OK) ? err_set(err, HEED_EIO, "%s: %s", parent, strerror(errno)) : 0;
+    xfree(parent);
+    return rc;
+}
+
+static int check_options(const struct tokenizer_train_options *o, struct err *err) {
+    int least = TOKENIZER_MIN_SIZE + (o->byte_fallback ? N_BYTE_PIECE : 0), known = 0;
+    if (o->n_input < 1) return err_set(err, HEED_EINVAL, "input: no text file was given");
+    if (o->size < least || o->size > TOKENIZER_MAX_SIZE)
+        return err_set(err, HEED_ECONFIG, "size: %d is not between %d and %d%s", o->size, least,
+                       TOKENIZER_MAX_SIZE, o->byte_fallback ? " (256 of them are bytes)" : "");
+    if (o->coverage && !(o->coverage >= 0.98 && o->coverage <= 1))
+        return err_set(err, HEED_ECONFIG, "coverage: %g is not between 0.98 and 1", o->coverage);
+    for (size_t i = 0; i < sizeof normalizations / sizeof *normalizations; i++)
+        known |= strcmp(normalization_of(o), normalizations[i]) == 0;
+    if (!known)
+        return err_set(err, HEED_EINVAL,
+                       "normalization: '%s' is not one of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, "
+                       "identity",
+                       o->normalization);
+    return check_out(o->out, err);
+}
+
+/* ---------------------------------------------------------------------------------- reading ------ */
+
+static void count_characters(uint64_t *count, const char *text, size_t size) {
+    for (size_t i = 0; i < size;) {
+        uint32_t code = 0;
+        i += (size_t)utf8_decode(&code, text + i, size - i); /* lines are well-formed */
+        count[code]++;
+    }
+}
+
+static void take_line(struct training *t, const struct line *line) {
+    struct tokenizer_report *r = t->report;
+    if (line->flags & LINE_TOO_LONG || line->size > TOKENIZER_MAX_LINE)
+        r->too_long++;
+    else if (strspn(line->text, " \t\r\v\f") == line->size)
+        r->empty++;
+    else if (memmem(line->text, line->size, reserved, sizeof reserved - 1))
+        r->reserved++;
+    else {
+        count_characters(t->count, line->text, line->size);
+        sample_add(&t->sample, line->text, line->size);
+    }
+}
+
+static int report_progress(struct training *t, const char *file) {
+    return t->o->progress ? t->o->progress(t->o->progress_ctx, t->report, file) : 0;
+}
+
+static int read_file(struct training *t, const char *path, struct err *err) {
+    struct text *text;
+    struct line line;
+    struct tokenizer_report before = *t->report;
+    int rc = text_open(&text, path, err), more = 1;
+    while (!rc && more > 0) {
+        more = text_next(text, &line, err);
+        if (more < 0) rc = more;
+        if (more > 0) take_line(t, &line);
+        struct text_counts c = text_counts(text);
+        if (rc || (more > 0 && c.lines % PROGRESS_LINES)) continue;
+        t->report->lines = before.lines + c.lines;
+        t->report->bytes = before.bytes + c.bytes;
+        t->report->replaced = before.replaced + c.replaced;
+        t->report->file_at = c.file_at;
+        t->report->file_end = c.file_end;
+        rc = report_progress(t, path);
+        if (rc) err_set(err, rc, "%s: reading was stopped", path);
+    }
+    text_close(text);
+    return rc;
+}
+
+static int read_all(struct training *t, struct err *err) {
+    int rc = 0;
+    for (int i = 0; !rc && i < t->o->n_input; i++) rc = read_file(t, t->o->input[i], err);
+    t->report->sampled = t->sample.n;
+    t->report->sampled_bytes = t->sample.bytes;
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- blankness ---- */
+
+struct codes {
+    const unsigned char *seen; /* [N_CODE] */
+    uint32_t at;
+    char text[4];
+};
+
+static const char *next_code(void *ctx, size_t *size) {
+    struct codes *c = ctx;
+    while (c->at < N_CODE && !c->seen[c->at]) c->at++;
+    if (c->at == N_CODE) return NULL;
+    *size = (size_t)utf8_encode(c->text, c->at++);
+    return c->text;
+}
+
+/* Whether normalisation leaves any of these characters: the character model that is learnt from them says
+ * so, since the library offers no way to normalise alone. */
+static int any_survives(const unsigned char *seen, const char *normalization) {
+    struct codes codes = {.seen = seen};
+    struct sp_setting settings[] = {{"model_type", "char"},
+                                    {"vocab_size", "1200000"},
+                                    {"character_coverage", "1"},
+                                    {"normalization_rule_name", normalization}};
+    void *model;
+    size_t size;
+    struct tokenizer *made;
+    if (sp_train(&model, &size, settings, 4, next_code, &codes, NULL)) return 0;
+    int rc = tokenizer_open_memory(&made, model, size, NULL), any = 0;
+    xfree(model);
+    if (rc) return 0;
+    for (int id = N_SPECIAL; id < tokenizer_size(made); id++)
+        any |= strcmp(tokenizer_piece(made, id), space_piece) != 0;
+    tokenizer_free(made);
+    return any;
+}
+
+/* Whether the sample has anything to learn from. Any letter or digit of ASCII will do; only a sample
+ * without one is looked at closely. */
+static int has_text(const struct sample *sample, const char *normalization) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    unsigned char *seen = xcalloc(N_CODE, 1);
+    int found = 0;
+    for (uint64_t i = 0; i < sample->n && !found; i++) {
+        const struct sample_line *line = sample->line[i];
+        for (size_t k = 0; k < line->size;) {
+            uint32_t code = 0;
+            k += (size_t)utf8_decode(&code, line->text + k, line->size - k);
+            seen[code] = 1;
+            if (code && code < 0x80 && strchr(plain, (int)code)) found = 1;
+        }
+    }
+    if (!found && sample->n) found = any_survives(seen, normalization);
+    xfree(seen);
+    return found;
+}
+
+/* ---------------------------------------------------------------------------------- learning ----- */
+
+/* Sentences are freed as SentencePiece takes its copy. */
+static const char *next_sentence(void *ctx, size_t *size) {
+    struct training *t = ctx;
+    struct sample *s = &t->sample;
+    if (t->at > 0) {
+        xfree(s->line[t->at - 1]);
+        s->line[t->at - 1] = NULL;
+    }
+    if (t->at == s->n) return NULL;
+    *size = s->line[t->at]->size;
+    return s->line[t->at++]->text;
+}
+
+/* SentencePiece's message in terms of the options. */
+static int explain(const struct training *t, const struct err *why, struct err *err) {
+    int given, limit;
+    if (sscanf(why->msg, "Vocabulary size too high (%d). Please set it to a value <= %d", &given,
+               &limit) == 2)
+        return err_set(err, HEED_ECONFIG,
+                       "size: %d is more than this corpus allows (%d); "
+                       "choose a smaller size or add text",
+                       given, limit);
+    if (sscanf(why->msg, "Vocabulary size is smaller than required_chars. %d vs %d", &given,
+               &limit) == 2)
+        return err_set(err, HEED_ECONFIG,
+                       "size: %d is too small, the characters of this corpus alone need %d; "
+                       "choose a larger size%s",
+                       given, limit, t->o->byte_fallback ? "" : " or a lower coverage");
+    if (strstr(why->msg, "(vocab_size) >= (0)"))
+        return err_set(err, HEED_ECONFIG, "size: %d is too small for this corpus", t->o->size);
+    return err_set(err, why->code, "learning the tokenizer: %s", why->msg);
+}
+
+static int learn(struct training *t, void **model, size_t *size, struct err *err) {
+    const struct tokenizer_train_options *o = t->o;
+    const char *normalization = normalization_of(o);
+    int exact = strcmp(normalization, "identity") == 0; /* then spaces are text like any other */
+    if (!has_text(&t->sample, normalization))
+        return err_set(err, HEED_EFORMAT, "there is no text to learn from in %s%s", o->input[0],
+                       o->n_input > 1 ? " and the other files" : "");
+    snprintf(t->size, sizeof t->size, "%d", o->size);
+    snprintf(t->coverage, sizeof t->coverage, "%.9g", o->coverage ? o->coverage : 1.0);
+    snprintf(t->threads, sizeof t->threads, "%d", o->threads ? o->threads : 16);
+    char line[16];
+    snprintf(line, sizeof line, "%d", TOKENIZER_MAX_LINE);
+    const struct sp_setting settings[] = {
+        {"model_type", type_names[o->type]},
+        {"vocab_size", t->size},
+        {"character_coverage", t->coverage},
+        {"byte_fallback", o->byte_fallback ? "true" : "false"},
+        {"normalization_rule_name", normalization},
+        {"remove_extra_whitespaces", exact ? "false" : "true"},
+        {"num_threads", t->threads},
+        {"max_sentence_length", line},
+        {"train_extremely_large_corpus", t->sample.bytes >> 30 ? "true" : "false"}};
+    struct err why = {0};
+    int n = (int)(sizeof settings / sizeof *settings);
+    int rc = sp_train(model, size, settings, n, next_sentence, t, &why);
+    return rc ? explain(t, &why, err) : 0;
+}
+
+/* Which of the characters that were read the tokenizer does not know. */
+static void count_unknown(struct training *t, const struct tokenizer *made) {
+    struct tokenizer_report *r = t->report;
+    for (uint32_t code = 1; code < N_CODE; code++) {
+        if (!t->count[code]) continue;
+        char text[4];
+        int32_t ids[32];
+        int cap = (int)(sizeof ids / sizeof *ids), unknown = 0;
+        int n = tokenizer_encode(made, text, (size_t)utf8_encode(text, code), ids, cap);
+        for (int i = 0; i < n && i < cap; i++) unknown |= ids[i] == tokenizer_unk(made);
+        r->chars++;
+        r->chars_unknown += unknown;
+        if (unknown) r->unknown += t->count[code];
+    }
+}
+
+static int learn_and_write(struct training *t, struct err *err) {
+    void *model = NULL;
+    size_t size = 0;
+    struct tokenizer *made = NULL;
+    int rc = read_all(t, err);
+    if (!rc && (rc = report_progress(t, NULL))) err_set(err, rc, "learning was stopped");
+    if (!rc) rc = learn(t, &model, &size, err);
+    if (!rc) rc = tokenizer_open_memory(&made, model, size, err);
+    if (!rc) {
+        t->report->pieces = tokenizer_size(made);
+        count_unknown(t, made);
+        rc = file_write_all(t->o->out, model, size, err);
+    }
+    tokenizer_free(made);
+    xfree(model);
+    return rc;
+}
+
+int tokenizer_train(const struct tokenizer_train_options *o, struct tokenizer_report *report,
+                    struct err *err) {
+    struct tokenizer_report own;
+    struct training t = {.o = o, .report = report ? report : &own};
+    *t.report = (struct tokenizer_report){0};
+    int rc = check_options(o, err);
+    if (rc) return rc;
+    uint64_t lines = o->sample ? o->sample : tokenizer_sample_lines(o->type);
+    uint64_t bytes = size_mul(lines, TOKENIZER_SAMPLE_LINE);
+    sample_init(&t.sample, lines, bytes < 1 << 20 ? 1 << 20 : bytes, o->seed);
+    t.count = xcalloc(N_CODE, sizeof *t.count);
+    rc = learn_and_write(&t, err);
+    sample_release(&t.sample);
+    xfree(t.count);
+    return rc;
+}
