@@ -1,0 +1,122 @@
+/* average.c — see average.h. Weights are mapped and averaged in chunks: memory does not grow with models. */
+#include "train/average.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "model/modeldir.h"
+
+struct averaging {
+    struct modeldir *model; /* [n] */
+    const char *const *dir;
+    int n;
+    double *sum; /* [cap] */
+    float *part; /* [cap] */
+    size_t cap;
+};
+
+/* ---------------------------------------------------------------------------------- agreement ---- */
+
+static int is_training_only(const char *field) {
+    return strstr(field, "dropout") != NULL || strcmp(field, "label_smoothing") == 0;
+}
+
+static int same_config(const struct averaging *a, int i, struct err *err) {
+    json_t *x = config_to_json(&a->model[0].config), *y = config_to_json(&a->model[i].config);
+    int rc = 0;
+    for (const struct config_field *f = config_fields; f->name && !rc; f++) {
+        const json_t *p = json_object_get(x, f->name), *q = json_object_get(y, f->name);
+        if (is_training_only(f->name) || json_equal(p, q)) continue;
+        char *left = json_dumps(p, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
+             *right = json_dumps(q, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        rc = err_set(err, HEED_EINVAL, "%s is %.20s in %.70s and %.20s in %.70s", f->name, left,
+                     a->dir[0], right, a->dir[i]);
+        free(left);
+        free(right);
+    }
+    json_decref(x);
+    json_decref(y);
+    return rc;
+}
+
+/* Both without one is agreement, too. */
+static int same_tokenizer(const char *dir, const char *other, struct err *err) {
+    char *path[2] = {path_join(dir, MODELDIR_TOKENIZER), path_join(other, MODELDIR_TOKENIZER)};
+    struct file_map map[2] = {{0}, {0}};
+    int there[2] = {file_exists(path[0]), file_exists(path[1])}, rc = 0;
+    for (int i = 0; i < 2 && !rc; i++)
+        if (there[i]) rc = file_map_open(&map[i], path[i], err);
+    int equal = there[0] == there[1] && map[0].size == map[1].size &&
+                (map[0].size == 0 || memcmp(map[0].data, map[1].data, map[0].size) == 0);
+    if (!rc && !equal)
+        rc = err_set(err, HEED_EINVAL, "%.110s and %.110s have different tokenizers", dir, other);
+    for (int i = 0; i < 2; i++) {
+        file_map_close(&map[i]);
+        xfree(path[i]);
+    }
+    return rc;
+}
+
+static int open_all(struct averaging *a, struct err *err) {
+    for (int i = 0; i < a->n; i++) {
+        int rc = modeldir_open(&a->model[i], a->dir[i], err);
+        if (!rc && i) rc = same_config(a, i, err);
+        if (!rc && i) rc = same_tokenizer(a->dir[0], a->dir[i], err);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- averaging ---- */
+
+/* The parameter that holds element `offset` of the flat buffer. */
+static int param_at(const struct param_table *table, size_t offset) {
+    int i = 0;
+    while (i + 1 < table->n_param && table->param[i + 1].offset <= offset) i++;
+    return i;
+}
+
+static int average_part(void *ctx, size_t offset, size_t count, float *out, struct err *err) {
+    (void)err;
+    struct averaging *a = ctx;
+    const struct param_table *table = &a->model[0].table;
+    int p = param_at(table, offset);
+    if (count > a->cap) {
+        a->cap = count;
+        a->sum = xrealloc(a->sum, count * sizeof *a->sum);
+        a->part = xrealloc(a->part, count * sizeof *a->part);
+    }
+    memset(a->sum, 0, count * sizeof *a->sum);
+    for (int i = 0; i < a->n; i++) {
+        modeldir_values(&a->model[i], p, offset - table->param[p].offset, count, a->part);
+        for (size_t k = 0; k < count; k++) a->sum[k] += (double)a->part[k];
+    }
+    for (size_t k = 0; k < count; k++) out[k] = (float)(a->sum[k] / a->n);
+    return 0;
+}
+
+static int write_average(const char *out, struct averaging *a, struct err *err) {
+    const struct modeldir *last = &a->model[a->n - 1];
+    char *tokenizer = path_join(a->dir[a->n - 1], MODELDIR_TOKENIZER),
+         *weights = path_join(out, MODELDIR_WEIGHTS);
+    int rc =
+        modeldir_init(out, &last->config, NULL, file_exists(tokenizer) ? tokenizer : NULL, err);
+    struct weights_options options = {.step = last->step, .type = DTYPE_F32};
+    if (!rc) rc = weights_write(weights, &last->table, average_part, a, &options, err);
+    xfree(tokenizer);
+    xfree(weights);
+    return rc;
+}
+
+int average_models(const char *out, const char *const *dir, int n, struct err *err) {
+    BUG_ON(n < 1);
+    struct averaging a = {.model = xcalloc((size_t)n, sizeof *a.model), .dir = dir, .n = n};
+    int rc = open_all(&a, err);
+    if (!rc) rc = write_average(out, &a, err);
+    for (int i = 0; i < n; i++) modeldir_close(&a.model[i]);
+    xfree(a.model);
+    xfree(a.sum);
+    xfree(a.part);
+    return rc;
+}

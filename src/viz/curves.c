@@ -1,0 +1,245 @@
+/* curves.c — see curves.h. */
+#include "viz/curves.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 860, LEFT = 76, RIGHT = 24, TOP = 58, GAP = 56, BOTTOM = 52, MAX_TICKS = 16 };
+enum { PLOT = WIDTH - LEFT - RIGHT };
+
+/* Told apart without colour vision, too (Okabe and Ito's palette). */
+static const char *const colour[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"};
+
+/* A linear or logarithmic axis from low to high (exponents, when logarithmic) onto [from, to] pixels. */
+struct axis {
+    double low, high, from, to;
+    int log;
+    double tick[MAX_TICKS];
+    int n_tick;
+};
+
+/* ---------------------------------------------------------------------------------- axes --------- */
+
+static int shows(const struct axis *a, double v) { return isfinite(v) && (!a->log || v > 0); }
+
+static double place(const struct axis *a, double v) {
+    double t = ((a->log ? log10(v) : v) - a->low) / (a->high - a->low);
+    return a->from + t * (a->to - a->from);
+}
+
+static void widen(struct axis *a, double v) {
+    double t = a->log ? log10(v) : v;
+    if (!(a->low <= t)) a->low = t;
+    if (!(a->high >= t)) a->high = t;
+}
+
+/* 1, 2 or 5 times a power of ten, so that about n of them fit. */
+static double nice_step(double range, int n) {
+    double raw = range / n, power = pow(10, floor(log10(raw))), m = raw / power;
+    return power * (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10);
+}
+
+static void add_tick(struct axis *a, double v) {
+    if (a->n_tick < MAX_TICKS) a->tick[a->n_tick++] = v;
+}
+
+/* Powers of ten with their 2 and 5 while that is not too crowded. */
+static void log_ticks(struct axis *a) {
+    static const double mantissa[] = {1, 2, 5};
+    double span = a->high - a->low;
+    int decades = span > 12 ? 3 : 1, parts = span > 3 ? 1 : 3;
+    for (double e = floor(a->low); e <= a->high; e += decades)
+        for (int k = 0; k < parts; k++) {
+            double v = mantissa[k] * pow(10, e), t = log10(v);
+            if (t >= a->low - 1e-9 && t <= a->high + 1e-9) add_tick(a, v);
+        }
+}
+
+/* Low and high hold the data's range, or NaN where there are none; they grow to whole ticks. */
+static void finish_axis(struct axis *a, int n) {
+    if (!(a->low <= a->high)) a->low = a->log ? -1 : 0, a->high = 1;
+    double magnitude = fmax(fabs(a->low), fabs(a->high));
+    if (a->high - a->low <= 1e-9 * magnitude || a->high == a->low) {
+        double room = a->log ? 0.5 : magnitude > 0 ? 0.1 * magnitude : 1;
+        a->low -= room;
+        a->high += room;
+    }
+    if (a->log) {
+        double room = 0.04 * (a->high - a->low);
+        a->low -= room;
+        a->high += room;
+        log_ticks(a);
+        if (a->n_tick >= 2) return;
+        a->n_tick = 0; /* a narrow range: ticks as on a linear axis */
+    }
+    double low = a->log ? pow(10, a->low) : a->low, high = a->log ? pow(10, a->high) : a->high;
+    double step = nice_step(high - low, n);
+    if (!a->log) {
+        low = a->low = step * floor(low / step + 1e-9);
+        high = a->high = step * ceil(high / step - 1e-9);
+    }
+    int count = (int)floor((high - low) / step + 1e-6) + 1;
+    double first = step * ceil(low / step - 1e-9);
+    for (int i = 0; i < count && i < MAX_TICKS; i++)
+        if (first + i * step <= high * (1 + 1e-12) + 1e-300) add_tick(a, first + i * step);
+}
+
+/* 0.0004, 20, 30k, 1.5M: short, and the same number of digits whatever the rounding left behind. */
+static void tick_text(char *text, size_t size, double v, int count) {
+    double m = fabs(v);
+    if (m < 1e-300)
+        snprintf(text, size, "0");
+    else if (count && m >= 1e6)
+        snprintf(text, size, "%.4gM", v / 1e6);
+    else if (count && m >= 1e4)
+        snprintf(text, size, "%.4gk", v / 1e3);
+    else
+        snprintf(text, size, "%.4g", v);
+}
+
+/* ---------------------------------------------------------------------------------- drawing ------ */
+
+static void write_text(struct file_writer *w, const char *text) {
+    for (; *text; text++) {
+        const char *entity = *text == '<'   ? "&lt;"
+                             : *text == '>' ? "&gt;"
+                             : *text == '&' ? "&amp;"
+                             : *text == '"' ? "&quot;"
+                                            : NULL;
+        if (entity)
+            file_writer_write(w, entity, strlen(entity));
+        else if ((unsigned char)*text >= 0x20)
+            file_writer_write(w, text, 1);
+    }
+}
+
+static void draw_grid(struct file_writer *w, const struct axis *x, const struct axis *y, int last) {
+    char text[32];
+    for (int i = 0; i < y->n_tick; i++) {
+        double at = place(y, y->tick[i]);
+        tick_text(text, sizeof text, y->tick[i], 1);
+        file_writer_printf(w,
+                           "<line class='g' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>"
+                           "<text class='t' x='%d' y='%.1f' text-anchor='end'>%s</text>\n",
+                           LEFT, LEFT + PLOT, at, at, LEFT - 8, at + 4, text);
+    }
+    for (int i = 0; i < x->n_tick; i++) {
+        double at = place(x, x->tick[i]);
+        file_writer_printf(w, "<line class='g' x1='%.1f' x2='%.1f' y1='%.1f' y2='%.1f'/>\n", at, at,
+                           y->from, y->to);
+        tick_text(text, sizeof text, x->tick[i], 1);
+        if (last)
+            file_writer_printf(w,
+                               "<text class='t' x='%.1f' y='%.1f' text-anchor='middle'>%s</text>\n",
+                               at, y->from + 18, text);
+    }
+    file_writer_printf(w, "<rect class='f' x='%d' y='%.1f' width='%d' height='%.1f'/>\n", LEFT,
+                       y->to, PLOT, y->from - y->to);
+}
+
+/* The points of one pixel column become a stroke from its first over lowest and highest to its last. */
+static void draw_curve(struct file_writer *w, const struct curve *c, const struct axis *x,
+                       const struct axis *y, const char *stroke) {
+    int pen_down = 0, thin = c->n > 2 * PLOT;
+    file_writer_printf(w,
+                       "<path fill='none' stroke='%s' stroke-width='1.8' "
+                       "stroke-linejoin='round' d='",
+                       stroke);
+    for (int i = 0; i < c->n;) {
+        if (!shows(y, c->y[i]) || !shows(x, c->x[i])) {
+            pen_down = 0;
+            i++;
+            continue;
+        }
+        double px = place(x, c->x[i]), low = place(y, c->y[i]), high = low, end = low;
+        double first = low;
+        int k = i + 1;
+        for (; thin && k < c->n && shows(y, c->y[k]) && place(x, c->x[k]) < px + 1; k++) {
+            end = place(y, c->y[k]);
+            low = fmin(low, end);
+            high = fmax(high, end);
+        }
+        file_writer_printf(w, "%s%.1f %.1f", pen_down ? "L" : "M", px, first);
+        if (k > i + 1) file_writer_printf(w, "V%.1fV%.1fV%.1f", low, high, end);
+        pen_down = 1;
+        i = k;
+    }
+    file_writer_printf(w, "'/>\n");
+    for (int i = 0; c->marked && i < c->n; i++)
+        if (shows(y, c->y[i]) && shows(x, c->x[i]))
+            file_writer_printf(w, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>\n",
+                               place(x, c->x[i]), place(y, c->y[i]), stroke);
+}
+
+/* Names at the panel's upper right, the first one leftmost. */
+static void draw_legend(struct file_writer *w, const struct panel *p, double top) {
+    double at = LEFT + PLOT;
+    for (int i = p->n_curve - 1; i >= 0; i--) {
+        const char *stroke = colour[i % 5];
+        at -= 34 + 7.2 * (double)strlen(p->curve[i].name);
+        file_writer_printf(w,
+                           "<line x1='%.1f' x2='%.1f' y1='%.1f' y2='%.1f' stroke='%s' "
+                           "stroke-width='3'/><text class='l' x='%.1f' y='%.1f'>",
+                           at, at + 18, top - 14, top - 14, stroke, at + 24, top - 10);
+        write_text(w, p->curve[i].name);
+        file_writer_printf(w, "</text>\n");
+    }
+}
+
+static void draw_panel(struct file_writer *w, const struct panel *p, const struct axis *x,
+                       double top, int last) {
+    struct axis y = {.low = NAN, .high = NAN, .from = top + p->height, .to = top, .log = p->log};
+    for (int i = 0; i < p->n_curve; i++)
+        for (int k = 0; k < p->curve[i].n; k++)
+            if (shows(&y, p->curve[i].y[k])) widen(&y, p->curve[i].y[k]);
+    finish_axis(&y, p->height > 160 ? 6 : 3);
+    file_writer_printf(w, "<text class='p' x='%d' y='%.1f'>", LEFT, top - 10);
+    write_text(w, p->title);
+    file_writer_printf(w, "</text>\n");
+    draw_legend(w, p, top);
+    draw_grid(w, x, &y, last);
+    for (int i = 0; i < p->n_curve; i++) draw_curve(w, &p->curve[i], x, &y, colour[i % 5]);
+}
+
+void curves_write(struct file_writer *w, const char *title, const char *x_label,
+                  const struct panel *panel, int n_panel) {
+    struct axis x = {.low = NAN, .high = NAN, .from = LEFT, .to = LEFT + PLOT};
+    int height = TOP + BOTTOM;
+    for (int i = 0; i < n_panel; i++) {
+        height += panel[i].height + (i ? GAP : 28);
+        for (int k = 0; k < panel[i].n_curve; k++)
+            for (int j = 0; j < panel[i].curve[k].n; j++)
+                if (shows(&x, panel[i].curve[k].x[j])) widen(&x, panel[i].curve[k].x[j]);
+    }
+    double low = x.low, high = x.high;
+    finish_axis(&x, 8);
+    if (low < high) { /* time needs no empty edges: only the ticks are round */
+        x.low = low;
+        x.high = high;
+        int n = 0;
+        for (int i = 0; i < x.n_tick; i++)
+            if (x.tick[i] >= low && x.tick[i] <= high) x.tick[n++] = x.tick[i];
+        x.n_tick = n;
+    }
+    file_writer_printf(
+        w,
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' "
+        "height='%d' font-family='system-ui,sans-serif'>\n"
+        "<style>.g{stroke:#e4e4e4}.f{fill:none;stroke:#888}.t{font-size:12px;fill:#555}"
+        ".l{font-size:13px;fill:#222}.p{font-size:14px;font-weight:600;fill:#222}"
+        ".h{font-size:18px;font-weight:600;fill:#111}</style>\n"
+        "<rect width='100%%' height='100%%' fill='#fff'/>\n<text class='h' x='%d' y='32'>",
+        WIDTH, height, WIDTH, height, LEFT);
+    write_text(w, title);
+    file_writer_printf(w, "</text>\n");
+    double top = TOP + 28;
+    for (int i = 0; i < n_panel; i++) {
+        draw_panel(w, &panel[i], &x, top, i == n_panel - 1);
+        top += panel[i].height + GAP;
+    }
+    file_writer_printf(w, "<text class='l' x='%d' y='%d' text-anchor='middle'>", LEFT + PLOT / 2,
+                       height - 12);
+    write_text(w, x_label);
+    file_writer_printf(w, "</text>\n</svg>\n");
+}
