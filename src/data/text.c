@@ -131,10 +131,8 @@ static int xz_error(struct text *t, lzma_ret status) {
         return fail(t, HEED_ELIMIT, "xz: needs more than 256 MiB to decompress");
     case LZMA_BUF_ERROR:
         return fail(t, HEED_EFORMAT, "xz: the file is truncated");
-    case LZMA_FORMAT_ERROR:
-        return fail(t, HEED_EFORMAT, "xz: something else follows the compressed data");
-    default:
-        return fail(t, HEED_EFORMAT, "xz: the compressed data is damaged");
+    default: /* the library does not tell the two apart */
+        return fail(t, HEED_EFORMAT, "xz: the data is damaged, or something else follows it");
     }
 }
 
