@@ -1,0 +1,322 @@
+/* cmd_inspect.c — `heed inspect DIR`: what is in a model directory or a training run.
+ *
+ * Everything is gathered into one JSON value first; --json prints that, otherwise it is laid out as text. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/words.h"
+#include "model/modeldir.h"
+#include "train/checkpoint.h"
+#include "train/history.h"
+#include "viz/curves.h"
+
+static const char *curves;
+static int as_json, log_scale;
+
+static const struct option rows[] = {
+    {"curves", OPTION_STRING, &curves, "FILE.svg", "draw the learning curves", 0, 0},
+    {"log", OPTION_FLAG, &log_scale, NULL, "losses on a logarithmic axis", 0, 0},
+    {"json", OPTION_FLAG, &as_json, NULL, "one JSON object", 0, 0},
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+
+static const struct command command = {
+    .name = "inspect",
+    .summary = "show a model's configuration, parameters, steps and learning curves",
+    .usage = "DIR [--curves FILE.svg] [--json]",
+    .options = rows};
+static const struct command *const commands[] = {&command, NULL};
+
+/* ---------------------------------------------------------------------------------- gathering ---- */
+
+/* JSON has no NaN. */
+static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+struct summary {
+    double sumsq, min, max;
+    long long n_bad; /* NaN or infinite */
+};
+
+static struct summary summarise(const struct modeldir *md, int i) {
+    enum { CHUNK = 4096 };
+    float part[CHUNK];
+    struct summary s = {.min = INFINITY, .max = -INFINITY};
+    size_t n = tensor_count(md->tensor[i]);
+    for (size_t at = 0; at < n; at += CHUNK) {
+        size_t count = n - at < CHUNK ? n - at : CHUNK;
+        modeldir_values(md, i, at, count, part);
+        for (size_t k = 0; k < count; k++) {
+            double v = (double)part[k];
+            if (!isfinite(v)) {
+                s.n_bad++;
+                continue;
+            }
+            s.sumsq += v * v;
+            s.min = fmin(s.min, v);
+            s.max = fmax(s.max, v);
+        }
+    }
+    return s;
+}
+
+/* Adds "step", "parameters", "tensors" and "not_finite". */
+static void gather_weights(json_t *all, const struct modeldir *md) {
+    json_t *tensors = json_array();
+    long long n_bad = 0;
+    for (int i = 0; i < md->table.n_param; i++) {
+        const struct param *p = &md->table.param[i];
+        struct summary s = summarise(md, i);
+        n_bad += s.n_bad;
+        json_array_append_new(
+            tensors, json_pack("{s:s, s:s, s:[i, i], s:I, s:o, s:o, s:o, s:I}", "name", p->name,
+                               "dtype", md->tensor[i]->dtype, "shape", p->rows, p->cols, "count",
+                               (json_int_t)p->rows * p->cols, "norm", real(sqrt(s.sumsq)), "min",
+                               real(s.min), "max", real(s.max), "not_finite", (json_int_t)s.n_bad));
+    }
+    if (md->step >= 0) json_object_set_new(all, "step", json_integer(md->step));
+    json_object_set_new(all, "parameters", json_integer((json_int_t)md->table.n_value));
+    json_object_set_new(all, "not_finite", json_integer(n_bad));
+    json_object_set_new(all, "tensors", tensors);
+}
+
+static void gather_history(json_t *all, const struct history *h) {
+    if (h->n_train) {
+        const struct train_point *p = &h->train[h->n_train - 1];
+        json_object_set_new(all, "train",
+                            json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "step",
+                                      (json_int_t)p->step, "epoch", real(p->epoch), "loss",
+                                      real(p->loss), "nll", real(p->nll), "ppl", real(p->ppl), "lr",
+                                      real(p->lr), "tok_s", real(p->tok_s)));
+    }
+    const struct valid_point *best = NULL;
+    for (int i = 0; i < h->n_valid; i++)
+        if (!best || h->valid[i].loss < best->loss) best = &h->valid[i];
+    const struct valid_point *pair[] = {h->n_valid ? &h->valid[h->n_valid - 1] : NULL, best};
+    static const char *const name[] = {"valid", "best_valid"};
+    for (int i = 0; i < 2; i++)
+        if (pair[i])
+            json_object_set_new(all, name[i],
+                                json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)pair[i]->step,
+                                          "loss", real(pair[i]->loss), "nll", real(pair[i]->nll),
+                                          "ppl", real(pair[i]->ppl)));
+    if (h->n_bad) json_object_set_new(all, "log_lines_unread", json_integer(h->n_bad));
+}
+
+static int gather_checkpoints(json_t *all, const char *dir, char **newest, struct err *err) {
+    struct checkpoint_list list;
+    int rc = checkpoint_list(&list, dir, err);
+    if (rc) return rc;
+    json_t *steps = json_array();
+    for (int i = 0; i < list.n; i++)
+        json_array_append_new(steps, json_integer((json_int_t)list.item[i].step));
+    if (list.n) json_object_set(all, "checkpoints", steps);
+    json_decref(steps);
+    *newest = list.n ? xstrdup(list.item[list.n - 1].path) : NULL;
+    checkpoint_list_release(&list);
+    return 0;
+}
+
+/* A run that has not published a model yet is looked at through its newest checkpoint. */
+static int gather(json_t *all, const char *dir, const struct history *h, struct err *err) {
+    struct config config;
+    struct modeldir md;
+    char *newest = NULL, *published = path_join(dir, MODELDIR_WEIGHTS);
+    json_object_set_new(all, "directory", json_string_nocheck(dir));
+    int rc = dir_exists(dir) ? modeldir_read_config(dir, &config, NULL, err)
+                             : err_set(err, HEED_EIO, "%.180s: there is no such directory", dir);
+    if (!rc) json_object_set_new(all, "model", config_to_json(&config));
+    if (!rc) rc = gather_checkpoints(all, dir, &newest, err);
+    const char *from = file_exists(published) ? dir : newest;
+    if (!rc && from && !(rc = modeldir_open(&md, from, err))) {
+        gather_weights(all, &md);
+        modeldir_close(&md);
+    }
+    if (!rc) gather_history(all, h);
+    xfree(newest);
+    xfree(published);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- printing ----- */
+
+static double number(const json_t *object, const char *key) {
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : (double)NAN;
+}
+
+static void print_config(json_t *model) {
+    const char *key;
+    json_t *value;
+    printf("model\n");
+    json_object_foreach(model, key, value) {
+        if (json_is_string(value))
+            printf("  %-20s %s\n", key, json_string_value(value));
+        else
+            printf("  %-20s %.9g\n", key, json_number_value(value));
+    }
+}
+
+static void print_tensors(const json_t *all) {
+    const json_t *tensors = json_object_get(all, "tensors");
+    size_t i;
+    json_t *t;
+    if (!tensors) {
+        printf("no weights yet\n");
+        return;
+    }
+    printf("\n%-22s %16s %12s %11s %11s %11s\n", "parameter", "shape", "count", "norm", "min",
+           "max");
+    json_array_foreach(tensors, i, t) {
+        const json_t *shape = json_object_get(t, "shape");
+        char text[40];
+        snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT " x %" JSON_INTEGER_FORMAT,
+                 json_integer_value(json_array_get(shape, 0)),
+                 json_integer_value(json_array_get(shape, 1)));
+        printf("%-22s %16s %12.0f %11.4g %11.4g %11.4g",
+               json_string_value(json_object_get(t, "name")), text, number(t, "count"),
+               number(t, "norm"), number(t, "min"), number(t, "max"));
+        if (number(t, "not_finite") > 0) printf("  NOT FINITE: %.0f", number(t, "not_finite"));
+        printf("\n");
+    }
+    printf("%-22s %16s %12.0f\n", "total", "", number(all, "parameters"));
+}
+
+static void print_point(const char *what, const json_t *p) {
+    if (!p) return;
+    printf("%-12s step %.0f  loss %.4f  nll %.4f  ppl %.2f", what, number(p, "step"),
+           number(p, "loss"), number(p, "nll"), number(p, "ppl"));
+    if (json_object_get(p, "lr")) printf("  lr %.3g", number(p, "lr"));
+    if (isfinite(number(p, "epoch"))) printf("  epoch %g", number(p, "epoch"));
+    if (isfinite(number(p, "tok_s"))) printf("  %.0f tokens/s", number(p, "tok_s"));
+    printf("\n");
+}
+
+static void print_all(const json_t *all) {
+    const json_t *steps = json_object_get(all, "checkpoints");
+    size_t i;
+    json_t *step;
+    printf("%s\n\n", json_string_value(json_object_get(all, "directory")));
+    print_config(json_object_get(all, "model"));
+    print_tensors(all);
+    printf("\n");
+    if (json_object_get(all, "step")) printf("%-12s %.0f\n", "steps done", number(all, "step"));
+    if (steps) {
+        printf("%-12s", "checkpoints");
+        json_array_foreach(steps, i, step) printf(" %.0f", json_number_value(step));
+        printf("\n");
+    }
+    print_point("training", json_object_get(all, "train"));
+    print_point("validation", json_object_get(all, "valid"));
+    print_point("best", json_object_get(all, "best_valid"));
+}
+
+/* ---------------------------------------------------------------------------------- curves ------- */
+
+/* Columns of the history as arrays: curves want x and y apart. */
+struct columns {
+    double *x, *loss, *nll, *lr, *tok_s, *valid_x, *valid_loss, *valid_nll;
+};
+
+static void fill_columns(struct columns *c, double *store, const struct history *h) {
+    size_t n = (size_t)h->n_train, m = (size_t)h->n_valid;
+    *c = (struct columns){.x = store,
+                          .loss = store + n,
+                          .nll = store + 2 * n,
+                          .lr = store + 3 * n,
+                          .tok_s = store + 4 * n,
+                          .valid_x = store + 5 * n,
+                          .valid_loss = store + 5 * n + m,
+                          .valid_nll = store + 5 * n + 2 * m};
+    for (size_t i = 0; i < n; i++) {
+        c->x[i] = (double)h->train[i].step;
+        c->loss[i] = h->train[i].loss;
+        c->nll[i] = h->train[i].nll;
+        c->lr[i] = h->train[i].lr;
+        c->tok_s[i] = h->train[i].tok_s;
+    }
+    for (size_t i = 0; i < m; i++) {
+        c->valid_x[i] = (double)h->valid[i].step;
+        c->valid_loss[i] = h->valid[i].loss;
+        c->valid_nll[i] = h->valid[i].nll;
+    }
+}
+
+static int draw(const char *path, const char *dir, const struct history *h, struct err *err) {
+    if (!h->n_train && !h->n_valid)
+        return err_set(err, HEED_EIO, "%.160s/log.jsonl: nothing to draw", dir);
+    struct file_writer w;
+    int rc = file_writer_open(&w, path, err);
+    if (rc) return rc;
+    size_t size = 5 * (size_t)h->n_train + 3 * (size_t)h->n_valid;
+    double *store = xcalloc(size, sizeof *store);
+    struct columns c;
+    fill_columns(&c, store, h);
+    int n = h->n_train, m = h->n_valid, marked = m <= 60;
+    struct curve loss[] = {{"training", c.x, c.loss, n, 0},
+                           {"validation", c.valid_x, c.valid_loss, m, marked}};
+    struct curve nll[] = {{"training", c.x, c.nll, n, 0},
+                          {"validation", c.valid_x, c.valid_nll, m, marked}};
+    struct curve rate = {"learning rate", c.x, c.lr, n, 0};
+    struct curve speed = {"tokens/s", c.x, c.tok_s, n, 0};
+    int both = m > 0 ? 2 : 1;
+    struct panel panel[] = {
+        {"loss per token (label-smoothed)", loss, both, 260, log_scale},
+        {"negative log-likelihood per token", nll, both, 180, log_scale},
+        {"learning rate", &rate, 1, 90, 0},
+        {"tokens per second", &speed, 1, 90, 0},
+    };
+    curves_write(&w, dir, "step", panel, 4);
+    xfree(store);
+    return file_writer_commit(&w, err);
+}
+
+/* ---------------------------------------------------------------------------------- running ------ */
+
+static int inspect(const char *dir, struct err *err) {
+    char *log = path_join(dir, "log.jsonl");
+    struct history history;
+    json_t *all = json_object();
+    int rc = history_read(&history, log, err);
+    if (!rc) rc = gather(all, dir, &history, err);
+    if (!rc && as_json) {
+        char *text = json_dumps(all, JSON_REAL_PRECISION(9));
+        puts(text ? text : "{}");
+        free(text);
+    } else if (!rc) {
+        print_all(all);
+    }
+    if (!rc && history.n_bad && !as_json)
+        fprintf(stderr, "heed: %s:%d: %d lines could not be read\n", log, history.first_bad,
+                history.n_bad);
+    if (!rc && curves) rc = draw(curves, dir, &history, err);
+    if (!rc && number(all, "not_finite") > 0)
+        rc = err_set(err, HEED_EFORMAT, "%.160s: %.0f weights are NaN or infinite", dir,
+                     number(all, "not_finite"));
+    history_release(&history);
+    json_decref(all);
+    xfree(log);
+    return rc;
+}
+
+static int run(int argc, char **argv, struct err *err) {
+    char **words = xcalloc((size_t)argc + 1, sizeof *words);
+    int n;
+    words_split(&command, &argc, argv, words, &n);
+    int rc = options_parse(&command, argc, argv, err);
+    if (!rc && n != 1) rc = cli_usage(err, "inspect: one directory, not %d", n);
+    if (!rc) rc = inspect(words[0], err);
+    xfree(words);
+    return rc > 0 ? 0 : rc;
+}
+
+const struct subcommand cmd_inspect = {
+    .name = "inspect",
+    .summary = "show a model's configuration, parameters, steps and curves",
+    .run = run,
+    .commands = commands};
