@@ -19,14 +19,13 @@ const char *heed_status_text(int status) {
     }
 }
 
-int err_set(struct err *err, enum heed_status code, const char *fmt, ...) {
-    if (!err) return code;
+void err_fill(struct err *err, enum heed_status code, const char *fmt, ...) {
+    if (!err) return;
     err->code = code;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
-    return code;
 }
 
 void bug(const char *file, int line, const char *what) {

@@ -16,8 +16,10 @@ struct err {
     char msg[256];
 };
 
-/* Fills *err (if any) and returns code, so that `return err_set(err, HEED_EIO, "...")` reads well. */
-int err_set(struct err *err, enum heed_status code, const char *fmt, ...)
+/* Fills *err (if any) and is code, so that `return err_set(err, HEED_EIO, "...")` reads well. A macro, so
+ * that compilers and analysers see which value it has. */
+#define err_set(err, code, ...) (err_fill((err), (code), __VA_ARGS__), (int)(code))
+void err_fill(struct err *err, enum heed_status code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 void bug(const char *file, int line, const char *what) __attribute__((noreturn, cold));

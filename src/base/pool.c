@@ -21,7 +21,7 @@
 
 #include "base/mem.h"
 
-enum { SPIN_TRIES = 20000, MAX_THREADS = 1024 };
+enum { SPIN_TRIES = 2000, MAX_THREADS = 1024 };
 
 /* The ticket: job number, tasks in the job, next task. */
 enum { TASK_BITS = 20, MAX_TASKS = (1 << TASK_BITS) - 1 };

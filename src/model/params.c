@@ -53,6 +53,14 @@ WALK_PART(walk_cross, cross_params, CROSS_PARAMS)
 WALK_PART(walk_ff, ff_params, FF_PARAMS)
 WALK_PART(walk_root, params, ROOT_PARAMS)
 
+#define COUNT(field, rows, cols, init, fan_out) +1
+enum {
+    N_ROOT = 0 ROOT_PARAMS(COUNT),
+    N_SELF = 0 SELF_PARAMS(COUNT),
+    N_CROSS = 0 CROSS_PARAMS(COUNT),
+    N_FF = 0 FF_PARAMS(COUNT)
+};
+
 static void walk_all(struct walk *w, struct params *p) {
     char prefix[32];
     walk_root(w, p, "");
@@ -95,10 +103,8 @@ void params_release(struct params *p) {
 void param_table_init(struct param_table *table, const struct config *config) {
     struct params scratch;
     alloc_layers(&scratch, config);
-    /* Views in the three structs, minus the two pointers, bound the number of parameters. */
-    size_t n = sizeof scratch / sizeof(struct mat) +
-               (size_t)config->n_layer_enc * sizeof(struct enc_params) / sizeof(struct mat) +
-               (size_t)config->n_layer_dec * sizeof(struct dec_params) / sizeof(struct mat);
+    size_t n = N_ROOT + (size_t)config->n_layer_enc * (N_SELF + N_FF) +
+               (size_t)config->n_layer_dec * (N_SELF + N_CROSS + N_FF);
     *table = (struct param_table){.param = xcalloc(n, sizeof *table->param)};
     struct walk w = {.config = config, .table = table};
     walk_all(&w, &scratch);
