@@ -1,31 +1,118 @@
 /* corpus.c — opens and reads the cache files of corpus.h; corpus_build.c writes them.
  *
  * corpus_open believes nothing: checksums find damage, and since a checksum can be forged, every number is
- * also checked for what reading relies on (entries lie inside the ids, in order and without gaps; ids are
- * below n_vocab). After that, corpus_pair needs no checks. */
+ * also checked for what reading relies on (places lie inside the ids, in order and without gaps; ids are
+ * below n_vocab). Places and ids are checked once more when they are read, which costs nothing beside the
+ * reading: another program may have written into the file since. */
 #include "data/corpus.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include "base/mem.h"
 #include "data/corpus_file.h"
 
-/* Bytes looked at before their pages are given back; a multiple of the page size and of every widtt. */
-enum { WINDOW = 4 << 20 };
+/* Bytes checked at a time; a multiple of the size of every id and place. */
+enum { WINDOW = 1 << 18 };
+
+/* ---------------------------------------------------------------------------------- access ------- */
+
+/* Reads n parts that lie one after another in the file, all of them or fails. */
+static int read_at(const struct corpus *c, struct iovec *part, int n, uint64_t at,
+                   struct err *err) {
+    size_t want = 0;
+    for (int i = 0; i < n; i++) want += part[i].iov_len;
+    BUG_ON(at > c->size || want > c->size - at);
+    if (c->data) {
+        for (int i = 0; i < n; i++) {
+            memcpy(part[i].iov_base, c->data + at, part[i].iov_len);
+            at += part[i].iov_len;
+        }
+        return 0;
+    }
+    ssize_t got;
+    do got = preadv(c->fd, part, n, (off_t)at);
+    while (got < 0 && errno == EINTR);
+    if (got >= 0 && (size_t)got == want) return 0;
+    /* Regular files give all there is at once: less means that the file has become shorter. */
+    return err_set(err, HEED_EIO, "corpus cache: %s",
+                   got < 0 ? strerror(errno) : "the file was cut short while in use");
+}
+
+static int changed(struct err *err) {
+    return err_set(err, HEED_EIO, "corpus cache: the file was changed while in use");
+}
+
+static uint64_t count_ids(const struct corpus *c) {
+    return c->report.n_src_tok + c->report.n_tgt_tok;
+}
+
+static uint64_t index_at(const struct corpus *c) {
+    return c->size - sizeof(struct corpus_trailer) -
+           (uint64_t)c->n_pair * sizeof(struct corpus_place);
+}
+
+static bool place_is_good(const struct corpus *c, const struct corpus_place *p) {
+    return p->n_src >= 1 && p->n_src <= c->max_src && p->n_tgt >= 1 && p->n_tgt <= c->max_tgt &&
+           p->start <= count_ids(c) &&
+           (uint64_t)p->n_src + (uint64_t)p->n_tgt <= count_ids(c) - p->start;
+}
+
+int corpus_find(const struct corpus *c, int64_t i, struct corpus_place *place, struct err *err) {
+    BUG_ON(i < 0 || i >= c->n_pair);
+    struct iovec part = {place, sizeof *place};
+    int rc = read_at(c, &part, 1, index_at(c) + (uint64_t)i * sizeof *place, err);
+    if (rc) return rc;
+    return place_is_good(c, place) ? 0 : changed(err);
+}
+
+/* Ids of two bytes at the end of the buffer become ids of four that fill it; true if all are below n_vocab.
+ * The writing never overtakes the reading. */
+static bool unpack(int32_t *ids, int n, int width, int32_t n_vocab) {
+    const unsigned char *from = (unsigned char *)(ids + n) - 2 * n;
+    bool good = true;
+    for (int i = 0; i < n; i++) {
+        if (width == 2) {
+            uint16_t id;
+            memcpy(&id, from + 2 * i, sizeof id);
+            ids[i] = id;
+        }
+        good &= (uint32_t)ids[i] < (uint32_t)n_vocab;
+    }
+    return good;
+}
+
+int corpus_read(const struct corpus *c, const struct corpus_place *place, int32_t *src,
+                int32_t *tgt, struct err *err) {
+    BUG_ON(!place_is_good(c, place));
+    size_t n_src = (size_t)place->n_src * (size_t)c->width;
+    size_t n_tgt = (size_t)place->n_tgt * (size_t)c->width;
+    struct iovec part[2] = {{(unsigned char *)(src + place->n_src) - n_src, n_src},
+                            {(unsigned char *)(tgt + place->n_tgt) - n_tgt, n_tgt}};
+    int rc = read_at(c, part, 2, place->start * (uint64_t)c->width, err);
+    if (rc) return rc;
+    bool good = unpack(src, place->n_src, c->width, c->n_vocab) &
+                unpack(tgt, place->n_tgt, c->width, c->n_vocab);
+    return good ? 0 : changed(err);
+}
 
 /* ---------------------------------------------------------------------------------- checking ----- */
 
 static int bad(const char *path, const char *what, struct err *err) {
-    return err_set(err, HEED_EFORMAT, "%s: not a usable corpus cache: %s", path, what);
+    return err_set(err, HEED_EFORMAT, "%.150s: not a usable corpus cache: %s", path, what);
 }
 
 /* What the trailer alone must satisfy, and that the file has exactly the size it implies. */
-static const char *check_trailer(const struct corpus_trailer *t, size_t size) {
+static const char *check_trailer(const struct corpus_trailer *t, uint64_t size) {
     if (memcmp(t->magic, CORPUS_MAGIC, sizeof t->magic) != 0) return "it begins with other bytes";
     if (t->version != CORPUS_VERSION) return "another version of the format";
     if (XXH3_64bits(t, offsetof(struct corpus_trailer, trailer_hash)) != t->trailer_hash)
@@ -39,68 +126,81 @@ static const char *check_trailer(const struct corpus_trailer *t, size_t size) {
     if (t->n_pair < 1 || t->n_pair > limit || t->n_src_tok > limit || t->n_tgt_tok > limit)
         return "bad counts";
     uint64_t ids = (t->n_src_tok + t->n_tgt_tok) * t->width;
-    uint64_t want = sizeof *t + (ids + 7) / 8 * 8 + t->n_pair * sizeof(struct corpus_entry);
+    uint64_t want = sizeof *t + (ids + 7) / 8 * 8 + t->n_pair * sizeof(struct corpus_place);
     if (size != want) return "its size does not fit its trailer: truncated?";
     return NULL;
 }
 
-static struct corpus_entry entry_at(const struct corpus *c, int64_t i) {
-    struct corpus_entry entry;
-    memcpy(&entry, c->index + (size_t)i * sizeof entry, sizeof entry);
-    return entry;
-}
+/* What one pass over the file looks at. */
+struct scan {
+    uint64_t next, n_src; /* ids and source ids before the next place */
+    uint32_t largest;     /* id */
+    bool index_bad;
+};
 
-static void forget_range(const struct corpus *c, size_t from, size_t to) {
-    if (c->map.data) madvise((void *)(c->map.data + from), to - from, MADV_DONTNEED);
-}
-
-static const char *check_index(const struct corpus *c) {
-    uint64_t at = 0, n_src = 0;
-    for (int64_t i = 0; i < c->n_pair; i++) {
-        struct corpus_entry e = entry_at(c, i);
-        if (e.start != at || e.n_src < 1 || e.n_src > (uint32_t)c->max_src || e.n_tgt < 1 ||
-            e.n_tgt > (uint32_t)c->max_tgt)
-            return "a bad entry in its index";
-        at += (uint64_t)e.n_src + e.n_tgt;
-        n_src += e.n_src;
-        if ((i + 1) % (WINDOW / (int)sizeof e) == 0) corpus_forget(c);
+static void scan_ids(struct scan *scan, const unsigned char *data, size_t n, int width) {
+    uint32_t largest = scan->largest;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t narrow;
+        uint32_t id;
+        if (width == 2)
+            memcpy(&narrow, data + 2 * i, sizeof narrow), id = narrow;
+        else
+            memcpy(&id, data + 4 * i, sizeof id);
+        largest = id > largest ? id : largest;
     }
-    corpus_forget(c);
-    bool sums = n_src == c->report.n_src_tok && at - n_src == c->report.n_tgt_tok;
-    return sums ? NULL : "its index does not cover its ids";
+    scan->largest = largest;
 }
 
-static uint32_t id_at(const unsigned char *ids, size_t i, int width) {
-    uint16_t narrow;
-    uint32_t wide;
-    if (width == 2) return memcpy(&narrow, ids + 2 * i, sizeof narrow), narrow;
-    return memcpy(&wide, ids + 4 * i, sizeof wide), wide;
+static void scan_places(struct scan *scan, const struct corpus *c, const unsigned char *data,
+                        size_t n) {
+    for (size_t i = 0; i < n && !scan->index_bad; i++) {
+        struct corpus_place place;
+        memcpy(&place, data + i * sizeof place, sizeof place);
+        scan->index_bad = place.start != scan->next || !place_is_good(c, &place);
+        scan->next += (uint64_t)place.n_src + (uint64_t)place.n_tgt;
+        scan->n_src += (uint64_t)place.n_src;
+    }
 }
 
-/* The checksum of everything before the trailer, and ids within the vocabulary. */
-static const char *check_body(const struct corpus *c, uint64_t want) {
-    const size_t n_id = (size_t)(c->report.n_src_tok + c->report.n_tgt_tok);
-    const size_t ids_end = n_id * (size_t)c->width;
-    const size_t end = c->size - sizeof(struct corpus_trailer);
-    uint32_t largest = 0;
+/* Reads [from, to) in windows, adds it to the checksum and hands it on. */
+static int scan_part(struct scan *scan, const struct corpus *c, uint64_t from, uint64_t to,
+                     XXH3_state_t *hash, unsigned char *window, struct err *err) {
+    bool is_index = from == index_at(c);
+    for (; from < to; from += WINDOW) {
+        size_t n = to - from < WINDOW ? (size_t)(to - from) : WINDOW;
+        int rc = read_at(c, &(struct iovec){window, n}, 1, from, err);
+        if (rc) return rc;
+        XXH3_64bits_update(hash, window, n);
+        if (is_index)
+            scan_places(scan, c, window, n / sizeof(struct corpus_place));
+        else
+            scan_ids(scan, window, n / (size_t)c->width, c->width);
+    }
+    return 0;
+}
+
+/* The checksum of everything before the trailer, ids within the vocabulary, an index that covers them. */
+static int check_body(const struct corpus *c, const char *path, uint64_t want, struct err *err) {
+    struct scan scan = {0};
+    unsigned char *window = xmalloc(WINDOW);
     XXH3_state_t *hash = XXH3_createState();
     BUG_ON(!hash);
     XXH3_64bits_reset(hash);
-    for (size_t from = 0; from < end; from += WINDOW) {
-        size_t to = end - from < WINDOW ? end : from + WINDOW;
-        size_t n_here =
-            from < ids_end ? ((to < ids_end ? to : ids_end) - from) / (size_t)c->width : 0;
-        XXH3_64bits_update(hash, c->data + from, to - from);
-        for (size_t i = 0; i < n_here; i++) {
-            uint32_t id = id_at(c->data + from, i, c->width);
-            largest = id > largest ? id : largest;
-        }
-        forget_range(c, from, to);
-    }
+    /* The zeros between ids and index pass as ids. */
+    int rc = scan_part(&scan, c, 0, index_at(c), hash, window, err);
+    if (!rc)
+        rc = scan_part(&scan, c, index_at(c), c->size - sizeof(struct corpus_trailer), hash, window,
+                       err);
     uint64_t got = XXH3_64bits_digest(hash);
     XXH3_freeState(hash);
-    if (got != want) return "its data is damaged";
-    return largest < (uint32_t)c->n_vocab ? NULL : "an id outside the vocabulary";
+    xfree(window);
+    if (rc) return rc;
+    if (got != want) return bad(path, "its data is damaged", err);
+    if (scan.largest >= (uint32_t)c->n_vocab) return bad(path, "an id is too large", err);
+    if (scan.index_bad || scan.next != count_ids(c) || scan.n_src != c->report.n_src_tok)
+        return bad(path, "its index does not fit its ids", err);
+    return 0;
 }
 
 /* ---------------------------------------------------------------------------------- opening ------ */
@@ -118,10 +218,11 @@ static struct corpus_report report_of(const struct corpus_trailer *t) {
     return r;
 }
 
-static int open_bytes(struct corpus *c, const char *path, struct err *err) {
+static int open_checked(struct corpus *c, const char *path, struct err *err) {
     struct corpus_trailer t;
     if (c->size < sizeof t) return bad(path, "too short", err);
-    memcpy(&t, c->data + c->size - sizeof t, sizeof t);
+    int rc = read_at(c, &(struct iovec){&t, sizeof t}, 1, c->size - sizeof t, err);
+    if (rc) return rc;
     const char *wrong = check_trailer(&t, c->size);
     if (wrong) return bad(path, wrong, err);
     memcpy(c->key, t.key, sizeof c->key);
@@ -132,67 +233,36 @@ static int open_bytes(struct corpus *c, const char *path, struct err *err) {
     c->max_tgt = (int)t.max_tgt;
     c->width = (int)t.width;
     c->report = report_of(&t);
-    c->ids = c->data;
-    c->index = c->data + c->size - sizeof t - t.n_pair * sizeof(struct corpus_entry);
-    wrong = check_body(c, t.body_hash);
-    if (!wrong) wrong = check_index(c);
-    return wrong ? bad(path, wrong, err) : 0;
+    return check_body(c, path, t.body_hash, err);
 }
 
 int corpus_open_memory(struct corpus *corpus, const void *data, size_t size, struct err *err) {
-    *corpus = (struct corpus){.data = data, .size = size};
-    int rc = open_bytes(corpus, "memory", err);
+    *corpus = (struct corpus){.fd = -1, .data = data, .size = size};
+    int rc = open_checked(corpus, "memory", err);
     if (rc) corpus_close(corpus);
     return rc;
 }
 
 int corpus_open(struct corpus *corpus, const char *path, struct err *err) {
-    *corpus = (struct corpus){0};
-    int rc = file_map_open(&corpus->map, path, err);
-    if (rc) return rc;
-    corpus->data = corpus->map.data;
-    corpus->size = corpus->map.size;
-    rc = open_bytes(corpus, path, err);
+    struct stat st;
+    *corpus = (struct corpus){.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    if (corpus->fd < 0 || fstat(corpus->fd, &st)) {
+        int rc = err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+        corpus_close(corpus);
+        return rc;
+    }
+    corpus->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    int rc = open_checked(corpus, path, err);
     if (rc) return corpus_close(corpus), rc;
-    /* Pairs are read all over the file: reading ahead would only fill memory with neighbours. */
-    madvise((void *)corpus->map.data, corpus->map.size, MADV_RANDOM);
+    /* Pairs are read all over the file: reading ahead would only fetch neighbours nobody asked for. */
+    posix_fadvise(corpus->fd, 0, 0, POSIX_FADV_RANDOM);
     return 0;
 }
 
 void corpus_close(struct corpus *corpus) {
-    file_map_close(&corpus->map);
-    *corpus = (struct corpus){0};
+    if (corpus->fd >= 0) close(corpus->fd);
+    *corpus = (struct corpus){.fd = -1};
 }
-
-/* ---------------------------------------------------------------------------------- reading ------ */
-
-void corpus_lengths(const struct corpus *c, int64_t i, int *n_src, int *n_tgt) {
-    BUG_ON(i < 0 || i >= c->n_pair);
-    struct corpus_entry e = entry_at(c, i);
-    *n_src = (int)e.n_src;
-    *n_tgt = (int)e.n_tgt;
-}
-
-static void widen(int32_t *to, const unsigned char *ids, uint64_t start, uint32_t n, int width) {
-    ids += start * (uint64_t)width;
-    if (width == 4) {
-        memcpy(to, ids, n * sizeof *to);
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++) to[i] = (int32_t)id_at(ids, i, 2);
-}
-
-void corpus_pair(const struct corpus *c, int64_t i, int32_t *src, int *n_src, int32_t *tgt,
-                 int *n_tgt) {
-    BUG_ON(i < 0 || i >= c->n_pair);
-    struct corpus_entry e = entry_at(c, i);
-    widen(src, c->ids, e.start, e.n_src, c->width);
-    widen(tgt, c->ids, e.start + e.n_src, e.n_tgt, c->width);
-    *n_src = (int)e.n_src;
-    *n_tgt = (int)e.n_tgt;
-}
-
-void corpus_forget(const struct corpus *c) { forget_range(c, 0, c->size); }
 
 /* ---------------------------------------------------------------------------------- report ------- */
 

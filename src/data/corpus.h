@@ -1,10 +1,12 @@
-/* corpus.h — a parallel corpus, tokenised once into a compact file that is mapped, not read.
+/* corpus.h — a parallel corpus, tokenised once into a compact file from which pairs are read one by one.
  *
  * corpus_build takes two text files, line i of one the translation of line i of the other, to a cache
  * file: token ids, end mark included, and where each pair lies. Its name carries a key, a hash over the
  * content of both texts as they are stored, the tokenizer, the filters and the format; whoever asks again
  * with the same content gets the same file without tokenising. Text is streamed and memory does not grow
- * with the corpus, neither while building nor while reading.
+ * with the corpus, neither while building nor while reading: a pair is fetched from the system's file cache
+ * by its position. (A mapping would count as this process' memory; giving its pages back again and again
+ * costs ten times as much as reading, and a file cut short under a mapping kills the process.)
  *
  * The file appears under its name only when it is whole and on disk, so a kill at any time leaves either
  * no cache or a good one. A file that is truncated, damaged or foreign is found out by its checksums
@@ -28,8 +30,9 @@ enum { CORPUS_KEY_SIZE = 16, CORPUS_MAX_LEN = 1 << 16 };
 /* Makes ids of a line. encode writes at most cap ids and returns how many the line has, which may be more
  * than cap (the line is too long then), or a negative status; it is called by several threads at once. */
 struct corpus_encoder {
-    int (*encode)(void *ctx, int32_t *ids, int cap, const char *text, size_t len, struct err *err);
-    void *ctx;
+    int (*encode)(const void *ctx, int32_t *ids, int cap, const char *text, size_t size,
+                  struct err *err);
+    const void *ctx;
     int32_t n_vocab, eos;
     unsigned char hash[CORPUS_KEY_SIZE]; /* equal for encoders that give equal ids */
 };
@@ -92,16 +95,15 @@ struct corpus_report {
 };
 
 struct corpus {
-    struct file_map map; /* owned, unless opened from memory */
-    const unsigned char *data;
-    size_t size;
+    int fd;                    /* the file, or -1 ... */
+    const unsigned char *data; /* ... when opened from memory */
+    uint64_t size;
     unsigned char key[CORPUS_KEY_SIZE];
     int64_t n_pair;
     int32_t n_vocab, eos;
     int max_src, max_tgt; /* longest sentence of each side */
     int width;            /* bytes per id, 2 or 4 */
     struct corpus_report report;
-    const unsigned char *ids, *index; /* into data */
 };
 
 /* The corpus of two text files, from the cache or built into it. Errors: files with different numbers of
@@ -116,15 +118,18 @@ int corpus_open(struct corpus *corpus, const char *path, struct err *err);
 int corpus_open_memory(struct corpus *corpus, const void *data, size_t size, struct err *err);
 void corpus_close(struct corpus *corpus);
 
-/* Pair i in [0, n_pair): its lengths, each in [1, max_src] and [1, max_tgt]; or its ids, each in
- * [0, n_vocab), written to buffers that hold the corpus' longest sentences. */
-void corpus_lengths(const struct corpus *corpus, int64_t i, int *n_src, int *n_tgt);
-void corpus_pair(const struct corpus *corpus, int64_t i, int32_t *src, int *n_src, int32_t *tgt,
-                 int *n_tgt);
+/* Where a pair lies and how long its sides are, each in [1, max_src] and [1, max_tgt]. */
+struct corpus_place {
+    uint64_t start; /* of the source ids, counted in ids; the target ids follow */
+    int32_t n_src, n_tgt;
+};
 
-/* Gives the mapping's pages back to the system's cache: reading goes on as before, but what was read so
- * far no longer counts as this process' memory. For those who read all over a large corpus. */
-void corpus_forget(const struct corpus *corpus);
+/* Finds pair i in [0, n_pair), and reads a pair found: ids, each in [0, n_vocab), to buffers that hold
+ * n_src and n_tgt of them. They fail only when the file cannot be read or was changed since it was opened. */
+int corpus_find(const struct corpus *corpus, int64_t i, struct corpus_place *place,
+                struct err *err);
+int corpus_read(const struct corpus *corpus, const struct corpus_place *place, int32_t *src,
+                int32_t *tgt, struct err *err);
 
 /* One line: "157,739 pairs read, 156,001 kept; dropped: 12 empty (first: line 77), ...". */
 void corpus_report_text(const struct corpus_report *report, char *text, size_t size);

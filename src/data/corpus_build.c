@@ -316,13 +316,13 @@ static int record(struct builder *b, const struct pair *pair, struct err *err) {
         if (r->n_dropped[pair->drop]++ == 0) r->first_dropped[pair->drop] = r->n_read;
         return 0;
     }
-    struct corpus_entry entry = {b->n_id, (uint32_t)pair->n[0], (uint32_t)pair->n[1]};
-    b->n_id += (uint64_t)entry.n_src + entry.n_tgt;
-    if (entry.n_src > t->max_src) t->max_src = entry.n_src;
-    if (entry.n_tgt > t->max_tgt) t->max_tgt = entry.n_tgt;
+    struct corpus_place entry = {b->n_id, pair->n[0], pair->n[1]};
+    b->n_id += (uint64_t)(entry.n_src + entry.n_tgt);
+    if ((uint32_t)entry.n_src > t->max_src) t->max_src = (uint32_t)entry.n_src;
+    if ((uint32_t)entry.n_tgt > t->max_tgt) t->max_tgt = (uint32_t)entry.n_tgt;
     r->n_kept++;
-    r->n_src_tok += entry.n_src;
-    r->n_tgt_tok += entry.n_tgt;
+    r->n_src_tok += (uint64_t)entry.n_src;
+    r->n_tgt_tok += (uint64_t)entry.n_tgt;
     if (fwrite(&entry, sizeof entry, 1, b->index) == 1) return 0;
     return err_set(err, HEED_EIO, "%.180s: cannot write the index: %s", b->o.cache_dir,
                    strerror(errno));
@@ -366,7 +366,7 @@ static int finish(struct builder *b, struct err *err) {
         n_all += n;
     }
     xfree(buffer);
-    if (ferror(b->index) || n_all != b->report.n_kept * sizeof(struct corpus_entry))
+    if (ferror(b->index) || n_all != b->report.n_kept * sizeof(struct corpus_place))
         return err_set(err, HEED_EIO, "%.180s: cannot read back the index", b->o.cache_dir);
     struct corpus_trailer *t = &b->trailer;
     const struct corpus_report *r = &b->report;
@@ -522,7 +522,7 @@ static char *cache_path(const struct builder *b) {
 
 int corpus_build(struct corpus *corpus, const struct corpus_options *options,
                  struct corpus_report *report, struct err *err) {
-    *corpus = (struct corpus){0};
+    *corpus = (struct corpus){.fd = -1};
     struct builder b = {.o = *options, .side = {{.path = options->src}, {.path = options->tgt}}};
     int rc = fill_in(&b.o, err);
     for (int i = 0; i < 2 && !rc; i++) rc = look_at(&b.side[i].before, b.side[i].path, err);

@@ -3,7 +3,7 @@
  *
  *     ids      u16 or u32, pair after pair: source ids, target ids, end marks included
  *     zeros    up to a multiple of 8
- *     index    struct corpus_entry per pair
+ *     index    struct corpus_place per pair
  *     struct corpus_trailer
  *
  * What describes the file stands at its end, where it is known when it is written.
@@ -27,12 +27,6 @@ struct corpus_trailer {
     uint64_t n_dropped[CORPUS_N_DROP], first_dropped[CORPUS_N_DROP];
     uint64_t body_hash;    /* XXH3-64 of everything before the trailer */
     uint64_t trailer_hash; /* XXH3-64 of the trailer up to here */
-};
-
-/* Where a pair's source ids begin, counted in ids; its target ids follow them. */
-struct corpus_entry {
-    uint64_t start;
-    uint32_t n_src, n_tgt;
 };
 
 static inline int corpus_width(int32_t n_vocab) { return n_vocab <= UINT16_MAX + 1 ? 2 : 4; }

@@ -17,9 +17,6 @@
 /* What a key is for; part of the order, so never renumbered. */
 enum { KEY_EPOCH = 1, KEY_PASS = 2, KEY_TURN = 3 };
 
-/* After that many pairs read at random places the mapped pages are given back. */
-enum { FORGET_AFTER = 64 };
-
 /* ---------------------------------------------------------------------------------- options ------ */
 
 static int check_options(const struct batches_options *o, struct err *err) {
@@ -105,15 +102,9 @@ int stream_max_seq(const struct stream *s) {
 
 /* ---------------------------------------------------------------------------------- pool --------- */
 
-static void touch(struct stream *s) {
-    if (++s->n_touched < FORGET_AFTER) return;
-    s->n_touched = 0;
-    for (int i = 0; i < s->n_source; i++) corpus_forget(s->source[i].corpus);
-}
-
-/* Draw d of the epoch: which pair of which corpus, and how long. */
-static void draw_pair(struct stream *s, struct draw *draw, uint64_t epoch,
-                      const struct shuffle *mix, uint64_t d) {
+/* Draw d of the epoch: which pair of which corpus, where, and how long. */
+static int draw_pair(const struct stream *s, struct draw *draw, uint64_t epoch,
+                     const struct shuffle *mix, uint64_t d, struct err *err) {
     uint64_t m = s->shuffled ? shuffle_at(mix, d) : d;
     int i = 0;
     while (m - s->source[i].first_draw >= s->source[i].n_draw) i++;
@@ -125,13 +116,12 @@ static void draw_pair(struct stream *s, struct draw *draw, uint64_t epoch,
         shuffle_init(&pass, shuffle_key(s->seed, KEY_PASS, g / n, (uint32_t)i), n);
         pair = shuffle_at(&pass, g % n);
     }
-    *draw = (struct draw){.pair = (int64_t)pair, .source = i};
-    corpus_lengths(source->corpus, draw->pair, &draw->n_src, &draw->n_tgt);
-    touch(s);
+    draw->source = i;
+    return corpus_find(source->corpus, (int64_t)pair, &draw->place, err);
 }
 
 static int draw_length(const struct draw *draw, bool target) {
-    return target ? draw->n_tgt : draw->n_src;
+    return target ? draw->place.n_tgt : draw->place.n_src;
 }
 
 /* Stable counting sort of `from` into `to` by one side's length. */
@@ -147,14 +137,14 @@ static void sort_by(struct stream *s, uint32_t *to, const uint32_t *from, bool t
 static int cut_batches(struct stream *s, int budget) {
     int n = 0, src = 0, tgt = 0;
     for (int i = 0; i < s->n_in_pool; i++) {
-        const struct draw *draw = &s->draw[s->order[i]];
-        if (i == 0 || draw->n_src > budget - src || draw->n_tgt > budget - tgt ||
+        const struct corpus_place *place = &s->draw[s->order[i]].place;
+        if (i == 0 || place->n_src > budget - src || place->n_tgt > budget - tgt ||
             i - (int)s->cut[n - 1] == s->sentences) {
             s->cut[n++] = (uint32_t)i;
             src = tgt = 0;
         }
-        src += draw->n_src;
-        tgt += draw->n_tgt;
+        src += place->n_src;
+        tgt += place->n_tgt;
     }
     s->cut[n] = (uint32_t)s->n_in_pool;
     return n;
@@ -185,8 +175,9 @@ static void shuffle_turns(struct stream *s) {
     }
 }
 
-static void load_pool(struct stream *s, uint64_t epoch, uint64_t pool) {
-    if (s->loaded && s->at_epoch == epoch && s->at_pool == pool) return;
+static int load_pool(struct stream *s, uint64_t epoch, uint64_t pool, struct err *err) {
+    if (s->loaded && s->at_epoch == epoch && s->at_pool == pool) return 0;
+    s->loaded = false;
     uint64_t even = s->n_draw / s->n_pool, more = s->n_draw % s->n_pool;
     uint64_t first = pool * even + (pool < more ? pool : more);
     s->at_epoch = epoch;
@@ -195,7 +186,8 @@ static void load_pool(struct stream *s, uint64_t epoch, uint64_t pool) {
     struct shuffle mix;
     shuffle_init(&mix, shuffle_key(s->seed, KEY_EPOCH, epoch, 0), s->n_draw);
     for (int i = 0; i < s->n_in_pool; i++) {
-        draw_pair(s, &s->draw[i], epoch, &mix, first + (uint64_t)i);
+        int rc = draw_pair(s, &s->draw[i], epoch, &mix, first + (uint64_t)i, err);
+        if (rc) return rc;
         s->order[i] = (uint32_t)i;
     }
     sort_by(s, s->work, s->order, false);
@@ -203,13 +195,15 @@ static void load_pool(struct stream *s, uint64_t epoch, uint64_t pool) {
     cut_evenly(s);
     shuffle_turns(s);
     s->loaded = true;
+    return 0;
 }
 
 /* ---------------------------------------------------------------------------------- batches ------ */
 
 int stream_check(struct stream *s, const struct stream_place *place, struct err *err) {
     if (place->pool < s->n_pool) {
-        load_pool(s, place->epoch, place->pool);
+        int rc = load_pool(s, place->epoch, place->pool, err);
+        if (rc) return rc;
         if (place->batch < (uint64_t)s->n_batch) return 0;
     }
     return err_set(err, HEED_EINVAL,
@@ -225,10 +219,9 @@ int stream_fill(struct stream *s, struct stream_place *place, struct batch *out,
     uint32_t turn = s->turn[place->batch];
     for (uint32_t i = s->cut[turn]; i < s->cut[turn + 1]; i++) {
         const struct draw *draw = &s->draw[s->order[i]];
-        int n_src, n_tgt;
-        corpus_pair(s->source[draw->source].corpus, draw->pair, s->src, &n_src, s->tgt, &n_tgt);
-        touch(s);
-        rc = batch_add(out, s->src, n_src, s->tgt, n_tgt, err);
+        const struct corpus_place *at = &draw->place;
+        rc = corpus_read(s->source[draw->source].corpus, at, s->src, s->tgt, err);
+        if (!rc) rc = batch_add(out, s->src, at->n_src, s->tgt, at->n_tgt, err);
         if (rc < 0) return rc;
         BUG_ON(rc == 0);
     }

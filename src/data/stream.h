@@ -14,8 +14,8 @@ enum { STREAM_POOL = 32768 };
 
 /* One pair of the loaded pool. */
 struct draw {
-    int64_t pair;
-    int32_t source, n_src, n_tgt;
+    struct corpus_place place;
+    int source;
 };
 
 struct stream_source {
@@ -46,7 +46,6 @@ struct stream {
     uint32_t *count;        /* [longest + 2]: scratch of the sort */
     int cap_pool, longest;
     int32_t *src, *tgt; /* [longest]: one pair */
-    int n_touched;      /* pairs read since the corpora were told to forget */
 };
 
 /* Checks the options, which are those of batches_new; `shuffled` off ignores seed and weights. */
