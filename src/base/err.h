@@ -18,7 +18,11 @@ struct err {
 
 /* Fills *err (if any) and is code, so that `return err_set(err, HEED_EIO, "...")` reads well. A macro, so
  * that compilers and analysers see which value it has. */
-#define err_set(err, code, ...) (err_fill((err), (code), __VA_ARGS__), (int)(code))
+#define err_set(err, code, ...)                                                                    \
+    __extension__({                                                                                \
+        err_fill((err), (code), __VA_ARGS__);                                                      \
+        (int)(code);                                                                               \
+    })
 void err_fill(struct err *err, enum heed_status code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
