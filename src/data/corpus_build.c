@@ -399,10 +399,10 @@ static int nothing_kept(const struct builder *b, struct err *err) {
 static int open_index(struct builder *b, struct err *err) {
     char *path = path_join(b->o.cache_dir, "heed-index.tmp"); /* ours alone, under the lock */
     b->index = fopen(path, "w+be");
-    if (!b->index) err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+    int rc = b->index ? 0 : err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
     unlink(path);
     xfree(path);
-    return b->index ? 0 : HEED_EIO;
+    return rc;
 }
 
 static int prepare(struct builder *b, const char *path, struct err *err) {
