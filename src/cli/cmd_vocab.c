@@ -97,8 +97,11 @@ static void summary(const struct tokenizer_report *r, double seconds) {
             grouped(r->empty), grouped(r->too_long), grouped(TOKENIZER_MAX_LINE),
             grouped(r->reserved));
     fprintf(stderr, "bad UTF-8 sequences and NUL bytes replaced: %s\n", grouped(r->replaced));
-    fprintf(stderr, "characters: %s different, %s of them unknown to the tokenizer (%s times)\n",
-            grouped((uint64_t)r->chars), grouped((uint64_t)r->chars_unknown), grouped(r->unknown));
+    fprintf(stderr, "characters: %s different", grouped((uint64_t)r->chars));
+    if (strcmp(type, "word") != 0)
+        fprintf(stderr, ", %s of them unknown to the tokenizer (%s times)",
+                grouped((uint64_t)r->chars_unknown), grouped(r->unknown));
+    fprintf(stderr, "\n");
     fprintf(stderr, "wrote %s: %s pieces, %s, in %.1f s\n", out, grouped((uint64_t)r->pieces), type,
             seconds);
 }

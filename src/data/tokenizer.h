@@ -85,7 +85,7 @@ struct tokenizer_report {
     uint64_t replaced;               /* bad UTF-8 sequences and NUL bytes */
     uint64_t sampled, sampled_bytes; /* learnt from */
     int pieces;
-    int chars, chars_unknown; /* different characters in the text; those that become unk */
+    int chars, chars_unknown; /* different characters read; those that become unk (0 for words) */
     uint64_t unknown;         /* occurrences of the latter */
 };
 

@@ -268,17 +268,18 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
     return rc ? explain(t, &why, err) : 0;
 }
 
-/* Which of the characters that were read the tokenizer does not know. */
+/* Which of the characters that were read the tokenizer does not know. Words are not made of characters. */
 static void count_unknown(struct training *t, const struct tokenizer *made) {
     struct tokenizer_report *r = t->report;
     for (uint32_t code = 1; code < N_CODE; code++) {
         if (!t->count[code]) continue;
+        r->chars++;
+        if (t->o->type == TOKENIZER_WORD) continue;
         char text[4];
         int32_t ids[32];
         int cap = (int)(sizeof ids / sizeof *ids), unknown = 0;
         int n = tokenizer_encode(made, text, (size_t)utf8_encode(text, code), ids, cap);
         for (int i = 0; i < n && i < cap; i++) unknown |= ids[i] == tokenizer_unk(made);
-        r->chars++;
         r->chars_unknown += unknown;
         if (unknown) r->unknown += t->count[code];
     }
