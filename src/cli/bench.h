@@ -35,6 +35,14 @@ struct bench_train_options {
 int bench_train_run(const struct bench_train_options *o, struct err *err);
 int bench_scale_run(const struct bench_device *on, struct err *err);
 
+struct bench_data_options {
+    const char *src, *tgt, *tokenizer;
+    int tokens, max_len, threads, json;
+    double step_ms; /* what a training step is taken to last */
+};
+
+int bench_data_run(const struct bench_data_options *o, struct err *err);
+
 /* Shared by the model benchmarks. */
 int bench_dtype(enum dtype *type, const char *name, struct err *err);
 double bench_now(void);     /* seconds, monotonic */

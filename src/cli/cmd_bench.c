@@ -1,4 +1,4 @@
-/* cmd_bench.c — `heed bench gemm|train|scale`: the options. What they do is in bench_*.c. */
+/* cmd_bench.c — `heed bench gemm|train|scale|data`: the options. What they do is in bench_*.c. */
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -6,6 +6,7 @@
 
 #include "cli/bench.h"
 #include "cli/cli.h"
+#include "data/corpus.h"
 
 /* ---------------------------------------------------------------------------------- shared ------- */
 
@@ -33,6 +34,7 @@ static struct bench_gemm_options gemm = {.min_ms = 100};
 static struct bench_device on = {.device = "cpu", .dtype = "f32"};
 static struct bench_train_options train = {
     .preset = "base", .tokens = 4096, .length = 32, .seconds = 10};
+static struct bench_data_options data = {.tokens = 25000, .max_len = 256, .step_ms = 50};
 static struct overrides overrides;
 
 #define DEVICE_OPTIONS                                                                             \
@@ -69,6 +71,19 @@ static const struct option scale_rows[] = {
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 
+static const struct option data_rows[] = {
+    {"src", OPTION_STRING, &data.src, "FILE", "source text: plain, gzip or xz", 0, 0},
+    {"tgt", OPTION_STRING, &data.tgt, "FILE", "target text, line by line its translation", 0, 0},
+    {"tokenizer", OPTION_STRING, &data.tokenizer, "FILE", "SentencePiece model (heed vocab)", 0, 0},
+    {"tokens", OPTION_INT, &data.tokens, "N", "source and target tokens per batch", 1, 1 << 24},
+    {"max-len", OPTION_INT, &data.max_len, "N", "longest sentence in tokens", 2, CORPUS_MAX_LEN},
+    {"threads", OPTION_INT, &data.threads, "N", "threads that tokenise, 0 for all CPUs", 0, 1024},
+    {"step-ms", OPTION_FLOAT, &data.step_ms, "X", "how long a training step is taken to last", 0.1,
+     10000},
+    {"json", OPTION_FLAG, &data.json, NULL, "one JSON object", 0, 0},
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+
 static const struct command gemm_command = {
     .name = "bench gemm",
     .summary = "matrix products at the model's shapes, beside what the registers could do",
@@ -82,8 +97,13 @@ static const struct command scale_command = {
     .name = "bench scale",
     .summary = "how cost grows with the number and the length of sentences",
     .options = scale_rows};
+static const struct command data_command = {
+    .name = "bench data",
+    .summary = "tokenising and batching, and what they cost beside a training step",
+    .usage = "--src FILE --tgt FILE --tokenizer FILE [options]",
+    .options = data_rows};
 static const struct command *const commands[] = {&gemm_command, &train_command, &scale_command,
-                                                 NULL};
+                                                 &data_command, NULL};
 
 /* ---------------------------------------------------------------------------------- running ------ */
 
@@ -100,8 +120,14 @@ static int run_train(struct err *err) {
 
 static int run_scale(struct err *err) { return bench_scale_run(&on, err); }
 
+static int run_data(struct err *err) {
+    if (!data.src || !data.tgt || !data.tokenizer)
+        return cli_usage(err, "bench data: --src, --tgt and --tokenizer are needed");
+    return bench_data_run(&data, err);
+}
+
 static int run(int argc, char **argv, struct err *err) {
-    static int (*const runs[])(struct err *) = {run_gemm, run_train, run_scale};
+    static int (*const runs[])(struct err *) = {run_gemm, run_train, run_scale, run_data};
     const char *what = argc > 0 ? argv[0] : "";
     if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
         for (int i = 0; commands[i]; i++) options_help(commands[i]);
@@ -112,10 +138,10 @@ static int run(int argc, char **argv, struct err *err) {
         int rc = options_parse(commands[i], argc - 1, argv + 1, err);
         return rc > 0 ? 0 : rc < 0 ? rc : runs[i](err);
     }
-    return cli_usage(err, "bench: '%s' is not one of gemm, train, scale", what);
+    return cli_usage(err, "bench: '%s' is not one of gemm, train, scale, data", what);
 }
 
 const struct subcommand cmd_bench = {.name = "bench",
-                                     .summary = "measure this machine: gemm, train, scale",
+                                     .summary = "measure this machine: gemm, train, scale, data",
                                      .run = run,
                                      .commands = commands};
