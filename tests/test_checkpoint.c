@@ -540,6 +540,21 @@ TEST(prune_publish_forget) {
     run_close(&run);
 }
 
+/* A run as the trainer leaves it, in TEST_DIR/run: test_inspect.sh looks at it through the command line. */
+TEST(writes_a_run) {
+    struct run run;
+    struct err err = {0};
+    run_open(&run, "run", DTYPE_F32);
+    for (int i = 0; i < 3; i++, train(&run, 1))
+        ASSERT_OK(checkpoint_save(run.dir, run.toy.opt, NULL, &err), err); /* steps 3..5 */
+    ASSERT_OK(checkpoint_publish(run.dir, 5, &err), err);
+    struct model *model = NULL;
+    ASSERT_OK(model_load(&model, run.dir, run.toy.be, DTYPE_F32, &err), err);
+    assert_non_null(model);
+    model_free(model);
+    run_close(&run);
+}
+
 /* Only our own leavings go; what a user put there stays. */
 TEST(clean_keeps_the_rest) {
     struct err err = {0};
@@ -568,4 +583,4 @@ TESTS(TP(round_trip, "f32"), TP(round_trip, "bf16"), T(same_bytes), T(damage_is_
       T(truncated_state), T(another_model), TP(killed_at_every_call, "next"),
       TP(killed_at_every_call, "same"), TP(failing_at_every_call, "ENOSPC"),
       TP(failing_at_every_call, "EIO"), TL(killed_at_random, 120), T(full_disk),
-      T(read_only_directory), T(prune_publish_forget), T(clean_keeps_the_rest))
+      T(read_only_directory), T(prune_publish_forget), T(writes_a_run), T(clean_keeps_the_rest))

@@ -44,11 +44,11 @@ static void add_tick(struct axis *a, double v) {
     if (a->n_tick < MAX_TICKS) a->tick[a->n_tick++] = v;
 }
 
-/* Powers of ten with their 2 and 5 while that is not too crowded. */
+/* Powers of ten, with as many multiples between as are not too crowded. */
 static void log_ticks(struct axis *a) {
-    static const double mantissa[] = {1, 2, 5};
+    static const double mantissa[] = {1, 2, 5, 3, 4, 7};
     double span = a->high - a->low;
-    int decades = span > 12 ? 3 : 1, parts = span > 3 ? 1 : 3;
+    int decades = span > 12 ? 3 : 1, parts = span > 3 ? 1 : span > 1.2 ? 3 : 6;
     for (double e = floor(a->low); e <= a->high; e += decades)
         for (int k = 0; k < parts; k++) {
             double v = mantissa[k] * pow(10, e), t = log10(v);
@@ -85,14 +85,15 @@ static void finish_axis(struct axis *a, int n) {
         if (first + i * step <= high * (1 + 1e-12) + 1e-300) add_tick(a, first + i * step);
 }
 
-/* 0.0004, 20, 30k, 1.5M: short, and the same number of digits whatever the rounding left behind. */
-static void tick_text(char *text, size_t size, double v, int count) {
-    double m = fabs(v);
-    if (m < 1e-300)
+/* 0.0004, 20, 30k, 1.5M: short. The axis decides between 5000 and 5k, so that its labels agree. */
+static void tick_text(char *text, size_t size, const struct axis *a, int i) {
+    double v = a->tick[i], m = 0;
+    for (int k = 0; k < a->n_tick; k++) m = fmax(m, fabs(a->tick[k]));
+    if (fabs(v) < 1e-9 * m || v == 0)
         snprintf(text, size, "0");
-    else if (count && m >= 1e6)
+    else if (m >= 1e7)
         snprintf(text, size, "%.4gM", v / 1e6);
-    else if (count && m >= 1e4)
+    else if (m >= 1e4)
         snprintf(text, size, "%.4gk", v / 1e3);
     else
         snprintf(text, size, "%.4g", v);
@@ -118,7 +119,7 @@ static void draw_grid(struct file_writer *w, const struct axis *x, const struct 
     char text[32];
     for (int i = 0; i < y->n_tick; i++) {
         double at = place(y, y->tick[i]);
-        tick_text(text, sizeof text, y->tick[i], 1);
+        tick_text(text, sizeof text, y, i);
         file_writer_printf(w,
                            "<line class='g' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>"
                            "<text class='t' x='%d' y='%.1f' text-anchor='end'>%s</text>\n",
@@ -128,7 +129,7 @@ static void draw_grid(struct file_writer *w, const struct axis *x, const struct 
         double at = place(x, x->tick[i]);
         file_writer_printf(w, "<line class='g' x1='%.1f' x2='%.1f' y1='%.1f' y2='%.1f'/>\n", at, at,
                            y->from, y->to);
-        tick_text(text, sizeof text, x->tick[i], 1);
+        tick_text(text, sizeof text, x, i);
         if (last)
             file_writer_printf(w,
                                "<text class='t' x='%.1f' y='%.1f' text-anchor='middle'>%s</text>\n",
@@ -197,7 +198,7 @@ static void draw_panel(struct file_writer *w, const struct panel *p, const struc
     file_writer_printf(w, "<text class='p' x='%d' y='%.1f'>", LEFT, top - 10);
     write_text(w, p->title);
     file_writer_printf(w, "</text>\n");
-    draw_legend(w, p, top);
+    if (p->n_curve > 1) draw_legend(w, p, top); /* a lone curve is what the title says */
     draw_grid(w, x, &y, last);
     for (int i = 0; i < p->n_curve; i++) draw_curve(w, &p->curve[i], x, &y, colour[i % 5]);
 }

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# test_inspect.sh — heed inspect and heed average on a run directory, as a user calls them.
+# timeout: 60
+set -eu
+build=${BUILD:-build}
+heed=$build/heed
+dir=${TEST_DIR:-$(mktemp -d)}
+fail() { echo "FAILED: $*"; exit 1; }
+has() { case $out in *"$1"*) ;; *) fail "no '$1' in: $out" ;; esac; }
+# expect CODE TEXT -- ARGS
+expect() {
+    local code=$1 text=$2 rc=0
+    shift 3
+    out=$("$heed" "$@" 2>&1 </dev/null) || rc=$?
+    [ "$rc" = "$code" ] || fail "heed $*: exit $rc instead of $code: $out"
+    has "$text"
+}
+
+TEST_DIR=$dir "$build/tests/test_checkpoint" writes_a_run >/dev/null 2>&1 || fail 'no run to look at'
+run=$dir/run
+expect 0 'steps done   5' -- inspect "$run"
+has 'checkpoints  3 4 5'
+has 'enc.0.self.w_qkv'
+has '59784'
+expect 1 'nothing to draw' -- inspect "$run" --curves "$dir/x.svg"
+
+{
+    for s in $(seq 1 200); do
+        echo "{\"step\":$s,\"epoch\":1,\"loss\":$((300 - s)).5,\"nll\":2.5,\"ppl\":12.2,\"lr\":0.001,\"tokens\":100,\"tok_s\":5000,\"time\":$s}"
+    done
+    echo '{"step":100,"valid_loss":4.5,"valid_nll":4.25,"valid_ppl":70}'
+    echo '{"step":200,"valid_loss":4.75,"valid_nll":4.5,"valid_ppl":90}'
+    echo '{"event":"saved","step":200}'
+    echo '{"step":201,"los'                # killed in the middle of a line
+    echo '{"step":150,"loss":9.25,"nll":2,"ppl":7,"lr":0.001}' # and resumed earlier
+} >"$run/log.jsonl"
+expect 0 'training     step 150  loss 9.2500' -- inspect "$run" --curves "$dir/x.svg"
+has 'validation   step 200  loss 4.7500'
+has 'best         step 100  loss 4.5000'
+has "log.jsonl:204: 1 lines could not be read"
+head -c 5 "$dir/x.svg" | grep -q '<svg ' || fail 'not an SVG'
+tail -n 1 "$dir/x.svg" | grep -q '</svg>' || fail 'the SVG does not end'
+grep -q 'validation' "$dir/x.svg" || fail 'no validation curve'
+expect 0 '<svg' -- inspect "$run" --curves /dev/stdout --log --json
+expect 0 '"best_valid": {"step": 100' -- inspect --json "$run"
+if command -v python3 >/dev/null; then
+    python3 - "$dir/x.svg" <<<'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' || fail 'not XML'
+    "$heed" inspect --json "$run" | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+assert d["step"] == 5 and d["parameters"] == sum(t["count"] for t in d["tensors"]), d
+assert d["checkpoints"] == [3, 4, 5] and d["train"]["step"] == 150 and d["log_lines_unread"] == 1, d' || fail 'JSON'
+fi
+
+expect 0 'average of 2 checkpoints, steps 4 to 5' -- average --out "$dir/mean" --last 2 "$run"
+expect 0 'steps done   5' -- inspect "$dir/mean"
+[ -s "$dir/mean/tokenizer.model" ] || fail 'no tokenizer beside the average'
+expect 0 'average of 2 models' -- average "$run/ckpt-00000003" --out="$dir/mean2" "$run"
+expect 2 'has 3 checkpoints' -- average --out "$dir/mean" --last 4 "$run"
+expect 2 "one run's directory" -- average --out "$dir/mean" --last 2 "$run" "$run"
+expect 2 '--out is missing' -- average "$run"
+expect 2 'which models' -- average --out "$dir/mean"
+expect 2 'one directory, not 0' -- inspect
+expect 2 'one directory, not 2' -- inspect a b
+expect 2 "no option '--jsn'" -- inspect "$run" --jsn
+expect 1 'no such directory' -- inspect "$dir/nothing"
+expect 0 'usage: heed inspect' -- inspect --help
+
+rm "$run/model.safetensors" # not published yet: the newest checkpoint is looked at
+expect 0 'steps done   5' -- inspect "$run"
+truncate -s -1 "$run/ckpt-00000005/model.safetensors"
+expect 1 'model.safetensors' -- inspect "$run"
+rm -r "$run"/ckpt-*
+expect 0 'no weights yet' -- inspect "$run"

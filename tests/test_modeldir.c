@@ -1,0 +1,260 @@
+/* test_modeldir.c — config.json and model directories: round trips, and every refusal says what and where. */
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "io/json.h"
+#include "model/modeldir.h"
+#include "test.h"
+#include "toy.h"
+
+static const struct backend_options on_cpu = {.device = "cpu", .n_thread = 1};
+
+static void write_config(const char *text) {
+    struct err err = {0};
+    char *path = path_join(test_dir(), "config.json");
+    ASSERT_OK(file_write_all(path, text, strlen(text), &err), err);
+    xfree(path);
+}
+
+static void expect_refused(const char *text, int status, const char *part) {
+    struct err err = {0};
+    struct config config;
+    write_config(text);
+    ASSERT_ERR(modeldir_read_config(test_dir(), &config, NULL, &err), err, status, part);
+    assert_non_null(strstr(err.msg, "config.json"));
+}
+
+/* ---------------------------------------------------------------------------------- config ------- */
+
+TEST(config_round_trip) {
+    struct err err = {0};
+    struct config config = toy_config(), back;
+    config.dropout = 0.1f;
+    config.attention_dropout = 0.123456789f;
+    config.norm_eps = 1e-6f;
+    config.norm = NORM_PRE;
+    config.activation = ACT_GELU;
+    config.tie = TIE_TARGET;
+    ASSERT_OK(config_check(&config, &err), err);
+    json_t *training = json_pack("{s:i, s:{s:f}}", "steps", 100, "nested", "lr", 0.5), *kept;
+    ASSERT_OK(modeldir_write_config(test_dir(), &config, training, &err), err);
+    ASSERT_OK(modeldir_read_config(test_dir(), &back, &kept, &err), err);
+    assert_memory_equal(&config, &back, sizeof config);
+    assert_true(json_equal(training, kept));
+    json_decref(training);
+    json_decref(kept);
+    char *path = path_join(test_dir(), "config.json"), *text;
+    size_t size;
+    ASSERT_OK(file_read_all(&text, &size, path, 1 << 20, &err), err);
+    assert_non_null(strstr(text, "\"dropout\": 0.1,")); /* not 0.100000001490116 */
+    assert_non_null(strstr(text, "\"norm\": \"pre\""));
+    xfree(text);
+    xfree(path);
+}
+
+/* The toy's config.json with one word replaced by another. */
+static void expect_refused_with(const char *what, const char *by, int status, const char *part) {
+    struct err err = {0};
+    struct config config = toy_config();
+    ASSERT_OK(config_check(&config, &err), err);
+    ASSERT_OK(modeldir_write_config(test_dir(), &config, NULL, &err), err);
+    char *path = path_join(test_dir(), "config.json"), *text;
+    size_t size;
+    ASSERT_OK(file_read_all(&text, &size, path, 1 << 20, &err), err);
+    char *at = strstr(text, what);
+    if (!at) fail_msg("no '%s' in the file", what);
+    char *changed = xmalloc(size + strlen(by) + 1);
+    memcpy(changed, text, (size_t)(at - text));
+    strcpy(changed + (at - text), by);
+    strcat(changed, at + strlen(what));
+    expect_refused(changed, status, part);
+    xfree(changed);
+    xfree(text);
+    xfree(path);
+}
+
+TEST(config_refused) {
+    expect_refused("", HEED_EFORMAT, "config.json:1:");
+    expect_refused("[]", HEED_EFORMAT, "expected an object, got a list");
+    expect_refused("{\n\n\"format\" \"heed\"}", HEED_EFORMAT, "config.json:3:");
+    expect_refused("{}", HEED_EFORMAT, "format: expected a string, got nothing");
+    expect_refused("{\"format\": \"other\"}", HEED_EFORMAT,
+                   "format: expected \"heed\", got \"other\"");
+    expect_refused_with("\"version\": 1", "\"version\": 2", HEED_EFORMAT, "version 2 is not known");
+    expect_refused_with("\"d_model\": 40", "\"d_model\": \"x\"", HEED_EFORMAT,
+                        "d_model: expected a whole number, got \"x\"");
+    expect_refused_with("\"d_model\": 40", "\"d_model\": 40.0", HEED_EFORMAT, "got 40.0");
+    expect_refused_with("\"d_model\": 40", "\"d_model\": -40", HEED_ECONFIG, "d_model: -40");
+    expect_refused_with("\"d_model\": 40", "\"d_model\": 9223372036854775807", HEED_ECONFIG,
+                        "d_model: 922337203685477");
+    expect_refused_with("\"d_model\": 40", "\"d_modle\": 40", HEED_EFORMAT, "'d_model' is missing");
+    expect_refused_with("\"d_model\": 40", "\"d_model\": 40, \"d_modle\": 40", HEED_EFORMAT,
+                        "no field 'd_modle'");
+    expect_refused_with("\"d_model\": 40", "\"d_model\": 40, \"d_model\": 41", HEED_EFORMAT,
+                        "duplicate");
+    expect_refused_with("\"norm\": \"post\"", "\"norm\": \"both\"", HEED_ECONFIG,
+                        "'both' is not one of post, pre");
+    expect_refused_with("\"norm\": \"post\"", "\"norm\": 1", HEED_EFORMAT,
+                        "expected a string, got 1");
+    expect_refused_with("\"window\": 0", "\"window\": null", HEED_EFORMAT, "got null");
+    expect_refused_with("\"format\"", "\"extra\": 1, \"format\"", HEED_EFORMAT, "no field 'extra'");
+    expect_refused_with("\"format\"", "\"training\": 1, \"format\"", HEED_EFORMAT,
+                        "training: expected an object");
+}
+
+TEST(json_limits) {
+    struct err err = {0};
+    json_t *value;
+    enum { N = 100000 };
+    char *deep = xmalloc(N + 1);
+    memset(deep, '[', N);
+    ASSERT_ERR(json_in_text(&value, deep, N, "w", &err), err, HEED_EFORMAT, "w:1: nested deeper");
+    const char *quoted = "{\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[\": 1}";
+    ASSERT_OK(json_in_text(&value, quoted, strlen(quoted), "w", &err), err);
+    json_decref(value);
+    xfree(deep);
+    char *path = path_join(test_dir(), "large"), *large = xcalloc(1, JSON_IN_MAX_SIZE + 1);
+    ASSERT_OK(file_write_all(path, large, JSON_IN_MAX_SIZE + 1, &err), err);
+    ASSERT_ERR(json_in_file(&value, path, &err), err, HEED_ELIMIT, "larger than");
+    ASSERT_ERR(json_in_file(&value, "no/such", &err), err, HEED_EIO, "no/such: No such file");
+    struct json_in in;
+    json_t *object =
+        json_pack("{s:s}", "k", "a text that is much too long to be shown in an error");
+    ASSERT_OK(json_in_begin(&in, object, "w", &err), err);
+    int64_t i;
+    ASSERT_ERR(json_in_int(&in, "k", &i, &err), err, HEED_EFORMAT, "got \"a text that");
+    assert_non_null(strstr(err.msg, "..."));
+    double d;
+    ASSERT_ERR(json_in_real(&in, "k", &d, &err), err, HEED_EFORMAT, "w: k: expected a number");
+    json_decref(object);
+    xfree(large);
+    xfree(path);
+}
+
+/* ---------------------------------------------------------------------------------- weights ------ */
+
+static void save(struct toy *toy, enum dtype type) {
+    struct err err = {0};
+    char *path = path_join(test_dir(), MODELDIR_WEIGHTS);
+    struct weights_options options = {.step = 12, .type = type};
+    ASSERT_OK(modeldir_init(test_dir(), &toy->model->config, NULL, NULL, &err), err);
+    ASSERT_OK(model_save(toy->model, path, &options, &err), err);
+    xfree(path);
+}
+
+TEST(weights_round_trip) {
+    struct err err = {0};
+    struct toy toy;
+    struct model *back;
+    struct modeldir md;
+    struct config config = toy_config();
+    int narrow = strcmp(TEST_ARG, "bf16") == 0;
+    toy_open(&toy, &config, &on_cpu, DTYPE_F32, 32);
+    ASSERT_OK(model_draw(toy.model, 3, &err), err);
+    save(&toy, narrow ? DTYPE_BF16 : DTYPE_F32);
+    ASSERT_OK(modeldir_open(&md, test_dir(), &err), err);
+    assert_int_equal(md.step, 12);
+    assert_string_equal(md.tensor[0]->dtype, narrow ? "BF16" : "F32");
+    modeldir_close(&md);
+    ASSERT_OK(model_load(&back, test_dir(), toy.be, DTYPE_F32, &err), err);
+    const float *a = toy.model->flat, *b = back->flat;
+    for (size_t i = 0; i < toy.model->table.n_elem; i++) {
+        float want = narrow ? bf16_load(bf16_store(a[i])) : a[i];
+        if (memcmp(&want, &b[i], sizeof want) != 0)
+            fail_msg("value %zu: %g became %g", i, (double)want, (double)b[i]);
+    }
+    model_free(back);
+    toy_close(&toy);
+}
+
+/* The weights rewritten by `change`, which gets the specs and may alter them. */
+static void rewrite(const struct toy *toy, void (*change)(struct tensor_spec *spec, int *n)) {
+    struct err err = {0};
+    const struct param_table *table = &toy->model->table;
+    int n = table->n_param;
+    struct tensor_spec *spec = xcalloc((size_t)n + 1, sizeof *spec);
+    for (int i = 0; i < n; i++)
+        spec[i] = (struct tensor_spec){
+            table->param[i].name, "F32", 2, {table->param[i].rows, table->param[i].cols}};
+    change(spec, &n);
+    char *path = path_join(test_dir(), MODELDIR_WEIGHTS);
+    struct safetensors_writer w;
+    ASSERT_OK(safetensors_create(&w, path, spec, n, NULL, &err), err);
+    char *zeros = xcalloc(1, w.left);
+    safetensors_write(&w, zeros, w.left);
+    ASSERT_OK(safetensors_commit(&w, &err), err);
+    xfree(zeros);
+    xfree(path);
+    xfree(spec);
+}
+
+static void change_nothing(struct tensor_spec *spec, int *n) { (void)spec, (void)n; }
+static void drop_last(struct tensor_spec *spec, int *n) { (void)spec, --*n; }
+static void rename_first(struct tensor_spec *spec, int *n) { (void)n, spec[0].name = "other"; }
+static void add_one(struct tensor_spec *spec, int *n) {
+    spec[(*n)++] = (struct tensor_spec){"extra.tensor", "F32", 1, {3}};
+}
+static void transpose(struct tensor_spec *spec, int *n) {
+    (void)n;
+    int64_t rows = spec[1].shape[0];
+    spec[1].shape[0] = spec[1].shape[1];
+    spec[1].shape[1] = rows;
+}
+static void flatten(struct tensor_spec *spec, int *n) {
+    (void)n;
+    spec[1].rank = 1;
+    spec[1].shape[0] *= spec[1].shape[1];
+}
+static void make_ints(struct tensor_spec *spec, int *n) { (void)n, spec[1].dtype = "I32"; }
+
+TEST(weights_refused) {
+    static const struct {
+        void (*change)(struct tensor_spec *, int *);
+        const char *part;
+    } cases[] = {{drop_last, "tensor 'dec.1.ff.beta' is missing"},
+                 {rename_first, "tensor 'tgt_embed' is missing"},
+                 {add_one, "the model has no tensor 'extra.tensor'"},
+                 {transpose, "'enc.0.self.w_qkv' has shape [40, 120], the model's is [120, 40]"},
+                 {flatten, "'enc.0.self.w_qkv' has shape [4800]"},
+                 {make_ints, "'enc.0.self.w_qkv' is I32, not F32 or BF16"}};
+    struct err err = {0};
+    struct toy toy;
+    struct modeldir md;
+    struct config config = toy_config();
+    toy_open(&toy, &config, &on_cpu, DTYPE_F32, 32);
+    save(&toy, DTYPE_F32);
+    rewrite(&toy, change_nothing); /* vectors as [1, n] are fine, too */
+    ASSERT_OK(modeldir_open(&md, test_dir(), &err), err);
+    assert_int_equal(md.step, -1);
+    modeldir_close(&md);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rewrite(&toy, cases[i].change);
+        ASSERT_ERR(modeldir_open(&md, test_dir(), &err), err, HEED_EFORMAT, cases[i].part);
+    }
+    struct model *model;
+    ASSERT_ERR(model_load(&model, "no/such", toy.be, DTYPE_F32, &err), err, HEED_EIO, "no/such");
+    assert_null(model);
+    toy_close(&toy);
+}
+
+TEST(init_copies_the_tokenizer) {
+    struct err err = {0};
+    struct config config = toy_config();
+    char *tokenizer = path_join(test_dir(), "t.model"), *dir = path_join(test_dir(), "a/b");
+    ASSERT_OK(config_check(&config, &err), err);
+    ASSERT_OK(file_write_all(tokenizer, "spm", 3, &err), err);
+    ASSERT_OK(modeldir_init(dir, &config, NULL, tokenizer, &err), err);
+    char *copy = path_join(dir, MODELDIR_TOKENIZER), *text;
+    size_t size;
+    ASSERT_OK(modeldir_init(dir, &config, NULL, copy, &err), err); /* onto itself */
+    ASSERT_OK(file_read_all(&text, &size, copy, 100, &err), err);
+    assert_string_equal(text, "spm");
+    ASSERT_ERR(modeldir_init(dir, &config, NULL, "no/such", &err), err, HEED_EIO, "no/such");
+    xfree(text);
+    xfree(copy);
+    xfree(dir);
+    xfree(tokenizer);
+}
+
+TESTS(T(config_round_trip), T(config_refused), T(json_limits), TP(weights_round_trip, "f32"),
+      TP(weights_round_trip, "bf16"), T(weights_refused), T(init_copies_the_tokenizer))
