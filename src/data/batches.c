@@ -4,10 +4,12 @@
  * ready and the stream (stream.h); the consumer owns the batch it took. A slot changes hands under the
  * lock, and its batch by trading structs with the consumer, so ids are written once and never copied.
  * Without prefetch there is one slot, and batches_next fills it itself. */
+#define _GNU_SOURCE
 #include "data/batches.h"
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -72,6 +74,9 @@ static int prepare(struct batches *b, struct slot *slot, struct err *err) {
 
 static void *prefetch_main(void *arg) {
     struct batches *b = arg;
+    /* There are batches in stock whenever this thread is woken, so it must not push the trainer's threads off
+     * their cores. Should that be denied, it only competes as any thread does. */
+    sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     pthread_mutex_lock(&b->lock);
     for (;;) {
         while (!b->stop && b->n_ready == b->n_slot) pthread_cond_wait(&b->freed, &b->lock);
@@ -232,9 +237,9 @@ static int take_prefetched(struct batches *b, struct batch *out, struct err *err
         trade(b, &b->slot[b->first], out);
         b->first = (b->first + 1) % b->n_slot;
         b->n_ready--;
-        pthread_cond_signal(&b->freed);
     }
     pthread_mutex_unlock(&b->lock);
+    pthread_cond_signal(&b->freed);
     return rc;
 }
 
