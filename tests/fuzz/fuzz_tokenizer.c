@@ -1,0 +1,38 @@
+/* fuzz_tokenizer.c — any bytes are a tokenizer file: refused with a message, or it encodes and decodes
+ * without harm, sensibly or not. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/tokenizer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void want(int condition) {
+    if (!condition) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char *const texts[] = {
+        "", "bake limto sur",
+        "  A \xC3\xA9\xCC\x81 \xE6\x97\xA5\xF0\x9F\x98\x80 aaaaaaaaaaaaaaaaaaaaaaaa",
+        "\xFF\xC3 bad \xED\xA0\x80", "<s></s><unk>\xE2\x96\x81\xE2\x96\x81"};
+    struct err err = {0};
+    struct tokenizer *t;
+    int rc = tokenizer_open_memory(&t, data, size, &err);
+    want(rc <= 0 && !t == !!rc && !rc == !err.msg[0]);
+    if (rc) return 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int32_t ids[256];
+        char out[4096];
+        int n = tokenizer_encode(t, texts[i], strlen(texts[i]), ids, 256);
+        for (int k = 0; k < n && k < 256; k++) want(ids[k] >= 0 && ids[k] < tokenizer_size(t));
+        if (n >= 0) tokenizer_decode(t, ids, n < 256 ? n : 256, out, sizeof out);
+    }
+    want(tokenizer_piece(t, 0) && !tokenizer_piece(t, tokenizer_size(t)));
+    want(tokenizer_unk(t) >= 0 && tokenizer_unk(t) < tokenizer_size(t));
+    want(tokenizer_bos(t) < tokenizer_size(t) && tokenizer_eos(t) < tokenizer_size(t));
+    tokenizer_check_ends(t, &err);
+    tokenizer_free(t);
+    return 0;
+}
