@@ -620,11 +620,12 @@ TEST(files_of_others) {
     assert_int_equal(ids[2], 2);
     tokenizer_free(t);
     p->size = 0;
-    put_piece(p, "<unk>", UNKNOWN);
     put_piece(p, "<s>", CONTROL);
+    put_piece(p, "what?", UNKNOWN); /* known by its kind, not by its name */
     put_piece(p, "a", NORMAL);
     ASSERT_OK(open_proto(&t, p, &err), err);
     ASSERT_ERR(tokenizer_check_ends(t, &err), err, HEED_EFORMAT, "no end piece (</s>)");
+    assert_int_equal(tokenizer_unk(t), 1);
     tokenizer_free(t);
     free(p);
 }
