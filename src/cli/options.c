@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "io/json.h"
 
 /* ---------------------------------------------------------------------------------- parsing ------ */
 
@@ -116,6 +117,113 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
     return 0;
 }
 
+/* ---------------------------------------------------------------------------------- files -------- */
+
+static void dashed(char *out, size_t size, const char *name) {
+    snprintf(out, size, "%s", name);
+    for (char *p = out; *p; p++)
+        if (*p == '_') *p = '-';
+}
+
+/* Does the command line give this option? */
+static int given(int argc, char **argv, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0 || strncmp(argv[i] + 2, name, n) != 0) continue;
+        if (!argv[i][2 + n] || argv[i][2 + n] == '=') return 1;
+    }
+    return 0;
+}
+
+/* A JSON scalar as the text an option would have on the command line, or NULL. */
+static const char *scalar_text(const json_t *value) {
+    if (json_is_string(value)) return json_string_value(value);
+    if (!json_is_number(value)) return NULL;
+    char text[40];
+    if (json_is_integer(value))
+        snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else
+        snprintf(text, sizeof text, "%.17g", json_real_value(value));
+    return xstrdup(text);
+}
+
+static int file_list(const struct option *o, const json_t *value, struct err *err) {
+    size_t i;
+    json_t *item;
+    if (!json_is_array(value)) {
+        const char *text = scalar_text(value);
+        return text ? (add_item(o, text), 0) : err_set(err, HEED_ECONFIG, "not a list of texts");
+    }
+    json_array_foreach(value, i, item) {
+        const char *text = scalar_text(item);
+        if (!text) return err_set(err, HEED_ECONFIG, "item %zu is not a text or a number", i + 1);
+        add_item(o, text);
+    }
+    return 0;
+}
+
+static int file_option(const struct command *command, const char *key, const json_t *value,
+                       int argc, char **argv, struct err *err) {
+    char name[48], field[32];
+    dashed(name, sizeof name, key);
+    const struct option *o = find(command, name, strlen(name));
+    int is_model = command->overrides && is_field(field, sizeof field, key, strlen(key));
+    if (!o && !is_model) return err_set(err, HEED_ECONFIG, "there is no such option");
+    if (given(argc, argv, name) || json_is_null(value)) return 0;
+    if (o && o->kind == OPTION_LIST) return file_list(o, value, err);
+    if (o && o->kind == OPTION_FLAG) {
+        if (!json_is_boolean(value)) return err_set(err, HEED_ECONFIG, "neither true nor false");
+        *(int *)o->value = json_is_true(value);
+        return 0;
+    }
+    const char *text = scalar_text(value);
+    if (!text) return err_set(err, HEED_ECONFIG, "neither a text nor a number");
+    return o ? set_option(o, text, err) : add_override(command, field, text, err);
+}
+
+int options_file(const struct command *command, const char *path, int argc, char **argv,
+                 struct err *err) {
+    json_t *root; /* never released: options point into it until the process ends */
+    const char *key;
+    json_t *value;
+    int rc = json_in_file(&root, path, err);
+    if (rc) return rc;
+    if (!json_is_object(root))
+        return err_set(err, HEED_ECONFIG, "%s: expected a JSON object", path);
+    json_object_foreach(root, key, value) {
+        struct err why = {0};
+        if (file_option(command, key, value, argc, argv, &why))
+            return err_set(err, HEED_ECONFIG, "%.100s: %.40s: %.100s", path, key, why.msg);
+    }
+    return 0;
+}
+
+json_t *options_json(const struct command *command) {
+    json_t *object = json_object();
+    for (const struct option *o = command->options; o->name; o++) {
+        json_t *value = json_null();
+        if (o->kind == OPTION_FLAG) value = json_boolean(*(const int *)o->value);
+        if (o->kind == OPTION_INT) value = json_integer(*(const int *)o->value);
+        if (o->kind == OPTION_FLOAT) value = json_real(*(const double *)o->value);
+        if (o->kind == OPTION_STRING && *(const char *const *)o->value)
+            value = json_string(*(const char *const *)o->value);
+        if (o->kind == OPTION_LIST) {
+            const struct option_list *list = o->value;
+            value = json_array();
+            for (int i = 0; i < list->n; i++)
+                json_array_append_new(value, json_string(list->item[i]));
+        }
+        char key[48];
+        snprintf(key, sizeof key, "%s", o->name);
+        for (char *p = key; *p; p++)
+            if (*p == '-') *p = '_';
+        json_object_set_new(object, key, value);
+    }
+    return object;
+}
+
+/* ---------------------------------------------------------------------------------- model -------- */
+
 int options_config(struct config *config, const char *preset, const struct overrides *overrides,
                    struct err *err) {
     int rc = config_preset(config, preset, err);
@@ -143,12 +251,6 @@ static void field_arg(char *text, size_t size, const struct config_field *f) {
         size_t at = strlen(text);
         snprintf(text + at, size - at, "%s%s", at ? "|" : "", f->choice[i]);
     }
-}
-
-static void dashed(char *out, size_t size, const char *name) {
-    snprintf(out, size, "%s", name);
-    for (char *p = out; *p; p++)
-        if (*p == '_') *p = '-';
 }
 
 /* Calls fn for every option of the command, model fields included. */

@@ -7,6 +7,8 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
+#include <jansson.h>
+
 #include "base/err.h"
 #include "model/config.h"
 
@@ -54,6 +56,15 @@ struct command {
 /* Parses argv[0..argc). 0: go on; 1: --help was printed, stop; negative: *err says what is wrong.
  * Positional arguments are refused. */
 int options_parse(const struct command *command, int argc, char **argv, struct err *err);
+
+/* The same from a JSON object, {"tokens": 4096, "src": ["a", "b"], "norm": "pre", ...}: every option and model
+ * field by its name, with '_' or '-'. What argv also gives is left to argv, which is parsed afterwards. Unknown
+ * keys and wrong types are errors that name file and key. The texts live until the process ends. */
+int options_file(const struct command *command, const char *path, int argc, char **argv,
+                 struct err *err);
+
+/* What the options are now, as such an object, model fields excepted; a new reference. */
+json_t *options_json(const struct command *command);
 
 /* The preset and what overrides it, checked. */
 int options_config(struct config *config, const char *preset, const struct overrides *overrides,

@@ -1,0 +1,52 @@
+/* cmd_train.h — what the two halves of `heed train` share: cmd_train.c has the options and runs, train_setup.c
+ * builds what the options ask for. */
+#ifndef CLI_CMD_TRAIN_H
+#define CLI_CMD_TRAIN_H
+
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "data/batches.h"
+#include "data/tokenizer.h"
+#include "train/trainer.h"
+
+struct train_args {
+    struct option_list src, tgt, weights;
+    const char *valid_src, *valid_tgt, *out, *preset, *tokenizer, *vocab_type, *cache;
+    const char *device, *isa, *dtype, *on_divergence, *config_file;
+    int vocab_size, tokens, accumulate, warmup, steps, epochs, seed, threads;
+    int log_every, valid_every, save_every, keep, patience, max_length, prefetch;
+    double minutes, lr_scale, clip, ratio;
+    int dry_run, overwrite, new_data, new_tokenizer, quiet;
+};
+
+/* Everything a run works on, in the order it is built. */
+struct train_setup {
+    const struct train_args *a;
+    const struct overrides *overrides;
+    struct progress *progress;
+    struct tokenizer *tokenizer;
+    char *tokenizer_path;  /* as it will be copied into the run directory */
+    struct corpus *corpus; /* [src.n] */
+    int n_corpus;
+    struct batches_source *source;
+    struct corpus valid_corpus;
+    int has_valid;
+    struct config config;
+    struct backend *be;
+    enum dtype type;
+    struct model *model;
+    struct acts *acts;
+    struct optimizer *opt;
+    struct batches *batches;
+    struct sweep *sweep;
+    size_t need_model, need_state, need_acts, need_workspace;
+};
+
+/* Builds all of it, telling about each part. On error what was built is still released by setup_release. */
+int setup_build(struct train_setup *s, struct err *err);
+void setup_release(struct train_setup *s);
+
+/* Is there an earlier part of a run in the directory? */
+int setup_has_run(const char *dir);
+
+#endif

@@ -1,0 +1,46 @@
+/* runlog.h — what a run tells about itself: log.jsonl, one JSON object per line, and TensorBoard's files.
+ *
+ * Lines are appended and reach the file whole. A resumed run cuts the log back to where its checkpoint was
+ * taken, so that the log reads as if nothing had happened. A log that cannot be written never stops a
+ * run: the first error is kept, writing goes on being tried, and runlog_error tells. */
+#ifndef TRAIN_RUNLOG_H
+#define TRAIN_RUNLOG_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct runlog;
+
+struct runlog_train {
+    int64_t step, epoch;
+    double loss, nll; /* per target token, means since the last line; loss is label-smoothed */
+    double rate, grad_norm;
+    double tokens;  /* target tokens seen since the run began */
+    double tok_s;   /* target tokens per second since the last line */
+    double seconds; /* of training since the run began, all its processes together */
+};
+
+struct runlog_valid {
+    int64_t step;
+    double loss, nll; /* per target token */
+    double seconds;   /* the validation took */
+    int best;
+};
+
+/* Opens DIR/log.jsonl at `size` bytes (0: a new run) and a new event file for steps from first_step on. */
+int runlog_open(struct runlog **log, const char *dir, int64_t size, int64_t first_step,
+                struct err *err);
+void runlog_close(struct runlog *log);
+int64_t runlog_size(const struct runlog *log);
+
+void runlog_train(struct runlog *log, const struct runlog_train *line);
+void runlog_valid(struct runlog *log, const struct runlog_valid *line);
+
+/* Anything else worth keeping: {"step":..,"event":"skipped","text":".."}. */
+void runlog_note(struct runlog *log, int64_t step, const char *event, const char *text);
+
+/* The first failure since the last call, or 0. */
+int runlog_error(struct runlog *log, struct err *err);
+
+#endif

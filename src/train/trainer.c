@@ -1,0 +1,448 @@
+/* trainer.c — see trainer.h. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+
+enum { MAX_BAD = 10, MAX_REWINDS = 3 }; /* in a row, before a run is given up after all */
+
+/* Sums over the updates since the last line of the log. */
+struct window {
+    double loss, nll, tokens, seconds;
+};
+
+struct trainer {
+    struct trainer_options o;
+    struct optimizer *opt;
+    struct batches *batches;
+    struct sweep *valid;
+    train_listener *listener;
+    void *ctx;
+    struct batch *batch; /* [accumulate] */
+    const struct batch **batch_list;
+    struct runlog *log;
+    struct window window;
+    struct train_status status;
+    double best_loss;  /* of a validation; infinity: none yet */
+    int64_t best_step; /* -1: none yet */
+    int64_t n_stale;   /* validations since then */
+    int64_t saved_step;
+    int n_bad, n_rewind;
+    char text[256];
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void tell(struct trainer *t, enum train_event event) {
+    struct runlog *log = t->log;
+    if (t->listener) t->listener(t->ctx, event, &t->status);
+    struct err err;
+    if (!log || !runlog_error(log, &err) || !t->listener) return;
+    t->status.text = err.msg;
+    t->listener(t->ctx, TRAIN_WARNING, &t->status);
+    t->status.text = NULL;
+}
+
+static void warn(struct trainer *t, const char *event) {
+    runlog_note(t->log, t->opt->step, event, t->text);
+    t->status.text = t->text;
+    tell(t, TRAIN_WARNING);
+    t->status.text = NULL;
+}
+
+/* ---------------------------------------------------------------------------------- state -------- */
+
+/* The position in the data, number by number, under the names a checkpoint keeps. */
+#define BATCHES_FIELDS(X)                                                                          \
+    X("data_0", data[0])                                                                           \
+    X("data_1", data[1])                                                                           \
+    X("seed", seed)                                                                                \
+    X("tokens", tokens)                                                                            \
+    X("sentences", sentences)                                                                      \
+    X("pool_size", pool_size)                                                                      \
+    X("epoch", epoch)                                                                              \
+    X("pool", pool)                                                                                \
+    X("batch", batch)                                                                              \
+    X("n_batch", n_batch)                                                                          \
+    X("n_pair", n_pair)                                                                            \
+    X("n_src_tok", n_src_tok)                                                                      \
+    X("n_tgt_tok", n_tgt_tok)
+
+static void hex(char text[33], const unsigned char hash[16]) {
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", hash[i]);
+}
+
+static void state_collect(const struct trainer *t, struct state *state) {
+    struct batches_state at;
+    char text[33];
+    batches_state(t->batches, &at);
+#define PUT_FIELD(name, field) state_set_u64(state, "batches." name, at.field);
+    BATCHES_FIELDS(PUT_FIELD)
+#undef PUT_FIELD
+    hex(text, t->o.tokenizer_hash);
+    state_set_text(state, "tokenizer", text);
+    state_set_f64(state, "best_loss", t->best_loss);
+    state_set_i64(state, "best_step", t->best_step);
+    state_set_i64(state, "n_stale", t->n_stale);
+    state_set_i64(state, "log_size", runlog_size(t->log));
+    state_set_f64(state, "seconds", t->status.seconds);
+    state_set_f64(state, "window.loss", t->window.loss);
+    state_set_f64(state, "window.nll", t->window.nll);
+    state_set_f64(state, "window.tokens", t->window.tokens);
+    state_set_f64(state, "window.seconds", t->window.seconds);
+}
+
+static int state_batches(const struct state *state, struct batches_state *at, struct err *err) {
+    int rc = 0;
+#define GET_FIELD(name, field)                                                                     \
+    if (!rc) rc = state_get_u64(state, "batches." name, &at->field, err);
+    BATCHES_FIELDS(GET_FIELD)
+#undef GET_FIELD
+    return rc;
+}
+
+static int check_tokenizer(const struct trainer *t, const struct state *state, struct err *err) {
+    const char *was;
+    char is[33];
+    int rc = state_get_text(state, "tokenizer", &was, err);
+    if (rc) return rc;
+    hex(is, t->o.tokenizer_hash);
+    if (strcmp(was, is) == 0 || t->o.new_tokenizer) return 0;
+    return err_set(
+        err, HEED_EINVAL,
+        "%s: the run began with another tokenizer (%s, now %s); --new-tokenizer goes on all "
+        "the same, --overwrite begins anew",
+        t->o.dir, was, is);
+}
+
+static int restore_batches(struct trainer *t, const struct state *state, struct err *err) {
+    struct batches_state at = {0};
+    struct err why = {0};
+    int rc = state_batches(state, &at, err);
+    if (rc) return rc;
+    rc = batches_restore(t->batches, &at, &why);
+    if (rc == HEED_EINVAL && t->o.new_data) return batches_restart_epoch(t->batches, &at, err);
+    if (rc)
+        return err_set(
+            err, (enum heed_status)rc,
+            "%.60s: %.100s; --new-data goes on with it all the same, --overwrite begins anew",
+            t->o.dir, why.msg);
+    return 0;
+}
+
+static int restore(struct trainer *t, const struct state *state, int64_t *log_size,
+                   struct err *err) {
+    int rc = check_tokenizer(t, state, err);
+    if (!rc) rc = restore_batches(t, state, err);
+    if (!rc) rc = state_get_f64(state, "best_loss", &t->best_loss, err);
+    if (!rc) rc = state_get_i64(state, "best_step", &t->best_step, err);
+    if (!rc) rc = state_get_i64(state, "n_stale", &t->n_stale, err);
+    if (!rc) rc = state_get_i64(state, "log_size", log_size, err);
+    if (!rc) rc = state_get_f64(state, "seconds", &t->status.seconds, err);
+    if (!rc) rc = state_get_f64(state, "window.loss", &t->window.loss, err);
+    if (!rc) rc = state_get_f64(state, "window.nll", &t->window.nll, err);
+    if (!rc) rc = state_get_f64(state, "window.tokens", &t->window.tokens, err);
+    if (!rc) rc = state_get_f64(state, "window.seconds", &t->window.seconds, err);
+    return rc;
+}
+
+/* Continues from the last checkpoint, if there is one. */
+static int resume(struct trainer *t, int64_t *log_size, struct err *err) {
+    struct checkpoint_found found = {0};
+    struct state state = {0};
+    int rc = checkpoint_clean(t->o.dir, err);
+    if (!rc) rc = checkpoint_find_last(&found, t->o.dir, err);
+    if (rc || !found.path) return rc;
+    rc = checkpoint_load(found.path, t->opt, &state, err);
+    if (!rc) rc = restore(t, &state, log_size, err);
+    if (!rc) {
+        t->saved_step = t->opt->step;
+        if (found.n_damaged)
+            snprintf(t->text, sizeof t->text,
+                     "from step %lld; %d newer checkpoints are damaged: %.120s",
+                     (long long)t->opt->step, found.n_damaged, found.damage.msg);
+        else
+            snprintf(t->text, sizeof t->text, "from step %lld", (long long)t->opt->step);
+        /* A kill may have come between a save and its publication. */
+        rc = checkpoint_publish(t->o.dir, t->best_step >= 0 ? t->best_step : t->opt->step, err);
+    }
+    state_release(&state);
+    xfree(found.path);
+    return rc;
+}
+
+static int save(struct trainer *t, struct err *err) {
+    if (t->saved_step == t->opt->step) return 0;
+    struct state state = {0};
+    state_collect(t, &state);
+    int rc = checkpoint_save(t->o.dir, t->opt, &state, err);
+    if (!rc)
+        rc = checkpoint_publish(t->o.dir, t->best_step >= 0 ? t->best_step : t->opt->step, err);
+    if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
+    state_release(&state);
+    if (rc) return rc;
+    t->saved_step = t->opt->step;
+    t->n_rewind = 0;
+    tell(t, TRAIN_SAVED);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- validation --- */
+
+static int validate(struct trainer *t, struct err *err) {
+    struct update_report sum = {0};
+    const struct batch *batch;
+    double begin = now();
+    int rc;
+    sweep_rewind(t->valid);
+    while ((rc = sweep_next(t->valid, &batch, err)) > 0) {
+        if ((rc = optimizer_evaluate(t->opt, batch, &sum, err))) return rc;
+        tell(t, TRAIN_VALIDATING);
+    }
+    if (rc) return rc;
+    double n = (double)sum.n_tok;
+    t->status.valid_loss = sum.loss / n;
+    t->status.valid_nll = sum.nll / n;
+    t->status.valid_is_best = t->status.valid_loss < t->best_loss; /* NaN is no improvement */
+    t->n_stale = t->status.valid_is_best ? 0 : t->n_stale + 1;
+    if (t->status.valid_is_best) {
+        t->best_loss = t->status.valid_loss;
+        t->best_step = t->opt->step;
+    }
+    runlog_valid(t->log, &(struct runlog_valid){.step = t->opt->step,
+                                                .loss = t->status.valid_loss,
+                                                .nll = t->status.valid_nll,
+                                                .seconds = now() - begin,
+                                                .best = t->status.valid_is_best});
+    tell(t, TRAIN_VALIDATED);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- divergence --- */
+
+/* Worse than this no model is that learns: guessing evenly costs log V. */
+static double hopeless(const struct trainer *t) {
+    return 1.5 * log((double)t->opt->model->config.n_vocab_tgt) + 1;
+}
+
+static int diverged(struct trainer *t, const struct update_report *r,
+                    const struct batches_state *at) {
+    double loss = r->loss / (double)r->n_tok;
+    const char *what = !isfinite(loss)           ? "the loss is not a number"
+                       : !isfinite(r->grad_norm) ? "the gradient is not a number"
+                       : loss > hopeless(t)      ? "the loss is worse than guessing"
+                                                 : NULL;
+    if (!what) return 0;
+    snprintf(t->text, sizeof t->text,
+             "step %lld, epoch %llu, batch %llu of pool %llu: %s (loss %.4g, gradient norm %.4g)",
+             (long long)t->opt->step + 1, (unsigned long long)at->epoch + 1,
+             (unsigned long long)at->batch + 1, (unsigned long long)at->pool + 1, what, loss,
+             r->grad_norm);
+    return 1;
+}
+
+static int rewind_run(struct trainer *t, struct err *err) {
+    struct checkpoint_found found = {0};
+    int rc = checkpoint_find_last(&found, t->o.dir, err);
+    if (rc) return rc;
+    if (!found.path)
+        return err_set(err, HEED_EINTERNAL,
+                       "diverged at %.150s; there is no checkpoint to go back to", t->text);
+    int64_t n_batch = t->opt->n_batch; /* masks and data go on: the same again would fail again */
+    rc = checkpoint_load(found.path, t->opt, NULL, err);
+    t->opt->n_batch = n_batch;
+    t->saved_step = t->opt->step;
+    xfree(found.path);
+    return rc;
+}
+
+/* The gradient was not applied. 0: go on. */
+static int handle_divergence(struct trainer *t, struct err *err) {
+    int rc = optimizer_discard(t->opt, err);
+    if (rc) return rc;
+    if (t->o.on_divergence == DIVERGENCE_STOP)
+        return err_set(err, HEED_EINTERNAL,
+                       "diverged at %.180s; the last checkpoint is of step %lld", t->text,
+                       (long long)t->saved_step);
+    if (t->o.on_divergence == DIVERGENCE_SKIP) {
+        if (++t->n_bad >= MAX_BAD)
+            return err_set(err, HEED_EINTERNAL, "diverged %d times in a row, last at %.150s",
+                           t->n_bad, t->text);
+        warn(t, "skipped");
+        return 0;
+    }
+    if (++t->n_rewind > MAX_REWINDS)
+        return err_set(err, HEED_EINTERNAL, "diverged again after going back %d times: %.150s",
+                       MAX_REWINDS, t->text);
+    warn(t, "rewound");
+    return rewind_run(t, err);
+}
+
+/* ---------------------------------------------------------------------------------- updates ------ */
+
+static void add_to_window(struct trainer *t, const struct update_report *r, double seconds) {
+    t->window.loss += r->loss;
+    t->window.nll += r->nll;
+    t->window.tokens += (double)r->n_tok;
+    t->window.seconds += seconds;
+    t->status.seconds += seconds;
+    t->status.step = t->opt->step;
+    t->status.rate = r->rate;
+    t->status.grad_norm = r->grad_norm;
+    t->status.loss = t->window.loss / t->window.tokens;
+    t->status.nll = t->window.nll / t->window.tokens;
+    t->status.tok_s = t->window.tokens / t->window.seconds;
+}
+
+static void log_window(struct trainer *t) {
+    struct batches_state at;
+    batches_state(t->batches, &at);
+    const struct train_status *s = &t->status;
+    runlog_train(t->log, &(struct runlog_train){.step = s->step,
+                                                .epoch = s->epoch,
+                                                .loss = s->loss,
+                                                .nll = s->nll,
+                                                .rate = s->rate,
+                                                .grad_norm = s->grad_norm,
+                                                .tokens = (double)at.n_tgt_tok,
+                                                .tok_s = s->tok_s,
+                                                .seconds = s->seconds});
+    tell(t, TRAIN_LOGGED);
+    t->window = (struct window){0};
+}
+
+/* How much of the run is done, by the limit that will end it first. */
+static double fraction_done(const struct trainer *t) {
+    struct batches_state at;
+    double f = NAN;
+    batches_state(t->batches, &at);
+    if (t->o.max_steps) f = fmax(isnan(f) ? 0 : f, (double)t->opt->step / (double)t->o.max_steps);
+    if (t->o.max_minutes) f = fmax(isnan(f) ? 0 : f, t->status.seconds / 60 / t->o.max_minutes);
+    if (t->o.max_epochs) {
+        struct batches_epoch epoch = batches_epoch(t->batches);
+        double within = epoch.n_pool ? (double)at.pool / (double)epoch.n_pool : 0;
+        f = fmax(isnan(f) ? 0 : f, ((double)at.epoch + within) / (double)t->o.max_epochs);
+    }
+    return f;
+}
+
+static int one_update(struct trainer *t, struct err *err) {
+    struct update_report report;
+    struct batches_state at;
+    double begin = now();
+    int rc = 0;
+    batches_state(t->batches, &at);
+    for (int i = 0; i < t->o.accumulate && !rc; i++)
+        rc = batches_next(t->batches, &t->batch[i], err);
+    if (!rc) rc = optimizer_gradient(t->opt, t->batch_list, t->o.accumulate, &report, err);
+    if (rc) return rc;
+    if (diverged(t, &report, &at)) return handle_divergence(t, err);
+    if ((rc = optimizer_apply(t->opt, &report, err))) return rc;
+    t->n_bad = 0;
+    add_to_window(t, &report, now() - begin);
+    batches_state(t->batches, &at);
+    t->status.epoch = (int64_t)at.epoch;
+    t->status.fraction = fraction_done(t);
+    tell(t, TRAIN_STEP);
+    return 0;
+}
+
+/* Has a limit been reached? Looked at before an update, so that a resumed run does not overshoot. */
+static int limit_reached(const struct trainer *t) {
+    struct batches_state at;
+    batches_state(t->batches, &at);
+    return (t->o.max_steps && t->opt->step >= t->o.max_steps) ||
+           (t->o.max_epochs && (int64_t)at.epoch >= t->o.max_epochs) ||
+           (t->o.max_minutes > 0 && t->status.seconds >= 60 * t->o.max_minutes);
+}
+
+static int out_of_patience(const struct trainer *t) {
+    return t->o.patience && t->n_stale >= t->o.patience;
+}
+
+static int due(const struct trainer *t, int every) { return every && t->opt->step % every == 0; }
+
+static int stop_asked(const struct trainer *t) { return t->o.stop && *t->o.stop; }
+
+int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
+    *end = TRAIN_DONE;
+    /* The very first checkpoint, of the untrained model: a full or read-only disk shows now and not after
+     * hours, and a run that diverges early has something to go back to. */
+    int rc = t->saved_step < 0 ? save(t, err) : 0;
+    while (!rc && !limit_reached(t) && !out_of_patience(t) && !stop_asked(t)) {
+        int64_t before = t->opt->step;
+        rc = one_update(t, err);
+        if (rc || t->opt->step <= before) continue; /* skipped or rewound */
+        if (due(t, t->o.log_every) || limit_reached(t)) log_window(t);
+        int last = limit_reached(t);
+        if (t->valid && (due(t, t->o.valid_every) || last)) rc = validate(t, err);
+        if (!rc && (due(t, t->o.save_every) || (t->valid && t->best_step == t->opt->step) || last))
+            rc = save(t, err);
+    }
+    if (!rc) rc = save(t, err);
+    if (stop_asked(t) && !limit_reached(t)) *end = TRAIN_STOPPED;
+    if (out_of_patience(t)) *end = TRAIN_PATIENCE;
+    return rc;
+}
+
+const struct train_status *trainer_status(const struct trainer *t) { return &t->status; }
+
+/* ---------------------------------------------------------------------------------- life --------- */
+
+int trainer_new(struct trainer **out, const struct trainer_options *options, struct optimizer *opt,
+                struct batches *batches, struct sweep *valid, train_listener *listener, void *ctx,
+                struct err *err) {
+    *out = NULL;
+    struct trainer *t = xcalloc(1, sizeof *t);
+    *t = (struct trainer){.o = *options,
+                          .opt = opt,
+                          .batches = batches,
+                          .valid = valid,
+                          .listener = listener,
+                          .ctx = ctx,
+                          .best_loss = INFINITY,
+                          .best_step = -1,
+                          .saved_step = -1};
+    t->status.valid_loss = t->status.valid_nll = t->status.fraction = NAN;
+    t->batch = xcalloc((size_t)options->accumulate, sizeof *t->batch);
+    t->batch_list = xcalloc((size_t)options->accumulate, sizeof *t->batch_list);
+    int rc = 0;
+    for (int i = 0; i < options->accumulate && !rc; i++) {
+        rc = batches_batch_init(batches, &t->batch[i], err);
+        t->batch_list[i] = &t->batch[i];
+    }
+    int64_t log_size = 0;
+    if (!rc) rc = resume(t, &log_size, err);
+    if (!rc) rc = runlog_open(&t->log, options->dir, log_size, opt->step + 1, err);
+    if (rc) {
+        trainer_free(t);
+        return rc;
+    }
+    t->status.step = opt->step;
+    t->status.fraction = fraction_done(t);
+    if (opt->step > 0) {
+        runlog_note(t->log, opt->step, "resumed", t->text);
+        t->status.text = t->text;
+        tell(t, TRAIN_RESUMED);
+        t->status.text = NULL;
+    }
+    *out = t;
+    return 0;
+}
+
+void trainer_free(struct trainer *t) {
+    if (!t) return;
+    for (int i = 0; i < t->o.accumulate; i++) batch_release(&t->batch[i]);
+    xfree(t->batch);
+    xfree(t->batch_list);
+    runlog_close(t->log);
+    xfree(t);
+}

@@ -1,0 +1,77 @@
+/* trainer.h — a training run: updates, validations, checkpoints, until it is enough.
+ *
+ * Everything a run does is a function of its options, its data and its seed; time and interruptions leave no
+ * trace in the weights. A run that is stopped anywhere, by signal or by SIGKILL, and started again gives
+ * the same final file, byte for byte, as one that was not (unless --minutes ends it).
+ *
+ * The trainer borrows what it works on (optimizer, batches, sweep) and owns the run directory's log. It
+ * prints nothing: the caller hears of progress through `event` and asks for an orderly end through `stop`,
+ * which the trainer looks at after every update. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "data/batches.h"
+#include "train/checkpoint.h"
+#include "train/optimizer.h"
+#include "train/runlog.h"
+
+/* When the loss is not finite, its gradient is not, or the loss is far worse than guessing:
+ * stop the run; skip the update; or go back to the last checkpoint and on with the data that follow. */
+enum divergence { DIVERGENCE_STOP, DIVERGENCE_SKIP, DIVERGENCE_REWIND };
+
+struct trainer_options {
+    const char *dir;
+    int64_t max_steps;  /* 0: no limit; counts from the run's beginning, also after a resume */
+    int64_t max_epochs; /* 0: no limit */
+    double max_minutes; /* 0: no limit; training time of all processes of the run together */
+    int accumulate;     /* batches per update */
+    int log_every, valid_every, save_every; /* updates */
+    int keep;                               /* checkpoints kept beside the best one */
+    int patience; /* validations without a better loss before the run ends; 0: never */
+    enum divergence on_divergence;
+    int new_data, new_tokenizer;         /* a resume may go on although these changed */
+    const unsigned char *tokenizer_hash; /* [16] */
+    const volatile int *stop;            /* non-zero: save and end; may be NULL */
+};
+
+enum train_event {
+    TRAIN_RESUMED,    /* text: from where, and what was odd */
+    TRAIN_STEP,       /* after every update */
+    TRAIN_LOGGED,     /* after the updates that log_every picks: means are fresh */
+    TRAIN_VALIDATING, /* a validation goes on: fraction */
+    TRAIN_VALIDATED,
+    TRAIN_SAVED,
+    TRAIN_WARNING, /* text: skipped, rewound, log trouble */
+};
+
+struct train_status {
+    int64_t step, epoch;
+    double fraction;  /* of the whole run, by whichever limit comes first; NaN: no limit */
+    double loss, nll; /* per token, means over the last log window */
+    double rate, grad_norm, tok_s, seconds;
+    double valid_loss, valid_nll; /* NaN: none yet */
+    int valid_is_best;
+    const char *text;
+};
+
+typedef void train_listener(void *ctx, enum train_event event, const struct train_status *status);
+
+/* Why a run ended. */
+enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_PATIENCE };
+
+struct trainer;
+
+/* Creates the trainer of a run directory that modeldir_init has prepared, or that holds an earlier part of
+ * the same run: then it resumes from the last checkpoint. Refuses with the reason when data or tokenizer
+ * differ from the earlier part's (see new_data, new_tokenizer). valid may be NULL. */
+int trainer_new(struct trainer **trainer, const struct trainer_options *options,
+                struct optimizer *opt, struct batches *batches, struct sweep *valid,
+                train_listener *listener, void *ctx, struct err *err);
+void trainer_free(struct trainer *trainer);
+
+/* Runs to the end. On error the last checkpoint is whole, and the message names step and batch. */
+int trainer_run(struct trainer *trainer, enum train_end *end, struct err *err);
+
+const struct train_status *trainer_status(const struct trainer *trainer);
+
+#endif
