@@ -69,6 +69,7 @@ size_t utf8_clean_prefix(const char *text, size_t size) {
 }
 
 size_t utf8_clean(char *out, const char *text, size_t size, uint64_t *n_replaced) {
+    static const unsigned char replacement[] = {0xEF, 0xBF, 0xBD}; /* without a NUL */
     size_t n = 0;
     while (size > 0) {
         size_t good = utf8_clean_prefix(text, size);
@@ -78,8 +79,8 @@ size_t utf8_clean(char *out, const char *text, size_t size, uint64_t *n_replaced
         uint32_t code;
         int length = utf8_decode(&code, text, size);
         size_t bad = length < 0 ? (size_t)-length : 1; /* a NUL byte is well-formed, but not text */
-        memcpy(out + n, UTF8_REPLACEMENT, 3);
-        n += 3, text += bad, size -= bad;
+        memcpy(out + n, replacement, sizeof replacement);
+        n += sizeof replacement, text += bad, size -= bad;
         ++*n_replaced;
     }
     return n;

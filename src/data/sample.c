@@ -51,7 +51,7 @@ void sample_add(struct sample *s, const char *text, size_t size) {
     if (s->n < s->max_lines) {
         if (s->n == s->room) {
             s->room = s->room ? 2 * s->room : 1024;
-            s->line = xrealloc(s->line, s->room * sizeof *s->line);
+            s->line = xrealloc(s->line, s->room * sizeof(void *));
         }
         put(s, s->n++, text, size);
     } else {

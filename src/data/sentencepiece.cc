@@ -50,7 +50,7 @@ template <typename Body> int guarded(struct err *err, const Body &body) noexcept
     }
 }
 
-class Sentences : public sentencepiece::SentenceIterator {
+class Sentences final : public sentencepiece::SentenceIterator {
   public:
     Sentences(sp_next_fn *next, void *ctx) : next_(next), ctx_(ctx) { Next(); }
     bool done() const override { return done_; }

@@ -159,7 +159,7 @@ static int compare(const void *a, const void *b) {
 
 /* In sorted order the prefixes of a string are the ones above it that are still open. */
 static int check_prefixes(struct bytes *list, size_t n, struct err *err) {
-    size_t open[MAX_USER_PREFIXES + 1], depth = 0;
+    size_t open[MAX_USER_PREFIXES + 1] = {0}, depth = 0;
     if (n > 1) qsort(list, n, sizeof *list, compare);
     for (size_t i = 0; i < n; i++) {
         while (depth > 0) {

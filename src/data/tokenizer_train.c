@@ -305,7 +305,7 @@ static int learn_and_write(struct training *t, struct err *err) {
 
 int tokenizer_train(const struct tokenizer_train_options *o, struct tokenizer_report *report,
                     struct err *err) {
-    struct tokenizer_report own;
+    struct tokenizer_report own = {0};
     struct training t = {.o = o, .report = report ? report : &own};
     *t.report = (struct tokenizer_report){0};
     int rc = check_options(o, err);
