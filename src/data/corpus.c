@@ -32,7 +32,7 @@ static int read_at(const struct corpus *c, struct iovec *part, int n, uint64_t a
     size_t want = 0;
     for (int i = 0; i < n; i++) want += part[i].iov_len;
     BUG_ON(at > c->size || want > c->size - at);
-    if (c->data) {
+    if (!c->is_file) {
         for (int i = 0; i < n; i++) {
             memcpy(part[i].iov_base, c->data + at, part[i].iov_len);
             at += part[i].iov_len;
@@ -100,9 +100,9 @@ int corpus_read(const struct corpus *c, const struct corpus_place *place, int32_
                             {(unsigned char *)(tgt + place->n_tgt) - n_tgt, n_tgt}};
     int rc = read_at(c, part, 2, place->start * (uint64_t)c->width, err);
     if (rc) return rc;
-    bool good = unpack(src, place->n_src, c->width, c->n_vocab) &
-                unpack(tgt, place->n_tgt, c->width, c->n_vocab);
-    return good ? 0 : changed(err);
+    bool good_src = unpack(src, place->n_src, c->width, c->n_vocab);
+    bool good_tgt = unpack(tgt, place->n_tgt, c->width, c->n_vocab);
+    return good_src && good_tgt ? 0 : changed(err);
 }
 
 /* ---------------------------------------------------------------------------------- checking ----- */
@@ -237,7 +237,7 @@ static int open_checked(struct corpus *c, const char *path, struct err *err) {
 }
 
 int corpus_open_memory(struct corpus *corpus, const void *data, size_t size, struct err *err) {
-    *corpus = (struct corpus){.fd = -1, .data = data, .size = size};
+    *corpus = (struct corpus){.data = data, .size = size};
     int rc = open_checked(corpus, "memory", err);
     if (rc) corpus_close(corpus);
     return rc;
@@ -246,7 +246,8 @@ int corpus_open_memory(struct corpus *corpus, const void *data, size_t size, str
 int corpus_open(struct corpus *corpus, const char *path, struct err *err) {
     struct stat st;
     *corpus = (struct corpus){.fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (corpus->fd < 0 || fstat(corpus->fd, &st)) {
+    corpus->is_file = corpus->fd >= 0;
+    if (!corpus->is_file || fstat(corpus->fd, &st)) {
         int rc = err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
         corpus_close(corpus);
         return rc;
@@ -260,8 +261,8 @@ int corpus_open(struct corpus *corpus, const char *path, struct err *err) {
 }
 
 void corpus_close(struct corpus *corpus) {
-    if (corpus->fd >= 0) close(corpus->fd);
-    *corpus = (struct corpus){.fd = -1};
+    if (corpus->is_file) close(corpus->fd);
+    *corpus = (struct corpus){0};
 }
 
 /* ---------------------------------------------------------------------------------- report ------- */

@@ -94,9 +94,10 @@ struct corpus_report {
     int reused;              /* the cache was there: nothing was tokenised */
 };
 
+/* Zeroed is closed. */
 struct corpus {
-    int fd;                    /* the file, or -1 ... */
-    const unsigned char *data; /* ... when opened from memory */
+    int is_file, fd;           /* the open file, or ... */
+    const unsigned char *data; /* ... the memory it was opened from */
     uint64_t size;
     unsigned char key[CORPUS_KEY_SIZE];
     int64_t n_pair;

@@ -513,16 +513,16 @@ static int build_under_lock(struct corpus *corpus, struct builder *b, const char
 }
 
 static char *cache_path(const struct builder *b) {
-    char name[2 * CORPUS_KEY_SIZE + 16] = "heed-";
+    char hex[2 * CORPUS_KEY_SIZE + 1], name[sizeof hex + 16];
     for (int i = 0; i < CORPUS_KEY_SIZE; i++)
-        snprintf(name + 5 + 2 * i, 3, "%02x", (unsigned)b->trailer.key[i]);
-    strcat(name, ".corpus");
+        snprintf(hex + 2 * i, 3, "%02x", (unsigned)b->trailer.key[i]);
+    snprintf(name, sizeof name, "heed-%s.corpus", hex);
     return path_join(b->o.cache_dir, name);
 }
 
 int corpus_build(struct corpus *corpus, const struct corpus_options *options,
                  struct corpus_report *report, struct err *err) {
-    *corpus = (struct corpus){.fd = -1};
+    *corpus = (struct corpus){0};
     struct builder b = {.o = *options, .side = {{.path = options->src}, {.path = options->tgt}}};
     int rc = fill_in(&b.o, err);
     for (int i = 0; i < 2 && !rc; i++) rc = look_at(&b.side[i].before, b.side[i].path, err);
