@@ -341,6 +341,34 @@ TEST(foreign_states_are_refused) {
     corpus_close(&d);
 }
 
+/* A refused restore costs nothing: the stream goes on where it was, prepared batches or not. */
+TEST(refused_restore_changes_nothing) {
+    enum { BEFORE = 3, AFTER = 8 };
+    struct corpus c;
+    corpora_make(&c, "a", 120, VOCAB);
+    struct batches_source source = {&c, 1};
+    uint64_t got[2][AFTER];
+    for (int round = 0; round < 2; round++) {
+        struct batches *b = open_stream(&source, 1, 1, 50, 4);
+        struct batch batch = room(b);
+        for (int i = 0; i < BEFORE; i++) next(b, &batch);
+        usleep(20000); /* the thread is ahead now */
+        struct batches_state bad;
+        struct err err;
+        batches_state(b, &bad);
+        bad.batch = 1000;
+        if (round) ASSERT_ERR(batches_restore(b, &bad, &err), err, HEED_EINVAL, "no batch 1000");
+        for (int i = 0; i < AFTER; i++) {
+            next(b, &batch);
+            got[round][i] = digest(&batch);
+        }
+        batch_release(&batch);
+        batches_free(b);
+    }
+    assert_memory_equal(got[0], got[1], sizeof got[0]);
+    corpus_close(&c);
+}
+
 TEST(impossible_options_are_refused) {
     struct corpus c;
     corpora_make(&c, "a", 200, VOCAB);
@@ -476,6 +504,7 @@ TESTS(T(shuffle_visits_everything_once), T(shuffle_is_uniform), T(shuffle_depend
       T(weight_half_is_another_half_each_epoch), T(weight_one_and_a_half), T(corpora_are_mixed),
       T(neighbours_are_alike), T(sentences_are_limited), TP(resume_is_exact_everywhere, "0"),
       TP(resume_is_exact_everywhere, "1"), TP(resume_is_exact_everywhere, "4"),
-      T(foreign_states_are_refused), T(impossible_options_are_refused),
-      T(prefetch_allocates_nothing_and_stops), T(held_batches_stay_whole),
-      T(thread_errors_reach_the_consumer), T(sweep_sees_everything_in_fixed_order))
+      T(foreign_states_are_refused), T(refused_restore_changes_nothing),
+      T(impossible_options_are_refused), T(prefetch_allocates_nothing_and_stops),
+      T(held_batches_stay_whole), T(thread_errors_reach_the_consumer),
+      T(sweep_sees_everything_in_fixed_order))

@@ -262,10 +262,13 @@ TEST(threads_do_not_matter) {
 static void read_all(const struct corpus *c) {
     int32_t *src = xcalloc((size_t)c->max_src, sizeof *src);
     int32_t *tgt = xcalloc((size_t)c->max_tgt, sizeof *tgt);
+    uint64_t at = 0;
     for (int64_t i = 0; i < c->n_pair; i++) {
         struct corpus_place place;
         struct err err;
         ASSERT_OK(corpus_find(c, i, &place, &err), err);
+        assert_true(place.start == at); /* no pair overlaps another */
+        at += (uint64_t)(place.n_src + place.n_tgt);
         ASSERT_OK(corpus_read(c, &place, src, tgt, &err), err);
         for (int k = 0; k < place.n_src; k++) assert_true(src[k] >= 0 && src[k] < c->n_vocab);
         for (int k = 0; k < place.n_tgt; k++) assert_true(tgt[k] >= 0 && tgt[k] < c->n_vocab);
