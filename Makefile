@@ -26,6 +26,7 @@ CLI_SRC := $(wildcard src/cli/*.c)
 # tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.
 TEST_SRC   := $(wildcard tests/test_*.c tests/selftest_*.c)
 HELPER_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
+FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 
 objects = $(patsubst %,$(BUILD)/%.o,$(basename $1))
 LIB_OBJ    := $(call objects,$(LIB_SRC))
@@ -33,6 +34,8 @@ CLI_OBJ    := $(call objects,$(CLI_SRC))
 TEST_OBJ   := $(call objects,$(TEST_SRC))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
 TEST_BIN   := $(TEST_OBJ:.o=)
+FUZZ_OBJ   := $(call objects,$(FUZZ_SRC))
+FUZZ_BIN   := $(FUZZ_OBJ:.o=)
 LIB_SO     := $(BUILD)/libheed.so.$(VERSION)
 LIB_A      := $(BUILD)/libheed.a
 
@@ -102,6 +105,9 @@ $(BUILD)/tests/objects.a: $(HELPER_OBJ) $(LIB_OBJ)
 $(TEST_BIN): %: %.o $(BUILD)/tests/objects.a
 	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
+$(FUZZ_BIN): %: %.o $(BUILD)/tests/objects.a
+	$(call short,link $@) $(CXX) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
 # ---- running ---------------------------------------------------------------------------------------
 
 demo: ## train a toy model and show what it learnt
@@ -113,11 +119,27 @@ demo: ## train a toy model and show what it learnt
 test: ## build and run all tests; TESTS=pattern picks some
 	@tools/deps.sh test
 	@$(MAKE) --no-print-directory all test-programs
+	+@$(if $(FUZZ_IN_TEST),if tools/deps.sh fuzz 2>/dev/null; then $(FUZZ_BUILD); fi)
 	@tests/test_runner.sh
 	@tests/run.sh -o $(BUILD)/tests/summary $(if $(TESTS),-k '$(TESTS)') \
 	    $(filter $(BUILD)/tests/test_%,$(TEST_BIN)) $(wildcard tests/test_*.sh)
 
 test-programs: $(TEST_BIN)
+
+# Fuzzing wants clang, and the library compiled for it. In `make test` it is left out where clang cannot be
+# had, where TESTS asks for something else, and in sanitizer builds, since it has its own.
+FUZZ_BUILD = $(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang CXX=clang++ CWARN=-Wno-error \
+    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all' \
+    fuzz-programs
+FUZZ_IN_TEST = $(if $(filter 0,$(TEST_SLOW)),,$(if $(TESTS),$(findstring fuzz,$(TESTS)),yes))
+SECONDS ?= 60
+fuzz: ## throw bytes at every parser; SECONDS=60 for each, FUZZ=name picks one
+	@tools/deps.sh fuzz
+	+@$(FUZZ_BUILD)
+	@tests/fuzz/run.sh $(SECONDS) $(BUILD)/fuzz/found \
+	    $(addprefix $(BUILD)/fuzz/,$(basename $(if $(FUZZ),tests/fuzz/fuzz_$(FUZZ).c,$(FUZZ_SRC))))
+
+fuzz-programs: $(FUZZ_BIN)
 
 # ASan's stack-use-after-return check stays off: GCC before 13.3 misaligns 64-byte vectors in its frames.
 # Address randomisation can place memory where ThreadSanitizer cannot look, so it goes where it may.
@@ -193,8 +215,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 export BUILD TEST_SCALE TEST_SLOW
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ))
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-programs asan tsan bench lint tidy format deps install install-built uninstall \
-        clean help FORCE
+.PHONY: all demo test test-programs fuzz fuzz-programs asan tsan bench lint tidy format deps install \
+        install-built uninstall clean help FORCE

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # deps.sh — sees to it that what heed needs is there.
 #
-#     tools/deps.sh [--check] build|test|lint
+#     tools/deps.sh [--check] build|test|fuzz|lint
 #
-# Each group includes the ones before it. Missing packages are installed with apt-get, as root or through
-# sudo without a password; where neither is possible, and always with --check, the one command to run is
-# printed and the exit status is 1. Quick and silent when nothing is missing.
+# Each group includes build; fuzz and lint include test. Missing packages are installed with apt-get, as root
+# or through sudo without a password; where neither is possible, and always with --check, the one command to
+# run is printed and the exit status is 1. Quick and silent when nothing is missing.
 set -u
 
 # group  probe                  Debian and Ubuntu package
@@ -21,6 +21,8 @@ build    module:zlib            zlib1g-dev
 build    module:liblzma         liblzma-dev
 build    module:libxxhash       libxxhash-dev
 test     module:cmocka          libcmocka-dev
+fuzz     command:clang          clang
+fuzz     runtime:fuzzer         libclang-rt-14-dev
 lint     command:clang          clang
 lint     command:clang-format   clang-format
 lint     command:clang-tidy     clang-tidy
@@ -33,14 +35,17 @@ if [ "${1:-}" = --check ]; then check=1 && shift; fi
 case ${1:-} in
 build) groups=" build " ;;
 test) groups=" build test " ;;
+fuzz) groups=" build test fuzz " ;;
 lint) groups=" build test lint " ;;
-*) echo "usage: tools/deps.sh [--check] build|test|lint" >&2 && exit 2 ;;
+*) echo "usage: tools/deps.sh [--check] build|test|fuzz|lint" >&2 && exit 2 ;;
 esac
 
 present() {
     case $1 in
     command:*) command -v "${1#*:}" ;;
     module:*) pkg-config --exists "${1#*:}" ;;
+    runtime:*) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
+        clang -fsanitize="${1#*:}" -x c - -o /dev/null ;;
     header:*) echo "#include <${1#*:}>" | cc -E - ;;
     esac >/dev/null 2>&1
 }

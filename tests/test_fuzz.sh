@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# test_fuzz.sh — every fuzz program for a few seconds: on its seeds, and on what it makes of them.
+# `make test` builds them first where clang and its fuzzer are there; `make fuzz` runs them for longer.
+# timeout: 240
+set -eu
+cd "$(dirname "$0")/.."
+[ "${TEST_SLOW:-1}" != 0 ] || exit 77 # has sanitizers of its own
+folder=${BUILD:-build}/fuzz/tests/fuzz
+[ -d "$folder" ] || { echo "no fuzz programs: clang is not here" && exit 77; }
+programs=()
+for source in tests/fuzz/fuzz_*.c; do programs+=("$folder/$(basename "$source" .c)"); done
+tests/fuzz/run.sh 3 "${TEST_DIR:-$(mktemp -d)}" "${programs[@]}"
