@@ -36,12 +36,12 @@ const char *op_name(enum op op) {
 
 int backend_open(struct backend **be, const struct backend_options *options, struct err *err) {
     struct backend_options o = options ? *options : (struct backend_options){0};
-    if (!o.device) o.device = "cpu";
+    if (!o.device || strcmp(o.device, "auto") == 0) o.device = "cpu"; /* the best there is */
     if (!o.isa) o.isa = getenv("HEED_ISA");
     *be = NULL;
     if (strcmp(o.device, "cpu") == 0) return cpu_open(be, &o, err);
     if (strcmp(o.device, "ref") == 0) return ref_open(be, &o, err);
-    return err_set(err, HEED_EDEVICE, "device: '%s' is not one of cpu, ref", o.device);
+    return err_set(err, HEED_EDEVICE, "device: '%s' is not one of auto, cpu, ref", o.device);
 }
 
 void backend_close(struct backend *be) {

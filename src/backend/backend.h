@@ -294,7 +294,7 @@ struct backend {
 };
 
 struct backend_options {
-    const char *device; /* "cpu" (default), "ref" */
+    const char *device; /* NULL or "auto": the best there is; "cpu", "ref" */
     int n_thread;       /* 0: all CPUs the process may use */
     const char
         *isa; /* cpu only: NULL or "auto", or a name isa_list() gives. HEED_ISA overrides auto. */

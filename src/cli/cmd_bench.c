@@ -38,7 +38,7 @@ static struct bench_data_options data = {.tokens = 25000, .max_len = 256, .step_
 static struct overrides overrides;
 
 #define DEVICE_OPTIONS                                                                             \
-    {"device", OPTION_STRING, &on.device, "NAME", "cpu or ref", 0, 0},                             \
+    {"device", OPTION_STRING, &on.device, "NAME", "auto, cpu or ref", 0, 0},                       \
         {"isa", OPTION_STRING, &on.isa, "NAME", "instruction set of the cpu device", 0, 0},        \
         {"threads", OPTION_INT, &on.threads, "N", "threads, 0 for all CPUs", 0, 1024},             \
         {"dtype", OPTION_STRING, &on.dtype, "TYPE", "f32 or bf16", 0, 0}, {                        \
