@@ -257,8 +257,7 @@ int file_rename(const char *from, const char *to, struct err *err) {
 int file_link(const char *dst, const char *src, struct err *err) {
     char temp[32];
     snprintf(temp, sizeof temp, ".%ld-link.tmp", (long)getpid());
-    char *path = xmalloc(strlen(dst) + sizeof temp);
-    strcat(strcpy(path, dst), temp);
+    char *path = path_append(dst, temp);
     int rc;
     unlink(path); /* left by a killed process of the same number */
     if (file_calls.link(src, path) == 0) {
@@ -287,13 +286,17 @@ int dir_exists(const char *path) {
 }
 
 char *path_join(const char *dir, const char *name) {
-    size_t n = strlen(dir), m = strlen(name);
-    int slash = n == 0 || dir[n - 1] != '/';
-    char *path = xmalloc(n + m + 2);
-    memcpy(path, dir, n);
-    path[n] = '/';
-    memcpy(path + n + (slash ? 1 : 0), name, m + 1);
+    size_t n = strlen(dir), room = n + strlen(name) + 2;
+    char *path = xmalloc(room);
+    snprintf(path, room, n && dir[n - 1] == '/' ? "%s%s" : "%s/%s", dir, name);
     return path;
+}
+
+char *path_append(const char *path, const char *suffix) {
+    size_t room = strlen(path) + strlen(suffix) + 1;
+    char *out = xmalloc(room);
+    snprintf(out, room, "%s%s", path, suffix);
+    return out;
 }
 
 char *path_parent(const char *path) {
@@ -345,6 +348,7 @@ int dir_read(struct dir_names *names, const char *path, struct err *err) {
     if (!dir) return errno == ENOENT ? 0 : io_error(path, err);
     int cap = 0;
     const struct dirent *entry;
+    /* cppcheck-suppress readdirCalled ; a DIR of one thread is safe, and readdir_r is deprecated */
     while ((void)(errno = 0), (entry = readdir(dir))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
         if (names->n == cap) {

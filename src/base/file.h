@@ -79,7 +79,8 @@ int dir_read(struct dir_names *names, const char *path, struct err *err);
 void dir_names_release(struct dir_names *names);
 
 char *path_join(const char *dir, const char *name);
-char *path_parent(const char *path); /* "a/b" -> "a", "b" -> ".", "/b" -> "/" */
+char *path_append(const char *path, const char *suffix); /* "a", ".tmp" -> "a.tmp" */
+char *path_parent(const char *path);                     /* "a/b" -> "a", "b" -> ".", "/b" -> "/" */
 
 /* ---- locks ------------------------------------------------------------------------------------------ */
 

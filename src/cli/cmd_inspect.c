@@ -208,7 +208,7 @@ static void print_all(const json_t *all) {
     if (json_object_get(all, "step")) printf("%-12s %.0f\n", "steps done", number(all, "step"));
     if (steps) {
         printf("%-12s", "checkpoints");
-        json_array_foreach(steps, i, step) printf(" %.0f", json_number_value(step));
+        json_array_foreach(steps, i, step) { printf(" %.0f", json_number_value(step)); }
         printf("\n");
     }
     print_point("training", json_object_get(all, "train"));

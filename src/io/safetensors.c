@@ -224,8 +224,9 @@ static json_t *make_header(const struct tensor_spec *spec, int n, const struct m
             json_array_append_new(shape, json_integer(spec[i].shape[k]));
             bytes = size_mul(bytes, (size_t)spec[i].shape[k]);
         }
+        json_int_t begin = (json_int_t)at, end = begin + (json_int_t)bytes;
         json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", spec[i].dtype, "shape", shape,
-                                  "data_offsets", (json_int_t)at, (json_int_t)(at + bytes));
+                                  "data_offsets", begin, end);
         BUG_ON(json_object_set_new(root, spec[i].name, entry));
         at += bytes;
     }
@@ -244,8 +245,8 @@ int safetensors_create(struct safetensors_writer *w, const char *path,
     size_t length = strlen(text), padded = (length + 7) / 8 * 8;
     unsigned char *header = xmalloc(8 + padded);
     for (int i = 0; i < 8; i++) header[i] = (unsigned char)((uint64_t)padded >> 8 * i);
-    memcpy(header + 8, text, length);
-    memset(header + 8 + length, ' ', padded - length);
+    memset(header + 8, ' ', padded);
+    for (size_t i = 0; i < length; i++) header[8 + i] = (unsigned char)text[i];
     free(text);
     w->header_crc = crc32c(0, header, 8 + padded);
     int rc = padded > MAX_HEADER

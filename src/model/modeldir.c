@@ -174,7 +174,7 @@ static int match_tensor(const struct tensor **out, const struct safetensors *st,
 
 static int match_all(struct modeldir *md, const char *path, struct err *err) {
     const struct param_table *table = &md->table;
-    md->tensor = xcalloc((size_t)table->n_param, sizeof *md->tensor);
+    md->tensor = xcalloc((size_t)table->n_param, sizeof(const struct tensor *));
     for (int i = 0; i < table->n_param; i++) {
         int rc = match_tensor(&md->tensor[i], &md->weights, &table->param[i], path, err);
         if (rc) return rc;

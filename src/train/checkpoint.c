@@ -29,11 +29,6 @@ char *checkpoint_path(const char *dir, int64_t step) {
     return path_join(dir, name);
 }
 
-static char *with_suffix(const char *path, const char *suffix) {
-    char *out = xmalloc(strlen(path) + strlen(suffix) + 1);
-    return strcat(strcpy(out, path), suffix);
-}
-
 static int ends_with(const char *name, const char *suffix) {
     size_t n = strlen(name), m = strlen(suffix);
     return n >= m && strcmp(name + n - m, suffix) == 0;
@@ -212,7 +207,7 @@ static int fill(const char *temp, const char *dir, const struct optimizer *opt,
 
 /* temp gets its proper name; a checkpoint of the same step steps aside until then. */
 static int take_name(const char *temp, const char *path, struct err *err) {
-    char *old = with_suffix(path, ".old");
+    char *old = path_append(path, ".old");
     int replaces = dir_exists(path), rc = 0;
     if (replaces) {
         rc = dir_remove(old, err);
@@ -227,7 +222,7 @@ static int take_name(const char *temp, const char *path, struct err *err) {
 
 int checkpoint_save(const char *dir, const struct optimizer *opt, const struct state *state,
                     struct err *err) {
-    char *path = checkpoint_path(dir, opt->step), *temp = with_suffix(path, ".tmp");
+    char *path = checkpoint_path(dir, opt->step), *temp = path_append(path, ".tmp");
     int rc = dir_remove(temp, err);
     if (!rc) rc = dir_make(temp, err);
     if (!rc) rc = fill(temp, dir, opt, state, err);
@@ -285,7 +280,7 @@ static int match_moment(struct opened *o, int i, const char *path, struct err *e
 /* The state file against the model beside it. */
 static int match_state(struct opened *o, const char *path, struct err *err) {
     int n = o->md.table.n_param;
-    o->moment = xcalloc(2 * (size_t)n, sizeof *o->moment);
+    o->moment = xcalloc(2 * (size_t)n, sizeof(const struct tensor *));
     for (int i = 0; i < 2 * n; i++) {
         int rc = match_moment(o, i, path, err);
         if (rc) return rc;
@@ -475,7 +470,7 @@ int checkpoint_clean(const char *dir, struct err *err) {
 
 /* Renamed first: a kill on the way leaves rubbish that is known as such, not half a checkpoint. */
 static int remove_checkpoint(const char *path, struct err *err) {
-    char *temp = with_suffix(path, ".tmp");
+    char *temp = path_append(path, ".tmp");
     int rc = dir_remove(temp, err);
     if (!rc) rc = file_rename(path, temp, err);
     if (!rc) rc = dir_remove(temp, err);

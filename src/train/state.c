@@ -120,8 +120,8 @@ int state_get_text(const struct state *state, const char *key, const char **valu
 /* ---------------------------------------------------------------------------------- text --------- */
 
 static char *format_text(const char *text) {
-    char *out = xmalloc(5 + 3 * strlen(text) + 1), *at = out + 5;
-    memcpy(out, "text:", 5);
+    char *out = xmalloc(5 + 3 * strlen(text) + 1), *at = out;
+    at += sprintf(at, "text:");
     for (const unsigned char *p = (const unsigned char *)text; *p; p++)
         if (*p < 0x20 || *p > 0x7e || *p == '%')
             at += sprintf(at, "%%%02X", *p);

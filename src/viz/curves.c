@@ -49,7 +49,8 @@ static void log_ticks(struct axis *a) {
     static const double mantissa[] = {1, 2, 5, 3, 4, 7};
     double span = a->high - a->low;
     int decades = span > 12 ? 3 : 1, parts = span > 3 ? 1 : span > 1.2 ? 3 : 6;
-    for (double e = floor(a->low); e <= a->high; e += decades)
+    int first = (int)floor(a->low), last = (int)floor(a->high);
+    for (int e = first; e <= last; e += decades)
         for (int k = 0; k < parts; k++) {
             double v = mantissa[k] * pow(10, e), t = log10(v);
             if (t >= a->low - 1e-9 && t <= a->high + 1e-9) add_tick(a, v);
