@@ -1,0 +1,58 @@
+# train.sh — what the test_train_*.sh share: a small corpus, a model that trains in a second, and checks.
+# Not a test. Source it: it leaves the corpus in $dir as t.src, t.tgt (training) and v.src, v.tgt (validation).
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # the scripts that source this use what it sets
+set -eu
+heed=$(realpath "${BUILD:-build}/heed")
+dir=${TEST_DIR:-$(mktemp -d)}
+cd "$dir"
+fail() { echo "FAILED: $*"; exit 1; }
+note() { echo "$*"; }
+
+# pairs NAME N SEED — N sentences of 3 to 10 words in NAME.src; NAME.tgt has their words backwards
+pairs() {
+    awk -v name="$1" -v n="$2" -v seed="$3" 'BEGIN {
+        srand(seed)
+        for (i = 0; i < n; i++) {
+            k = 3 + int(rand() * 8); s = t = ""
+            for (j = 0; j < k; j++) {
+                w = substr("bdgklmnprst", 1 + int(rand() * 11), 1) substr("aeiou", 1 + int(rand() * 5), 1)
+                w = w substr("bdgklmnprst", 1 + int(rand() * 11), 1) substr("aeiou", 1 + int(rand() * 5), 1)
+                s = s (j ? " " : "") w
+                t = w (j ? " " : "") t
+            }
+            print s >(name ".src")
+            print t >(name ".tgt")
+        } }'
+}
+pairs t 400 1
+pairs v 60 2
+
+data=(--src t.src --tgt t.tgt --valid-src v.src --valid-tgt v.tgt)
+model=(--preset tiny --n-layer 1 --d-model 32 --n-head 2 --d-ff 64 --vocab-size 200)
+small=("${model[@]}" --tokens 400 --max-length 40 --threads 1 --warmup 50)
+# train OUT [OPTION...] — the usual data and model
+train() { "$heed" train "${data[@]}" "${small[@]}" --out "$@"; }
+
+# expect CODE TEXT COMMAND... — the exit status and a part of what it says, which is left in $out
+expect() {
+    local code=$1 text=$2 rc=0
+    shift 2
+    out=$("$@" 2>&1 </dev/null) || rc=$?
+    [ "$rc" = "$code" ] || fail "$*: exit $rc instead of $code: $out"
+    case $out in *"$text"*) ;; *) fail "$*: no '$text' in: $out" ;; esac
+}
+has() { case $out in *"$1"*) ;; *) fail "no '$1' in: $out" ;; esac; }
+lacks() { case $out in *"$1"*) fail "'$1' in: $out" ;; esac; }
+
+steps() { # the steps of a run's checkpoints, in one line
+    local s=
+    for c in "$1"/ckpt-????????; do [ -d "$c" ] && s="$s $((10#${c##*-}))"; done
+    echo "${s# }"
+}
+newest() { printf '%s/ckpt-%08d' "$1" "$(steps "$1" | awk '{ print $NF }')"; }
+same() { cmp "$1" "$2" || fail "$1 and $2 differ${3:+: $3}"; }
+
+# The numbers of a log: without notes and times, which differ between runs that are the same.
+log_lines() { grep -v '"event"' "$1" | sed -e 's/,"\(tok_s\|time\|valid_time\)":[0-9.e+-]*//g'; }
+log_steps() { sed -n 's/^{"step":\([0-9]*\),"epoch".*/\1/p' "$1"; }
