@@ -116,6 +116,8 @@ static int check_args(enum divergence *divergence, struct err *err) {
         return cli_usage(err, "train: %d weights for %d corpora", args.weights.n, args.src.n);
     if (!args.valid_src != !args.valid_tgt)
         return cli_usage(err, "train: --valid-src and --valid-tgt belong together");
+    if (args.patience && !args.valid_src)
+        return cli_usage(err, "--patience: there is nothing to validate on; give --valid-src");
     if (args.max_length > args.tokens)
         return cli_usage(err, "--tokens: %d is smaller than one sentence of --max-length %d",
                          args.tokens, args.max_length);
@@ -230,16 +232,28 @@ static int dry_run(struct train_setup *s, struct err *err) {
     return 0;
 }
 
-static int prepare_dir(struct train_setup *s, struct err *err) {
+/* Two processes in one directory would remove each other's checkpoints. */
+static int lock_dir(int *lock, struct err *err) {
+    int rc = dir_make(args.out, err);
+    if (rc) return rc;
+    char *path = path_join(args.out, "lock");
+    rc = file_lock(lock, path, err);
+    xfree(path);
+    return rc;
+}
+
+static int write_config(struct train_setup *s, struct err *err) {
     json_t *training = options_json(&command);
-    int rc = args.overwrite ? checkpoint_forget(args.out, -1, err) : 0;
-    if (!rc) rc = modeldir_init(args.out, &s->config, training, s->tokenizer_path, err);
+    int rc = modeldir_init(args.out, &s->config, training, s->tokenizer_path, err);
     json_decref(training);
     return rc;
 }
 
 static void say_end(struct progress *p, enum train_end end, const struct train_status *s) {
-    const char *why = end == TRAIN_STOPPED    ? "stopped; the same command continues"
+    const char *why = end == TRAIN_STOPPED
+                          ? args.overwrite
+                                ? "stopped; the same command without --overwrite continues"
+                                : "stopped; the same command continues"
                       : end == TRAIN_PATIENCE ? "no improvement any more"
                                               : "done";
     progress_note(p, "%s: step %lld, %s of training; the model is %s", why, (long long)s->step,
@@ -266,14 +280,15 @@ static int train(struct train_setup *s, enum divergence divergence, enum train_e
                                 .new_tokenizer = args.new_tokenizer,
                                 .tokenizer_hash = hash,
                                 .stop = &stop_signal};
-    int rc = prepare_dir(s, err);
+    int rc = args.overwrite ? checkpoint_forget(args.out, -1, err) : 0;
     if (!rc) rc = trainer_new(&trainer, &o, s->opt, s->batches, s->sweep, listen, s->progress, err);
     if (rc) return rc;
-    if (args.steps && s->opt->step >= args.steps)
+    rc = write_config(s, err);
+    if (!rc && args.steps && s->opt->step >= args.steps)
         progress_note(s->progress,
                       "%lld of %d steps are done already; --steps counts from the run's beginning",
                       (long long)s->opt->step, args.steps);
-    rc = trainer_run(trainer, end, err);
+    if (!rc) rc = trainer_run(trainer, end, err);
     progress_end(s->progress);
     if (!rc) say_end(s->progress, *end, trainer_status(trainer));
     trainer_free(trainer);
@@ -289,7 +304,9 @@ static int run(int argc, char **argv, struct err *err) {
     if ((rc = check_args(&divergence, err))) return rc;
     progress_begin(&progress, args.quiet);
     struct train_setup s = {.a = &args, .overrides = &overrides, .progress = &progress};
-    rc = setup_build(&s, err);
+    int lock = -1;
+    rc = args.dry_run ? 0 : lock_dir(&lock, err);
+    if (!rc) rc = setup_build(&s, err);
     progress_end(&progress);
     if (!rc && args.dry_run) {
         rc = dry_run(&s, err);
@@ -298,6 +315,7 @@ static int run(int argc, char **argv, struct err *err) {
         rc = train(&s, divergence, &end, err);
     }
     setup_release(&s);
+    file_unlock(lock);
     if (!rc &&
         end == TRAIN_STOPPED) { /* end as the signal would have ended us: scripts must not go on */
         fflush(stdout);

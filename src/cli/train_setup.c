@@ -56,19 +56,23 @@ static int learn_tokenizer(struct train_setup *s, const char *path, struct err *
 /* The one given; or the run's own; or a new one learnt from the corpora. */
 static int get_tokenizer(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    int rc = 0;
+    int rc = 0, found = 0;
     if (a->tokenizer) {
         s->tokenizer_path = xstrdup(a->tokenizer);
     } else {
         s->tokenizer_path = path_in(a->out, MODELDIR_TOKENIZER);
-        if (!file_exists(s->tokenizer_path) || (a->overwrite && !a->dry_run))
-            rc = learn_tokenizer(s, s->tokenizer_path, err);
+        found = file_exists(s->tokenizer_path) && (!a->overwrite || a->dry_run);
+        if (!found) rc = learn_tokenizer(s, s->tokenizer_path, err);
     }
     if (!rc) rc = tokenizer_open(&s->tokenizer, s->tokenizer_path, err);
     if (!rc) rc = tokenizer_check_ends(s->tokenizer, err);
     if (!rc)
         progress_note(s->progress, "tokenizer: %s, %s pieces", s->tokenizer_path,
                       text_grouped((uint64_t)tokenizer_size(s->tokenizer)));
+    if (!rc && found && tokenizer_size(s->tokenizer) != a->vocab_size)
+        progress_note(s->progress,
+                      "warning: the tokenizer was there already: --vocab-size %d does not apply",
+                      a->vocab_size);
     return rc;
 }
 
@@ -153,6 +157,11 @@ static int check_shape(const struct train_setup *s, struct err *err) {
             may_change |= strcmp(f->name, free_fields[i]) == 0;
         const char *a = (const char *)&was + f->offset, *b = (const char *)&s->config + f->offset;
         if (may_change || memcmp(a, b, sizeof(int)) == 0) continue;
+        if (f->kind == CONFIG_CHOICE)
+            return err_set(err, HEED_EINVAL,
+                           "%s: the run began with %s %s, not %s; --overwrite begins anew",
+                           s->a->out, f->name, f->choice[*(const int *)(const void *)a],
+                           f->choice[*(const int *)(const void *)b]);
         if (f->kind == CONFIG_FLOAT)
             return err_set(err, HEED_EINVAL,
                            "%s: the run began with %s %g, not %g; --overwrite begins anew",

@@ -424,7 +424,7 @@ int checkpoint_find_last(struct checkpoint_found *found, const char *dir, struct
     if (rc) return rc;
     for (int i = list.n - 1; i >= 0 && !found->path; i--) {
         struct err why = {0};
-        if (checkpoint_verify(list.item[i].path, 0, &why) == 0) {
+        if (checkpoint_verify(list.item[i].path, 1, &why) == 0) {
             found->path = xstrdup(list.item[i].path);
             found->step = list.item[i].step;
         } else if (found->n_damaged++ == 0) {

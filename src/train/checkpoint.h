@@ -61,7 +61,7 @@ void checkpoint_list_release(struct checkpoint_list *list);
  * `deep` all checksums too, which reads every byte. */
 int checkpoint_verify(const char *path, int deep, struct err *err);
 
-/* The newest checkpoint that passes checkpoint_verify (not deep). Returns 0 with found->path NULL where there
+/* The newest checkpoint that passes checkpoint_verify, deep. Returns 0 with found->path NULL where there
  * is none. Newer ones that are damaged are counted, and `damage` says what is wrong with the newest of them:
  * kills never cause that, so tell the user. */
 struct checkpoint_found {

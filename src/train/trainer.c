@@ -6,7 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/mem.h"
+#include "model/modeldir.h"
 
 enum { MAX_BAD = 10, MAX_REWINDS = 3 }; /* in a row, before a run is given up after all */
 
@@ -31,6 +33,7 @@ struct trainer {
     int64_t best_step; /* -1: none yet */
     int64_t n_stale;   /* validations since then */
     int64_t saved_step;
+    int64_t log_size; /* of the log when the checkpoint was taken from which this part goes on */
     int n_bad, n_rewind;
     char text[256];
 };
@@ -109,13 +112,15 @@ static int state_batches(const struct state *state, struct batches_state *at, st
     return rc;
 }
 
-static int check_tokenizer(const struct trainer *t, const struct state *state, struct err *err) {
+/* Other tokens are other data: to allow the one is to allow the other. */
+static int check_tokenizer(struct trainer *t, const struct state *state, struct err *err) {
     const char *was;
     char is[33];
     int rc = state_get_text(state, "tokenizer", &was, err);
     if (rc) return rc;
     hex(is, t->o.tokenizer_hash);
-    if (strcmp(was, is) == 0 || t->o.new_tokenizer) return 0;
+    if (strcmp(was, is) == 0) return 0;
+    if (t->o.new_tokenizer) return t->o.new_data = 1, 0;
     return err_set(
         err, HEED_EINVAL,
         "%s: the run began with another tokenizer (%s, now %s); --new-tokenizer goes on all "
@@ -138,14 +143,13 @@ static int restore_batches(struct trainer *t, const struct state *state, struct 
     return 0;
 }
 
-static int restore(struct trainer *t, const struct state *state, int64_t *log_size,
-                   struct err *err) {
+static int restore(struct trainer *t, const struct state *state, struct err *err) {
     int rc = check_tokenizer(t, state, err);
     if (!rc) rc = restore_batches(t, state, err);
     if (!rc) rc = state_get_f64(state, "best_loss", &t->best_loss, err);
     if (!rc) rc = state_get_i64(state, "best_step", &t->best_step, err);
     if (!rc) rc = state_get_i64(state, "n_stale", &t->n_stale, err);
-    if (!rc) rc = state_get_i64(state, "log_size", log_size, err);
+    if (!rc) rc = state_get_i64(state, "log_size", &t->log_size, err);
     if (!rc) rc = state_get_f64(state, "seconds", &t->status.seconds, err);
     if (!rc) rc = state_get_f64(state, "window.loss", &t->window.loss, err);
     if (!rc) rc = state_get_f64(state, "window.nll", &t->window.nll, err);
@@ -154,15 +158,32 @@ static int restore(struct trainer *t, const struct state *state, int64_t *log_si
     return rc;
 }
 
+/* DIR/model.safetensors is the best model so far, or the last one where nothing says which is best. Should
+ * someone have removed the best one's checkpoint, then what was published before is all that is left of it. */
+static int publish(struct trainer *t, struct err *err) {
+    int64_t step = t->best_step >= 0 ? t->best_step : t->opt->step;
+    char *best = checkpoint_path(t->o.dir, step), *now = path_join(t->o.dir, MODELDIR_WEIGHTS);
+    int there = dir_exists(best), published = file_exists(now);
+    xfree(best);
+    xfree(now);
+    if (!there && published) return 0;
+    return checkpoint_publish(t->o.dir, there ? step : t->opt->step, err);
+}
+
 /* Continues from the last checkpoint, if there is one. */
-static int resume(struct trainer *t, int64_t *log_size, struct err *err) {
+static int resume(struct trainer *t, struct err *err) {
     struct checkpoint_found found = {0};
     struct state state = {0};
     int rc = checkpoint_clean(t->o.dir, err);
     if (!rc) rc = checkpoint_find_last(&found, t->o.dir, err);
+    if (!rc && !found.path && found.n_damaged)
+        return err_set(err, HEED_EFORMAT, "%.150s; no checkpoint is whole: --overwrite begins anew",
+                       found.damage.msg);
     if (rc || !found.path) return rc;
     rc = checkpoint_load(found.path, t->opt, &state, err);
-    if (!rc) rc = restore(t, &state, log_size, err);
+    if (!rc) rc = restore(t, &state, err);
+    /* Damaged ones must not count as newer than what this part will save: pruning keeps the newest. */
+    if (!rc && found.n_damaged) rc = checkpoint_forget(t->o.dir, found.step, err);
     if (!rc) {
         t->saved_step = t->opt->step;
         if (found.n_damaged)
@@ -172,7 +193,7 @@ static int resume(struct trainer *t, int64_t *log_size, struct err *err) {
         else
             snprintf(t->text, sizeof t->text, "from step %lld", (long long)t->opt->step);
         /* A kill may have come between a save and its publication. */
-        rc = checkpoint_publish(t->o.dir, t->best_step >= 0 ? t->best_step : t->opt->step, err);
+        rc = publish(t, err);
     }
     state_release(&state);
     xfree(found.path);
@@ -184,8 +205,7 @@ static int save(struct trainer *t, struct err *err) {
     struct state state = {0};
     state_collect(t, &state);
     int rc = checkpoint_save(t->o.dir, t->opt, &state, err);
-    if (!rc)
-        rc = checkpoint_publish(t->o.dir, t->best_step >= 0 ? t->best_step : t->opt->step, err);
+    if (!rc) rc = publish(t, err);
     if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
     state_release(&state);
     if (rc) return rc;
@@ -373,10 +393,14 @@ static int due(const struct trainer *t, int every) { return every && t->opt->ste
 static int stop_asked(const struct trainer *t) { return t->o.stop && *t->o.stop; }
 
 int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
-    *end = TRAIN_DONE;
+    *end = out_of_patience(t) ? TRAIN_PATIENCE : TRAIN_DONE;
+    if (t->saved_step >= 0 && (limit_reached(t) || out_of_patience(t))) return 0;
+    int rc = runlog_open(&t->log, t->o.dir, t->log_size, t->opt->step + 1, err);
+    if (rc) return rc;
+    if (t->opt->step > 0) runlog_note(t->log, t->opt->step, "resumed", t->text);
     /* The very first checkpoint, of the untrained model: a full or read-only disk shows now and not after
      * hours, and a run that diverges early has something to go back to. */
-    int rc = t->saved_step < 0 ? save(t, err) : 0;
+    if (t->saved_step < 0) rc = save(t, err);
     while (!rc && !limit_reached(t) && !out_of_patience(t) && !stop_asked(t)) {
         int64_t before = t->opt->step;
         rc = one_update(t, err);
@@ -419,9 +443,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
         rc = batches_batch_init(batches, &t->batch[i], err);
         t->batch_list[i] = &t->batch[i];
     }
-    int64_t log_size = 0;
-    if (!rc) rc = resume(t, &log_size, err);
-    if (!rc) rc = runlog_open(&t->log, options->dir, log_size, opt->step + 1, err);
+    if (!rc) rc = resume(t, err);
     if (rc) {
         trainer_free(t);
         return rc;
@@ -429,7 +451,6 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
     t->status.step = opt->step;
     t->status.fraction = fraction_done(t);
     if (opt->step > 0) {
-        runlog_note(t->log, opt->step, "resumed", t->text);
         t->status.text = t->text;
         tell(t, TRAIN_RESUMED);
         t->status.text = NULL;

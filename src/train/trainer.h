@@ -61,15 +61,18 @@ enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_PATIENCE };
 
 struct trainer;
 
-/* Creates the trainer of a run directory that modeldir_init has prepared, or that holds an earlier part of
- * the same run: then it resumes from the last checkpoint. Refuses with the reason when data or tokenizer
- * differ from the earlier part's (see new_data, new_tokenizer). valid may be NULL. */
+/* Creates the trainer of a run directory. Where that holds an earlier part of the same run, it resumes from the
+ * last checkpoint that is whole. Refuses with the reason, and changes nothing in the directory, when data or
+ * tokenizer differ from the earlier part's (see new_data, new_tokenizer) or when all its checkpoints are
+ * damaged. So modeldir_init, which replaces configuration and tokenizer, comes after it and before
+ * trainer_run. valid may be NULL. */
 int trainer_new(struct trainer **trainer, const struct trainer_options *options,
                 struct optimizer *opt, struct batches *batches, struct sweep *valid,
                 train_listener *listener, void *ctx, struct err *err);
 void trainer_free(struct trainer *trainer);
 
-/* Runs to the end. On error the last checkpoint is whole, and the message names step and batch. */
+/* Runs to the end; a run that had ended before is left as it is. On error the last checkpoint is whole, and
+ * the message names step and batch. */
 int trainer_run(struct trainer *trainer, enum train_end *end, struct err *err);
 
 const struct train_status *trainer_status(const struct trainer *trainer);
