@@ -110,10 +110,10 @@ $(FUZZ_BIN): %: %.o $(BUILD)/tests/objects.a
 
 # ---- running ---------------------------------------------------------------------------------------
 
-demo: ## train a toy model and show what it learnt
+demo: ## train a small translator in a minute or two, and show it
 	@tools/deps.sh build
 	@$(MAKE) --no-print-directory $(BUILD)/heed
-	$(BUILD)/heed demo
+	@demo/run.sh $(BUILD)/heed $(BUILD)/demo
 
 # The runner is tried alone first: had it lost the power to fail, it could not report that itself.
 test: ## build and run all tests; TESTS=pattern picks some

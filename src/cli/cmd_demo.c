@@ -1,195 +1,247 @@
-/* cmd_demo.c — `heed demo`: a Transformer learns to reverse sequences, from nothing, in under a minute.
+/* cmd_demo.c — `heed demo`: what a model makes of some sentences, one most probable token after another.
  *
- * The task needs what attention is for: output i depends on input n - 1 - i, with n different for every
- * sentence. Training data are drawn at random, so the sentences it is tested on were never seen as
- * such; the test counts a sentence only if every symbol is right and it ends where it should. */
+ * `make demo` (demo/run.sh) trains a small translator with `heed train` and lets this command show it.
+ * Without --show it is a filter, one line in and one line out, empty lines included; with it, it draws
+ * lines at random, prints them beside their translations and counts how many equal the references.
+ *
+ * All lines are kept in memory, and there is no beam: this is a demonstration, not the translator. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/rng.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
+#include "data/text.h"
+#include "data/tokenizer.h"
+#include "model/modeldir.h"
 #include "search/greedy.h"
-#include "train/optimizer.h"
 
-enum {
-    EOS = 3,
-    BOS = 2,
-    FIRST = 4,
-    N_SYMBOL = 26,
-    SHORTEST = 1,
-    LONGEST = 12,
-    N_TEST = 200,
-    SHOWN = 5
-};
-enum { TOKENS = 1024, CHECK_EVERY = 50 };
+enum { MAX_LINES = 1 << 20, BATCH_TOKENS = 2048, BATCH_LINES = 128, LONGER = 50 }; /* PAPER: 6.1 */
 
-static int threads, seed = 1, max_steps = 4000;
-static const char *isa, *dtype = "f32";
+static const char *dir, *input = "-", *reference, *isa, *dtype = "f32";
+static int show, seed = 1, threads;
 
 static const struct option rows[] = {
+    {"model", OPTION_STRING, &dir, "DIR", "a model directory, such as heed train writes", 0, 0},
+    {"input", OPTION_STRING, &input, "FILE",
+     "sentences, one per line: plain, gzip, xz, or - for standard input", 0, 0},
+    {"reference", OPTION_STRING, &reference, "FILE", "their translations, to compare with", 0, 0},
+    {"show", OPTION_INT, &show, "N",
+     "show N lines drawn at random and a summary of all; 0: print every translation", 0, MAX_LINES},
+    {"seed", OPTION_INT, &seed, "N", "of the lines that are shown", 0, 1 << 30},
     {"threads", OPTION_INT, &threads, "N", "threads, 0 for all CPUs", 0, 1024},
     {"isa", OPTION_STRING, &isa, "NAME", "instruction set", 0, 0},
     {"dtype", OPTION_STRING, &dtype, "TYPE", "f32 or bf16", 0, 0},
-    {"seed", OPTION_INT, &seed, "N", "random seed", 0, 1 << 30},
-    {"max-steps", OPTION_INT, &max_steps, "N", "give up after that many updates", 1, 1 << 30},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 static const struct command command = {.name = "demo",
-                                       .summary =
-                                           "train a toy model that reverses sequences, and show it",
+                                       .summary = "translate sentences, or show some translations",
+                                       .usage = "--model DIR [options] [<FILE]",
                                        .options = rows};
 static const struct command *const commands[] = {&command, NULL};
 
-struct demo {
-    struct backend *be;
-    struct model *model;
-    struct acts *acts, *encoder;
-    struct optimizer *opt;
-    struct batch train, test;
-    struct rng rng, test_rng;
-    int32_t out[N_TEST * (LONGEST + 2)];
-    int out_len[N_TEST];
+/* ---------------------------------------------------------------------------------- lines -------- */
+
+struct lines {
+    char **text;
+    int n;
 };
 
-/* ---------------------------------------------------------------------------------- data --------- */
-
-/* Adds random pairs until the batch is full: symbols and their reverse, both with an end mark. */
-static int fill(struct batch *b, struct rng *rng, int most, struct err *err) {
-    batch_clear(b);
-    for (int s = 0; s < most; s++) {
-        int32_t src[LONGEST + 1], tgt[LONGEST + 1];
-        int n = SHORTEST + (int)rng_below(rng, LONGEST - SHORTEST + 1);
-        for (int i = 0; i < n; i++)
-            tgt[n - 1 - i] = src[i] = FIRST + (int32_t)rng_below(rng, N_SYMBOL);
-        src[n] = tgt[n] = EOS;
-        int rc = batch_add(b, src, n + 1, tgt, n + 1, err);
-        if (rc <= 0) return rc;
-    }
-    return 0;
+static void lines_add(struct lines *lines, const char *text) {
+    if ((lines->n & (lines->n - 1)) == 0) /* full at every power of two */
+        lines->text =
+            xrealloc(lines->text, (size_t)(lines->n ? 2 * lines->n : 1) * sizeof *lines->text);
+    lines->text[lines->n++] = xstrdup(text);
 }
 
-static void print_symbols(const int32_t *ids, int n) {
-    for (int i = 0; i < n; i++) putchar(ids[i] >= FIRST ? 'a' + (int)ids[i] - FIRST : '?');
+static void lines_release(struct lines *lines) {
+    for (int i = 0; i < lines->n; i++) xfree(lines->text[i]);
+    xfree(lines->text);
 }
 
-/* ---------------------------------------------------------------------------------- test --------- */
-
-/* Is the output of sentence s the target without its end mark? */
-static int exact(const struct demo *d, int s) {
-    const int32_t *want = d->test.tgt_out + d->test.tgt.start[s], *got = d->out + s * (LONGEST + 2);
-    int n = d->test.tgt.start[s + 1] - d->test.tgt.start[s] - 1;
-    return d->out_len[s] == n && memcmp(got, want, (size_t)n * sizeof *got) == 0;
-}
-
-static int score(struct demo *d, int *n_exact, struct err *err) {
-    int rc = greedy_search(d->model, d->encoder, &d->test.src, d->test.n_seq, BOS, EOS, LONGEST + 2,
-                           d->out, d->out_len, err);
-    *n_exact = 0;
-    for (int s = 0; !rc && s < d->test.n_seq; s++) *n_exact += exact(d, s);
+static int lines_read(struct lines *lines, const char *path, struct err *err) {
+    struct text *text;
+    struct line line;
+    int rc = text_open(&text, path, err);
+    if (rc) return rc;
+    while ((rc = text_next(text, &line, err)) > 0 && lines->n < MAX_LINES)
+        lines_add(lines, line.text);
+    text_close(text);
+    if (rc > 0) rc = err_set(err, HEED_ELIMIT, "%.200s: more than %d lines", path, MAX_LINES);
     return rc;
 }
 
-static void show(const struct demo *d) {
-    for (int s = 0; s < SHOWN; s++) {
-        const int32_t *src = d->test.src.ids + d->test.src.start[s];
-        int n = d->test.src.start[s + 1] - d->test.src.start[s] - 1;
-        printf("  ");
-        print_symbols(src, n);
-        printf("%*s -> ", LONGEST - n, "");
-        print_symbols(d->out + s * (LONGEST + 2), d->out_len[s]);
-        printf("%s\n", exact(d, s) ? "" : "   (wrong)");
-    }
+/* ---------------------------------------------------------------------------------- translating -- */
+
+struct translator {
+    struct tokenizer *tokenizer;
+    struct backend *be;
+    struct model *model;
+    struct acts *encoder;
+    struct batch batch;       /* only its source side is used */
+    int32_t *ids;             /* [max_len] one source sentence */
+    int32_t *out;             /* [BATCH_LINES, max_len] */
+    int line[BATCH_LINES];    /* where the batch's sentences come from */
+    int n_cut;                /* lines that were too long for the model */
+    struct lines translation; /* [source.n], filled batch by batch */
+};
+
+static int open_tokenizer(struct translator *t, struct err *err) {
+    char path[4096];
+    const struct config *c = &t->model->config;
+    if (snprintf(path, sizeof path, "%s/%s", dir, MODELDIR_TOKENIZER) >= (int)sizeof path)
+        return err_set(err, HEED_ELIMIT, "--model: the path is too long");
+    int rc = tokenizer_open(&t->tokenizer, path, err);
+    if (!rc) rc = tokenizer_check_ends(t->tokenizer, err);
+    int size = rc ? 0 : tokenizer_size(t->tokenizer);
+    if (!rc && (size != c->n_vocab_src || size != c->n_vocab_tgt))
+        rc = err_set(err, HEED_EFORMAT, "%.180s: %d pieces, but the model has %d and %d", path,
+                     size, c->n_vocab_src, c->n_vocab_tgt);
+    return rc;
 }
 
-/* ---------------------------------------------------------------------------------- training ----- */
-
-static int train(struct demo *d, struct err *err) {
-    int tty = isatty(STDERR_FILENO), n_exact = 0, rc = 0;
-    double begin = bench_now();
-    while (!rc && d->opt->step < max_steps) {
-        struct update_report report;
-        const struct batch *b = &d->train;
-        if ((rc = fill(&d->train, &d->rng, TOKENS, err)) ||
-            (rc = optimizer_update(d->opt, &b, 1, &report, err)))
-            break;
-        if (d->opt->step % CHECK_EVERY) continue;
-        if ((rc = score(d, &n_exact, err))) break;
-        fprintf(stderr, "%sstep %5lld  loss %.3f  rate %.2e  %d of %d sequences exact  %.1f s%s",
-                tty ? "\r\033[K" : "", (long long)d->opt->step, report.loss / (double)report.n_tok,
-                report.rate, n_exact, d->test.n_seq, bench_now() - begin, tty ? "" : "\n");
-        if (100 * n_exact > 99 * d->test.n_seq) break;
-    }
-    if (tty) fprintf(stderr, "\n");
+static int translator_open(struct translator *t, struct err *err) {
+    enum dtype type;
+    int rc = bench_dtype(&type, dtype, err);
+    if (!rc) rc = backend_open(&t->be, &(struct backend_options){"cpu", threads, isa}, err);
+    if (!rc) rc = model_load(&t->model, dir, t->be, type, err);
+    if (!rc) rc = open_tokenizer(t, err);
     if (rc) return rc;
-    printf("%d of %d unseen sequences reversed exactly after %lld updates, %.1f s:\n", n_exact,
-           d->test.n_seq, (long long)d->opt->step, bench_now() - begin);
-    show(d);
-    if (100 * n_exact <= 99 * d->test.n_seq)
-        return err_set(err, HEED_EINTERNAL, "demo: only %d of %d exact after %d updates", n_exact,
-                       d->test.n_seq, max_steps);
+    int max_len = t->model->config.max_len,
+        tokens = max_len > BATCH_TOKENS ? max_len : BATCH_TOKENS;
+    t->ids = xcalloc((size_t)max_len, sizeof *t->ids);
+    t->out = xcalloc((size_t)max_len * BATCH_LINES, sizeof *t->out);
+    rc = acts_new(&t->encoder, t->model, tokens, 0, 0, err);
+    if (!rc)
+        rc = batch_init(&t->batch, tokens, BATCH_LINES, BATCH_LINES, tokenizer_bos(t->tokenizer),
+                        err);
+    return rc;
+}
+
+static void translator_close(struct translator *t) {
+    lines_release(&t->translation);
+    batch_release(&t->batch);
+    acts_free(t->encoder);
+    model_free(t->model);
+    backend_close(t->be);
+    tokenizer_free(t->tokenizer);
+    xfree(t->ids);
+    xfree(t->out);
+}
+
+static int at_most(int n, int most) { return n < most ? n : most; }
+
+/* The text of ids as translation number `line`. */
+static int keep(struct translator *t, int line, const int32_t *ids, int n, struct err *err) {
+    int size = tokenizer_decode(t->tokenizer, ids, n, NULL, 0);
+    if (size < 0) return err_set(err, size, "line %d: its translation is no text", line + 1);
+    char *text = xmalloc((size_t)size + 1);
+    tokenizer_decode(t->tokenizer, ids, n, text, (size_t)size + 1);
+    xfree(t->translation.text[line]);
+    t->translation.text[line] = text;
     return 0;
 }
 
-static int build(struct demo *d, struct err *err) {
-    struct config config;
-    enum dtype type;
-    struct optimizer_options options = optimizer_defaults;
-    options.warmup = 300;
-    options.lr_scale = 0.25;
-    options.seed = (uint64_t)seed;
-    d->rng.key = (uint64_t)seed;
-    d->test_rng.key = ~(uint64_t)seed;
-    int rc = bench_dtype(&type, dtype, err);
-    if (!rc) rc = config_preset(&config, "tiny", err);
+/* Translates the sentences collected in the batch. Each may become LONGER tokens longer than it is, as in the
+ * paper; greedy_search has one limit for all, so what a shorter one has beyond its own is cut. */
+static int flush(struct translator *t, struct err *err) {
+    const struct packed *src = &t->batch.src;
+    int cap = at_most(src->max_len + LONGER, t->model->config.max_len), n_out[BATCH_LINES];
+    if (t->batch.n_seq == 0) return 0;
+    int rc = greedy_search(t->model, t->encoder, src, t->batch.n_seq, tokenizer_bos(t->tokenizer),
+                           tokenizer_eos(t->tokenizer), cap, t->out, n_out, err);
+    for (int i = 0; !rc && i < t->batch.n_seq; i++) {
+        int n = at_most(n_out[i], src->start[i + 1] - src->start[i] + LONGER);
+        rc = keep(t, t->line[i], t->out + (size_t)i * (size_t)cap, n, err);
+    }
+    batch_clear(&t->batch);
+    return rc;
+}
+
+static int translate(struct translator *t, const struct lines *source, struct err *err) {
+    int room = t->model->config.max_len - 1; /* the end mark */
+    int32_t eos = tokenizer_eos(t->tokenizer);
+    for (int i = 0; i < source->n; i++) lines_add(&t->translation, "");
+    for (int i = 0; i < source->n; i++) {
+        const char *text = source->text[i];
+        int n = tokenizer_encode(t->tokenizer, text, strlen(text), t->ids, room);
+        if (n < 0) return err_set(err, n, "line %d cannot be tokenised", i + 1);
+        if (n == 0) continue; /* nothing in, nothing out */
+        t->n_cut += n > room;
+        n = at_most(n, room);
+        t->ids[n] = eos;
+        int rc = batch_add(&t->batch, t->ids, n + 1, &eos, 1, err);
+        if (rc == 0 && (rc = flush(t, err)) == 0)
+            rc = batch_add(&t->batch, t->ids, n + 1, &eos, 1, err);
+        if (rc < 0) return rc;
+        t->line[t->batch.n_seq - 1] = i;
+    }
+    return flush(t, err);
+}
+
+/* ---------------------------------------------------------------------------------- showing ------ */
+
+static void show_line(const struct lines *source, const struct lines *got, const struct lines *want,
+                      int i) {
+    int same = want->n && strcmp(got->text[i], want->text[i]) == 0;
+    printf("  %s\n    -> %s%s\n", source->text[i], got->text[i],
+           same ? "   (as the reference)" : "");
+    if (want->n && !same) printf("       (reference: %s)\n", want->text[i]);
+}
+
+static void show_some(const struct lines *source, const struct lines *got,
+                      const struct lines *want) {
+    struct rng rng = {.key = (uint64_t)seed};
+    int *left = xcalloc((size_t)source->n + 1, sizeof *left), n = source->n, exact = 0;
+    for (int i = 0; i < n; i++) left[i] = i;
+    for (int k = 0; k < show && n > 0; k++) {
+        int at = (int)rng_below(&rng, (uint32_t)n);
+        show_line(source, got, want, left[at]);
+        left[at] = left[--n];
+    }
+    xfree(left);
+    for (int i = 0; i < want->n; i++) exact += strcmp(got->text[i], want->text[i]) == 0;
+    if (want->n)
+        printf(
+            "Of all %d sentences %d are translated exactly as the reference, one of several right "
+            "ways.\n",
+            source->n, exact);
+}
+
+static int demonstrate(struct translator *t, struct lines *source, struct lines *want,
+                       struct err *err) {
+    int rc = lines_read(source, input, err);
+    if (!rc && reference) rc = lines_read(want, reference, err);
+    if (!rc && reference && want->n != source->n)
+        rc = err_set(err, HEED_EFORMAT, "%.100s has %d lines, %.100s has %d", input, source->n,
+                     reference, want->n);
+    if (!rc) rc = translator_open(t, err);
+    if (!rc) rc = translate(t, source, err);
     if (rc) return rc;
-    config.n_vocab_src = config.n_vocab_tgt = FIRST + N_SYMBOL;
-    config.n_layer_enc = config.n_layer_dec = 2;
-    config.d_model = 64;
-    config.d_ff = 256;
-    config.max_len = LONGEST + 2;
-    config.dropout = 0;
-    rc = config_check(&config, err);
-    if (!rc)
-        rc = backend_open(
-            &d->be, &(struct backend_options){.device = "cpu", .n_thread = threads, .isa = isa},
-            err);
-    if (!rc) rc = model_new(&d->model, &config, d->be, type, err);
-    if (!rc) rc = model_draw(d->model, (uint64_t)seed, err);
-    if (!rc) rc = acts_new(&d->acts, d->model, TOKENS, TOKENS, 1, err);
-    if (!rc) rc = acts_new(&d->encoder, d->model, N_TEST * (LONGEST + 1), 0, 0, err);
-    if (!rc) rc = optimizer_new(&d->opt, d->model, d->acts, &options, err);
-    if (!rc) rc = batch_init(&d->train, TOKENS, TOKENS, TOKENS, BOS, err);
-    if (!rc)
-        rc = batch_init(&d->test, N_TEST * (LONGEST + 1), N_TEST * (LONGEST + 1), N_TEST, BOS, err);
-    return rc ? rc : fill(&d->test, &d->test_rng, N_TEST, err);
+    if (t->n_cut)
+        fprintf(stderr, "heed: warning: %d lines were cut to the model's %d tokens\n", t->n_cut,
+                t->model->config.max_len);
+    if (show)
+        show_some(source, &t->translation, want);
+    else
+        for (int i = 0; i < t->translation.n; i++) puts(t->translation.text[i]);
+    return 0;
 }
 
 static int run(int argc, char **argv, struct err *err) {
     int rc = options_parse(&command, argc, argv, err);
     if (rc) return rc > 0 ? 0 : rc;
-    struct demo *d = xcalloc(1, sizeof *d);
-    rc = build(d, err);
-    if (!rc) {
-        printf("A Transformer of %zu parameters learns to reverse up to %d letters.\n",
-               d->model->table.n_value, LONGEST);
-        fflush(stdout);
-        rc = train(d, err);
-    }
-    batch_release(&d->train);
-    batch_release(&d->test);
-    optimizer_free(d->opt);
-    acts_free(d->acts);
-    acts_free(d->encoder);
-    model_free(d->model);
-    backend_close(d->be);
-    xfree(d);
+    if (!dir) return cli_usage(err, "demo: --model is missing");
+    struct translator t = {0};
+    struct lines source = {0}, want = {0};
+    rc = demonstrate(&t, &source, &want, err);
+    translator_close(&t);
+    lines_release(&source);
+    lines_release(&want);
     return rc;
 }
 
 const struct subcommand cmd_demo = {.name = "demo",
-                                    .summary =
-                                        "train a toy model that reverses sequences, and show it",
+                                    .summary = "translate sentences, or show some translations",
                                     .run = run,
                                     .commands = commands};

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# run.sh — the demo: a small translator, trained from nothing and shown on sentences it never saw.
+#
+#     demo/run.sh [HEED [OUT-DIR [heed train options...]]]
+#
+# `make demo` calls it. It only runs commands anybody can type, and prints each before it runs it.
+set -eu
+heed=${1:-build/heed} out=${2:-build/demo}
+shift $(($# < 2 ? $# : 2))
+demo=$(dirname "$0")
+
+run() {
+    printf '\n$ %s\n' "$*"
+    "$@"
+}
+
+echo "heed learns to translate short English sentences into German: one or two minutes on two CPU cores."
+echo "Stop it with Ctrl-C if you like: the same command continues where it was."
+run "$heed" train --config "$demo/train.json" \
+    --src "$demo/train.en.xz" --tgt "$demo/train.de.xz" \
+    --valid-src "$demo/valid.en.xz" --valid-tgt "$demo/valid.de.xz" --out "$out" "$@"
+run "$heed" average --out "$out/average" --last 5 "$out"
+run "$heed" demo --model "$out/average" --input "$demo/heldout.en.xz" --reference "$demo/heldout.de.xz" --show 10
+
+cat <<END
+
+None of these sentences were in the training data. Try your own (short and simple ones: it has seen little):
+    echo 'Where is my book?' | $heed demo --model $out/average
+Its learning curves as a picture:
+    $heed inspect $out --curves $out/curves.svg
+$out is all it wrote; remove it to train again.
+END
