@@ -141,13 +141,17 @@ static int parse(int argc, char **argv, struct err *err) {
 /* ---------------------------------------------------------------------------------- telling ------ */
 
 static void show_step(struct progress *p, const struct train_status *s) {
-    char bar[32];
+    char bar[32], head[80] = "", tail[48] = "";
     double left =
         isnan(s->fraction) || s->fraction <= 0 ? 0 : s->seconds / s->fraction * (1 - s->fraction);
-    progress_line(p, "%s step %lld  epoch %lld  loss %.3f  ppl %.2f  lr %.2e  %s tok/s  %s left",
-                  p->terminal ? progress_bar(bar, 22, s->fraction) : "", (long long)s->step,
-                  (long long)s->epoch + 1, s->loss, exp(s->nll), s->rate,
-                  text_grouped((uint64_t)s->tok_s), text_duration(left));
+    if (p->terminal) /* a narrow one cuts the end off: what matters most comes first */
+        snprintf(head, sizeof head, "%s %s left  ", progress_bar(bar, 22, s->fraction),
+                 text_duration(left));
+    else
+        snprintf(tail, sizeof tail, "  %s left", text_duration(left));
+    progress_line(p, "%sstep %lld  epoch %lld  loss %.3f  ppl %.2f  lr %.2e  %s tok/s%s", head,
+                  (long long)s->step, (long long)s->epoch + 1, s->loss, exp(s->nll), s->rate,
+                  text_grouped((uint64_t)s->tok_s), tail);
 }
 
 static void listen(void *ctx, enum train_event event, const struct train_status *s) {

@@ -178,7 +178,12 @@ static int file_option(const struct command *command, const char *key, const jso
     }
     const char *text = scalar_text(value);
     if (!text) return err_set(err, HEED_ECONFIG, "neither a text nor a number");
-    return o ? set_option(o, text, err) : add_override(command, field, text, err);
+    if (o) return set_option(o, text, err);
+    struct config
+        scratch; /* the value is used much later, when nobody knows of the file any more */
+    int rc = config_preset(&scratch, "base", err);
+    if (!rc) rc = config_set(&scratch, field, text, err);
+    return rc ? rc : add_override(command, field, text, err);
 }
 
 int options_file(const struct command *command, const char *path, int argc, char **argv,

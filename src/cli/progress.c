@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,8 +34,16 @@ void progress_end(struct progress *p) {
 static void print(struct progress *p, int stays, const char *fmt, va_list ap) {
     if (p->quiet) return;
     progress_end(p);
-    vfprintf(stderr, fmt, ap);
     p->open = p->terminal && !stays;
+    if (p->open) { /* a line that wraps could not be taken back */
+        char line[512];
+        struct winsize size = {0};
+        int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+        vsnprintf(line, sizeof line, fmt, ap);
+        fprintf(stderr, "%.*s", columns - 1, line);
+    } else {
+        vfprintf(stderr, fmt, ap);
+    }
     if (!p->open) fputc('\n', stderr);
     fflush(stderr);
     p->shown = progress_now();

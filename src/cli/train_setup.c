@@ -250,10 +250,7 @@ static int get_model(struct train_setup *s, struct err *err) {
     o.clip = a->clip;
     o.measure = 1;
     o.seed = (uint64_t)a->seed;
-    int rc = get_dtype(&s->type, a->dtype, err);
-    if (!rc)
-        rc = backend_open(&s->be, &(struct backend_options){a->device, a->threads, a->isa}, err);
-    if (!rc) rc = model_new(&s->model, &s->config, s->be, s->type, err);
+    int rc = model_new(&s->model, &s->config, s->be, s->type, err);
     if (!rc) rc = model_draw(s->model, (uint64_t)a->seed, err);
     if (!rc) rc = check_memory(s, err);
     if (!rc) rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);
@@ -293,8 +290,13 @@ static int get_batches(struct train_setup *s, struct err *err) {
     return 0;
 }
 
+/* The device comes first: a slip of the pen must not show after an hour of tokenising. */
 int setup_build(struct train_setup *s, struct err *err) {
-    int rc = get_tokenizer(s, err);
+    const struct train_args *a = s->a;
+    int rc = get_dtype(&s->type, a->dtype, err);
+    if (!rc)
+        rc = backend_open(&s->be, &(struct backend_options){a->device, a->threads, a->isa}, err);
+    if (!rc) rc = get_tokenizer(s, err);
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = get_corpora(s, err);
     if (!rc) rc = get_model(s, err);

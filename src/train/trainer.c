@@ -54,7 +54,10 @@ static void tell(struct trainer *t, enum train_event event) {
     t->status.text = NULL;
 }
 
-static void warn(struct trainer *t, const char *event) {
+/* t->text says what went wrong; `done` what came of it. */
+static void warn(struct trainer *t, const char *event, const char *done) {
+    size_t n = strlen(t->text);
+    snprintf(t->text + n, sizeof t->text - n, "; %s", done);
     runlog_note(t->log, t->opt->step, event, t->text);
     t->status.text = t->text;
     tell(t, TRAIN_WARNING);
@@ -296,13 +299,13 @@ static int handle_divergence(struct trainer *t, struct err *err) {
         if (++t->n_bad >= MAX_BAD)
             return err_set(err, HEED_EINTERNAL, "diverged %d times in a row, last at %.150s",
                            t->n_bad, t->text);
-        warn(t, "skipped");
+        warn(t, "skipped", "skipped");
         return 0;
     }
     if (++t->n_rewind > MAX_REWINDS)
         return err_set(err, HEED_EINTERNAL, "diverged again after going back %d times: %.150s",
                        MAX_REWINDS, t->text);
-    warn(t, "rewound");
+    warn(t, "rewound", "back to the last checkpoint");
     return rewind_run(t, err);
 }
 
