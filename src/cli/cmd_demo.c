@@ -16,7 +16,13 @@
 #include "model/modeldir.h"
 #include "search/greedy.h"
 
-enum { MAX_LINES = 1 << 20, BATCH_TOKENS = 2048, BATCH_LINES = 128, LONGER = 50 }; /* PAPER: 6.1 */
+enum {
+    MAX_LINES = 1 << 20,
+    BATCH_LINES = 128,
+    BATCH_SRC = 2048, /* source tokens of a batch, */
+    BATCH_OUT = 8192, /* and room for its translations; one sentence alone may need more */
+    LONGER = 50       /* PAPER: 6.1, a translation has at most that many tokens more */
+};
 
 static const char *dir, *input = "-", *reference, *isa, *dtype = "f32";
 static int show, seed = 1, threads;
@@ -80,11 +86,14 @@ struct translator {
     struct acts *encoder;
     struct batch batch;       /* only its source side is used */
     int32_t *ids;             /* [max_len] one source sentence */
-    int32_t *out;             /* [BATCH_LINES, max_len] */
+    int32_t *out;             /* [max(BATCH_OUT, max_len)] */
     int line[BATCH_LINES];    /* where the batch's sentences come from */
     int n_cut;                /* lines that were too long for the model */
     struct lines translation; /* [source.n], filled batch by batch */
 };
+
+static int at_most(int n, int most) { return n < most ? n : most; }
+static int at_least(int n, int least) { return n > least ? n : least; }
 
 static int open_tokenizer(struct translator *t, struct err *err) {
     char path[4096];
@@ -107,10 +116,9 @@ static int translator_open(struct translator *t, struct err *err) {
     if (!rc) rc = model_load(&t->model, dir, t->be, type, err);
     if (!rc) rc = open_tokenizer(t, err);
     if (rc) return rc;
-    int max_len = t->model->config.max_len,
-        tokens = max_len > BATCH_TOKENS ? max_len : BATCH_TOKENS;
+    int max_len = t->model->config.max_len, tokens = at_least(max_len, BATCH_SRC);
     t->ids = xcalloc((size_t)max_len, sizeof *t->ids);
-    t->out = xcalloc((size_t)max_len * BATCH_LINES, sizeof *t->out);
+    t->out = xcalloc((size_t)at_least(max_len, BATCH_OUT), sizeof *t->out);
     rc = acts_new(&t->encoder, t->model, tokens, 0, 0, err);
     if (!rc)
         rc = batch_init(&t->batch, tokens, BATCH_LINES, BATCH_LINES, tokenizer_bos(t->tokenizer),
@@ -129,24 +137,29 @@ static void translator_close(struct translator *t) {
     xfree(t->out);
 }
 
-static int at_most(int n, int most) { return n < most ? n : most; }
-
 /* The text of ids as translation number `line`. */
 static int keep(struct translator *t, int line, const int32_t *ids, int n, struct err *err) {
     int size = tokenizer_decode(t->tokenizer, ids, n, NULL, 0);
     if (size < 0) return err_set(err, size, "line %d: its translation is no text", line + 1);
     char *text = xmalloc((size_t)size + 1);
     tokenizer_decode(t->tokenizer, ids, n, text, (size_t)size + 1);
+    for (char *c = text; *c; c++) /* a line stays a line, whatever the tokenizer can spell */
+        if (*c == '\n' || *c == '\r') *c = ' ';
     xfree(t->translation.text[line]);
     t->translation.text[line] = text;
     return 0;
 }
 
-/* Translates the sentences collected in the batch. Each may become LONGER tokens longer than it is, as in the
- * paper; greedy_search has one limit for all, so what a shorter one has beyond its own is cut. */
+/* Tokens there must be room for in each translation of a batch whose longest source has n. */
+static int cap_of(const struct translator *t, int n) {
+    return at_most(n + LONGER, t->model->config.max_len);
+}
+
+/* Translates the sentences collected in the batch. greedy_search has one limit for all of them, so what a
+ * shorter one has beyond its own is cut: its neighbours must not matter. */
 static int flush(struct translator *t, struct err *err) {
     const struct packed *src = &t->batch.src;
-    int cap = at_most(src->max_len + LONGER, t->model->config.max_len), n_out[BATCH_LINES];
+    int cap = cap_of(t, src->max_len), n_out[BATCH_LINES];
     if (t->batch.n_seq == 0) return 0;
     int rc = greedy_search(t->model, t->encoder, src, t->batch.n_seq, tokenizer_bos(t->tokenizer),
                            tokenizer_eos(t->tokenizer), cap, t->out, n_out, err);
@@ -158,9 +171,20 @@ static int flush(struct translator *t, struct err *err) {
     return rc;
 }
 
+/* Puts the n tokens of t->ids, from the given line, into the batch, after making room if need be. */
+static int collect(struct translator *t, int line, int n, struct err *err) {
+    const struct batch *b = &t->batch;
+    int32_t eos = tokenizer_eos(t->tokenizer);
+    int rc = 0, fits = (b->n_seq + 1) * cap_of(t, at_least(b->src.max_len, n)) <= BATCH_OUT;
+    if (fits || b->n_seq == 0) rc = batch_add(&t->batch, t->ids, n, &eos, 1, err);
+    if (rc == 0 && (rc = flush(t, err)) == 0) rc = batch_add(&t->batch, t->ids, n, &eos, 1, err);
+    if (rc < 0) return rc;
+    t->line[b->n_seq - 1] = line;
+    return 0;
+}
+
 static int translate(struct translator *t, const struct lines *source, struct err *err) {
     int room = t->model->config.max_len - 1; /* the end mark */
-    int32_t eos = tokenizer_eos(t->tokenizer);
     for (int i = 0; i < source->n; i++) lines_add(&t->translation, "");
     for (int i = 0; i < source->n; i++) {
         const char *text = source->text[i];
@@ -169,12 +193,9 @@ static int translate(struct translator *t, const struct lines *source, struct er
         if (n == 0) continue; /* nothing in, nothing out */
         t->n_cut += n > room;
         n = at_most(n, room);
-        t->ids[n] = eos;
-        int rc = batch_add(&t->batch, t->ids, n + 1, &eos, 1, err);
-        if (rc == 0 && (rc = flush(t, err)) == 0)
-            rc = batch_add(&t->batch, t->ids, n + 1, &eos, 1, err);
-        if (rc < 0) return rc;
-        t->line[t->batch.n_seq - 1] = i;
+        t->ids[n] = tokenizer_eos(t->tokenizer);
+        int rc = collect(t, i, n + 1, err);
+        if (rc) return rc;
     }
     return flush(t, err);
 }
