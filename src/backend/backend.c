@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 /* ---------------------------------------------------------------------------------- names -------- */
@@ -347,12 +347,6 @@ static double flops_topk(const struct topk_args *a) {
 static double flops_sumsq(const struct sumsq_args *a) { return 2.0 * a->x.rows * a->x.cols; }
 static double flops_adam(const struct adam_args *a) { return 12.0 * a->p.cols; }
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 void backend_profile(struct backend *be, int on) {
     be->profiling = on;
     if (on) memset(be->cost, 0, sizeof be->cost);
@@ -360,17 +354,17 @@ void backend_profile(struct backend *be, int on) {
 
 const struct op_cost *backend_cost(const struct backend *be, enum op op) { return &be->cost[op]; }
 
-static uint64_t cost_begin(struct backend *be) {
+static double cost_begin(struct backend *be) {
     if (!be->profiling) return 0;
     be->vt->sync(be);
-    return now_ns();
+    return clock_seconds();
 }
 
-static void cost_end(struct backend *be, enum op op, uint64_t begin, double flops) {
+static void cost_end(struct backend *be, enum op op, double begin, double flops) {
     be->vt->sync(be);
     struct op_cost *cost = &be->cost[op];
     cost->calls++;
-    cost->ns += now_ns() - begin;
+    cost->ns += (uint64_t)(1e9 * (clock_seconds() - begin));
     cost->flops += flops;
 }
 
@@ -380,7 +374,7 @@ static void cost_end(struct backend *be, enum op op, uint64_t begin, double flop
 #define OP_DEFINE(slot, args, check, flops)                                                        \
     void slot(struct backend *be, const struct args *a) {                                          \
         if (be->err.code || !(check)) return;                                                      \
-        uint64_t begin = cost_begin(be);                                                           \
+        double begin = cost_begin(be);                                                             \
         be->vt->slot(be, a);                                                                       \
         if (be->profiling && !be->planning) cost_end(be, OP_##slot, begin, flops);                 \
     }

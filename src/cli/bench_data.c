@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/bench.h"
@@ -40,15 +41,15 @@ static int measure_corpus(struct corpus *corpus, struct result *r,
                                      .encoder = corpus_encoder_of(tokenizer),
                                      .max_len = o->max_len,
                                      .threads = o->threads};
-    double begin = bench_now(), cpu = cpu_now();
+    double begin = clock_seconds(), cpu = cpu_now();
     int rc = corpus_build(corpus, &options, &r->report, err);
     if (rc) return rc;
-    r->tokenise_s = bench_now() - begin;
+    r->tokenise_s = clock_seconds() - begin;
     r->tokenise_cpu_s = cpu_now() - cpu;
     corpus_close(corpus);
-    begin = bench_now();
+    begin = clock_seconds();
     rc = corpus_build(corpus, &options, NULL, err);
-    r->open_s = bench_now() - begin;
+    r->open_s = clock_seconds() - begin;
     return rc;
 }
 
@@ -80,9 +81,9 @@ static int measure_batching(struct result *r, const struct corpus *corpus,
     double real = 0, padded = 0, total = 0;
     int rc = open_stream(&b, &batch, corpus, o, 0, err);
     while (!rc && total < 1) {
-        double begin = bench_now();
+        double begin = clock_seconds();
         rc = batches_next(b, &batch, err);
-        double took = bench_now() - begin;
+        double took = clock_seconds() - begin;
         if (rc) break;
         total += took;
         if (took > r->worst_batch_s) r->worst_batch_s = took;
@@ -106,15 +107,15 @@ static int measure_waiting(struct result *r, const struct corpus *corpus,
     struct batch batch = {0};
     int rc = open_stream(&b, &batch, corpus, o, PREFETCH, err);
     for (int i = 0; i <= N_BATCH && !rc; i++) {
-        double begin = bench_now(), took;
+        double begin = clock_seconds(), took;
         rc = batches_next(b, &batch, err);
-        took = bench_now() - begin;
+        took = clock_seconds() - begin;
         if (i > 0) {
             r->wait_s += took / N_BATCH;
             if (took > r->worst_wait_s) r->worst_wait_s = took;
         }
-        double end = bench_now() + 1e-3 * o->step_ms;
-        while (bench_now() < end) continue;
+        double end = clock_seconds() + 1e-3 * o->step_ms;
+        while (clock_seconds() < end) continue;
     }
     r->n_taken = N_BATCH;
     release(b, &batch);

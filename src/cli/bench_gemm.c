@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/cpu/gemm.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cli/bench.h"
 
@@ -51,9 +52,9 @@ static void peak_task(void *ctx, int task, int thread) {
 static double peak_gflops(struct bench *s) {
     const int n = PEAK_TASKS * pool_size(s->be.pool);
     double flops = 0;
-    const double start = bench_now();
+    const double start = clock_seconds();
     pool_run(s->be.pool, peak_task, s, n);
-    const double seconds = bench_now() - start;
+    const double seconds = clock_seconds() - start;
     for (int i = 0; i < n; i++) flops += s->peak_flops[i];
     return flops / seconds * 1e-9;
 }
@@ -64,9 +65,9 @@ static void peak_calibrate(struct bench *s, double seconds) {
     if (seconds < 1e-3) seconds = 1e-3;
     if (seconds > 10e-3) seconds = 10e-3;
     for (s->iterations = 1000;; s->iterations *= 4) {
-        const double start = bench_now();
+        const double start = clock_seconds();
         peak_gflops(s);
-        const double took = bench_now() - start;
+        const double took = clock_seconds() - start;
         if (took < 1e-3) continue;
         s->iterations = (int64_t)((double)s->iterations * seconds / took) + 1;
         return;
@@ -77,9 +78,9 @@ static void peak_calibrate(struct bench *s, double seconds) {
 
 static double product_gflops(struct bench *s, const void *packed, int times) {
     s->g.b_packed = packed;
-    const double start = bench_now();
+    const double start = clock_seconds();
     for (int i = 0; i < times; i++) gemm_run(&s->be, &s->g, s->workspace);
-    const double seconds = bench_now() - start;
+    const double seconds = clock_seconds() - start;
     return 2.0 * s->g.m * s->g.n * s->g.k * times / seconds * 1e-9;
 }
 
@@ -93,8 +94,8 @@ static struct speed measure(struct bench *s) {
     const int times = once < 1e-3 ? (int)(1e-3 / once) + 1 : 1;
     peak_calibrate(s, once * times);
 
-    const double end = bench_now() + least;
-    for (int turn = 0; turn < MIN_TURNS || bench_now() < end; turn++) {
+    const double end = clock_seconds() + least;
+    for (int turn = 0; turn < MIN_TURNS || clock_seconds() < end; turn++) {
         best.peak = larger(best.peak, peak_gflops(s));
         best.gflops = larger(best.gflops, product_gflops(s, s->packed, times));
         best.peak = larger(best.peak, peak_gflops(s));

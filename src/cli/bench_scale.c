@@ -5,6 +5,7 @@
  * memory with the length alone, because the n x n weights never exist; memory per token stays flat. */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "cli/bench.h"
 #include "train/optimizer.h"
@@ -29,13 +30,13 @@ static int fill(struct batch *b, int n_seq, int n_vocab, struct err *err) {
 static int time_update(struct optimizer *opt, const struct batch *b, double *best,
                        struct err *err) {
     *best = 1e30;
-    double end = bench_now() + 1;
-    for (int i = 0; i < 3 || bench_now() < end; i++) {
+    double end = clock_seconds() + 1;
+    for (int i = 0; i < 3 || clock_seconds() < end; i++) {
         struct update_report report;
-        double start = bench_now();
+        double start = clock_seconds();
         int rc = optimizer_update(opt, &b, 1, &report, err);
         if (rc) return rc;
-        double took = bench_now() - start;
+        double took = clock_seconds() - start;
         if (took < *best) *best = took;
     }
     return 0;
@@ -131,11 +132,11 @@ static int time_op(struct backend *be, void (*op)(struct backend *, const struct
                    const struct attention_args *a, double *best, struct err *err) {
     *best = 1e30;
     for (int i = 0; i < 3; i++) {
-        double start = bench_now();
+        double start = clock_seconds();
         op(be, a);
         int rc = backend_sync(be, err);
         if (rc) return rc;
-        double took = bench_now() - start;
+        double took = clock_seconds() - start;
         if (took < *best) *best = took;
     }
     return 0;

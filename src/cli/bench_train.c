@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "cli/bench.h"
 #include "train/optimizer.h"
@@ -96,12 +97,12 @@ static double product_rate(struct bench *s, int out, int in, struct err *err) {
             ((float *)(void *)block)[i] = 0.5f + (float)(i % 7) / 8;
         else
             ((uint16_t *)(void *)block)[i] = bf16_store(0.5f + (float)(i % 7) / 8);
-    double best = 0, end = bench_now() + 0.3;
-    for (int i = 0; i < 3 || bench_now() < end; i++) {
-        double start = bench_now();
+    double best = 0, end = clock_seconds() + 0.3;
+    for (int i = 0; i < 3 || clock_seconds() < end; i++) {
+        double start = clock_seconds();
         linear_fwd(s->be, &a);
         if (backend_sync(s->be, err)) break;
-        best = fmax(best, 2.0 * n * out * in / (bench_now() - start));
+        best = fmax(best, 2.0 * n * out * in / (clock_seconds() - start));
     }
     backend_free(s->be, block);
     return best;
@@ -131,11 +132,11 @@ static int measure(struct bench *s, struct figures *f, struct err *err) {
     double *took = xcalloc(MAX_STEPS, sizeof *took);
     double rate = gemm_rate(s, err);
     int n = 0, rc = rate > 0 ? step(s, 0, err) : HEED_ENOMEM;
-    double end = bench_now() + s->o->seconds;
-    while (!rc && n < MAX_STEPS && (n < 3 || bench_now() < end)) {
-        double start = bench_now();
+    double end = clock_seconds() + s->o->seconds;
+    while (!rc && n < MAX_STEPS && (n < 3 || clock_seconds() < end)) {
+        double start = clock_seconds();
         rc = step(s, n, err);
-        took[n++] = bench_now() - start;
+        took[n++] = clock_seconds() - start;
     }
     if (!rc) {
         qsort(took, (size_t)n, sizeof *took, by_value);

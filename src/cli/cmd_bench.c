@@ -2,7 +2,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "cli/bench.h"
 #include "cli/cli.h"
@@ -14,12 +13,6 @@ int bench_dtype(enum dtype *type, const char *name, struct err *err) {
     if (strcmp(name, "f32") == 0) return *type = DTYPE_F32, 0;
     if (strcmp(name, "bf16") == 0) return *type = DTYPE_BF16, 0;
     return err_set(err, HEED_EINVAL, "--dtype: '%s' is not one of f32, bf16", name);
-}
-
-double bench_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 double bench_peak_mb(void) {

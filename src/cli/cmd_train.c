@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "model/modeldir.h"
 
@@ -211,10 +212,10 @@ static int dry_run(struct train_setup *s, struct err *err) {
     double seconds = 0, tokens = 0;
     for (int i = 0; i < DRY_STEPS && !rc; i++) {
         rc = batches_next(s->batches, &batch, err);
-        double begin = progress_now();
+        double begin = clock_seconds();
         if (!rc) rc = optimizer_update(s->opt, one, 1, &report, err);
         if (i == 0) continue; /* first touch of everything */
-        seconds += progress_now() - begin;
+        seconds += clock_seconds() - begin;
         tokens += (double)report.n_tok;
     }
     batch_release(&batch);

@@ -1,11 +1,10 @@
 /* cmd_vocab.c — `heed vocab`: learns a tokenizer from text files (data/tokenizer.h) and says what it met. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "data/tokenizer.h"
 
 static struct option_list input;
@@ -43,67 +42,33 @@ static const struct command *const commands[] = {&command, NULL};
 
 /* ---------------------------------------------------------------------------------- progress ----- */
 
-enum { TERMINAL_EVERY_MS = 200, PLAIN_EVERY_MS = 10000 };
-
-struct progress {
-    int terminal;
-    double begin, shown; /* seconds */
-};
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* 1234567 as 1,234,567; up to four of them may be in one printf. */
-static const char *grouped(uint64_t n) {
-    static char text[4][32];
-    static int turn;
-    char digits[24], *to = text[turn = (turn + 1) % 4];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0) to[at++] = ',';
-        to[at++] = digits[i];
-    }
-    to[at] = 0;
-    return to;
-}
-
 static int show(void *ctx, const struct tokenizer_report *r, const char *file) {
     struct progress *p = ctx;
-    double t = now();
-    if (file && (t - p->shown) * 1000 < (p->terminal ? TERMINAL_EVERY_MS : PLAIN_EVERY_MS))
-        return 0;
-    p->shown = t;
-    if (p->terminal) fprintf(stderr, "\r\033[K");
-    const char *end = p->terminal ? "" : "\n";
     if (!file)
-        fprintf(stderr, "learning %s pieces from %s lines%s", grouped((uint64_t)size),
-                grouped(r->sampled), end);
-    else if (r->file_end)
-        fprintf(stderr, "reading %s: %.0f%%, %s lines%s", file,
-                100.0 * (double)r->file_at / (double)r->file_end, grouped(r->lines), end);
-    else
-        fprintf(stderr, "reading %s: %s lines%s", file, grouped(r->lines), end);
-    fflush(stderr);
+        progress_line(p, "learning %s pieces from %s lines", text_grouped((uint64_t)size),
+                      text_grouped(r->sampled));
+    else if (progress_due(p, 10) && r->file_end)
+        progress_line(p, "reading %s: %.0f%%, %s lines", file,
+                      100.0 * (double)r->file_at / (double)r->file_end, text_grouped(r->lines));
+    else if (progress_due(p, 10))
+        progress_line(p, "reading %s: %s lines", file, text_grouped(r->lines));
     return 0;
 }
 
 static void summary(const struct tokenizer_report *r, double seconds) {
-    fprintf(stderr, "read %s lines, %.1f MB; learnt from %s of them\n", grouped(r->lines),
-            (double)r->bytes / 1e6, grouped(r->sampled));
+    fprintf(stderr, "read %s lines, %.1f MB; learnt from %s of them\n", text_grouped(r->lines),
+            (double)r->bytes / 1e6, text_grouped(r->sampled));
     fprintf(stderr, "left out: %s empty, %s over %s bytes, %s with the reserved character U+2585\n",
-            grouped(r->empty), grouped(r->too_long), grouped(TOKENIZER_MAX_LINE),
-            grouped(r->reserved));
-    fprintf(stderr, "bad UTF-8 sequences and NUL bytes replaced: %s\n", grouped(r->replaced));
-    fprintf(stderr, "characters: %s different", grouped((uint64_t)r->chars));
+            text_grouped(r->empty), text_grouped(r->too_long), text_grouped(TOKENIZER_MAX_LINE),
+            text_grouped(r->reserved));
+    fprintf(stderr, "bad UTF-8 sequences and NUL bytes replaced: %s\n", text_grouped(r->replaced));
+    fprintf(stderr, "characters: %s different", text_grouped((uint64_t)r->chars));
     if (strcmp(type, "word") != 0)
         fprintf(stderr, ", %s of them unknown to the tokenizer (%s times)",
-                grouped((uint64_t)r->chars_unknown), grouped(r->unknown));
+                text_grouped((uint64_t)r->chars_unknown), text_grouped(r->unknown));
     fprintf(stderr, "\n");
-    fprintf(stderr, "wrote %s: %s pieces, %s, in %.1f s\n", out, grouped((uint64_t)r->pieces), type,
-            seconds);
+    fprintf(stderr, "wrote %s: %s pieces, %s, in %.1f s\n", out, text_grouped((uint64_t)r->pieces),
+            type, seconds);
 }
 
 /* ---------------------------------------------------------------------------------- running ------ */
@@ -113,8 +78,8 @@ static int run(int argc, char **argv, struct err *err) {
     if (rc) return rc > 0 ? 0 : rc;
     if (!input.n) return cli_usage(err, "vocab: --input is missing");
     if (!out) return cli_usage(err, "vocab: --out is missing");
-    struct progress progress = {.terminal = isatty(STDERR_FILENO), .begin = now()};
-    progress.shown = progress.begin;
+    struct progress progress;
+    progress_begin(&progress, quiet);
     struct tokenizer_report report;
     struct tokenizer_train_options o = {.input = input.item,
                                         .n_input = input.n,
@@ -130,8 +95,8 @@ static int run(int argc, char **argv, struct err *err) {
                                         .progress_ctx = &progress};
     rc = tokenizer_type_parse(&o.type, type, err);
     if (!rc) rc = tokenizer_train(&o, &report, err);
-    if (!quiet && progress.terminal) fprintf(stderr, "\r\033[K");
-    if (!rc && !quiet) summary(&report, now() - progress.begin);
+    progress_end(&progress);
+    if (!rc && !quiet) summary(&report, clock_seconds() - progress.begin);
     return rc;
 }
 

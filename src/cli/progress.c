@@ -1,5 +1,6 @@
 /* progress.c — see progress.h. */
 #include "cli/progress.h"
+#include "base/clock.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,23 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
-
-double progress_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void progress_begin(struct progress *p, int quiet) {
     *p = (struct progress){
-        .terminal = isatty(STDERR_FILENO), .quiet = quiet, .begin = progress_now()};
+        .terminal = isatty(STDERR_FILENO), .quiet = quiet, .begin = clock_seconds()};
     p->shown = p->begin;
 }
 
 int progress_due(const struct progress *p, double plain) {
-    return !p->quiet && progress_now() - p->shown >= (p->terminal ? 0.1 : plain);
+    return !p->quiet && clock_seconds() - p->shown >= (p->terminal ? 0.1 : plain);
 }
 
 void progress_end(struct progress *p) {
@@ -46,7 +40,7 @@ static void print(struct progress *p, int stays, const char *fmt, va_list ap) {
     }
     if (!p->open) fputc('\n', stderr);
     fflush(stderr);
-    p->shown = progress_now();
+    p->shown = clock_seconds();
 }
 
 void progress_line(struct progress *p, const char *fmt, ...) {

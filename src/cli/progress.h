@@ -7,14 +7,11 @@
 
 struct progress {
     int terminal, quiet;
-    double begin, shown; /* seconds, see progress_now */
+    double begin, shown; /* seconds, see base/clock.h */
     int open;            /* an unfinished line is on the terminal */
 };
 
 void progress_begin(struct progress *p, int quiet);
-
-/* Seconds, monotonic. */
-double progress_now(void);
 
 /* Is it time for another line? Every 0.1 s on a terminal, every `plain` seconds otherwise. */
 int progress_due(const struct progress *p, double plain);

@@ -13,9 +13,9 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "data/stream.h"
 
@@ -46,12 +46,6 @@ struct batches {
     int failed; /* why the thread ended */
     struct err err;
 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---------------------------------------------------------------------------------- preparing ---- */
 
@@ -247,7 +241,7 @@ int batches_next(struct batches *b, struct batch *out, struct err *err) {
     const struct batch *like = &b->slot[0].batch;
     BUG_ON(out->cap_src != b->stream.tokens || out->cap_tgt != b->stream.tokens);
     BUG_ON(out->cap_seq != stream_max_seq(&b->stream) || out->bos != like->bos);
-    double begin = now();
+    double begin = clock_seconds();
     int rc;
     if (b->threaded) {
         rc = take_prefetched(b, out, err);
@@ -255,7 +249,7 @@ int batches_next(struct batches *b, struct batch *out, struct err *err) {
         rc = prepare(b, &b->slot[0], err);
         if (!rc) trade(b, &b->slot[0], out);
     }
-    b->waited += now() - begin;
+    b->waited += clock_seconds() - begin;
     b->n_next += !rc;
     return rc;
 }

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/modeldir.h"
@@ -37,12 +37,6 @@ struct trainer {
     int n_bad, n_rewind;
     char text[256];
 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void tell(struct trainer *t, enum train_event event) {
     struct runlog *log = t->log;
@@ -223,7 +217,7 @@ static int save(struct trainer *t, struct err *err) {
 static int validate(struct trainer *t, struct err *err) {
     struct update_report sum = {0};
     const struct batch *batch;
-    double begin = now();
+    double begin = clock_seconds();
     int rc;
     sweep_rewind(t->valid);
     while ((rc = sweep_next(t->valid, &batch, err)) > 0) {
@@ -243,7 +237,7 @@ static int validate(struct trainer *t, struct err *err) {
     runlog_valid(t->log, &(struct runlog_valid){.step = t->opt->step,
                                                 .loss = t->status.valid_loss,
                                                 .nll = t->status.valid_nll,
-                                                .seconds = now() - begin,
+                                                .seconds = clock_seconds() - begin,
                                                 .best = t->status.valid_is_best});
     tell(t, TRAIN_VALIDATED);
     return 0;
@@ -360,7 +354,7 @@ static double fraction_done(const struct trainer *t) {
 static int one_update(struct trainer *t, struct err *err) {
     struct update_report report;
     struct batches_state at;
-    double begin = now();
+    double begin = clock_seconds();
     int rc = 0;
     batches_state(t->batches, &at);
     for (int i = 0; i < t->o.accumulate && !rc; i++)
@@ -370,7 +364,7 @@ static int one_update(struct trainer *t, struct err *err) {
     if (diverged(t, &report, &at)) return handle_divergence(t, err);
     if ((rc = optimizer_apply(t->opt, &report, err))) return rc;
     t->n_bad = 0;
-    add_to_window(t, &report, now() - begin);
+    add_to_window(t, &report, clock_seconds() - begin);
     batches_state(t->batches, &at);
     t->status.epoch = (int64_t)at.epoch;
     t->status.fraction = fraction_done(t);
