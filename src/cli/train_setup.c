@@ -202,9 +202,12 @@ static int get_dtype(enum dtype *type, const char *name, struct err *err) {
 
 static double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
 
-/* The tokens per batch that would fit into `room` bytes: need grows linearly with them. */
+/* Left free: batches in stock, a thread's stack, buffers for checkpoints and text. */
+static const size_t spare = (size_t)64 << 20;
+
+/* The tokens per batch that would fit into `room` bytes, since need grows with them; 0: not even a sentence. */
 static int fitting_tokens(struct train_setup *s, size_t fixed, size_t room) {
-    int low = 0, high = s->a->tokens;
+    int low = s->a->max_length - 1, high = s->a->tokens;
     while (high - low > 1) {
         int mid = low + (high - low) / 2;
         struct acts_need need;
@@ -214,7 +217,8 @@ static int fitting_tokens(struct train_setup *s, size_t fixed, size_t room) {
         else
             high = mid;
     }
-    return low / 100 * 100;
+    int even = low / 100 * 100;
+    return low < s->a->max_length ? 0 : even < s->a->max_length ? low : even;
 }
 
 /* All memory is reserved before the first update, validation included (it runs in the same activations). */
@@ -227,6 +231,7 @@ static int check_memory(struct train_setup *s, struct err *err) {
     s->need_state = 3 * s->model->table.n_elem * sizeof(float);
     s->need_acts = need.acts;
     s->need_workspace = need.workspace;
+    room = room > spare ? room - spare : 0;
     size_t fixed = s->need_state, total = fixed + need.acts + need.workspace;
     if (total <= room) return 0;
     int fits = fitting_tokens(s, fixed, room);
@@ -236,10 +241,10 @@ static int check_memory(struct train_setup *s, struct err *err) {
             "--tokens %d needs %.1f GiB more memory, %.1f are available; --tokens %d would fit "
             "(with --accumulate %d for the same batch)",
             tokens, gib(total), gib(room), fits, (tokens + fits - 1) / fits);
-    return err_set(
-        err, HEED_ENOMEM,
-        "training this model needs %.1f GiB more memory whatever the batch, %.1f are available",
-        gib(fixed), gib(room));
+    return err_set(err, HEED_ENOMEM,
+                   "training this model needs %.1f GiB more memory and room for a sentence of "
+                   "--max-length %d, whatever the batch; %.1f are available",
+                   gib(fixed), s->a->max_length, gib(room));
 }
 
 static int get_model(struct train_setup *s, struct err *err) {

@@ -1,0 +1,195 @@
+#!/bin/bash
+# test_train_options.sh — heed train as users call it: where a run ends, what it keeps, --config, --dry-run, memory,
+# odd text, progress; and that memory does not grow with the corpus.
+# timeout: 240
+[ "${TEST_SLOW:-1}" != 0 ] || exit 77
+# shellcheck source=tests/train.sh
+. "$(dirname "$0")/train.sh"
+"$heed" vocab --input t.src t.tgt --size 200 --out tok.model --quiet
+sanitized=0
+grep -q fsanitize "$(dirname "$heed")/flags" 2>/dev/null && sanitized=1
+only=(--src t.src --tgt t.tgt --tokenizer tok.model --cache cache)
+# bare OPTION... — no validation, a tokenizer that is there
+bare() { "$heed" train "${only[@]}" "${small[@]}" "$@"; }
+valid=(--valid-src v.src --valid-tgt v.tgt)
+
+# ---- wrong use
+expect 2 '--src and --tgt are needed' "$heed" train --out run
+expect 2 '--out is missing' "$heed" train --src t.src --tgt t.tgt
+expect 2 '2 source files and 1 target files' bare --out run --src v.src
+expect 2 '2 weights for 1 corpora' bare --out run --weights 1 2
+expect 2 'belong together' bare --out run --valid-src v.src
+expect 2 '--tokens: 30 is smaller than one sentence of --max-length 40' bare --out run --tokens 30
+expect 2 'there is nothing to validate on' bare --out run --patience 2
+expect 2 "--dtype: 'f16'" bare --out run --dtype f16
+lacks 'pairs read' # before anything is tokenised
+expect 2 'the tokenizer decides that' bare --out run --n-vocab 300
+expect 2 "more than the model's max_len 1024" bare --out run --max-length 2000 --tokens 4000
+expect 2 "'0' is not a positive number" bare --out run --weights 0
+expect 1 'nothing.src: No such file' "$heed" train --src nothing.src --tgt t.tgt "${small[@]}" --out run
+expect 1 't.src: not a SentencePiece model' "$heed" train --src t.src --tgt t.tgt "${small[@]}" --out run --tokenizer t.src
+compgen -G 'run/ckpt-*' >/dev/null && fail 'wrong use left a checkpoint'
+
+# ---- where it ends, what it keeps
+rm -rf run
+expect 0 'done: step' bare --out run --epochs 2 --save-every 1000
+n=$(steps run | awk '{ print $NF }')
+line=$(tail -n 1 run/log.jsonl)
+case $line in "{\"step\":$n,\"epoch\":2,"*) ;; *) fail "two epochs end at: $line" ;; esac
+[ "$(sed 's/.*"tokens":\([0-9]*\).*/\1/' <<<"$line")" = $((2 * $(sed -n 's/.* and \([0-9,]*\) target tokens.*/\1/p' <<<"$out" | tr -d ,))) ] ||
+    fail "two epochs are not twice the tokens of one: $line; $out"
+expect 0 "done: step $n," bare --out run --epochs 2 --save-every 1000
+expect 0 'done: step' bare --out run --epochs 3 --save-every 1000
+[ "$(steps run | awk '{ print $NF }')" -gt "$n" ] || fail 'a third epoch did nothing'
+rm -rf run
+expect 0 'done: step' bare --out run --minutes 0.01 --save-every 100000 --log-every 1000
+awk -v n="$(steps run | awk '{ print $NF }')" 'BEGIN { exit !(n > 0) }' || fail 'a minute does nothing'
+# A validation that cannot get better: another language than the one that is learnt. Patience ends it, the best
+# one is published and kept beside the last two.
+pairs far 60 7
+tr abdegiklmnoprstu lkjihgfedcbaxyzw <far.src >far.enc
+rm -rf run
+expect 0 'no improvement any more: step' bare --out run --valid-src far.enc --valid-tgt far.tgt --valid-every 10 \
+    --save-every 5 --keep 2 --patience 3 --steps 2000 --warmup 20 --lr-scale 2
+last=$(steps run | awk '{ print $NF }')
+best=$(sed -n 's/^{"step":\([0-9]*\),"valid.*"best":true}/\1/p' run/log.jsonl | tail -n 1)
+[ "$last" = $((best + 30)) ] || fail "patience 3: best at $best, ended at $last"
+[ "$(steps run)" = "$best $((last - 5)) $last" ] || fail "kept $(steps run) of best $best, last $last"
+same run/model.safetensors "$(printf 'run/ckpt-%08d' "$best")/model.safetensors" 'the best is published'
+cmp -s run/model.safetensors "$(newest run)/model.safetensors" && fail 'best and last do not differ'
+lowest=$(sed -n 's/.*"valid_loss":\([0-9.]*\).*/\1/p' run/log.jsonl | sort -g | head -n 1)
+grep -q "^{\"step\":$best,\"valid_loss\":$lowest," run/log.jsonl || fail "step $best is not the best"
+before=$(cksum run/log.jsonl run/model.safetensors)
+expect 0 'no improvement any more' bare --out run --valid-src far.enc --valid-tgt far.tgt --valid-every 10 \
+    --save-every 5 --keep 2 --patience 3 --steps 2000 --warmup 20 --lr-scale 2
+[ "$before" = "$(cksum run/log.jsonl run/model.safetensors)" ] || fail 'out of patience, but something changed'
+expect 0 'average of 2 checkpoints' "$heed" average --out mean --last 2 run
+expect 0 "steps done   $last" "$heed" inspect mean
+expect 0 "best         step $best" "$heed" inspect run --curves run.svg
+grep -q '<svg' run.svg || fail 'no curves'
+
+# ---- several corpora: the same again is the same, and weights matter
+two=(--src v.src --tgt v.tgt --steps 20 --quiet)
+bare --out w1 "${two[@]}" --weights 1 2.5
+bare --out w2 "${two[@]}" --weights 1 2.5 --prefetch 0
+bare --out w3 "${two[@]}" --weights 1 1
+same w1/model.safetensors w2/model.safetensors 'two corpora'
+cmp -s w1/model.safetensors w3/model.safetensors && fail 'weights do nothing'
+
+# ---- --config
+cat >options.json <<'END'
+{"src": ["t.src"], "tgt": "t.tgt", "weights": [1], "valid_src": "v.src", "valid-tgt": "v.tgt", "tokenizer": "tok.model",
+ "cache": "cache", "preset": "tiny", "n_layer": 1, "d_model": 32, "n_head": 2, "d-ff": "64", "tokens": 400,
+ "max_length": 40, "threads": 1, "warmup": 50, "steps": 500, "dropout": 0.2, "quiet": true}
+END
+"$heed" train --config options.json --out c1 --steps 20
+bare --out c2 "${valid[@]}" --weights 1 --steps 20 --dropout 0.2 --quiet
+same c1/model.safetensors c2/model.safetensors '--config'
+sed -e 's/"c1"/"c2"/' -e '/"config"/d' -e '/"vocab_size"/d' c1/config.json >c1.json
+sed -e '/"config"/d' -e '/"vocab_size"/d' c2/config.json >c2.json
+diff c1.json c2.json || fail 'the effective options differ'
+grep -q '"steps": 20' c1/config.json || fail 'the command line does not win'
+# wrong TEXT JSON — a file that is refused, by its name and the key's
+wrong() {
+    echo "$2" >wrong.json
+    expect "${3:-2}" "wrong.json: $1" "$heed" train --config wrong.json "${only[@]}" --out run
+}
+wrong 'stepz: there is no such option' '{"stepz": 1}'
+wrong "steps: --steps: 'x' is not a whole number" '{"steps": "x"}'
+wrong 'steps: neither a text nor a number' '{"steps": [1]}'
+wrong 'quiet: neither true nor false' '{"quiet": 1}'
+wrong "d_model: d_model: 'x' is not a whole number" '{"d_model": "x"}'
+wrong 'seed: --seed: -1 is not between' '{"seed": -1}'
+wrong 'expected a JSON object' '[]'
+echo '{"steps":' >wrong.json
+expect 1 'wrong.json' "$heed" train --config=wrong.json "${only[@]}" --out run
+expect 1 'absent.json' "$heed" train --config absent.json "${only[@]}" --out run
+
+# ---- --dry-run
+rm -rf run
+expect 0 'parameters' bare "${valid[@]}" --out run --dry-run --epochs 3 --steps 70
+has 'of memory (training and validation)'
+has 'target tokens per epoch'
+has 'target tokens/s'
+has '70 steps: about'
+has '3 epochs: about'
+compgen -G 'run/ckpt-*' >/dev/null && fail 'a dry run left a checkpoint'
+[ -e run/log.jsonl ] && fail 'a dry run left a log'
+
+# ---- memory: what does not fit says what would, and that does
+if [ $sanitized = 0 ]; then
+    short() { (ulimit -v 400000 && bare --d-model 256 --d-ff 1024 --n-layer 2 --out run --steps 1 "$@"); }
+    expect 1 'would fit' short --tokens 30000
+    fits=$(sed -n 's/.*; --tokens \([0-9]*\) would fit.*/\1/p' <<<"$out")
+    compgen -G 'run/ckpt-*' >/dev/null && fail 'no memory, but a checkpoint'
+    expect 0 'done: step 1' short --tokens "$fits"
+    expect 1 'whatever the batch' short --overwrite --tokens 400 --d-model 768 --d-ff 3072 --n-head 8
+fi
+
+# ---- odd text
+: >empty
+yes '' | head -n 50 >blank || :
+head -n 399 t.tgt >t399.tgt
+{ head -n 10 t.src; printf 'ab\xff\xfecd\n'; printf 'a\0b\n'; tail -n +13 t.src; } >bad.src
+sed 's/$/\r/' t.src >crlf.src
+{ head -c 1000000 /dev/zero | tr '\0' a; echo; tail -n +2 t.src; } >mb.src
+gzip -k t.src
+xz -k t.tgt
+head -c 500 t.src.gz >cut.src.gz
+# text SRC TGT — trains on these texts for a moment
+text() { rm -rf run && "$heed" train --src "$1" --tgt "$2" --tokenizer tok.model "${small[@]}" --steps 5 --out run; }
+expect 1 'empty and empty are empty' text empty empty
+expect 1 'no usable pair: 50 pairs read, 0 kept; dropped: 50 empty' text blank blank
+expect 1 't.src has 400 lines and t399.tgt has 399' text t.src t399.tgt
+expect 1 'gzip: the file is truncated' text cut.src.gz t.tgt
+expect 2 'not a regular file' text . t.tgt
+expect 0 '400 kept; 3 bad UTF-8 sequences replaced (first: line 11)' text bad.src t.tgt
+expect 0 '399 kept; dropped: 1 too long (first: line 1)' text mb.src t.tgt
+expect 0 '400 kept' text t.src t.tgt
+cp run/model.safetensors plain.safetensors
+expect 0 '400 kept' text crlf.src t.tgt
+same run/model.safetensors plain.safetensors 'CRLF'
+expect 0 '400 kept' text t.src.gz t.tgt.xz
+same run/model.safetensors plain.safetensors 'gzip and xz'
+rm -rf run
+expect 0 'learning the vocabulary from 799 lines' "$heed" train --src mb.src --tgt t.tgt "${small[@]}" --steps 1 --out run
+
+# ---- progress: lines for files, a bar for people
+rm -rf run
+expect 0 'done: step 60' bare --out run --steps 60 --log-every 20
+[ "$(grep -c '^step [0-9]*  epoch [0-9]*  loss [0-9.]*  ppl [0-9.]*  lr [0-9.e+-]*  [0-9,]* tok/s  [0-9:]* left$' <<<"$out")" = 3 ] ||
+    fail "plain lines: $out"
+lacks $'\r'
+lacks $'\033'
+if command -v script >/dev/null; then
+    rm -rf run
+    out=$(script -qec "stty cols 60; '$heed' train ${only[*]} ${small[*]} --out run --minutes 0.02" /dev/null </dev/null)
+    has '[K[='
+    has '>'
+    has ' left  step '
+    wide=$(tr '\r' '\n' <<<"$out" | sed 's/\x1b\[K//g' | grep '^\[' | awk 'length > 59')
+    [ -z "$wide" ] || fail "wider than the terminal: $wide"
+else
+    note 'not tested: the bar (no script(1))'
+fi
+
+# ---- ten times the corpus, the same memory
+if [ $sanitized = 0 ] && command -v python3 >/dev/null; then
+    pairs s 30000 3
+    for side in src tgt; do for _ in 1 2 3 4 5 6 7 8 9 10; do cat "s.$side"; done >"l.$side"; done
+    peak() { # OPTION... — KiB at most in use by a fresh run and by one that finds the cache
+        rm -rf run
+        python3 -c '
+import resource, subprocess, sys
+for _ in range(2):
+    subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' \
+            "$heed" train "$@" --tokenizer tok.model "${small[@]}" --tokens 4000 --steps 5 --out run --quiet
+    }
+    a=$(peak --src s.src --tgt s.tgt)
+    b=$(peak --src l.src --tgt l.tgt)
+    echo "peak: $a KiB with 30,000 pairs, $b KiB with 300,000"
+    [ $((b * 10)) -lt $((a * 11)) ] || fail "memory grew from $a to $b KiB"
+else
+    note 'not tested: peak memory'
+fi
