@@ -309,6 +309,59 @@ TEST(not_a_number_survives) {
     product_release(&p);
 }
 
+/* A number or NaN of any size and sign; quite a few lie on or beside the middle between two bf16. */
+static float any_float(struct rng *rng) {
+    const uint32_t near[] = {0x8000, 0x7fff, 0x8001, 0};
+    uint32_t u = rng_below(rng, 1u << 16) << 16 | rng_below(rng, 1u << 16);
+    if (rng_below(rng, 2)) u = (u & 0xffff0000) | near[rng_below(rng, 4)];
+    if (rng_below(rng, 16) == 0) u = (u & 0x80000000) | (rng_below(rng, 2) ? 0x7f800000 : 0);
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return isnan(x) && rng_below(rng, 64) ? 1
+                                          : x; /* few: a tile of all numbers is the usual case */
+}
+
+static void check_store(const struct gemm_kernel *kernel, struct rng *rng, unsigned flags) {
+    float t[32 * 64] __attribute__((aligned(64))), bias[64];
+    uint16_t bias_half[64], c[32 * 70];
+    const int cols = flags & 4 ? kernel->nr : 1 + (int)rng_below(rng, (uint32_t)kernel->nr);
+    const int rows = 1 + (int)rng_below(rng, (uint32_t)kernel->mr), nr = kernel->nr;
+    for (int i = 0; i < kernel->mr * nr; i++) t[i] = any_float(rng);
+    for (int j = 0; j < nr; j++) {
+        bias_half[j] = bf16_store((float)(rng_uniform(rng) * 2 - 1));
+        bias[j] = bf16_load(bias_half[j]);
+    }
+    struct gemm_store to = {.c = c, .ldc = 70, .type = DTYPE_BF16, .relu = flags & 1};
+    to.bias_type = flags & 8 ? DTYPE_BF16 : DTYPE_F32;
+    if (flags & 2) to.bias = flags & 8 ? (const void *)bias_half : bias;
+    memset(c, 0x5a, sizeof c);
+    kernel->store(&to, t, rows, cols);
+    for (int i = 0; i < 32; i++)
+        for (int j = 0; j < 70; j++) {
+            uint16_t want = 0x5a5a;
+            if (i < rows && j < cols) {
+                float x = t[i * nr + j];
+                if (to.bias) x += bias[j];
+                if (to.relu && x < 0) x = 0;
+                want = bf16_store(x);
+            }
+            if (c[i * 70 + j] != want)
+                fail_msg("store, flags %u, %d x %d: [%d,%d] of %a is %04x, want %04x", flags, rows,
+                         cols, i, j, i < rows && j < nr ? (double)t[i * nr + j] : 0, c[i * 70 + j],
+                         want);
+        }
+}
+
+/* Rounding is that of bf16_store to the bit, inside a product and at its right edge. */
+TEST(stores_as_bf16_store) {
+    NEED_ISA(isa);
+    struct rng rng = {.key = 12};
+    for (unsigned i = 0; i < (TEST_SANITIZED ? 200 : 4000); i++) {
+        check_store(isa->gemm_f32, &rng, i % 16);
+        check_store(isa->gemm_bf16, &rng, i % 16);
+    }
+}
+
 /* Callers ask for the workspace of their largest product. */
 TEST(workspace_never_shrinks) {
     NEED_ISA(isa);
@@ -356,4 +409,5 @@ TEST(selection) {
 
 TESTS(T(selection), EACH_ISA(combinations), EACH_ISA(shapes), EACH_ISA(large),
       EACH_ISA(same_bits_every_way), EACH_ISA(rows_do_not_meet), EACH_ISA(mixed_types),
-      EACH_ISA(no_depth), EACH_ISA(not_a_number_survives), EACH_ISA(workspace_never_shrinks))
+      EACH_ISA(no_depth), EACH_ISA(not_a_number_survives), EACH_ISA(stores_as_bf16_store),
+      EACH_ISA(workspace_never_shrinks))

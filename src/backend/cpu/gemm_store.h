@@ -2,12 +2,19 @@
  * files, whose flags decide what the plain loops below become.
  *
  * A tile is a few KiB in the first-level cache and cost mr*nr*K multiplications, so this pass of a few
- * operations per element is small beside it; what matters is that full rows are a compile-time number of
- * vectors, without a remainder loop. */
+ * operations per element is small beside it where multiplications are slow; what matters is that full rows
+ * are a compile-time number of vectors, without a remainder loop. AMX multiplies a 32 x 32 tile 512 deep in
+ * 370 ns, beside which 160 ns of plain loop are not small: bf16 rows of AVX-512 kernels have a loop of
+ * their own. Both give the same bits, since a column may be inside a full tile of one product and at the
+ * edge of another. */
 #ifndef BACKEND_CPU_GEMM_STORE_H
 #define BACKEND_CPU_GEMM_STORE_H
 
 #include "backend/cpu/isa.h"
+
+#ifdef __AVX512BW__
+#include <immintrin.h>
+#endif
 
 #define GEMM_INLINE static inline __attribute__((always_inline))
 
@@ -22,8 +29,8 @@ GEMM_INLINE uint16_t gemm_round(float f) {
     return (uint16_t)(((x.u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16);
 }
 
-/* What a tile's columns share. A missing bias is zeros and a missing ReLU a floor of -inf, so that one loop
- * serves all; all it costs is that -0 becomes +0. */
+/* What a tile's columns share. A missing bias is -0, which changes nothing it is added to, and a missing ReLU
+ * a floor of -inf, so that one loop serves all. */
 struct gemm_epilogue {
     float bias[64];
     float floor;
@@ -38,7 +45,7 @@ GEMM_INLINE void gemm_store_rows(const struct gemm_store *to, const float *t, co
                                  int rows, int cols) {
     struct gemm_epilogue e = {.floor = to->relu ? 0.0f : -__builtin_inff()};
     for (int j = 0; j < cols; j++)
-        e.bias[j] = !to->bias                    ? 0.0f
+        e.bias[j] = !to->bias                    ? -0.0f
                     : to->bias_type == DTYPE_F32 ? ((const float *)to->bias)[j]
                                                  : bf16_load(((const uint16_t *)to->bias)[j]);
     if (to->type == DTYPE_F32)
@@ -53,9 +60,75 @@ GEMM_INLINE void gemm_store_rows(const struct gemm_store *to, const float *t, co
         }
 }
 
+#ifdef __AVX512BW__
+
+/* Rows of 32 columns rounded to bf16. The bias stays in two registers, each row is one store of 64 bytes, and
+ * what an epilogue lacks is not computed. In operations per row: rounding and joining 9, NaNs 1, bias 2,
+ * ReLU 2; with two 512-bit ports a tile of 32 rows takes 160 to 224 cycles. */
+GEMM_INLINE __m512 gemm_bias_vector(const struct gemm_store *to, int j) {
+    if (!to->bias) return _mm512_setzero_ps();
+    if (to->bias_type == DTYPE_F32) return _mm512_loadu_ps((const float *)to->bias + j);
+    const void *half = (const uint16_t *)to->bias + j;
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(half)), 16));
+}
+
+/* bf16_store of a number, in the upper half of each word. */
+GEMM_INLINE __m512i gemm_round_vector(__m512 x) {
+    const __m512i u = _mm512_castps_si512(x);
+    const __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
+    const __m512i up = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
+    return _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
+}
+
+GEMM_INLINE __m512i gemm_upper_halves(__m512i x0, __m512i x1) {
+    static const uint16_t odd[32] __attribute__((aligned(64))) = {
+        1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+        33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+    return _mm512_permutex2var_epi16(x0, _mm512_load_si512(odd), x1);
+}
+
+/* Returns 0 if a NaN was rounded as if it were a number: then the tile must be stored again. */
+GEMM_INLINE int gemm_round_rows(const struct gemm_store *to, const float *t, int rows,
+                                const int has_bias, const int relu) {
+    const __m512 bias0 = gemm_bias_vector(to, 0), bias1 = gemm_bias_vector(to, 16);
+    const __m512 floor = _mm512_setzero_ps();
+    const int64_t ldc = to->ldc;
+    uint16_t *out = to->c;
+    __mmask16 numbers = 0xffff;
+    for (int i = 0; i < rows; i++, t += 32, out += ldc) {
+        __m512 x0 = _mm512_load_ps(t), x1 = _mm512_load_ps(t + 16);
+        if (has_bias) {
+            x0 = _mm512_add_ps(x0, bias0);
+            x1 = _mm512_add_ps(x1, bias1);
+        }
+        if (relu) { /* if one of the two is a NaN, the maximum is the second */
+            x0 = _mm512_max_ps(floor, x0);
+            x1 = _mm512_max_ps(floor, x1);
+        }
+        numbers = _mm512_mask_cmp_ps_mask(numbers, x0, x1, _CMP_ORD_Q);
+        _mm512_storeu_si512(out, gemm_upper_halves(gemm_round_vector(x0), gemm_round_vector(x1)));
+    }
+    return numbers == 0xffff;
+}
+
+/* Returns 0 if the plain loop is wanted. */
+GEMM_INLINE int gemm_store_wide(const struct gemm_store *to, const float *t, const int nr, int rows,
+                                int cols) {
+    if (nr != 32 || cols != 32 || to->type != DTYPE_BF16) return 0;
+    if (to->relu)
+        return to->bias ? gemm_round_rows(to, t, rows, 1, 1) : gemm_round_rows(to, t, rows, 0, 1);
+    return to->bias ? gemm_round_rows(to, t, rows, 1, 0) : gemm_round_rows(to, t, rows, 0, 0);
+}
+
+#else
+#define gemm_store_wide(to, t, nr, rows, cols) 0
+#endif
+
 /* The store of a kernel whose tiles are nr (a constant at most 64) wide. */
 GEMM_INLINE void gemm_store_tile(const struct gemm_store *to, const float *t, const int nr,
                                  int rows, int cols) {
+    if (gemm_store_wide(to, t, nr, rows, cols)) return;
     if (cols == nr)
         gemm_store_rows(to, t, nr, rows, nr);
     else
