@@ -189,8 +189,9 @@ static int resume(struct trainer *t, struct err *err) {
                      (long long)t->opt->step, found.n_damaged, found.damage.msg);
         else
             snprintf(t->text, sizeof t->text, "from step %lld", (long long)t->opt->step);
-        /* A kill may have come between a save and its publication. */
+        /* A kill may have come between a save, its publication and the removal of older ones. */
         rc = publish(t, err);
+        if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
     }
     state_release(&state);
     xfree(found.path);
