@@ -198,7 +198,8 @@ TEST(shapes) {
 TEST(large) {
     NEED_ISA(isa);
     static const int shape[][3] = {{3, 33, 511},   {5, 17, 513},   {2, 40, 1025}, {33, 70, 2049},
-                                   {257, 100, 31}, {31, 1100, 40}, {400, 48, 9},  {3, 16, 37000}};
+                                   {257, 100, 31}, {31, 1100, 40}, {400, 48, 9},  {600, 40, 300},
+                                   {35, 70, 4200}, {3, 16, 37000}};
     const int n = (int)(sizeof shape / sizeof *shape);
     struct rng rng = {.key = 8};
     for (int i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* gemm.c — blocking, packing and threads for the products of gemm.h.
  *
- * Three nested cuts of the product, outermost first:
+ * Four nested cuts of the product, outermost first:
  *
  *   chunk   what is packed at a time: ms rows of A and ns columns of B, ks deep. Sized so that packed A and
  *           B stay in the shared cache and the workspace stays some MiB whatever the shape. Between
@@ -8,6 +8,9 @@
  *           chunk is as deep as K.
  *   block   one task of one thread: mc rows x nc columns of the chunk. Its part of A and its sums stay in the
  *           core's own cache while B panels pass by.
+ *   strip   columns of the block whose sums are under way together: depth advances by kc for a strip at a
+ *           time. Where all depths of the block's A stay in the core's cache a strip is one panel of
+ *           B, so sums kept are few; otherwise it is the block, so that kc depths of A serve all columns.
  *   tile    one call of the kernel: mr x nr sums in registers, kc deep.
  *
  * Threads share packed panels and own disjoint blocks of C; depth is never divided among threads. A chunk is
@@ -23,13 +26,12 @@
 #include "base/mem.h"
 
 enum {
-    /* Chunk: packed A and B within the shared cache, a few kc deep. */
+    /* Chunk: packed A and B within the shared cache. */
     CHUNK_A_BYTES = 4 << 20,
     CHUNK_B_BYTES = 16 << 20,
-    CHUNK_DEPTH = 4, /* in kc */
-    /* Block: 168 rows x kc of A are a third of a 1 MiB core cache, the sums another third. Columns are
-     * halved until every thread has a few tasks, so that threads end at about the same time. */
-    BLOCK_ROWS = 168,
+    CHUNK_DEPTH = 2048, /* a multiple of every kc */
+    /* Block: rows as the kernel says. The longer side is halved until every thread has a few tasks, so that
+     * threads end at about the same time. */
     BLOCK_COLS = 512,
     TASKS_PER_THREAD = 8,
     /* One task of packing: some panels of all depths where depth is contiguous in memory; a range of
@@ -44,6 +46,7 @@ struct plan {
     int m_panels, n_panels, k_pad; /* the whole product, in panels and padded depth */
     int ms, ns, ks;                /* chunk: panels of A, panels of B, depth */
     int mc, nc;                    /* block: panels of A, panels of B */
+    int strip;                     /* panels of B */
     size_t a_stride, b_stride;     /* bytes of a packed panel */
     size_t a_size, b_size, sum_size;
 };
@@ -82,14 +85,14 @@ static size_t panel_size(const struct gemm_kernel *kernel, int width, int depth)
 
 /* ---- plan ---------------------------------------------------------------------------------------- */
 
-/* Panels of a chunk: as many as fit in `bytes`, but enough for a block. */
-static int chunk_panels(int total, size_t bytes, size_t panel, int least) {
+/* Panels to take together: as many as fit in `bytes`, but at least `least`, unless there are fewer. */
+static int fit_panels(int total, size_t bytes, size_t panel, int least) {
     const size_t fit = bytes / (panel ? panel : 1);
     const int most = fit > (size_t)total ? total : (int)fit;
     return min_int(total, most > least ? most : least);
 }
 
-/* At least chunk_panels * panel, and never less for a larger total or panel. */
+/* At least fit_panels * panel, and never less for a larger total or panel. */
 static size_t bound_size(int total, size_t bytes, size_t panel, int least) {
     const size_t all = (size_t)total * panel, some = (size_t)least * panel;
     const size_t most = bytes > some ? bytes : some;
@@ -98,32 +101,52 @@ static size_t bound_size(int total, size_t bytes, size_t panel, int least) {
 
 static int even_share(int total, int most) { return ceil_div(total, ceil_div(total, most)); }
 
+/* The chunk's rows and columns into blocks. */
+static void plan_blocks(struct plan *p, int mc_least, int mc_most, int nc_most, int n_thread) {
+    p->mc = even_share(p->ms, mc_most);
+    p->nc = min_int(nc_most, p->ns);
+    while (ceil_div(p->ms, p->mc) * ceil_div(p->ns, p->nc) < TASKS_PER_THREAD * n_thread) {
+        const int rows = p->mc * p->kernel->mr, cols = p->nc * p->kernel->nr;
+        if (p->mc > mc_least && (rows > cols || p->nc <= 2))
+            p->mc = (p->mc + 1) / 2;
+        else if (p->nc > 2)
+            p->nc = (p->nc + 1) / 2;
+        else
+            break;
+    }
+}
+
 static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm *g, int n_thread) {
     struct plan p = {.kernel = kernel};
-    const int mc_most = BLOCK_ROWS / kernel->mr, nc_most = BLOCK_COLS / kernel->nr;
     p.m_panels = ceil_div(g->m, kernel->mr);
     p.n_panels = ceil_div(g->n, kernel->nr);
     p.k_pad = ceil_div(g->k, kernel->k_unit) * kernel->k_unit;
-    p.ks = g->c_type == DTYPE_F32 ? min_int(p.k_pad, CHUNK_DEPTH * kernel->kc) : p.k_pad;
+    p.ks = g->c_type == DTYPE_F32 ? min_int(p.k_pad, CHUNK_DEPTH) : p.k_pad;
     p.a_stride = panel_size(kernel, kernel->mr, p.ks);
     p.b_stride = panel_size(kernel, kernel->nr, p.ks);
-    const int ms_most = chunk_panels(p.m_panels, CHUNK_A_BYTES, p.a_stride, mc_most);
-    const int ns_most = chunk_panels(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
-    const size_t tile = (size_t)kernel->mr * (size_t)kernel->nr * 4;
+    const int least = kernel->rows_least / kernel->mr, most = kernel->rows_most / kernel->mr;
+    const int mc_most = fit_panels(most, kernel->block_bytes, p.a_stride, least);
+    const int nc_most = BLOCK_COLS / kernel->nr;
+    const int ms_most = fit_panels(p.m_panels, CHUNK_A_BYTES, p.a_stride, least);
+    const int ns_most = fit_panels(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
+    const int resident = (size_t)mc_most * p.a_stride <= kernel->block_bytes;
 
     /* What a product needs must not shrink when m, n or k grow: callers ask for their largest one. So sizes
-     * come from upper bounds, not from the even shares, and B counts even if it comes packed. */
-    const int mc_bound = min_int(mc_most, p.m_panels), nc_bound = min_int(nc_most, p.n_panels);
-    p.a_size = bound_size(p.m_panels, CHUNK_A_BYTES, p.a_stride, mc_most);
+     * come from upper bounds, not from the even shares, and B counts even if it comes packed. Sums are
+     * those of one tile, then of one strip of most rows, then of a block of least rows. */
+    const size_t tile = (size_t)kernel->mr * (size_t)kernel->nr * 4;
+    const int column = min_int(most, p.m_panels);
+    const int block = min_int(least, p.m_panels) * min_int(nc_most, p.n_panels);
+    p.a_size = bound_size(p.m_panels, CHUNK_A_BYTES, p.a_stride, least);
     p.b_size = bound_size(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
-    p.sum_size = p.ks <= kernel->kc ? tile : tile * (size_t)mc_bound * (size_t)nc_bound;
+    p.sum_size = tile * (size_t)(p.ks <= kernel->kc           ? 1
+                                 : resident || column > block ? column
+                                                              : block);
 
     p.ms = even_share(p.m_panels, ms_most);
     p.ns = g->b_packed ? p.n_panels : even_share(p.n_panels, ns_most);
-    p.mc = even_share(p.ms, mc_most);
-    p.nc = min_int(nc_most, p.ns);
-    while (p.nc > 2 && ceil_div(p.ms, p.mc) * ceil_div(p.ns, p.nc) < TASKS_PER_THREAD * n_thread)
-        p.nc = (p.nc + 1) / 2;
+    plan_blocks(&p, least, mc_most, nc_most, n_thread);
+    p.strip = resident ? 1 : p.nc;
     if (g->b_packed) p.b_stride = panel_size(kernel, kernel->nr, p.k_pad);
     return p;
 }
@@ -231,16 +254,20 @@ static void block_task(void *ctx, int task, int thread) {
     const int j0 = task / m_blocks * p->nc, j1 = min_int(j0 + p->nc, job->nj);
     float *sums = (float *)(job->sums + (size_t)thread * p->sum_size);
     const int tile = kernel->mr * kernel->nr;
-    const int keep = p->ks > kernel->kc; /* sums of the whole block, else of one tile */
+    const int keep = p->ks > kernel->kc; /* sums of the whole strip, else of one tile */
 
     if (kernel->enter) kernel->enter();
-    int k = 0;
-    do { /* once also for a depth of zero */
-        for (int j = j0; j < j1; j++)
-            for (int i = i0; i < i1; i++)
-                tile_block(job, sums + (keep ? ((j - j0) * p->mc + i - i0) * tile : 0), i, j, k);
-        k += kernel->kc;
-    } while (k < job->depth);
+    for (int strip = j0; strip < j1; strip += p->strip) {
+        const int end = min_int(strip + p->strip, j1);
+        int k = 0;
+        do { /* once also for a depth of zero */
+            for (int j = strip; j < end; j++)
+                for (int i = i0; i < i1; i++)
+                    tile_block(job, sums + (keep ? ((j - strip) * p->mc + i - i0) * tile : 0), i, j,
+                               k);
+            k += kernel->kc;
+        } while (k < job->depth);
+    }
     if (kernel->leave) kernel->leave();
 }
 

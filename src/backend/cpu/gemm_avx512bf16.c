@@ -8,7 +8,8 @@
  * nearest; denormal operands and results count as zero. That is the instruction's definition. */
 #include "backend/cpu/gemm_pairs.h"
 
-enum { MR = 14, NR = 32, KC = 1024 };
+/* Blocks take the bytes they take in the f32 kernel. */
+enum { MR = 14, NR = 32, KC = 1024, BLOCK_ROWS = 168 };
 
 GEMM_INLINE void tile_rows(const int rows, int kc, const uint32_t *a, const uint32_t *b, float *t,
                            int add) {
@@ -85,6 +86,9 @@ const struct gemm_kernel gemm_bf16_avx512bf16 = {
     .nr = NR,
     .k_unit = 2,
     .kc = KC,
+    .rows_least = BLOCK_ROWS,
+    .rows_most = BLOCK_ROWS,
+    .block_bytes = (size_t)BLOCK_ROWS * KC * 2,
     .tile = tile,
     .store = store,
     .pack_a = pack_a,

@@ -53,6 +53,10 @@ struct gemm_kernel {
     enum dtype type;
     int mr, nr, k_unit;
     int kc; /* depths summed at a time, a multiple of k_unit */
+    /* Rows of A that a thread multiplies with all its columns: as many as fit in block_bytes of the core's
+     * cache, within bounds, which are multiples of mr. */
+    int rows_least, rows_most;
+    size_t block_bytes;
     void (*tile)(int kc, int rows, const void *a_panel, const void *b_panel, float *t, int add);
     void (*store)(const struct gemm_store *to, const float *t, int rows, int cols);
     void (*pack_a)(const struct gemm_pack *p);
