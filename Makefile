@@ -146,7 +146,7 @@ fuzz-programs: $(FUZZ_BIN)
 SANITIZE = $(MAKE) --no-print-directory test TEST_SCALE=10 TEST_SLOW=0
 NO_ASLR  = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 asan: ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	ASAN_OPTIONS=handle_segv=2 UBSAN_OPTIONS=print_stacktrace=1 \
+	ASAN_OPTIONS=handle_segv=2:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(SANITIZE) BUILD=$(BUILD)/asan \
 	    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
 

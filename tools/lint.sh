@@ -79,7 +79,7 @@ cppcheck -j "$(nproc)" --quiet --enable=warning,performance,portability --inline
     --suppress=invalidPointerCast --library=posix --template='{file}:{line}: {id}: {message}' -Iinclude -Isrc src 2>&1 | bad "cppcheck"
 
 mapfile -t scripts < <(grep -lE '^#!.*\b(ba)?sh$' tests/*.sh tools/*.sh bench/*.sh .ci/run 2>/dev/null)
-if [ "${#scripts[@]}" -gt 0 ]; then shellcheck --severity=warning --format=gcc "${scripts[@]}" | bad "shellcheck"; fi
+if [ "${#scripts[@]}" -gt 0 ]; then shellcheck -x --severity=warning --format=gcc "${scripts[@]}" | bad "shellcheck"; fi
 
 # Both libraries export the functions heed.h marks, and nothing else.
 marked=$(grep -oE '^HEED_API [^(]*\(' include/heed.h | grep -oE '\w+\($' | tr -d '(' | sort)

@@ -135,6 +135,15 @@ static int given(int argc, char **argv, const char *name) {
     return 0;
 }
 
+/* Options point into texts from files until the process ends: whatever they came from is kept here. */
+static json_t *kept;
+
+static json_t *keep(json_t *value) {
+    if (!kept) kept = json_array();
+    json_array_append_new(kept, value);
+    return value;
+}
+
 /* A JSON scalar as the text an option would have on the command line, or NULL. */
 static const char *scalar_text(const json_t *value) {
     if (json_is_string(value)) return json_string_value(value);
@@ -144,7 +153,7 @@ static const char *scalar_text(const json_t *value) {
         snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else
         snprintf(text, sizeof text, "%.17g", json_real_value(value));
-    return xstrdup(text);
+    return json_string_value(keep(json_string(text)));
 }
 
 static int file_list(const struct option *o, const json_t *value, struct err *err) {
@@ -188,11 +197,12 @@ static int file_option(const struct command *command, const char *key, const jso
 
 int options_file(const struct command *command, const char *path, int argc, char **argv,
                  struct err *err) {
-    json_t *root; /* never released: options point into it until the process ends */
+    json_t *root;
     const char *key;
     json_t *value;
     int rc = json_in_file(&root, path, err);
     if (rc) return rc;
+    keep(root);
     if (!json_is_object(root))
         return err_set(err, HEED_ECONFIG, "%s: expected a JSON object", path);
     json_object_foreach(root, key, value) {

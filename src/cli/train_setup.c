@@ -16,8 +16,9 @@ static char *path_in(const char *dir, const char *name) {
 
 int setup_has_run(const char *dir) {
     struct checkpoint_list list;
-    int n = checkpoint_list(&list, dir, NULL) ? 0 : list.n;
-    if (n) checkpoint_list_release(&list);
+    if (checkpoint_list(&list, dir, NULL)) return 0;
+    int n = list.n;
+    checkpoint_list_release(&list);
     return n > 0;
 }
 
