@@ -129,14 +129,19 @@ static int check_args(enum divergence *divergence, struct err *err) {
                      args.on_divergence);
 }
 
-static int parse(int argc, char **argv, struct err *err) {
-    for (int i = 0; i < argc; i++) { /* the file first, so that the command line wins */
-        const char *path = strncmp(argv[i], "--config=", 9) == 0 ? argv[i] + 9 : NULL;
-        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc) path = argv[i + 1];
-        int rc = path ? options_file(&command, path, argc, argv, err) : 0;
-        if (rc) return rc;
+static const char *config_path(int argc, char **argv) {
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], "--config=", 9) == 0) return argv[i] + 9;
+        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc) return argv[i + 1];
     }
-    return options_parse(&command, argc, argv, err);
+    return NULL;
+}
+
+/* The file first, so that the command line wins. */
+static int parse(int argc, char **argv, struct err *err) {
+    const char *path = config_path(argc, argv);
+    int rc = path ? options_file(&command, path, argc, argv, err) : 0;
+    return rc ? rc : options_parse(&command, argc, argv, err);
 }
 
 /* ---------------------------------------------------------------------------------- telling ------ */
