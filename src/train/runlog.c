@@ -69,9 +69,8 @@ static void append(struct runlog *log, json_t *object) {
     json_decref(object);
     if (!text) return; /* cannot happen: numbers are finite and strings are UTF-8 by then */
     size_t n = strlen(text);
-    char *line = xmalloc(n + 1);
-    memcpy(line, text, n);
-    line[n] = '\n';
+    char *line = xmalloc(n + 2);
+    snprintf(line, n + 2, "%s\n", text);
     ssize_t done = write(log->fd, line, n + 1);
     if (done == (ssize_t)(n + 1))
         log->size += done;

@@ -435,7 +435,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
                           .saved_step = -1};
     t->status.valid_loss = t->status.valid_nll = t->status.fraction = NAN;
     t->batch = xcalloc((size_t)options->accumulate, sizeof *t->batch);
-    t->batch_list = xcalloc((size_t)options->accumulate, sizeof *t->batch_list);
+    t->batch_list = xcalloc((size_t)options->accumulate, sizeof(const struct batch *));
     int rc = 0;
     for (int i = 0; i < options->accumulate && !rc; i++) {
         rc = batches_batch_init(batches, &t->batch[i], err);
