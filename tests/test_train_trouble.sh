@@ -190,6 +190,7 @@ fi
 fresh
 "$heed" train "${data[@]}" "${small[@]}" --out run "${base[@]}" --steps 100000 --quiet &
 pid=$!
+trap 'kill -KILL $pid 2>/dev/null' EXIT
 for _ in $(seq 100); do
     [ "$(steps run)" != '20 30 40 50 60' ] && break
     sleep 0.1
@@ -199,6 +200,7 @@ kill -INT $pid
 rc=0
 wait $pid || rc=$?
 [ $rc = 130 ] || fail "SIGINT ended it with $rc"
+trap - EXIT
 
 # ---- divergence
 wild=("${base[@]}" --lr-scale 1e6 --warmup 1 --log-every 1)
