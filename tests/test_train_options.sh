@@ -89,6 +89,8 @@ sed -e 's/"c1"/"c2"/' -e '/"config"/d' -e '/"vocab_size"/d' c1/config.json >c1.j
 sed -e '/"config"/d' -e '/"vocab_size"/d' c2/config.json >c2.json
 diff c1.json c2.json || fail 'the effective options differ'
 grep -q '"steps": 20' c1/config.json || fail 'the command line does not win'
+"$heed" train --config c1/config.json --out c4 # a run's own config repeats the run
+same c1/model.safetensors c4/model.safetensors 'the config.json of a run'
 # Lists of the command line replace the file's, they do not add to them.
 "$heed" train --config options.json --src v.src --tgt v.tgt --weights 2 --out c3 --steps 1
 [ "$(tr -d ' \n' <c3/config.json | sed 's/.*"training"://; s/,"valid_src.*//')" = \

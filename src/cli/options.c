@@ -195,22 +195,35 @@ static int file_option(const struct command *command, const char *key, const jso
     return rc ? rc : add_override(command, field, text, err);
 }
 
-int options_file(const struct command *command, const char *path, int argc, char **argv,
-                 struct err *err) {
-    json_t *root;
+static int file_object(const struct command *command, const char *path, const json_t *object,
+                       int argc, char **argv, struct err *err) {
     const char *key;
     json_t *value;
-    int rc = json_in_file(&root, path, err);
-    if (rc) return rc;
-    keep(root);
-    if (!json_is_object(root))
+    if (!json_is_object(object))
         return err_set(err, HEED_ECONFIG, "%s: expected a JSON object", path);
-    json_object_foreach(root, key, value) {
+    json_object_foreach((json_t *)object, key, value) {
         struct err why = {0};
         if (file_option(command, key, value, argc, argv, &why))
             return err_set(err, HEED_ECONFIG, "%.100s: %.40s: %.100s", path, key, why.msg);
     }
     return 0;
+}
+
+int options_file(const struct command *command, const char *path, int argc, char **argv,
+                 struct err *err) {
+    json_t *root;
+    int rc = json_in_file(&root, path, err);
+    if (rc) return rc;
+    keep(root);
+    json_t *model = json_object_get(root, "model"), *training = json_object_get(root, "training");
+    if (!json_is_object(model) || !json_is_object(training))
+        return file_object(command, path, root, argc, argv, err);
+    /* The config.json of a model directory: the run's options and the model's fields, but for the
+     * vocabularies, which the tokenizer decides. */
+    json_object_del(model, "n_vocab_src");
+    json_object_del(model, "n_vocab_tgt");
+    rc = file_object(command, path, training, argc, argv, err);
+    return rc ? rc : file_object(command, path, model, argc, argv, err);
 }
 
 json_t *options_json(const struct command *command) {

@@ -58,8 +58,9 @@ struct command {
 int options_parse(const struct command *command, int argc, char **argv, struct err *err);
 
 /* The same from a JSON object, {"tokens": 4096, "src": ["a", "b"], "norm": "pre", ...}: every option and model
- * field by its name, with '_' or '-'. What argv also gives is left to argv, which is parsed afterwards. Unknown
- * keys and wrong types are errors that name file and key. The texts live until the process ends. */
+ * field by its name, with '_' or '-'; or from the config.json of a model directory. What argv also gives is
+ * left to argv, which is parsed afterwards. Unknown keys and wrong types are errors that name file and key.
+ * The texts live until the process ends. */
 int options_file(const struct command *command, const char *path, int argc, char **argv,
                  struct err *err);
 
