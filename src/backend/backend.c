@@ -7,6 +7,7 @@
  * backend instead of aborting: a library must not take its host down. */
 #include "backend/backend.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -219,7 +220,9 @@ static bool check_attention(struct backend *be, const char *op, const struct att
     if (!rows_ok(be, op, &a->rq, nq) || !rows_ok(be, op, &a->rk, nk)) return false;
     if (!RULE(a->rq.n_seq == a->rk.n_seq)) return false;
     if ((a->causal || a->window) && !(RULE(a->q.rows == a->k.rows))) return false;
-    if (!bwd) return IS_OR_ABSENT(probs, h * nq, a->rk.max_len, w);
+    if (!bwd)
+        return mat_empty(&a->probs) ||
+               (RULE(a->n_head <= INT_MAX / a->q.rows) && IS(probs, h * nq, a->rk.max_len, w));
     return IS(dout, nq, a->v.cols, t) && IS(dq, nq, a->q.cols, t) && IS(dk, nk, a->q.cols, t) &&
            IS(dv, nk, a->v.cols, t);
 }
