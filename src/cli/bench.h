@@ -44,7 +44,6 @@ struct bench_data_options {
 int bench_data_run(const struct bench_data_options *o, struct err *err);
 
 /* Shared by the model benchmarks. */
-int bench_dtype(enum dtype *type, const char *name, struct err *err);
 double bench_peak_mb(void); /* largest resident size of this process so far */
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "cli/bench.h"
+#include "cli/options.h"
 #include "train/optimizer.h"
 
 enum { SHORT = 32, MAX_SENTENCES = 512, LONGEST = 8192, N_HEAD = 8, D_HEAD = 64 };
@@ -93,16 +94,11 @@ struct long_case {
     size_t bytes;
 };
 
-static struct mat take(struct arena *arena, int rows, int cols, enum dtype type) {
-    void *data = arena_take(arena, (size_t)rows * (size_t)cols * dtype_size(type));
-    return (struct mat){.data = data, .ld = cols, .rows = rows, .cols = cols, .type = type};
-}
-
 static void carve(struct attention_args *a, struct arena *arena, int n, enum dtype type) {
     int d = N_HEAD * D_HEAD;
     struct mat *const all[] = {&a->q, &a->k, &a->v, &a->o, &a->dout, &a->dq, &a->dk, &a->dv};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) *all[i] = take(arena, n, d, type);
-    a->lse = take(arena, N_HEAD, n, DTYPE_F32);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) *all[i] = mat_take(arena, n, d, type);
+    a->lse = mat_take(arena, N_HEAD, n, DTYPE_F32);
 }
 
 static int build(struct long_case *c, struct backend *be, int n, enum dtype type, struct err *err) {
@@ -169,7 +165,7 @@ static int one_length(const struct bench_device *on, int n, enum dtype type, str
 int bench_scale_run(const struct bench_device *on, struct err *err) {
     enum dtype type;
     struct backend *be = NULL;
-    int rc = bench_dtype(&type, on->dtype, err);
+    int rc = options_dtype(&type, on->dtype, err);
     if (!rc)
         rc = backend_open(&be, &(struct backend_options){on->device, on->threads, on->isa}, err);
     if (!rc) rc = sentences(on, be, type, err);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "cli/bench.h"
+#include "cli/options.h"
 #include "train/optimizer.h"
 
 enum { N_BATCH = 4, MAX_STEPS = 1000, BOS = 2, FIRST_WORD = 4 };
@@ -200,7 +201,7 @@ static int build(struct bench *s, struct err *err) {
     enum dtype type;
     struct backend_options where = {o->on.device, o->on.threads, o->on.isa};
     struct optimizer_options options = optimizer_defaults;
-    int rc = bench_dtype(&type, o->on.dtype, err);
+    int rc = options_dtype(&type, o->on.dtype, err);
     if (o->config.n_vocab_src <= FIRST_WORD || o->config.n_vocab_tgt <= FIRST_WORD)
         return err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw words from",
                        o->config.n_vocab_tgt);

@@ -9,12 +9,6 @@
 
 /* ---------------------------------------------------------------------------------- shared ------- */
 
-int bench_dtype(enum dtype *type, const char *name, struct err *err) {
-    if (strcmp(name, "f32") == 0) return *type = DTYPE_F32, 0;
-    if (strcmp(name, "bf16") == 0) return *type = DTYPE_BF16, 0;
-    return err_set(err, HEED_EINVAL, "--dtype: '%s' is not one of f32, bf16", name);
-}
-
 double bench_peak_mb(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "cli/bench.h"
 #include "cli/cli.h"
 #include "data/text.h"
 #include "data/tokenizer.h"
@@ -111,7 +110,7 @@ static int open_tokenizer(struct translator *t, struct err *err) {
 
 static int translator_open(struct translator *t, struct err *err) {
     enum dtype type;
-    int rc = bench_dtype(&type, dtype, err);
+    int rc = options_dtype(&type, dtype, err);
     if (!rc) rc = backend_open(&t->be, &(struct backend_options){"cpu", threads, isa}, err);
     if (!rc) rc = model_load(&t->model, dir, t->be, type, err);
     if (!rc) rc = open_tokenizer(t, err);

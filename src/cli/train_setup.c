@@ -193,12 +193,6 @@ static int get_config(struct train_setup *s, struct err *err) {
     return rc;
 }
 
-static int get_dtype(enum dtype *type, const char *name, struct err *err) {
-    if (strcmp(name, "f32") == 0) return *type = DTYPE_F32, 0;
-    if (strcmp(name, "bf16") == 0) return *type = DTYPE_BF16, 0;
-    return err_set(err, HEED_EINVAL, "--dtype: '%s' is not one of f32, bf16", name);
-}
-
 /* ---------------------------------------------------------------------------------- memory ------- */
 
 static double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
@@ -299,7 +293,7 @@ static int get_batches(struct train_setup *s, struct err *err) {
 /* The device comes first: a slip of the pen must not show after an hour of tokenising. */
 int setup_build(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    int rc = get_dtype(&s->type, a->dtype, err);
+    int rc = options_dtype(&s->type, a->dtype, err);
     if (!rc)
         rc = backend_open(&s->be, &(struct backend_options){a->device, a->threads, a->isa}, err);
     if (!rc) rc = get_tokenizer(s, err);

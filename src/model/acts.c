@@ -13,18 +13,12 @@ struct carve {
     int training;
 };
 
-static struct mat take(const struct carve *k, int rows, int cols, enum dtype type) {
-    size_t size = size_mul(size_mul((size_t)rows, (size_t)cols), dtype_size(type));
-    return (struct mat){
-        .data = arena_take(k->arena, size), .ld = cols, .rows = rows, .cols = cols, .type = type};
-}
-
 static struct mat take_act(const struct carve *k, int rows, int cols) {
-    return take(k, rows, cols, k->type);
+    return mat_take(k->arena, rows, cols, k->type);
 }
 
 static struct mat take_stat(const struct carve *k, int rows, int cols) {
-    return take(k, rows, cols, dtype_wide(k->type));
+    return mat_take(k->arena, rows, cols, dtype_wide(k->type));
 }
 
 static void carve_join(const struct carve *k, struct join *j, int n) {
@@ -92,7 +86,7 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src,
     if (n_tgt == 0) return;
     carve_side(&k, &a->tgt, n_tgt, n_seq);
     a->target = arena_take(&a->arena, (size_t)n_tgt * sizeof *a->target);
-    a->totals = take(&k, 1, 3, DTYPE_F64);
+    a->totals = mat_take(&a->arena, 1, 3, DTYPE_F64);
     a->row_nll = take_stat(&k, 1, n_tgt);
     for (int l = 0; l < (a->training ? c->n_layer_dec : 2); l++) {
         carve_self(&k, &a->dec[l].self, n_tgt);

@@ -13,6 +13,13 @@
 #include "data/batch.h"
 #include "model/model.h"
 
+/* A matrix out of an arena; over no memory it only measures. */
+static inline struct mat mat_take(struct arena *arena, int rows, int cols, enum dtype type) {
+    size_t size = size_mul(size_mul((size_t)rows, (size_t)cols), dtype_size(type));
+    return (struct mat){
+        .data = arena_take(arena, size), .ld = cols, .rows = rows, .cols = cols, .type = type};
+}
+
 /* The end of a sub-layer: its output s joins the residual stream, y = LayerNorm(r), r = x + drop(s). */
 struct join {
     struct mat s;     /* [N,D] sub-layer output; add_norm turns it into r in place */

@@ -12,7 +12,7 @@ static struct backend *be_of(const struct pass *p) { return p->model->be; }
 static const struct config *config_of(const struct pass *p) { return &p->model->config; }
 
 /* PAPER: 3.2.1, equation 1. */
-static float attention_scale(const struct config *c) { return (float)(1.0 / sqrt((double)c->d_k)); }
+float attention_scale(const struct config *c) { return (float)(1.0 / sqrt((double)c->d_k)); }
 
 /* ---------------------------------------------------------------------------------- self --------- */
 

@@ -35,6 +35,7 @@ static inline uint32_t site_at(uint32_t stack, int layer, enum site_kind kind) {
     return stack + 16u * (uint32_t)layer + (uint32_t)kind;
 }
 
+float attention_scale(const struct config *c); /* 1 / sqrt(d_k) */
 struct dropout pass_drop(const struct pass *p, float rate, uint32_t site);
 
 /* site: the layer's first site, site_at(stack, layer, 0). x: the sub-layer's input, in both directions. */

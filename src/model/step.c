@@ -1,7 +1,6 @@
 /* step.c — see step.h. The decoder of transformer.c, one row per hypothesis. */
 #include "model/step.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "model/block.h"
@@ -9,21 +8,15 @@
 
 /* ---------------------------------------------------------------------------------- memory ------- */
 
-static struct mat take(struct stepper *s, int rows, int cols, enum dtype type) {
-    size_t size = size_mul(size_mul((size_t)rows, (size_t)cols), dtype_size(type));
-    return (struct mat){
-        .data = arena_take(&s->arena, size), .ld = cols, .rows = rows, .cols = cols, .type = type};
-}
-
 static int32_t *take_ints(struct stepper *s, size_t n) {
     return arena_take(&s->arena, size_mul(n, sizeof(int32_t)));
 }
 
 static void carve_join(struct stepper *s, struct join *j) {
     enum dtype t = s->model->type;
-    j->s = take(s, s->cap_hyp, s->model->config.d_model, t);
-    j->y = take(s, s->cap_hyp, s->model->config.d_model, t);
-    j->stats = take(s, s->cap_hyp, 2, dtype_wide(t));
+    j->s = mat_take(&s->arena, s->cap_hyp, s->model->config.d_model, t);
+    j->y = mat_take(&s->arena, s->cap_hyp, s->model->config.d_model, t);
+    j->stats = mat_take(&s->arena, s->cap_hyp, 2, dtype_wide(t));
 }
 
 static void carve(struct stepper *s) {
@@ -32,25 +25,25 @@ static void carve(struct stepper *s) {
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = s->cap_hyp;
     s->arena.used = 0;
     for (int l = 0; l < c->n_layer_dec; l++) {
-        s->self_kv[l] = take(s, s->cap_len * n, qk + vv, t);
-        s->cross_kv[l] = take(s, s->cap_src, qk + vv, t);
+        s->self_kv[l] = mat_take(&s->arena, s->cap_len * n, qk + vv, t);
+        s->cross_kv[l] = mat_take(&s->arena, s->cap_src, qk + vv, t);
     }
     s->side.is_tgt = 1;
     s->side.ids = take_ints(s, (size_t)n);
     s->side.pos = take_ints(s, (size_t)n);
-    s->side.x = take(s, n, c->d_model, t);
+    s->side.x = mat_take(&s->arena, n, c->d_model, t);
     if (c->norm == NORM_PRE) {
-        s->side.bottom.y = take(s, n, c->d_model, t);
-        s->side.bottom.stats = take(s, n, 2, dtype_wide(t));
+        s->side.bottom.y = mat_take(&s->arena, n, c->d_model, t);
+        s->side.bottom.stats = mat_take(&s->arena, n, 2, dtype_wide(t));
     }
-    s->q = take(s, n, qk, t);
-    s->att = take(s, n, vv, t);
-    s->ff.h = take(s, n, c->d_ff, t);
+    s->q = mat_take(&s->arena, n, qk, t);
+    s->att = mat_take(&s->arena, n, vv, t);
+    s->ff.h = mat_take(&s->arena, n, c->d_ff, t);
     s->ff.z = (struct mat){.type = t};
-    if (c->activation != ACT_RELU) s->ff.z = take(s, n, c->d_ff, t);
+    if (c->activation != ACT_RELU) s->ff.z = mat_take(&s->arena, n, c->d_ff, t);
     carve_join(s, &s->join[0]);
     carve_join(s, &s->join[1]);
-    s->logits = take(s, n, c->n_vocab_tgt, t);
+    s->logits = mat_take(&s->arena, n, c->n_vocab_tgt, t);
     s->index = take_ints(s, (size_t)n * (size_t)s->cap_len);
     s->len = take_ints(s, (size_t)n);
     s->src_start = take_ints(s, (size_t)n);
@@ -94,7 +87,7 @@ static void self_step(const struct stepper *s, int l, int n, struct mat x, struc
                                                      .max_len = s->t + 1,
                                                      .n_head = c->n_head,
                                                      .window = c->window,
-                                                     .scale = (float)(1 / sqrt((double)c->d_k))});
+                                                     .scale = attention_scale(c)});
     linear_fwd(be, &(struct linear_args){.y = join->s, .x = att, .w = w->w_o, .b = w->b_o});
 }
 
@@ -113,7 +106,7 @@ static void cross_step(const struct stepper *s, int l, int n, struct mat x, stru
                                                      .len = s->src_len,
                                                      .max_len = s->cap_src,
                                                      .n_head = c->n_head,
-                                                     .scale = (float)(1 / sqrt((double)c->d_k))});
+                                                     .scale = attention_scale(c)});
     linear_fwd(be, &(struct linear_args){.y = join->s, .x = att, .w = w->w_o, .b = w->b_o});
 }
 
