@@ -21,7 +21,13 @@ struct axis {
 
 /* ---------------------------------------------------------------------------------- axes --------- */
 
-static int shows(const struct axis *a, double v) { return isfinite(v) && (!a->log || v > 0); }
+/* Numbers beyond these belong in no chart, and their differences or ratios leave the range of a double. */
+#define LARGEST  1e100
+#define SMALLEST 1e-100
+
+static int shows(const struct axis *a, double v) {
+    return fabs(v) < LARGEST && (!a->log || v > SMALLEST); /* false for NaN */
+}
 
 static double place(const struct axis *a, double v) {
     double t = ((a->log ? log10(v) : v) - a->low) / (a->high - a->low);
@@ -61,8 +67,8 @@ static void log_ticks(struct axis *a) {
 static void finish_axis(struct axis *a, int n) {
     if (!(a->low <= a->high)) a->low = a->log ? -1 : 0, a->high = 1;
     double magnitude = fmax(fabs(a->low), fabs(a->high));
-    if (a->high - a->low <= 1e-9 * magnitude || a->high == a->low) {
-        double room = a->log ? 0.5 : magnitude > 0 ? 0.1 * magnitude : 1;
+    if (a->high - a->low <= fmax(1e-9 * magnitude, SMALLEST)) {
+        double room = a->log ? 0.5 : magnitude > SMALLEST ? 0.1 * magnitude : 1;
         a->low -= room;
         a->high += room;
     }
