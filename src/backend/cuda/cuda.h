@@ -1,0 +1,284 @@
+/* cuda.h — what the files of the cuda backend share: the backend struct, launching, scratch memory, and
+ * the small device functions every kernel uses.
+ *
+ * How an op is written. A slot is `void cuda_<slot>(struct backend *base, const struct <op>_args *a)`:
+ *
+ *     struct cuda_backend *be = cuda_of(base);
+ *     float *scratch = (float *)cuda_workspace(be, bytes);   // also with 0 bytes, as the first thing
+ *     if (!scratch) return;                                  // planning, or an error is pending
+ *     LAUNCH(be, some_kernel, grid, block, shared_bytes, arguments...);
+ *     LAUNCH(be, (other_kernel<T, 4>), ...);                 // parentheses protect commas
+ *
+ * - One stream, be->stream: ops run in the order in which they were called, so an op may rely on everything
+ *   before it and the workspace can be shared by all ops. Nothing in an op waits for the device.
+ * - A launch that fails makes the backend's error sticky (cuda_fail, the first one wins); LAUNCH does nothing
+ *   once an error is pending. Failures inside kernels surface at the next sync. HEED_CUDA_SYNC=1 waits
+ *   after every launch, so that the message names the kernel.
+ * - The workspace is 256-byte aligned, uninitialised, valid until the next op begins. cuda_workspace is called
+ *   once per op with the sum of what it needs (struct cuda_carve helps); the size must not shrink when
+ *   the number of rows grows, since planning sends the largest batch only.
+ * - Data pointers have the alignment of their element type and no more (column slices, tests); take the wide
+ *   path only where cuda_aligned says so.
+ * - Deterministic: no float atomics; sums go through fixed blocks in fixed order.
+ *
+ * The plug-in is a shared object of its own and needs nothing from the program that loads it: of backend.h it
+ * uses types and inline functions only, errors are recorded with cuda_fail. Written in C++ for templates
+ * over the storage type, otherwise in the style of the rest. */
+#ifndef BACKEND_CUDA_CUDA_H
+#define BACKEND_CUDA_CUDA_H
+
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#include <stddef.h>
+#include <stdint.h>
+
+extern "C" {
+#include "backend/backend.h"
+}
+
+struct cuda_products; /* gemm.cu: descriptors and algorithms of matrix products, by shape */
+struct cuda_staging;  /* memory.cu: pinned memory that uploads pass through */
+
+struct cuda_backend {
+    struct backend base;
+    int device, n_sm;
+    int shared_max; /* bytes of shared memory a block may ask for */
+    int capability; /* 90 for sm_90 */
+    size_t l2_size;
+    int tf32, sync_each, tune; /* HEED_CUDA_TF32, HEED_CUDA_SYNC, HEED_CUDA_TUNE */
+    cudaStream_t stream;
+    cublasLtHandle_t blas;
+    void *blas_workspace;
+    size_t blas_workspace_size;
+    void *workspace;
+    size_t workspace_size;
+    struct cuda_products *products;
+    struct cuda_staging *staging;
+};
+
+static inline struct cuda_backend *cuda_of(struct backend *be) { return (struct cuda_backend *)be; }
+
+/* ---------------------------------------------------------------------------------- errors ------- */
+
+/* Records a failure; the first one wins. */
+void cuda_fail(struct cuda_backend *be, enum heed_status code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* True if rc is success; else records it with `what` (a kernel, a call). */
+bool cuda_ok(struct cuda_backend *be, cudaError_t rc, const char *what);
+
+/* ---------------------------------------------------------------------------------- scratch ------ */
+
+/* See above. NULL means "compute nothing". */
+void *cuda_workspace(struct cuda_backend *be, size_t size);
+
+/* Several parts of one workspace: the same function carves over NULL (measures) and over memory. */
+struct cuda_carve {
+    char *base;
+    size_t used;
+};
+template <class T> static inline T *cuda_take(struct cuda_carve *c, size_t count) {
+    size_t at = (c->used + 255) & ~(size_t)255;
+    c->used = at + count * sizeof(T);
+    return c->base ? reinterpret_cast<T *>(c->base + at) : nullptr;
+}
+
+/* ---------------------------------------------------------------------------------- launching ---- */
+
+void cuda_launched(struct cuda_backend *be, cudaError_t rc, const char *what);
+
+template <class... Formal, class... Actual>
+static inline void cuda_launch(struct cuda_backend *be, const char *what, void (*kernel)(Formal...),
+                               dim3 grid, dim3 block, size_t shared, Actual &&...arguments) {
+    if (be->base.err.code || grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = be->stream;
+    cudaError_t rc = cudaLaunchKernelEx(&config, kernel, static_cast<Formal>(arguments)...);
+    if (rc != cudaSuccess || be->sync_each) cuda_launched(be, rc, what);
+}
+
+/* grid and block: dim3 or a number. More than 48 KiB of shared memory: call cuda_allow_shared before. */
+#define LAUNCH(be, kernel, grid, block, shared, ...)                                               \
+    cuda_launch(be, #kernel, kernel, grid, block, shared, __VA_ARGS__)
+
+/* Once per kernel, at its first use: lets it have `bytes` of dynamic shared memory. */
+bool cuda_allow_shared(struct cuda_backend *be, const void *kernel, size_t bytes, const char *what);
+
+static inline int cuda_blocks(int64_t n, int64_t block) { return (int)((n + block - 1) / block); }
+
+/* Grid for a grid-stride loop over n items: enough blocks to fill the device, no more than needed. */
+static inline int cuda_grid(const struct cuda_backend *be, int64_t n, int block, int per_sm) {
+    int64_t want = (n + block - 1) / block, most = (int64_t)be->n_sm * per_sm;
+    return (int)(want < most ? want : most);
+}
+
+/* ---------------------------------------------------------------------------------- types -------- */
+
+typedef __nv_bfloat16 bf16;
+
+static __device__ __forceinline__ float to_f32(float x) { return x; }
+static __device__ __forceinline__ float to_f32(bf16 x) { return __bfloat162float(x); }
+template <class T> static __device__ __forceinline__ T from_f32(float x);
+template <> __device__ __forceinline__ float from_f32<float>(float x) { return x; }
+template <> __device__ __forceinline__ bf16 from_f32<bf16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+
+/* N neighbours at once: one access of N * sizeof(T) bytes, which must be aligned to that (at most 16). */
+template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) pack { T x[N]; };
+template <class T, int N>
+static __device__ __forceinline__ void load_pack(float (&out)[N], const T *from) {
+    pack<T, N> p = *reinterpret_cast<const pack<T, N> *>(from);
+#pragma unroll
+    for (int i = 0; i < N; i++) out[i] = to_f32(p.x[i]);
+}
+template <class T, int N>
+static __device__ __forceinline__ void store_pack(T *to, const float (&in)[N]) {
+    pack<T, N> p;
+#pragma unroll
+    for (int i = 0; i < N; i++) p.x[i] = from_f32<T>(in[i]);
+    *reinterpret_cast<pack<T, N> *>(to) = p;
+}
+
+/* Host: may rows of m be read `bytes` at a time? An absent matrix does not stand in the way. */
+static inline bool cuda_aligned(const struct mat *m, size_t bytes) {
+    size_t one = dtype_size(m->type);
+    return mat_empty(m) || ((uintptr_t)m->data % bytes == 0 && (size_t)m->ld * one % bytes == 0 &&
+                            (size_t)m->cols * one % bytes == 0);
+}
+
+/* Calls body(T()) with the C++ type of an act-type matrix; backend.c has let only these two through. */
+template <class Body> static inline void cuda_with_type(enum dtype type, Body body) {
+    if (type == DTYPE_BF16)
+        body(bf16());
+    else
+        body(float());
+}
+
+template <class T> static inline T *cuda_data(const struct mat *m) { return (T *)m->data; }
+
+/* ---------------------------------------------------------------------------------- sums --------- */
+
+static __device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+    for (int step = 16; step > 0; step >>= 1) x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+}
+static __device__ __forceinline__ double warp_sum(double x) {
+#pragma unroll
+    for (int step = 16; step > 0; step >>= 1) x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+}
+static __device__ __forceinline__ float warp_max(float x) {
+#pragma unroll
+    for (int step = 16; step > 0; step >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
+    return x;
+}
+
+/* Sum over a block of whole warps, in all threads. `slot` is shared memory for 32 values, free on entry
+ * (a barrier since its last use) and in use until the next barrier. */
+template <class T> static __device__ __forceinline__ T block_sum(T x, T *slot) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warp = blockDim.x / 32;
+    x = warp_sum(x);
+    if (lane == 0) slot[warp] = x;
+    __syncthreads();
+    return warp_sum(lane < n_warp ? slot[lane] : T(0));
+}
+
+/* ---------------------------------------------------------------------------------- dropout ------ */
+
+/* Philox4x32-10, bit for bit that of base/rng.h. */
+static __device__ __forceinline__ uint4 philox4x32_device(uint64_t key, uint32_t c0, uint32_t c1,
+                                                          uint32_t c2, uint32_t c3) {
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        uint32_t hi0 = __umulhi(0xD2511F53u, c0), lo0 = 0xD2511F53u * c0;
+        uint32_t hi1 = __umulhi(0xCD9E8D57u, c2), lo1 = 0xCD9E8D57u * c2;
+        c0 = hi1 ^ c1 ^ k0;
+        c2 = hi0 ^ c3 ^ k1;
+        c1 = lo1;
+        c3 = lo0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return make_uint4(c0, c1, c2, c3);
+}
+
+/* struct dropout (backend.h) as kernels take it. threshold == 0: nothing is dropped. */
+struct cuda_dropout {
+    uint64_t seed;
+    uint32_t threshold, site, step;
+    float scale;
+};
+
+static inline struct cuda_dropout cuda_dropout_of(const struct dropout *d) {
+    struct cuda_dropout c = {d->seed, dropout_threshold(d->p), d->site, d->step,
+                             dropout_scale(d->p)};
+    return c;
+}
+
+/* Which of the columns 8 * block .. 8 * block + 7 of a row are kept: bit i for column 8 * block + i. */
+static __device__ __forceinline__ uint32_t dropout_keep8(const struct cuda_dropout &d, uint32_t row,
+                                                         uint32_t block) {
+    uint4 bits = philox4x32_device(d.seed, block, row, d.site, d.step);
+    uint32_t word[4] = {bits.x, bits.y, bits.z, bits.w}, keep = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        keep |= ((word[i] & 0xffffu) >= d.threshold ? 1u : 0u) << (2 * i);
+        keep |= ((word[i] >> 16) >= d.threshold ? 1u : 0u) << (2 * i + 1);
+    }
+    return keep;
+}
+
+/* Factor of one element: 0, or the scale of what is kept. Eight neighbours draw from one call above. */
+static __device__ __forceinline__ float dropout_factor1(const struct cuda_dropout &d, uint32_t row,
+                                                        uint32_t col) {
+    if (d.threshold == 0) return 1.0f;
+    return dropout_keep8(d, row, col / 8) >> (col % 8) & 1u ? d.scale : 0.0f;
+}
+
+/* ---------------------------------------------------------------------------------- products ----- */
+
+/* gemm.cu: c = [c +] op(a) op(b), row-major, f32 accumulation.
+ *     c [m,n];  op(a) [m,k]: a is [m,k], or [k,m] when a_trans;  op(b) [k,n]: b is [k,n], or [n,k] when b_trans
+ * bias [n] (type of a) is added before the optional ReLU. */
+struct cuda_gemm {
+    int m, n, k;
+    const void *a, *b;
+    int64_t lda, ldb, ldc;
+    enum dtype type;   /* of a, b and bias */
+    enum dtype c_type; /* F32, or that of a */
+    int a_trans, b_trans, add, relu;
+    void *c;
+    const void *bias; /* or NULL */
+};
+void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *g);
+int cuda_products_new(struct cuda_backend *be, struct err *err);
+void cuda_products_free(struct cuda_backend *be);
+
+/* reduce.cu: sum[j] += column sums of x [rows, cols], top to bottom in fixed blocks; `partial` is scratch of
+ * cuda_sum_rows_size bytes. */
+size_t cuda_sum_rows_size(int rows, int cols);
+void cuda_sum_rows(struct cuda_backend *be, float *sum, const struct mat *x, void *partial);
+/* The second stage alone: sum[j] += sum over i of partial[i * ld + j], i < rows, in ascending order. */
+void cuda_add_partials(struct cuda_backend *be, float *sum, const float *partial, int rows,
+                       int cols, int64_t ld);
+
+/* memory.cu */
+int cuda_staging_new(struct cuda_backend *be, struct err *err);
+void cuda_staging_free(struct cuda_backend *be);
+void cuda_upload(struct backend *base, void *dst, const void *host_src, size_t size);
+void cuda_download(struct backend *base, void *host_dst, const void *src, size_t size);
+void cuda_zero(struct backend *base, void *dst, size_t size);
+void cuda_cast(struct backend *base, const struct mat *dst, const struct mat *src);
+
+#define CUDA_OP_DECLARE(slot, args) void cuda_##slot(struct backend *base, const struct args *a);
+BACKEND_OPS(CUDA_OP_DECLARE)
+#undef CUDA_OP_DECLARE
+
+#endif
