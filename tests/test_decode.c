@@ -27,7 +27,9 @@ static struct step_data step_data(void) {
     memset(&d, 0xff, sizeof d); /* entries past len are never read */
     for (int b = 0; b < BEAMS; b++) {
         d.start[b] = (int32_t)rng_below(&rng, (uint32_t)(CACHE - step_len[b] + 1));
-        for (int t = 0; t < step_len[b]; t++) d.index[b][t] = (int32_t)rng_below(&rng, CACHE);
+        for (int t = 0; t < step_len[b]; t++)
+            d.index[b][t] = (int32_t)rng_below(&rng, CACHE - BEAMS);
+        d.index[b][step_len[b] - 1] = CACHE - BEAMS + b; /* nobody else's */
     }
     return d;
 }
@@ -45,6 +47,10 @@ static double *run_step(struct backend *be, enum dtype type, const struct step_c
     else
         a.index = ops_ints(be, d.index[0], BEAMS * (LEN_MAX + 3));
     a.index_ld = LEN_MAX + 3;
+    if (!c->cross) { /* the rows of the new tokens join the cache first; each hypothesis has its own */
+        a.k_new = ops_random(be, type, BEAMS, c->n_head * c->d_k, 4);
+        a.v_new = ops_random(be, type, BEAMS, c->n_head * c->d_v, 5);
+    }
     a.scale = 1 / sqrtf((float)c->d_k);
     attention_step(be, &a);
     op_check_sync(be, "attention_step");

@@ -171,7 +171,7 @@ static void cached_equals_full(struct config *config, enum dtype type, double to
     toy_batch(&batch, src_len, lens, n, config->n_vocab_src, 9);
     float *full = toy_logits(&toy, &batch), *row = xcalloc((size_t)(n * v), sizeof *row);
     check_ok(acts_new(&encoder, toy.model, TOKENS, 0, 0, &err), &err);
-    check_ok(stepper_new(&stepper, toy.model, n, 8, TOKENS, &err), &err);
+    check_ok(stepper_new(&stepper, toy.model, &(struct stepper_caps){n, 8, TOKENS, 1}, &err), &err);
     check_ok(acts_load_src(encoder, &batch.src, n, &err), &err);
     transformer_encode(&(struct pass){.model = toy.model, .acts = encoder});
     check_ok(stepper_begin(stepper, encoder, &batch.src, n, &err), &err);
@@ -185,10 +185,10 @@ static void cached_equals_full(struct config *config, enum dtype type, double to
             ids[b] = batch.tgt.ids[batch.tgt.start[sentence[b]] + t];
         }
         check_ok(stepper_step(stepper, n, ids, parent, sentence, &err), &err);
-        struct mat f32 = stepper->logits;
+        struct mat logits = stepper_logits(stepper), f32 = logits;
         f32.type = DTYPE_F32;
         f32.data = row;
-        backend_cast(toy.be, &f32, &stepper->logits);
+        backend_cast(toy.be, &f32, &logits);
         check_ok(backend_sync(toy.be, &err), &err);
         for (int b = 0; b < n; b++)
             for (int j = 0; j < v; j++) {

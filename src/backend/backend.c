@@ -20,7 +20,7 @@
 /* ---------------------------------------------------------------------------------- names -------- */
 
 const char *dtype_name(enum dtype type) {
-    static const char *const name[DTYPE_COUNT] = {"f32", "bf16", "f64"};
+    static const char *const name[DTYPE_COUNT] = {"f32", "bf16", "f64", "i8"};
     return (unsigned)type < DTYPE_COUNT ? name[type] : "?";
 }
 
@@ -139,6 +139,21 @@ static bool is(struct backend *be, const char *op, const char *name, const struc
     return mismatch(be, op, name, m, rows, cols, type);
 }
 
+static bool rule(struct backend *be, const char *op, bool ok, const char *what) {
+    if (!ok) backend_fail(be, HEED_EINVAL, "%s: %s", op, what);
+    return ok;
+}
+
+/* A weight of linear_fwd or embed_fwd: plain, or tiled. Activations of type t; I8 weights go with f32. */
+static bool is_weight(struct backend *be, const char *op, const char *name, const struct mat *m,
+                      int rows, int cols, enum dtype t) {
+    if (!m->tiled) return is(be, op, name, m, rows, cols, t);
+    bool quantised = m->type == DTYPE_I8;
+    if (!is(be, op, name, m, rows, cols, quantised && t == DTYPE_F32 ? DTYPE_I8 : t)) return false;
+    return rule(be, op, t != DTYPE_F64 && (!quantised || be->planning || (m->scale && m->sum)),
+                "tiled weights are f32, bf16, or i8 with scales and sums");
+}
+
 static bool is_or_absent(struct backend *be, const char *op, const char *name, const struct mat *m,
                          int rows, int cols, enum dtype type) {
     return mat_empty(m) || is(be, op, name, m, rows, cols, type);
@@ -148,11 +163,6 @@ static bool is_absent(struct backend *be, const char *op, const char *name, cons
     if (mat_empty(m)) return true;
     backend_fail(be, HEED_EINVAL, "%s: %s must be absent here", op, name);
     return false;
-}
-
-static bool rule(struct backend *be, const char *op, bool ok, const char *what) {
-    if (!ok) backend_fail(be, HEED_EINVAL, "%s: %s", op, what);
-    return ok;
 }
 
 static bool drop_ok(struct backend *be, const char *op, const struct dropout *d) {
@@ -171,6 +181,7 @@ static bool act_type_ok(struct backend *be, const char *op, enum dtype type) {
 #define IS(field, r, c, t)           is(be, op, #field, &a->field, r, c, t)
 #define IS_OR_ABSENT(field, r, c, t) is_or_absent(be, op, #field, &a->field, r, c, t)
 #define IS_ABSENT(field)             is_absent(be, op, #field, &a->field)
+#define IS_WEIGHT(field, r, c, t)    is_weight(be, op, #field, &a->field, r, c, t)
 #define RULE(cond)                   rule(be, op, cond, "expected " #cond)
 
 static bool check_embed(struct backend *be, const char *op, const struct embed_args *a, bool bwd) {
@@ -179,7 +190,7 @@ static bool check_embed(struct backend *be, const char *op, const struct embed_a
     int n = y->rows, d = y->cols;
     if (!act_type_ok(be, op, t) || !drop_ok(be, op, &a->drop)) return false;
     if (!bwd)
-        return IS(y, n, d, t) && IS(table, a->table.rows, d, t) &&
+        return IS(y, n, d, t) && IS_WEIGHT(table, a->table.rows, d, t) &&
                IS(pos_table, a->pos_table.rows, d, t);
     return IS(dy, n, d, t) && IS(dtable, a->dtable.rows, d, w) &&
            IS_OR_ABSENT(dpos, a->dpos.rows, d, w);
@@ -191,7 +202,8 @@ static bool check_linear(struct backend *be, const char *op, const struct linear
     enum dtype t = a->x.type, w = dtype_wide(t);
     bool smooth = a->act == ACT_GELU || a->act == ACT_SILU;
     if (!act_type_ok(be, op, t) || !drop_ok(be, op, &a->drop)) return false;
-    if (!(IS(x, n, in, t) && IS(w, out, in, t))) return false;
+    if (!IS(x, n, in, t)) return false;
+    if (bwd ? !IS(w, out, in, t) : !IS_WEIGHT(w, out, in, t)) return false;
     if (smooth ? !IS(z, n, out, t) : !IS_ABSENT(z)) return false;
     if (!bwd) return IS(y, n, out, t) && IS_OR_ABSENT(b, 1, out, t);
     bool y_needed = a->act == ACT_RELU;
@@ -266,8 +278,10 @@ static bool check_attention_step(struct backend *be, const char *op,
         return false;
     if (a->index && !RULE(a->index_ld >= a->max_len)) return false;
     if (!be->planning && (!RULE(a->len) || !RULE(a->index || a->start))) return false;
+    if (!RULE(mat_empty(&a->k_new) == mat_empty(&a->v_new))) return false;
     return IS(q, n, a->q.cols, t) && IS(k, cache, a->q.cols, t) && IS(v, cache, a->v.cols, t) &&
-           IS(o, n, a->v.cols, t);
+           IS(o, n, a->v.cols, t) && IS_OR_ABSENT(k_new, n, a->q.cols, t) &&
+           IS_OR_ABSENT(v_new, n, a->v.cols, t);
 }
 
 static bool check_topk(struct backend *be, const char *op, const struct topk_args *a) {

@@ -32,10 +32,10 @@
 
 /* ---------------------------------------------------------------------------------- data --------- */
 
-enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F64, DTYPE_COUNT };
+enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F64, DTYPE_I8, DTYPE_COUNT }; /* I8: tiled weights only */
 
 static inline size_t dtype_size(enum dtype type) {
-    return type == DTYPE_F64 ? 8 : type == DTYPE_F32 ? 4 : 2;
+    return type == DTYPE_F64 ? 8 : type == DTYPE_F32 ? 4 : type == DTYPE_I8 ? 1 : 2;
 }
 const char *dtype_name(enum dtype type);
 
@@ -61,15 +61,47 @@ static inline uint16_t bf16_store(float f) {
     return (uint16_t)((x.u + 0x7fffu + (x.u >> 16 & 1)) >> 16);
 }
 
-/* A borrowed row-major view: element (i, j) at data[i * ld + j]. A vector is one row. */
+/* A borrowed row-major view: element (i, j) at data[i * ld + j]. A vector is one row.
+ *
+ * A weight may be tiled instead (F32, BF16 or I8; `w` of linear_fwd, `table` of embed_fwd, nothing else): the
+ * form that products with few rows read in one stream, the same for every instruction set, so that a file
+ * can hold it and be mapped. Rows come in tiles of TILE_ROWS, and a tile is a sequence of 64-byte lines: line
+ * g holds, row after row, the 4 bytes of depth that are elements [g * e, (g + 1) * e) of that row, where e is
+ * 4 / dtype_size. Rows are padded with zeros to a multiple of TILE_ROWS, depth to TILE_LINES lines; ld is not
+ * used (set it to cols). I8 stands for w[i,j] = q[i,j] * scale[i] with |q| <= 127, between f32 activations; sum[i]
+ * is the sum of q[i,:]. Both have an entry for every padded row. */
 struct mat {
     void *data;
     int64_t ld;
     int rows, cols;
     enum dtype type;
+    int tiled;
+    const float *scale; /* I8 only, as sum */
+    const int32_t *sum;
 };
 
 static inline int mat_empty(const struct mat *m) { return m->cols == 0; }
+
+enum { TILE_ROWS = 16, TILE_LINES = 16, TILE_LINE_BYTES = 64 };
+
+/* Lines of a tile, and bytes of a whole tiled matrix. */
+static inline size_t tiled_lines(int cols, enum dtype type) {
+    size_t deep = (size_t)TILE_LINES * 4 / dtype_size(type);
+    return ((size_t)cols + deep - 1) / deep * TILE_LINES;
+}
+static inline size_t tiled_rows(int rows) {
+    return ((size_t)rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+}
+static inline size_t tiled_bytes(int rows, int cols, enum dtype type) {
+    return tiled_rows(rows) / TILE_ROWS * tiled_lines(cols, type) * TILE_LINE_BYTES;
+}
+
+/* Where element (i, j) of a tiled matrix lies, in bytes. */
+static inline size_t tiled_at(const struct mat *m, int i, int j) {
+    size_t size = dtype_size(m->type), e = 4 / size;
+    size_t line = (size_t)(i / TILE_ROWS) * tiled_lines(m->cols, m->type) + (size_t)j / e;
+    return line * TILE_LINE_BYTES + (size_t)(i % TILE_ROWS) * 4 + (size_t)j % e * size;
+}
 
 /* The columns [first, first + cols) of m. */
 static inline struct mat mat_cols(struct mat m, int first, int cols) {
@@ -109,7 +141,7 @@ enum act { ACT_NONE, ACT_RELU, ACT_GELU, ACT_SILU }; /* GELU is the exact one, x
 /* embed: token embedding plus position.
  *     y[i,:] = drop(scale * table[ids[i],:] + pos_table[pos[i],:])
  * y [N,d], table [V,d], pos_table [P,d], ids and pos: N int32 in backend memory. ids[i] < 0 stands for
- * the zero vector. ids[i] < V and 0 <= pos[i] < P is the caller's promise.
+ * the zero vector. ids[i] < V and 0 <= pos[i] < P is the caller's promise. table may be tiled.
  * bwd: dtable[ids[i],:] += scale * drop'(dy[i,:]);  dpos[pos[i],:] += drop'(dy[i,:]) where dpos is present
  * (learned positions), rows with equal index summed in ascending i. Keeps nothing. */
 struct embed_args {
@@ -123,6 +155,9 @@ struct embed_args {
 /* linear: y = drop(act(z)), z = x w^T + b.
  * y, z [N,out], x [N,in], w [out,in], b [1,out] or absent. z is written and kept only for GELU and SiLU;
  * for none and ReLU it is absent. bwd needs x, w, y (ReLU), z (GELU, SiLU).
+ * In fwd w may be tiled. A tiled I8 w multiplies x rounded row by row: with a_i = max_j |x_ij|, u_ij =
+ * rint(x_ij * (127 / a_i)) (0 where a_i is 0), z_ij = fma((float)(sum_k u_ik q_jk), (a_i / 127) * scale[j], b_j), in
+ * f32; the integer sum is exact, so that z has the same bits on every instruction set.
  * bwd: dz = act'(z) * drop'(dy);  dx (=, or += if dx_add) dz w;  dw += dz^T x;  db += column sums of dz.
  * dy is scratch: it holds dz afterwards. dx may be absent. dx must not overlap dy. */
 struct linear_args {
@@ -195,9 +230,11 @@ struct xent_args {
  * q [B, n_head*d_k], o [B, n_head*d_v]; k [C, n_head*d_k] and v [C, n_head*d_v] are the cache.
  * row(b,t) = index[b * index_ld + t] if index is present (self-attention over reordered beams), else
  * start[b] + t (cross-attention over a sentence's rows). max_len >= every len[b]. With window r > 0 only
- * t >= len[b] - 1 - r. No backward. */
+ * t >= len[b] - 1 - r. k_new [B, n_head*d_k] and v_new [B, n_head*d_v], present together or absent, are first
+ * written into the cache at row(b, len[b] - 1), which no other hypothesis of this call reads or writes. q, k_new
+ * and v_new may be column slices of one matrix. No backward. */
 struct attention_step_args {
-    struct mat o, q, k, v;
+    struct mat o, q, k, v, k_new, v_new;
     const int32_t *index, *start, *len;
     int64_t index_ld;
     int n_head, max_len, window;

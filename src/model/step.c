@@ -14,19 +14,19 @@ static int32_t *take_ints(struct stepper *s, size_t n) {
 
 static void carve_join(struct stepper *s, struct join *j) {
     enum dtype t = s->model->type;
-    j->s = mat_take(&s->arena, s->cap_hyp, s->model->config.d_model, t);
-    j->y = mat_take(&s->arena, s->cap_hyp, s->model->config.d_model, t);
-    j->stats = mat_take(&s->arena, s->cap_hyp, 2, dtype_wide(t));
+    j->s = mat_take(&s->arena, s->cap.hyp, s->model->config.d_model, t);
+    j->y = mat_take(&s->arena, s->cap.hyp, s->model->config.d_model, t);
+    j->stats = mat_take(&s->arena, s->cap.hyp, 2, dtype_wide(t));
 }
 
 static void carve(struct stepper *s) {
     const struct config *c = &s->model->config;
     enum dtype t = s->model->type;
-    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = s->cap_hyp;
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = s->cap.hyp;
     s->arena.used = 0;
     for (int l = 0; l < c->n_layer_dec; l++) {
-        s->self_kv[l] = mat_take(&s->arena, s->cap_len * n, qk + vv, t);
-        s->cross_kv[l] = mat_take(&s->arena, s->cap_src, qk + vv, t);
+        s->self_kv[l] = mat_take(&s->arena, s->cap.len * n, qk + vv, t);
+        s->cross_kv[l] = mat_take(&s->arena, s->cap.src, qk + vv, t);
     }
     s->side.is_tgt = 1;
     s->side.ids = take_ints(s, (size_t)n);
@@ -36,7 +36,7 @@ static void carve(struct stepper *s) {
         s->side.bottom.y = mat_take(&s->arena, n, c->d_model, t);
         s->side.bottom.stats = mat_take(&s->arena, n, 2, dtype_wide(t));
     }
-    s->q = mat_take(&s->arena, n, qk, t);
+    s->qkv = mat_take(&s->arena, n, 2 * qk + vv, t);
     s->att = mat_take(&s->arena, n, vv, t);
     s->ff.h = mat_take(&s->arena, n, c->d_ff, t);
     s->ff.z = (struct mat){.type = t};
@@ -44,7 +44,9 @@ static void carve(struct stepper *s) {
     carve_join(s, &s->join[0]);
     carve_join(s, &s->join[1]);
     s->logits = mat_take(&s->arena, n, c->n_vocab_tgt, t);
-    s->index = take_ints(s, (size_t)n * (size_t)s->cap_len);
+    s->value = mat_take(&s->arena, n, s->cap.top, dtype_wide(t));
+    s->top = take_ints(s, (size_t)n * (size_t)s->cap.top);
+    s->index = take_ints(s, (size_t)n * (size_t)s->cap.len);
     s->len = take_ints(s, (size_t)n);
     s->src_start = take_ints(s, (size_t)n);
     s->src_len = take_ints(s, (size_t)n);
@@ -63,26 +65,22 @@ static struct join join_of(const struct stepper *s, int which, int n) {
     return (struct join){rows_of(j->s, 0, n), rows_of(j->y, 0, n), rows_of(j->stats, 0, n)};
 }
 
-/* Self-attention of the new rows: q apart, k|v straight into the cache. */
+/* Self-attention of the new rows, whose keys and values join the cache on the way. */
 static void self_step(const struct stepper *s, int l, int n, struct mat x, struct join *join) {
     const struct config *c = &s->model->config;
     const struct self_params *w = &s->model->w.dec[l].self;
     struct backend *be = s->model->be;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
-    struct mat q = rows_of(s->q, 0, n), att = rows_of(s->att, 0, n), kv = s->self_kv[l];
-    linear_fwd(be,
-               &(struct linear_args){
-                   .y = q, .x = x, .w = rows_of(w->w_qkv, 0, qk), .b = mat_cols(w->b_qkv, 0, qk)});
-    linear_fwd(be, &(struct linear_args){.y = rows_of(kv, s->t * s->cap_hyp, n),
-                                         .x = x,
-                                         .w = rows_of(w->w_qkv, qk, qk + vv),
-                                         .b = mat_cols(w->b_qkv, qk, qk + vv)});
+    struct mat qkv = rows_of(s->qkv, 0, n), att = rows_of(s->att, 0, n), kv = s->self_kv[l];
+    linear_fwd(be, &(struct linear_args){.y = qkv, .x = x, .w = w->w_qkv, .b = w->b_qkv});
     attention_step(be, &(struct attention_step_args){.o = att,
-                                                     .q = q,
+                                                     .q = mat_cols(qkv, 0, qk),
                                                      .k = mat_cols(kv, 0, qk),
                                                      .v = mat_cols(kv, qk, vv),
+                                                     .k_new = mat_cols(qkv, qk, qk),
+                                                     .v_new = mat_cols(qkv, 2 * qk, vv),
                                                      .index = s->index,
-                                                     .index_ld = s->cap_len,
+                                                     .index_ld = s->cap.len,
                                                      .len = s->len,
                                                      .max_len = s->t + 1,
                                                      .n_head = c->n_head,
@@ -96,7 +94,8 @@ static void cross_step(const struct stepper *s, int l, int n, struct mat x, stru
     const struct cross_params *w = &s->model->w.dec[l].cross;
     struct backend *be = s->model->be;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
-    struct mat q = rows_of(s->q, 0, n), att = rows_of(s->att, 0, n), kv = s->cross_kv[l];
+    struct mat q = mat_cols(rows_of(s->qkv, 0, n), 0, qk);
+    struct mat att = rows_of(s->att, 0, n), kv = s->cross_kv[l];
     linear_fwd(be, &(struct linear_args){.y = q, .x = x, .w = w->w_q, .b = w->b_q});
     attention_step(be, &(struct attention_step_args){.o = att,
                                                      .q = q,
@@ -104,7 +103,7 @@ static void cross_step(const struct stepper *s, int l, int n, struct mat x, stru
                                                      .v = mat_cols(kv, qk, vv),
                                                      .start = s->src_start,
                                                      .len = s->src_len,
-                                                     .max_len = s->cap_src,
+                                                     .max_len = s->cap.src,
                                                      .n_head = c->n_head,
                                                      .scale = attention_scale(c)});
     linear_fwd(be, &(struct linear_args){.y = join->s, .x = att, .w = w->w_o, .b = w->b_o});
@@ -136,8 +135,21 @@ static void run_step(struct stepper *s, int n) {
         flow = join_fwd(&pass, &ff.join, flow, dec_ff_norm(&m->w, c, l), 0);
         turn ^= 1;
     }
-    linear_fwd(m->be,
-               &(struct linear_args){.y = rows_of(s->logits, 0, n), .x = flow.in, .w = m->w.out});
+    s->out = flow.in;
+}
+
+static void project(const struct stepper *s) {
+    linear_fwd(s->model->be, &(struct linear_args){.y = rows_of(s->logits, 0, s->out.rows),
+                                                   .x = s->out,
+                                                   .w = s->model->w.out});
+}
+
+static void pick(const struct stepper *s, int k) {
+    struct mat value = {.data = s->value.data, .ld = k, .rows = s->out.rows, .cols = k};
+    value.type = s->value.type;
+    topk(s->model->be, &(struct topk_args){.logits = rows_of(s->logits, 0, s->out.rows),
+                                           .value = value,
+                                           .id = s->top});
 }
 
 /* ---------------------------------------------------------------------------------- interface ---- */
@@ -145,48 +157,48 @@ static void run_step(struct stepper *s, int n) {
 static int plan(struct stepper *s, struct err *err) {
     struct backend *be = s->model->be;
     backend_plan(be);
-    s->t = s->cap_len - 1; /* the longest history */
-    run_step(s, s->cap_hyp);
+    s->t = s->cap.len - 1; /* the longest history */
+    run_step(s, s->cap.hyp);
     for (int l = 0; l < s->model->config.n_layer_dec; l++) {
         const struct cross_params *w = &s->model->w.dec[l].cross;
         struct mat memory = {.ld = s->model->config.d_model,
-                             .rows = s->cap_src,
+                             .rows = s->cap.src,
                              .cols = s->model->config.d_model,
                              .type = s->model->type};
         linear_fwd(be, &(struct linear_args){
                            .y = s->cross_kv[l], .x = memory, .w = w->w_kv, .b = w->b_kv});
     }
-    struct topk_args top = {.logits = s->logits,
-                            .value = {.ld = 1, .rows = s->cap_hyp, .cols = 1, .type = DTYPE_F32}};
-    if (s->model->type == DTYPE_F64) top.value.type = DTYPE_F64;
-    top.value.cols = top.logits.cols < TOPK_MAX ? top.logits.cols : TOPK_MAX;
-    top.value.ld = top.value.cols;
-    topk(be, &top);
+    project(s);
+    pick(s, s->cap.top);
     s->t = 0;
     return backend_commit(be, err);
 }
 
-int stepper_new(struct stepper **out, struct model *model, int cap_hyp, int cap_len, int cap_src,
+int stepper_new(struct stepper **out, struct model *model, const struct stepper_caps *caps,
                 struct err *err) {
     *out = NULL;
-    if (cap_hyp < 1 || cap_src < 1 || cap_len < 1 || cap_len > model->config.max_len)
+    struct stepper_caps cap = *caps;
+    if (cap.hyp < 1 || cap.src < 1 || cap.len < 1 || cap.len > model->config.max_len)
         return err_set(
             err, HEED_ELIMIT,
             "decoder: %d hypotheses of %d tokens over %d source tokens; at least 1 each, "
             "and max_len is %d",
-            cap_hyp, cap_len, cap_src, model->config.max_len);
-    if ((int64_t)cap_hyp * cap_len > INT32_MAX)
+            cap.hyp, cap.len, cap.src, model->config.max_len);
+    if ((int64_t)cap.hyp * cap.len > INT32_MAX)
         return err_set(err, HEED_ELIMIT, "decoder: %d hypotheses of %d tokens are too many",
-                       cap_hyp, cap_len);
+                       cap.hyp, cap.len);
+    int most = model->config.n_vocab_tgt < TOPK_MAX ? model->config.n_vocab_tgt : TOPK_MAX;
+    if (cap.top < 1 || cap.top > most)
+        return err_set(err, HEED_ELIMIT,
+                       "decoder: the best %d tokens are wanted; at most %d can be", cap.top, most);
     int n_layer = model->config.n_layer_dec;
     struct stepper *s = xcalloc(1, sizeof *s);
-    *s = (struct stepper){
-        .model = model, .cap_hyp = cap_hyp, .cap_len = cap_len, .cap_src = cap_src};
+    *s = (struct stepper){.model = model, .cap = cap};
     s->self_kv = xcalloc((size_t)n_layer, sizeof *s->self_kv);
     s->cross_kv = xcalloc((size_t)n_layer, sizeof *s->cross_kv);
-    s->host = xcalloc(5 * (size_t)cap_hyp, sizeof *s->host);
-    s->host_index = xcalloc((size_t)cap_hyp * (size_t)cap_len, sizeof *s->host_index);
-    s->host_old = xcalloc((size_t)cap_hyp * (size_t)cap_len, sizeof *s->host_old);
+    s->host = xcalloc(5 * (size_t)cap.hyp, sizeof *s->host);
+    s->host_index = xcalloc((size_t)cap.hyp * (size_t)cap.len, sizeof *s->host_index);
+    s->host_old = xcalloc((size_t)cap.hyp * (size_t)cap.len, sizeof *s->host_old);
     carve(s);
     size_t size = s->arena.used;
     int rc = plan(s, err);
@@ -214,9 +226,9 @@ void stepper_free(struct stepper *s) {
 
 int stepper_begin(struct stepper *s, const struct acts *acts, const struct packed *src, int n_seq,
                   struct err *err) {
-    if (src->n_tok > s->cap_src)
+    if (src->n_tok > s->cap.src)
         return err_set(err, HEED_ELIMIT, "decoder: %d source tokens; there is room for %d",
-                       src->n_tok, s->cap_src);
+                       src->n_tok, s->cap.src);
     struct mat memory = transformer_memory(acts);
     for (int l = 0; l < s->model->config.n_layer_dec; l++) {
         const struct cross_params *w = &s->model->w.dec[l].cross;
@@ -233,19 +245,19 @@ int stepper_begin(struct stepper *s, const struct acts *acts, const struct packe
 
 int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *parent,
                  const int32_t *sentence, struct err *err) {
-    if (n < 1 || n > s->cap_hyp || s->t >= s->cap_len)
+    if (n < 1 || n > s->cap.hyp || s->t >= s->cap.len)
         return err_set(err, HEED_ELIMIT,
                        "decoder: step %d of %d hypotheses; there is room for %d of %d", s->t + 1, n,
-                       s->cap_len, s->cap_hyp);
+                       s->cap.len, s->cap.hyp);
     int32_t *swap = s->host_old;
     s->host_old = s->host_index;
     s->host_index = swap;
-    size_t cap = (size_t)s->cap_len, width = (size_t)n * sizeof(int32_t);
+    size_t cap = (size_t)s->cap.len, width = (size_t)n * sizeof(int32_t);
     int32_t *pos = s->host, *len = pos + n, *start = len + n, *src_len = start + n;
     for (int b = 0; b < n; b++) {
         int32_t *row = s->host_index + (size_t)b * cap;
         if (s->t) memcpy(row, s->host_old + (size_t)parent[b] * cap, (size_t)s->t * sizeof *row);
-        row[s->t] = s->t * s->cap_hyp + b;
+        row[s->t] = s->t * s->cap.hyp + b;
         pos[b] = s->t;
         len[b] = s->t + 1;
         start[b] = s->sentence_start[sentence[b]];
@@ -260,5 +272,32 @@ int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *pa
     backend_upload(be, s->src_len, src_len, width);
     run_step(s, n);
     s->t++;
+    s->n = n;
+    return 0; /* a failure is sticky: whoever asks for the result hears of it */
+}
+
+struct mat stepper_logits(struct stepper *s) {
+    project(s);
+    return rows_of(s->logits, 0, s->n);
+}
+
+int stepper_topk(struct stepper *s, int k, float *value, int32_t *id, struct err *err) {
+    if (k < 1 || k > s->cap.top)
+        return err_set(err, HEED_ELIMIT,
+                       "decoder: the best %d tokens are wanted; there is room for %d", k,
+                       s->cap.top);
+    struct backend *be = s->model->be;
+    size_t n = (size_t)s->n * (size_t)k;
+    project(s);
+    pick(s, k);
+    backend_download(be, id, s->top, n * sizeof *id);
+    if (s->value.type == DTYPE_F32) {
+        backend_download(be, value, s->value.data, n * sizeof *value);
+        return backend_sync(be, err);
+    }
+    double *wide = xmalloc(n * sizeof *wide); /* ref in double precision only */
+    backend_download(be, wide, s->value.data, n * sizeof *wide);
+    for (size_t i = 0; i < n; i++) value[i] = (float)wide[i];
+    xfree(wide);
     return backend_sync(be, err);
 }

@@ -8,27 +8,15 @@
 struct live {
     int n;
     int32_t *id, *parent, *sentence; /* [n_seq] */
-    int32_t *best;                   /* [n_seq] on the host */
-    int32_t *best_dev;               /* [n_seq] in backend memory, with the values behind it */
-    void *value_dev;
+    int32_t *best;                   /* [n_seq] */
+    float *value;                    /* [n_seq] */
 };
 
-static int pick(struct model *model, const struct stepper *stepper, struct live *live,
-                struct err *err) {
-    struct mat logits = stepper->logits, value = {.ld = 1, .rows = live->n, .cols = 1};
-    logits.rows = live->n;
-    value.type = dtype_wide(model->type);
-    value.data = live->value_dev;
-    topk(model->be, &(struct topk_args){.logits = logits, .value = value, .id = live->best_dev});
-    backend_download(model->be, live->best, live->best_dev, (size_t)live->n * sizeof *live->best);
-    return backend_sync(model->be, err);
-}
-
-static int run(struct model *model, struct stepper *stepper, struct live *live, int32_t eos,
-               int cap_len, int32_t *out, int *out_len, struct err *err) {
+static int run(struct stepper *stepper, struct live *live, int32_t eos, int cap_len, int32_t *out,
+               int *out_len, struct err *err) {
     while (live->n > 0) {
         int rc = stepper_step(stepper, live->n, live->id, live->parent, live->sentence, err);
-        if (!rc) rc = pick(model, stepper, live, err);
+        if (!rc) rc = stepper_topk(stepper, 1, live->value, live->best, err);
         if (rc) return rc;
         int kept = 0;
         for (int i = 0; i < live->n; i++) {
@@ -53,7 +41,9 @@ int greedy_search(struct model *model, struct acts *encoder, const struct packed
     if (rc) return rc;
     transformer_encode(&(struct pass){.model = model, .acts = encoder});
     struct stepper *stepper;
-    if ((rc = stepper_new(&stepper, model, n_seq, cap_len, src->n_tok, err))) return rc;
+    if ((rc = stepper_new(&stepper, model, &(struct stepper_caps){n_seq, cap_len, src->n_tok, 1},
+                          err)))
+        return rc;
     size_t n = (size_t)n_seq;
     struct live live = {.n = n_seq};
     int32_t *host = xcalloc(4 * n, sizeof *host);
@@ -61,18 +51,15 @@ int greedy_search(struct model *model, struct acts *encoder, const struct packed
     live.parent = host + n;
     live.sentence = host + 2 * n;
     live.best = host + 3 * n;
-    live.best_dev = backend_alloc(model->be, n * sizeof *live.best_dev, err);
-    live.value_dev = backend_alloc(model->be, n * sizeof(double), err);
+    live.value = xcalloc(n, sizeof *live.value);
     for (int s = 0; s < n_seq; s++) {
         live.id[s] = bos;
         live.sentence[s] = s;
         out_len[s] = 0;
     }
-    rc = live.best_dev && live.value_dev ? stepper_begin(stepper, encoder, src, n_seq, err)
-                                         : HEED_ENOMEM;
-    if (!rc) rc = run(model, stepper, &live, eos, cap_len, out, out_len, err);
-    backend_free(model->be, live.best_dev);
-    backend_free(model->be, live.value_dev);
+    rc = stepper_begin(stepper, encoder, src, n_seq, err);
+    if (!rc) rc = run(stepper, &live, eos, cap_len, out, out_len, err);
+    xfree(live.value);
     xfree(host);
     stepper_free(stepper);
     return rc;

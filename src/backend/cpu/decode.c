@@ -8,6 +8,7 @@
  * without an element above the k-th best so far cost one comparison. Ties go to the lower id because the
  * sweep goes upwards and an equal later element is not above. */
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/cpu.h"
 #include "base/mem.h"
@@ -23,6 +24,16 @@ struct step_job {
     size_t score_ld;
     int n_item, items_per_task;
 };
+
+/* The new key and value of one head go into the cache. Nobody but this item reads them in this call. */
+static void append_head(const struct attention_step_args *a, int b, int h, int d_k, int d_v) {
+    int t = a->len[b] - 1;
+    int64_t row = a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
+    struct mat k = mat_cols(a->k, h * d_k, d_k), k_new = mat_cols(a->k_new, h * d_k, d_k);
+    struct mat v = mat_cols(a->v, h * d_v, d_v), v_new = mat_cols(a->v_new, h * d_v, d_v);
+    memcpy(mat_row(&k, row), mat_row(&k_new, b), (size_t)d_k * dtype_size(k.type));
+    memcpy(mat_row(&v, row), mat_row(&v_new, b), (size_t)d_v * dtype_size(v.type));
+}
 
 static void step_item(const struct step_job *j, int item, float *score) {
     const struct attention_step_args *a = j->a;
@@ -45,6 +56,7 @@ static void step_item(const struct step_job *j, int item, float *score) {
                        .scale = a->scale,
                        .type = a->q.type,
                        .score = score};
+    if (!mat_empty(&a->k_new)) append_head(a, b, h, d_k, d_v);
     j->rows->attend(&x);
 }
 

@@ -11,8 +11,17 @@ static int64_t cache_row(const struct attention_step_args *a, int b, int t) {
     return a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
 }
 
+static void append(const struct attention_step_args *a) {
+    for (int b = 0; b < a->k_new.rows; b++) {
+        int64_t row = cache_row(a, b, a->len[b] - 1);
+        for (int c = 0; c < a->k.cols; c++) put(&a->k, row, c, get(&a->k_new, b, c));
+        for (int c = 0; c < a->v.cols; c++) put(&a->v, row, c, get(&a->v_new, b, c));
+    }
+}
+
 void ref_attention_step(const struct attention_step_args *a) {
     int d_k = a->q.cols / a->n_head, d_v = a->v.cols / a->n_head;
+    if (!mat_empty(&a->k_new)) append(a);
     double *p = xmalloc((size_t)a->max_len * sizeof *p);
     for (int b = 0; b < a->q.rows; b++)
         for (int h = 0; h < a->n_head; h++) {
