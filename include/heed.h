@@ -31,7 +31,8 @@ extern "C" {
     X(HEED_EFORMAT, -5, "malformed file")                                                          \
     X(HEED_EDEVICE, -6, "device not available or failed")                                          \
     X(HEED_ELIMIT, -7, "limit exceeded")                                                           \
-    X(HEED_EINTERNAL, -8, "internal error")
+    X(HEED_EINTERNAL, -8, "internal error")                                                        \
+    X(HEED_ECANCELLED, -9, "cancelled by the caller")
 
 enum heed_status {
 #define HEED_STATUS_ENUM(name, value, text) name = value,
