@@ -15,7 +15,7 @@ BOTH_FLAGS = $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-
              -pthread -Iinclude -Isrc -MMD -MP
 ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)
 ALL_CXXFLAGS = -std=c++17 $(BOTH_FLAGS)
-LDLIBS = $(shell pkg-config --libs $(PKGS)) -lstdc++ -lm -pthread
+LDLIBS = $(shell pkg-config --libs $(PKGS)) -lstdc++ -lm -ldl -pthread
 
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))

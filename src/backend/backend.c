@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/plugin.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -35,14 +36,27 @@ const char *op_name(enum op op) {
 
 /* ---------------------------------------------------------------------------------- life --------- */
 
+/* The best there is: a GPU that works, else the CPU. */
+static int open_auto(struct backend **be, struct backend_options *o, const char *path,
+                     struct err *err) {
+    o->device = "cuda";
+    if (plugin_driver_present() && plugin_load(be, "cuda", path, o, NULL) == 0) return 0;
+    o->device = "cpu";
+    return cpu_open(be, o, err);
+}
+
 int backend_open(struct backend **be, const struct backend_options *options, struct err *err) {
     struct backend_options o = options ? *options : (struct backend_options){0};
-    if (!o.device || strcmp(o.device, "auto") == 0) o.device = "cpu"; /* the best there is */
+    const char *path = getenv("HEED_PLUGIN_PATH");
     if (!o.isa) o.isa = getenv("HEED_ISA");
     *be = NULL;
+    if (!o.device || strcmp(o.device, "auto") == 0) return open_auto(be, &o, path, err);
     if (strcmp(o.device, "cpu") == 0) return cpu_open(be, &o, err);
     if (strcmp(o.device, "ref") == 0) return ref_open(be, &o, err);
-    return err_set(err, HEED_EDEVICE, "device: '%s' is not one of auto, cpu, ref", o.device);
+    if (strncmp(o.device, "cuda", 4) == 0 && (o.device[4] == 0 || o.device[4] == ':'))
+        return plugin_load(be, "cuda", path, &o, err);
+    return err_set(err, HEED_EDEVICE, "device: '%s' is not one of auto, cpu, ref, cuda, cuda:N",
+                   o.device);
 }
 
 void backend_close(struct backend *be) {
@@ -325,25 +339,23 @@ static double flops_linear(const struct linear_args *a, bool bwd) {
     return bwd ? one * (mat_empty(&a->dx) ? 1 : 2) : one;
 }
 
-/* Pairs (i, j) that attention looks at. Reads the offsets, so only where they are host memory. */
-static double seen_pairs(const struct attention_args *a) {
-    double pairs = 0;
-    for (int s = 0; s < a->rq.n_seq; s++) {
-        double nq = a->rq.start[s + 1] - a->rq.start[s], nk = a->rk.start[s + 1] - a->rk.start[s];
-        double r = a->window > 0 && a->window < nq ? a->window : nq - 1;
-        if (a->causal) /* row i sees min(i, r) + 1 keys */
-            pairs += nq * (r + 1) - r * (r + 1) / 2;
-        else if (a->window)
-            pairs += nq * (2 * r + 1) - r * (r + 1);
-        else
-            pairs += nq * nk;
-    }
-    return pairs;
+/* Pairs (i, j) that attention looks at in a sentence of nq queries and nk keys. */
+static double seen_pairs(const struct attention_args *a, double nq, double nk) {
+    double r = a->window > 0 && a->window < nq ? a->window : nq - 1;
+    if (a->causal) return nq * (r + 1) - r * (r + 1) / 2; /* row i sees min(i, r) + 1 keys */
+    return a->window ? nq * (2 * r + 1) - r * (r + 1) : nq * nk;
 }
 
-static double flops_attention(const struct attention_args *a, bool bwd) {
-    double dk = a->q.cols, dv = a->v.cols;
-    return seen_pairs(a) * (bwd ? 6 * dk + 4 * dv : 2 * dk + 2 * dv);
+/* Offsets in a device's memory cannot be read here: all sentences then count as of average length. */
+static double flops_attention(const struct backend *be, const struct attention_args *a, bool bwd) {
+    double dk = a->q.cols, dv = a->v.cols, n = a->rq.n_seq, pairs = 0;
+    if (be->vt->device_memory)
+        pairs = n * seen_pairs(a, a->rq.n_tok / n, a->rk.n_tok / n);
+    else
+        for (int s = 0; s < a->rq.n_seq; s++)
+            pairs += seen_pairs(a, a->rq.start[s + 1] - a->rq.start[s],
+                                a->rk.start[s + 1] - a->rk.start[s]);
+    return pairs * (bwd ? 6 * dk + 4 * dv : 2 * dk + 2 * dv);
 }
 
 static double flops_add_norm(const struct add_norm_args *a, bool bwd) {
@@ -365,24 +377,36 @@ static double flops_sumsq(const struct sumsq_args *a) { return 2.0 * a->x.rows *
 static double flops_adam(const struct adam_args *a) { return 12.0 * a->p.cols; }
 
 void backend_profile(struct backend *be, int on) {
+    if (be->vt->settle) be->vt->settle(be);
     be->profiling = on;
     if (on) memset(be->cost, 0, sizeof be->cost);
 }
 
-const struct op_cost *backend_cost(const struct backend *be, enum op op) { return &be->cost[op]; }
+const struct op_cost *backend_cost(struct backend *be, enum op op) {
+    if (be->vt->settle) be->vt->settle(be);
+    return &be->cost[op];
+}
 
-static double cost_begin(struct backend *be) {
-    if (!be->profiling) return 0;
+static double cost_begin(struct backend *be, enum op op) {
+    if (!be->profiling || be->planning) return 0;
+    if (be->vt->mark) {
+        be->vt->mark(be, op, 0);
+        return 0;
+    }
     be->vt->sync(be);
     return clock_seconds();
 }
 
 static void cost_end(struct backend *be, enum op op, double begin, double flops) {
-    be->vt->sync(be);
     struct op_cost *cost = &be->cost[op];
     cost->calls++;
-    cost->ns += (uint64_t)(1e9 * (clock_seconds() - begin));
     cost->flops += flops;
+    if (be->vt->mark) {
+        be->vt->mark(be, op, 1);
+        return;
+    }
+    be->vt->sync(be);
+    cost->ns += (uint64_t)(1e9 * (clock_seconds() - begin));
 }
 
 /* ---------------------------------------------------------------------------------- ops ---------- */
@@ -391,7 +415,7 @@ static void cost_end(struct backend *be, enum op op, double begin, double flops)
 #define OP_DEFINE(slot, args, check, flops)                                                        \
     void slot(struct backend *be, const struct args *a) {                                          \
         if (be->err.code || !(check)) return;                                                      \
-        double begin = cost_begin(be);                                                             \
+        double begin = cost_begin(be, OP_##slot);                                                  \
         be->vt->slot(be, a);                                                                       \
         if (be->profiling && !be->planning) cost_end(be, OP_##slot, begin, flops);                 \
     }
@@ -401,9 +425,9 @@ OP_DEFINE(embed_bwd, embed_args, check_embed(be, "embed_bwd", a, true), flops_em
 OP_DEFINE(linear_fwd, linear_args, check_linear(be, "linear_fwd", a, false), flops_linear(a, false))
 OP_DEFINE(linear_bwd, linear_args, check_linear(be, "linear_bwd", a, true), flops_linear(a, true))
 OP_DEFINE(attention_fwd, attention_args, check_attention(be, "attention_fwd", a, false),
-          flops_attention(a, false))
+          flops_attention(be, a, false))
 OP_DEFINE(attention_bwd, attention_args, check_attention(be, "attention_bwd", a, true),
-          flops_attention(a, true))
+          flops_attention(be, a, true))
 OP_DEFINE(add_norm_fwd, add_norm_args, check_add_norm(be, "add_norm_fwd", a, false),
           flops_add_norm(a, false))
 OP_DEFINE(add_norm_bwd, add_norm_args, check_add_norm(be, "add_norm_bwd", a, true),

@@ -299,6 +299,7 @@ struct backend;
  * error is pending. */
 struct backend_vtable {
     const char *name;
+    int device_memory; /* what alloc gives cannot be read by the host */
     void (*close)(struct backend *be);
     void *(*alloc)(struct backend *be, size_t size); /* MEM_ALIGN-aligned, or NULL */
     void (*free)(struct backend *be, void *ptr);
@@ -309,6 +310,10 @@ struct backend_vtable {
     void (*sync)(struct backend *be); /* waits for all queued work, turning failures into be->err */
     void (*commit)(struct backend *be, size_t size);
     size_t (*available)(const struct backend *be); /* NULL: the host's memory */
+    /* Profiling of a device with a queue (NULL: the host's clock around a sync). mark notes the time at which
+     * an op begins or ends on the device; settle waits and adds what was noted to be->cost[].ns. */
+    void (*mark)(struct backend *be, enum op op, int end);
+    void (*settle)(struct backend *be);
 #define OP_SLOT(slot, args) void (*slot)(struct backend * be, const struct args *a);
     BACKEND_OPS(OP_SLOT)
 #undef OP_SLOT
@@ -331,7 +336,7 @@ struct backend {
 };
 
 struct backend_options {
-    const char *device; /* NULL or "auto": the best there is; "cpu", "ref" */
+    const char *device; /* NULL or "auto": the best there is; "cpu", "ref", "cuda", "cuda:N" */
     int n_thread;       /* 0: all CPUs the process may use */
     const char
         *isa; /* cpu only: NULL or "auto", or a name isa_list() gives. HEED_ISA overrides auto. */
@@ -365,9 +370,10 @@ size_t backend_dismiss(struct backend *be);
 /* Memory the device could still give, in bytes. */
 size_t backend_available(const struct backend *be);
 
-/* Per-op cost: profiling costs a clock read (a device sync on cuda) per op. */
+/* Per-op cost: profiling costs two clock reads, or two events of the device, per op. Asking for a cost waits
+ * for the device. */
 void backend_profile(struct backend *be, int on); /* on: also resets the counters */
-const struct op_cost *backend_cost(const struct backend *be, enum op op);
+const struct op_cost *backend_cost(struct backend *be, enum op op);
 const char *op_name(enum op op);
 
 /* The ops, checked. */

@@ -1,0 +1,113 @@
+/* plugin.c — see plugin.h. */
+#define _GNU_SOURCE /* dladdr */
+#include "backend/plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where the search stands: what was found, or what to tell the user. */
+struct search {
+    char file[64]; /* libheed-NAME.so */
+    void *handle;
+    char reason[160]; /* a file was there but could not be loaded */
+    char places[160]; /* folders without one, abbreviated */
+};
+
+static void note_place(struct search *s, const char *folder) {
+    size_t n = strlen(s->places);
+    if (n + strlen(folder) + 3 < sizeof s->places)
+        snprintf(s->places + n, sizeof s->places - n, "%s%s", n ? ", " : "", folder);
+}
+
+/* Tries one folder; "" is the loader's own search. */
+static void try_folder(struct search *s, const char *folder) {
+    char path[PATH_MAX];
+    if (s->handle || s->reason[0]) return;
+    if (snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", s->file) >=
+        (int)sizeof path)
+        return;
+    if (*folder && access(path, F_OK) != 0) {
+        note_place(s, folder);
+        return;
+    }
+    s->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *why = s->handle ? NULL : dlerror();
+    if (why && (*folder || !strstr(why, s->file)))
+        snprintf(s->reason, sizeof s->reason, "%.150s", why);
+}
+
+/* The folders that belong to an installation, seen from one of its files. */
+static void try_beside(struct search *s, const char *file) {
+    char folder[PATH_MAX], beside[PATH_MAX + 16];
+    static const char *const relative[] = {"", "/../lib/heed", "/../lib", "/.."};
+    const char *slash = strrchr(file, '/');
+    if (!slash || (size_t)(slash - file) >= sizeof folder) return;
+    memcpy(folder, file, (size_t)(slash - file));
+    folder[slash - file] = 0;
+    for (size_t i = 0; i < sizeof relative / sizeof *relative; i++) {
+        snprintf(beside, sizeof beside, "%s%s", folder, relative[i]);
+        try_folder(s, beside);
+    }
+}
+
+static void try_list(struct search *s, const char *list) {
+    char folder[PATH_MAX];
+    while (list && *list) {
+        size_t n = strcspn(list, ":");
+        if (n > 0 && n < sizeof folder) {
+            memcpy(folder, list, n);
+            folder[n] = 0;
+            try_folder(s, folder);
+        }
+        list += n + (list[n] == ':');
+    }
+}
+
+static void search_all(struct search *s, const char *path) {
+    char program[PATH_MAX];
+    Dl_info library;
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (dladdr((const void *)&heed_version, &library) && library.dli_fname)
+        try_beside(s, library.dli_fname); /* libheed.so, when this is one */
+    if (n > 0) {
+        program[n] = 0;
+        try_beside(s, program);
+    }
+    try_list(s, path);
+    try_folder(s, "");
+}
+
+int plugin_driver_present(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver) dlclose(driver);
+    return driver != NULL;
+}
+
+int plugin_load(struct backend **be, const char *name, const char *path,
+                const struct backend_options *options, struct err *err) {
+    struct search s = {0};
+    struct plugin_abi abi = PLUGIN_ABI;
+    char symbol[64];
+    *be = NULL;
+    snprintf(s.file, sizeof s.file, "libheed-%s.so", name);
+    snprintf(symbol, sizeof symbol, "heed_%s_open", name);
+    search_all(&s, path);
+    if (s.reason[0])
+        return err_set(err, HEED_EDEVICE, "%s: the plug-in cannot be loaded: %s", name, s.reason);
+    if (!s.handle)
+        return err_set(err, HEED_EDEVICE,
+                       "%s: %s is not there: looked in %.140s and where the system's loader does",
+                       name, s.file, s.places);
+    union {
+        void *object;
+        plugin_open *function;
+    } open = {.object = dlsym(s.handle, symbol)};
+    if (!open.object) {
+        dlclose(s.handle);
+        return err_set(err, HEED_EDEVICE, "%s: %s lacks %s", name, s.file, symbol);
+    }
+    return open.function(&abi, be, options, err);
+}
