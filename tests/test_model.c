@@ -107,6 +107,42 @@ TEST(same_seed_same_bits_for_any_threads) {
     }
 }
 
+/* Sets with fused multiply-add compute the same f32 numbers in the same order: a translation must not depend
+ * on the processor. Depths above and below the blocks of gemm.h, odd widths, a smooth activation. */
+static void same_on_all_sets(const struct config *config) {
+    struct batch batch;
+    float *first = NULL;
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config->n_vocab_src, 5);
+    for (int i = 0; isa_table[i]; i++) {
+        if (!isa_usable(isa_table[i]) || strcmp(isa_table[i]->name, "generic") == 0) continue;
+        struct backend_options where = {.device = "cpu", .n_thread = 2, .isa = isa_table[i]->name};
+        struct toy toy;
+        toy_open(&toy, config, &where, DTYPE_F32, TOKENS);
+        float *logits = toy_logits(&toy, &batch);
+        if (!first) first = xcalloc((size_t)batch.tgt.n_tok, (size_t)config->n_vocab_tgt * 4);
+        size_t n = (size_t)batch.tgt.n_tok * (size_t)config->n_vocab_tgt;
+        if (first[0] == 0)
+            memcpy(first, logits, n * sizeof *first);
+        else
+            same_bits(logits, first, n, isa_table[i]->name);
+        xfree(logits);
+        toy_close(&toy);
+    }
+    xfree(first);
+    batch_release(&batch);
+}
+
+TEST(all_instruction_sets_give_the_same_f32_bits) {
+    struct config config = toy_config();
+    same_on_all_sets(&config);
+    config.activation = ACT_GELU;
+    config.d_ff = 1300;
+    same_on_all_sets(&config);
+    config.activation = ACT_SILU;
+    config.norm = NORM_PRE;
+    same_on_all_sets(&config);
+}
+
 /* ---------------------------------------------------------------------------------- attention ---- */
 
 TEST(later_target_tokens_do_not_change_earlier_logits) {
@@ -324,8 +360,8 @@ TEST(a_step_allocates_nothing) {
     toy_close(&toy);
 }
 
-TESTS(T(packed_batch_equals_one_by_one), T(same_seed_same_bits_for_any_threads),
-      T(later_target_tokens_do_not_change_earlier_logits),
+TESTS(T(packed_batch_equals_one_by_one), T(all_instruction_sets_give_the_same_f32_bits),
+      T(same_seed_same_bits_for_any_threads), T(later_target_tokens_do_not_change_earlier_logits),
       T(window_as_long_as_the_sentence_is_full_attention), T(cached_decoding_equals_the_full_pass),
       T(accumulated_batches_equal_one_large_batch), T(learns_a_batch_by_heart),
       T(a_step_allocates_nothing))
