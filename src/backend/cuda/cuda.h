@@ -39,6 +39,7 @@ extern "C" {
 
 struct cuda_products; /* gemm.cu: descriptors and algorithms of matrix products, by shape */
 struct cuda_staging;  /* memory.cu: pinned memory that uploads pass through */
+struct cuda_timing;   /* cuda.cu: events of ops while profiling */
 
 struct cuda_backend {
     struct backend base;
@@ -46,7 +47,9 @@ struct cuda_backend {
     int shared_max; /* bytes of shared memory a block may ask for */
     int capability; /* 90 for sm_90 */
     size_t l2_size;
-    int tf32, sync_each, tune; /* HEED_CUDA_TF32, HEED_CUDA_SYNC, HEED_CUDA_TUNE */
+    int tf32, sync_each; /* HEED_CUDA_TF32: products of f32 on tensor cores; HEED_CUDA_SYNC */
+    int tune; /* HEED_CUDA_TUNE: time the candidates of each product; not reproducible run to run */
+    int bgrad; /* HEED_CUDA_BGRAD: let cuBLASLt sum the columns for bias gradients */
     cudaStream_t stream;
     cublasLtHandle_t blas;
     void *blas_workspace;
@@ -55,6 +58,7 @@ struct cuda_backend {
     size_t workspace_size;
     struct cuda_products *products;
     struct cuda_staging *staging;
+    struct cuda_timing *timing;
 };
 
 static inline struct cuda_backend *cuda_of(struct backend *be) { return (struct cuda_backend *)be; }
@@ -144,11 +148,45 @@ static __device__ __forceinline__ void store_pack(T *to, const float (&in)[N]) {
     *reinterpret_cast<pack<T, N> *>(to) = p;
 }
 
+/* Eight columns of a row, of which the first n exist; WIDE: all of them do, and the address is a multiple of
+ * 16 bytes. The others read as 0 and are not written. */
+template <bool WIDE, class T>
+static __device__ __forceinline__ void load8(float (&out)[8], const T *from, int n) {
+    if constexpr (WIDE) {
+        load_pack(out, from);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; i++) out[i] = i < n ? to_f32(from[i]) : 0.0f;
+    }
+}
+template <bool WIDE, class T>
+static __device__ __forceinline__ void store8(T *to, const float (&in)[8], int n) {
+    if constexpr (WIDE) {
+        store_pack(to, in);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            if (i < n) to[i] = from_f32<T>(in[i]);
+    }
+}
+
 /* Host: may rows of m be read `bytes` at a time? An absent matrix does not stand in the way. */
 static inline bool cuda_aligned(const struct mat *m, size_t bytes) {
     size_t one = dtype_size(m->type);
     return mat_empty(m) || ((uintptr_t)m->data % bytes == 0 && (size_t)m->ld * one % bytes == 0 &&
                             (size_t)m->cols * one % bytes == 0);
+}
+
+/* May all eights of columns be read at once, by load8? */
+static inline bool cuda_wide(const struct mat *m) {
+    return mat_empty(m) || (cuda_aligned(m, 16) && m->cols % 8 == 0);
+}
+
+/* Host: backend.c lets packed weights through to linear and embed; they are for the cpu. */
+static inline bool cuda_plain(struct cuda_backend *be, const struct mat *m, const char *op) {
+    if (!m->tiled && m->type != DTYPE_I8) return true;
+    cuda_fail(be, HEED_EINVAL, "cuda: %s: weights packed for the cpu", op);
+    return false;
 }
 
 /* Calls body(T()) with the C++ type of an act-type matrix; backend.c has let only these two through. */
@@ -256,8 +294,10 @@ struct cuda_gemm {
     int a_trans, b_trans, add, relu;
     void *c;
     const void *bias; /* or NULL */
+    float *a_sums;    /* or NULL: [m] f32, = row sums of op(a); only where cuda_gemm_sums says so */
 };
 void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *g);
+bool cuda_gemm_sums(struct cuda_backend *be, const struct cuda_gemm *g);
 int cuda_products_new(struct cuda_backend *be, struct err *err);
 void cuda_products_free(struct cuda_backend *be);
 
