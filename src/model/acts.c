@@ -101,22 +101,42 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src,
 
 static int min(int a, int b) { return a < b ? a : b; }
 
-/* Runs a step of the largest batch through the planning backend, so that every op states its need. */
-static void plan_workspace(struct acts *a) {
+/* Runs a step of the largest batch through the planning backend, so that every op states its need. A tiled
+ * output matrix belongs to a model that is run and not trained: the loss is not for it. */
+static void plan_workspace(struct acts *a, const struct view *view) {
     struct model *m = a->model;
     struct params grads;
     params_init(&grads, &m->config, NULL, dtype_wide(m->type));
     backend_plan(m->be);
-    struct pass pass = {
-        .model = m, .acts = a, .grads = a->training ? &grads : NULL, .training = a->training};
+    struct pass pass = {.model = m,
+                        .acts = a,
+                        .grads = a->training ? &grads : NULL,
+                        .training = a->training,
+                        .view = view};
     if (a->cap_tgt) {
         transformer_fwd(&pass);
-        transformer_loss(&pass);
+        if (!m->w.out.tiled) transformer_loss(&pass);
     } else {
         transformer_encode(&pass);
     }
     if (a->training) transformer_bwd(&pass);
     params_release(&grads);
+}
+
+void acts_spread(struct acts *a) {
+    const struct config *c = &a->model->config;
+    struct arena own = a->arena;
+    a->arena = (struct arena){0};
+    carve_all(a, a->cap_tgt ? min(a->cap_src, a->cap_tgt) : a->cap_src, /* the most there can be */
+              &(struct packed){.n_tok = a->cap_src, .max_len = min(a->cap_src, c->max_len)},
+              &(struct packed){.n_tok = a->cap_tgt, .max_len = min(a->cap_tgt, c->max_len)});
+    own.used = a->arena.used;
+    a->arena = own;
+}
+
+int acts_plan(struct acts *a, const struct view *view, struct err *err) {
+    plan_workspace(a, view);
+    return backend_commit(a->model->be, err);
 }
 
 /* Activations carved for the largest batch over no memory, and a plan under way in the backend. */
@@ -133,10 +153,8 @@ static int measured(struct acts **out, struct model *model, int cap_src, int cap
         (struct acts){.model = model, .training = training, .cap_src = cap_src, .cap_tgt = cap_tgt};
     a->enc = xcalloc((size_t)(training ? c->n_layer_enc : 2), sizeof *a->enc);
     a->dec = xcalloc((size_t)(training ? c->n_layer_dec : 2), sizeof *a->dec);
-    carve_all(a, cap_tgt ? min(cap_src, cap_tgt) : cap_src, /* as many sentences as there can be */
-              &(struct packed){.n_tok = cap_src, .max_len = min(cap_src, c->max_len)},
-              &(struct packed){.n_tok = cap_tgt, .max_len = min(cap_tgt, c->max_len)});
-    plan_workspace(a);
+    acts_spread(a);
+    plan_workspace(a, NULL);
     *out = a;
     return 0;
 }

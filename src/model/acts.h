@@ -103,6 +103,13 @@ int acts_measure(struct acts_need *need, struct model *model, int cap_src, int c
 /* Bytes acts_new reserves for activations (the backend's workspace comes on top). */
 size_t acts_bytes(const struct acts *acts);
 
+/* For those who add to a step what acts_new did not plan for (view.h): the first lays out the largest batch,
+ * with sizes but without addresses, until the next acts_load; the second plans a step of it anew, storing
+ * attention as `view` asks, and commits. */
+struct view;
+void acts_spread(struct acts *acts);
+int acts_plan(struct acts *acts, const struct view *view, struct err *err);
+
 /* Lays out views for this batch and uploads it. Checks every id and length against the model: a batch is
  * the last place where bad data can be named. Nothing changes on error. */
 int acts_load(struct acts *acts, const struct batch *batch, struct err *err);

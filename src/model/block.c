@@ -38,9 +38,10 @@ static struct attention_args self_attention(const struct pass *p, const struct s
 }
 
 void self_fwd(const struct pass *p, const struct side *side, const struct self_params *w,
-              const struct self_acts *a, struct mat x, uint32_t site) {
+              const struct self_acts *a, struct mat x, struct mat probs, uint32_t site) {
     struct backend *be = be_of(p);
     struct attention_args att = self_attention(p, side, a, site);
+    att.probs = probs;
     linear_fwd(be, &(struct linear_args){.y = a->qkv, .x = x, .w = w->w_qkv, .b = w->b_qkv});
     attention_fwd(be, &att);
     linear_fwd(be, &(struct linear_args){.y = a->join.s, .x = a->att, .w = w->w_o, .b = w->b_o});
@@ -94,9 +95,10 @@ static struct attention_args cross_attention(const struct pass *p, const struct 
 }
 
 void cross_fwd(const struct pass *p, const struct cross_params *w, const struct cross_acts *a,
-               struct mat x, struct mat memory, uint32_t site) {
+               struct mat x, struct mat memory, struct mat probs, uint32_t site) {
     struct backend *be = be_of(p);
     struct attention_args att = cross_attention(p, a, site);
+    att.probs = probs;
     linear_fwd(be, &(struct linear_args){.y = a->q, .x = x, .w = w->w_q, .b = w->b_q});
     linear_fwd(be, &(struct linear_args){.y = a->kv, .x = memory, .w = w->w_kv, .b = w->b_kv});
     attention_fwd(be, &att);

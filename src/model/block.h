@@ -38,16 +38,17 @@ static inline uint32_t site_at(uint32_t stack, int layer, enum site_kind kind) {
 float attention_scale(const struct config *c); /* 1 / sqrt(d_k) */
 struct dropout pass_drop(const struct pass *p, float rate, uint32_t site);
 
-/* site: the layer's first site, site_at(stack, layer, 0). x: the sub-layer's input, in both directions. */
+/* site: the layer's first site, site_at(stack, layer, 0). x: the sub-layer's input, in both directions. probs:
+ * where the attention probabilities are kept, normally absent. */
 void self_fwd(const struct pass *p, const struct side *side, const struct self_params *w,
-              const struct self_acts *a, struct mat x, uint32_t site);
+              const struct self_acts *a, struct mat x, struct mat probs, uint32_t site);
 void self_bwd(const struct pass *p, const struct side *side, const struct self_params *w,
               const struct self_params *g, const struct self_acts *a, struct mat x, uint32_t site);
 
 /* memory: the encoder's output; its gradient is in the source side's d_in: added to, or written by the first
  * caller of the backward pass (memory_add == 0). */
 void cross_fwd(const struct pass *p, const struct cross_params *w, const struct cross_acts *a,
-               struct mat x, struct mat memory, uint32_t site);
+               struct mat x, struct mat memory, struct mat probs, uint32_t site);
 void cross_bwd(const struct pass *p, const struct cross_params *w, const struct cross_params *g,
                const struct cross_acts *a, struct mat x, struct mat memory, int memory_add,
                uint32_t site);

@@ -5,6 +5,7 @@
 #include "model/transformer.h"
 
 #include "model/block.h"
+#include "model/view.h"
 
 /* ---------------------------------------------------------------------------------- forward ------ */
 
@@ -25,7 +26,8 @@ static void encoder_fwd(const struct pass *p) {
         const struct enc_params *layer = &w->enc[l];
         const struct enc_acts *a = enc_at(acts, l);
         uint32_t site = site_at(SITE_ENC, l, 0);
-        self_fwd(p, &acts->src, &layer->self, &a->self, flow.in, site);
+        self_fwd(p, &acts->src, &layer->self, &a->self, flow.in, view_at(p->view, VIEW_ENC, l),
+                 site);
         flow = join_fwd(p, &a->self.join, flow, enc_self_norm(w, c, l), site + SITE_SELF);
         ff_fwd(p, &layer->ff, &a->ff, flow.in, site);
         flow = join_fwd(p, &a->ff.join, flow, enc_ff_norm(w, c, l), site + SITE_FF);
@@ -42,9 +44,11 @@ static void decoder_fwd(const struct pass *p) {
         const struct dec_params *layer = &w->dec[l];
         const struct dec_acts *a = dec_at(acts, l);
         uint32_t site = site_at(SITE_DEC, l, 0);
-        self_fwd(p, &acts->tgt, &layer->self, &a->self, flow.in, site);
+        self_fwd(p, &acts->tgt, &layer->self, &a->self, flow.in, view_at(p->view, VIEW_DEC, l),
+                 site);
         flow = join_fwd(p, &a->self.join, flow, dec_self_norm(w, c, l), site + SITE_SELF);
-        cross_fwd(p, &layer->cross, &a->cross, flow.in, memory, site);
+        cross_fwd(p, &layer->cross, &a->cross, flow.in, memory, view_at(p->view, VIEW_CROSS, l),
+                  site);
         flow = join_fwd(p, &a->cross.join, flow, dec_cross_norm(w, c, l), site + SITE_CROSS);
         ff_fwd(p, &layer->ff, &a->ff, flow.in, site);
         flow = join_fwd(p, &a->ff.join, flow, dec_ff_norm(w, c, l), site + SITE_FF);

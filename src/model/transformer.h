@@ -13,6 +13,7 @@ struct pass {
     uint64_t seed;              /* of the dropout masks */
     uint32_t step;              /* counts batches, so that no two share masks */
     float grad_scale;           /* of the loss sum, usually 1 / target tokens of the update */
+    const struct view *view;    /* keeps attention probabilities (view.h); NULL: none */
 };
 
 /* The encoder alone; its output is transformer_memory(acts). */
