@@ -1,0 +1,57 @@
+/* eval.h — the three parts of `heed eval`: options (cmd_eval.c), counting (eval_count.c), reports (eval_report.c).
+ *
+ * All files are read side by side, a block of segments at a time; what stays are sums per system and metric, and
+ * the statistics of every segment only where they are going to be resampled. */
+#ifndef CLI_EVAL_H
+#define CLI_EVAL_H
+
+#include "eval/bleu.h"
+#include "eval/chrf.h"
+
+enum { EVAL_MAX_METRICS = 3, EVAL_MAX_FILES = 64, EVAL_MAX_STATS = BOOTSTRAP_MAX_STATS };
+
+struct eval_metric {
+    enum { METRIC_BLEU, METRIC_CHRF } kind;
+    struct bleu_options bleu;
+    struct chrf_options chrf;
+    int n_stat;
+    char name[16], signature[256];
+};
+
+/* Of one system under one metric. */
+struct eval_result {
+    uint64_t sum[EVAL_MAX_STATS];
+    uint32_t *stat; /* [n_segment, n_stat], when they are kept */
+    size_t room;    /* in numbers */
+    double *sample; /* [n_sample] */
+    struct interval interval;
+    double p_value; /* against the first system; below 0: not computed */
+};
+
+struct eval {
+    struct eval_metric metric[EVAL_MAX_METRICS];
+    int n_metric;
+    const char *const *hyp, *const *ref; /* paths */
+    int n_hyp, n_ref;
+    struct eval_result *result; /* [n_hyp, n_metric] */
+    size_t n_segment;
+
+    int keep_stats;
+    /* NULL, or called for every segment in order with stat[n_metric][EVAL_MAX_STATS] of the first system. */
+    void (*on_segment)(const struct eval *eval, const uint32_t *stat);
+
+    const struct resampling *resampling; /* NULL: none */
+    int paired, width, score_only;
+};
+
+/* Reads everything and fills result[].sum, n_segment, and .stat if kept. */
+int eval_count(struct eval *eval, struct pool *pool, struct err *err);
+
+double eval_value(const struct eval_metric *metric, const uint64_t *sum);
+
+void eval_print_text(const struct eval *eval);
+void eval_print_json(const struct eval *eval);
+void eval_print_segment(const struct eval *eval, const uint32_t *stat);      /* tab-separated */
+void eval_print_segment_json(const struct eval *eval, const uint32_t *stat); /* one object */
+
+#endif
