@@ -67,6 +67,16 @@ void file_map_close(struct file_map *map) {
     *map = (struct file_map){0};
 }
 
+void file_map_forget(const struct file_map *map, const void *at, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE),
+           first = (size_t)((const unsigned char *)at - map->data);
+    size_t last = first + size;
+    BUG_ON(last > map->size || last < first);
+    first = (first + page - 1) / page * page; /* whole pages: the rest has other readers */
+    last = last / page * page;
+    if (first < last) madvise((void *)(map->data + first), last - first, MADV_DONTNEED);
+}
+
 /* read(2), whole: less than size only at the end of the file, negative on error. */
 static ssize_t read_whole(int fd, char *data, size_t size) {
     size_t done = 0;

@@ -21,6 +21,10 @@ struct file_map {
 int file_map_open(struct file_map *map, const char *path, struct err *err);
 void file_map_close(struct file_map *map);
 
+/* [at, at + size) of the map will not be read soon: its pages leave this process's memory, and come back from
+ * the file when they are read after all. */
+void file_map_forget(const struct file_map *map, const void *at, size_t size);
+
 /* The whole file, a NUL added behind it, or HEED_ELIMIT when it is larger than limit. xfree(*data). */
 int file_read_all(char **data, size_t *size, const char *path, size_t limit, struct err *err);
 

@@ -10,6 +10,7 @@
 #include "io/json.h"
 
 enum { MAX_HEADER = 100000000 }; /* the format's own limit */
+enum { DATA_ALIGN = 64 };        /* of what we write, so that mapped tensors can be used in place */
 
 static const struct {
     const char *name;
@@ -242,7 +243,8 @@ int safetensors_create(struct safetensors_writer *w, const char *path,
     char *text = json_dumps(root, JSON_COMPACT);
     json_decref(root);
     BUG_ON(!text);
-    size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+    size_t length = strlen(text),
+           padded = (8 + length + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN - 8;
     unsigned char *header = xmalloc(8 + padded);
     for (int i = 0; i < 8; i++) header[i] = (unsigned char)((uint64_t)padded >> 8 * i);
     memset(header + 8, ' ', padded);

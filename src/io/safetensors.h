@@ -6,7 +6,7 @@
  * names the file, the tensor and the value.
  *
  * Writing: streamed and atomic. The tensors are declared first, which makes the header, then their bytes are
- * given in the same order; the header is padded so that the data begin at a multiple of 8. */
+ * given in the same order; the header is padded so that the data begin at a multiple of 64. */
 #ifndef IO_SAFETENSORS_H
 #define IO_SAFETENSORS_H
 

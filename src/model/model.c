@@ -11,26 +11,38 @@ static struct mat flat_view(const struct model *m, void *data, enum dtype type) 
     return (struct mat){.data = data, .ld = n, .rows = 1, .cols = n, .type = type};
 }
 
-/* PAPER: 3.5. PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. */
+static void put(void *out, enum dtype type, size_t i, double value) {
+    if (type == DTYPE_F64)
+        ((double *)out)[i] = value;
+    else if (type == DTYPE_F32)
+        ((float *)out)[i] = (float)value;
+    else
+        ((uint16_t *)out)[i] = bf16_store((float)value);
+}
+
+/* PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. A start-up waits for this: one power
+ * per column, and compilers make one call of a sine and its cosine. */
+void model_sinusoids(void *out, enum dtype type, int n, int d) {
+    for (int j = 0; j < d; j += 2) {
+        double period = pow(10000.0, (double)j / d);
+        for (int pos = 0; pos < n; pos++) {
+            size_t at = (size_t)pos * (size_t)d + (size_t)j;
+            double angle = pos / period, s = sin(angle), c = cos(angle);
+            put(out, type, at, s);
+            if (j + 1 < d) put(out, type, at + 1, c);
+        }
+    }
+}
+
 static int make_sinusoids(struct model *m, struct err *err) {
     int n = m->config.max_len, d = m->config.d_model;
-    size_t count = (size_t)n * (size_t)d;
-    m->sinusoids = backend_alloc(m->be, count * dtype_size(m->type), err);
+    size_t size = (size_t)n * (size_t)d * dtype_size(m->type);
+    m->sinusoids = backend_alloc(m->be, size, err);
     if (!m->sinusoids) return HEED_ENOMEM;
-    double *host = mem_block(count * sizeof *host);
+    void *host = mem_block(size);
     if (!host) return err_set(err, HEED_ENOMEM, "cannot allocate %d x %d position encodings", n, d);
-    for (int pos = 0; pos < n; pos++)
-        for (int j = 0; j < d; j++) {
-            double angle = pos / pow(10000.0, (double)(j - j % 2) / d);
-            host[(size_t)pos * (size_t)d + (size_t)j] = j % 2 ? cos(angle) : sin(angle);
-        }
-    for (size_t i = 0; i < count;
-         i++) /* narrow in place: never ahead of what is still to be read */
-        if (m->type == DTYPE_F32)
-            ((float *)(void *)host)[i] = (float)host[i];
-        else if (m->type == DTYPE_BF16)
-            ((uint16_t *)(void *)host)[i] = bf16_store((float)host[i]);
-    backend_upload(m->be, m->sinusoids, host, count * dtype_size(m->type));
+    model_sinusoids(host, m->type, n, d);
+    backend_upload(m->be, m->sinusoids, host, size);
     int rc = backend_sync(m->be, err);
     mem_block_free(host);
     m->src_pos = m->tgt_pos =
@@ -85,7 +97,15 @@ static int refresh_copy(struct model *m, struct err *err) {
     return backend_sync(m->be, err);
 }
 
+static int refuse_frozen(const struct model *m, struct err *err) {
+    if (m->flat) return 0;
+    return err_set(err, HEED_EINVAL,
+                   "the model is frozen: its parameters can only be run, not set or read");
+}
+
 int model_set(struct model *m, const float *flat, struct err *err) {
+    int frozen = refuse_frozen(m, err);
+    if (frozen) return frozen;
     size_t n = m->table.n_elem;
     if (m->type != DTYPE_F64) {
         backend_upload(m->be, m->flat, flat, n * sizeof *flat);
@@ -101,6 +121,8 @@ int model_set(struct model *m, const float *flat, struct err *err) {
 }
 
 int model_get(struct model *m, float *flat, struct err *err) {
+    int frozen = refuse_frozen(m, err);
+    if (frozen) return frozen;
     size_t n = m->table.n_elem;
     if (m->type != DTYPE_F64) {
         backend_download(m->be, flat, m->flat, n * sizeof *flat);
@@ -116,6 +138,8 @@ int model_get(struct model *m, float *flat, struct err *err) {
 }
 
 int model_draw(struct model *m, uint64_t seed, struct err *err) {
+    int frozen = refuse_frozen(m, err);
+    if (frozen) return frozen;
     float *flat = mem_block(m->table.n_elem * sizeof *flat);
     if (!flat) return err_set(err, HEED_ENOMEM, "cannot allocate %zu parameters", m->table.n_elem);
     params_draw(flat, &m->table, seed);

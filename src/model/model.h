@@ -2,7 +2,10 @@
  *
  * Owns the flat f32 parameters (`flat`, the master), the bf16 working copy when activations are bf16,
  * and the table of sinusoids. Borrows the backend, which must outlive it. What a training run adds
- * (gradients, moments) belongs to train/; what a batch needs (activations) to acts.h. */
+ * (gradients, moments) belongs to train/; what a batch needs (activations) to acts.h.
+ *
+ * A model over frozen weights (frozen.h) has views only: `flat` is NULL, `w` may be tiled, and all memory
+ * belongs to the struct frozen. Setting, drawing, reading or training its parameters is an error. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -13,7 +16,7 @@ struct model {
     struct backend *be;
     enum dtype type; /* act type */
     struct param_table table;
-    void *flat;      /* [n_elem] of dtype_wide(type): the parameters */
+    void *flat;      /* [n_elem] of dtype_wide(type): the parameters; NULL when frozen */
     void *copy;      /* [n_elem] bf16: the same, rounded; NULL unless type is BF16 */
     void *sinusoids; /* [max_len, d_model] act type, or NULL when positions are learned */
     struct params w; /* what the ops read: views into copy or flat */
@@ -31,6 +34,9 @@ int model_draw(struct model *model, uint64_t seed, struct err *err);
 /* All parameters from or to host memory, f32 [table.n_elem]. */
 int model_set(struct model *model, const float *flat, struct err *err);
 int model_get(struct model *model, float *flat, struct err *err);
+
+/* PAPER: 3.5. The sinusoids of n positions in host memory, [n, d] of the given type. */
+void model_sinusoids(void *out, enum dtype type, int n, int d);
 
 /* Bytes model_new takes from the backend for this config and type. */
 size_t model_bytes(const struct config *config, enum dtype type);

@@ -9,11 +9,12 @@
 #include "base/rng.h"
 
 /* One walk over all parameters in the order of the flat buffer. `table` (may be NULL) collects
- * descriptions; `params` (may be NULL) receives views into `base`. */
+ * descriptions; the parts receive views into `base`, or those of `from` in turn. */
 struct walk {
     const struct config *config;
     struct param_table *table;
     char *base;
+    const struct mat *from;
     enum dtype type;
     size_t offset; /* elements so far */
 };
@@ -28,6 +29,10 @@ static void visit(struct walk *w, struct mat *view, const char *prefix, const st
         row->offset = w->offset;
         snprintf(row->name, sizeof row->name, "%s%s", prefix, p->name);
         w->table->n_value += n;
+    }
+    if (w->from) {
+        *view = *w->from++;
+        return;
     }
     view->rows = p->rows;
     view->cols = view->ld = p->cols;
@@ -86,12 +91,19 @@ static void alloc_layers(struct params *p, const struct config *config) {
     p->dec = xcalloc((size_t)config->n_layer_dec, sizeof *p->dec);
 }
 
-void params_init(struct params *p, const struct config *config, void *base, enum dtype type) {
-    alloc_layers(p, config);
-    struct walk w = {.config = config, .base = base, .type = type};
+static void point(struct params *p, struct walk w) {
+    alloc_layers(p, w.config);
     walk_all(&w, p);
-    if (config->tie == TIE_ALL) p->src_embed = p->tgt_embed;
-    if (config->tie != TIE_NONE) p->out = p->tgt_embed;
+    if (w.config->tie == TIE_ALL) p->src_embed = p->tgt_embed;
+    if (w.config->tie != TIE_NONE) p->out = p->tgt_embed;
+}
+
+void params_init(struct params *p, const struct config *config, void *base, enum dtype type) {
+    point(p, (struct walk){.config = config, .base = base, .type = type});
+}
+
+void params_view(struct params *p, const struct config *config, const struct mat *view) {
+    point(p, (struct walk){.config = config, .from = view});
 }
 
 void params_release(struct params *p) {
@@ -123,6 +135,10 @@ const struct param *param_table_find(const struct param_table *table, const char
     return NULL;
 }
 
+int param_is_matrix(const struct param *p) {
+    return p->init == INIT_XAVIER || p->init == INIT_EMBED;
+}
+
 static void draw(float *x, const struct param *p, uint64_t seed, uint32_t index) {
     struct philox k = philox4x32(seed, index, 0, 0, 0x696e6974 /* "init" */);
     struct rng rng = {.key = (uint64_t)k.x[1] << 32 | k.x[0]};
@@ -139,6 +155,7 @@ static void draw(float *x, const struct param *p, uint64_t seed, uint32_t index)
             x[i] = (float)(bound * (2 * rng_uniform(&rng) - 1));
             break;
         case INIT_EMBED:
+        case INIT_POSITION:
             x[i] = (float)(sigma * rng_normal(&rng));
             break;
         }

@@ -49,16 +49,17 @@
     X(tgt_embed, c->n_vocab_tgt, D, INIT_EMBED, 0)                                                 \
     X(src_embed, c->tie == TIE_ALL ? 0 : c->n_vocab_src, D, INIT_EMBED, 0)                         \
     X(out, c->tie == TIE_NONE ? c->n_vocab_tgt : 0, D, INIT_EMBED, 0)                              \
-    X(src_pos, c->positions == POSITIONS_LEARNED ? c->max_len : 0, D, INIT_EMBED, 0)               \
-    X(tgt_pos, c->positions == POSITIONS_LEARNED ? c->max_len : 0, D, INIT_EMBED, 0)               \
+    X(src_pos, c->positions == POSITIONS_LEARNED ? c->max_len : 0, D, INIT_POSITION, 0)            \
+    X(tgt_pos, c->positions == POSITIONS_LEARNED ? c->max_len : 0, D, INIT_POSITION, 0)            \
     X(enc_norm_gamma, c->norm == NORM_PRE ? 1 : 0, D, INIT_ONE, 0)                                 \
     X(enc_norm_beta, c->norm == NORM_PRE ? 1 : 0, D, INIT_ZERO, 0)                                 \
     X(dec_norm_gamma, c->norm == NORM_PRE ? 1 : 0, D, INIT_ONE, 0)                                 \
     X(dec_norm_beta, c->norm == NORM_PRE ? 1 : 0, D, INIT_ZERO, 0)
 
 /* INIT_XAVIER: uniform in +-sqrt(6 / (cols + fan_out)). INIT_EMBED: normal, variance 1 / d_model, so that
- * embeddings times sqrt(d_model) have the size of the sinusoids and tied logits start near variance 1. */
-enum init { INIT_ZERO, INIT_ONE, INIT_XAVIER, INIT_EMBED };
+ * embeddings times sqrt(d_model) have the size of the sinusoids and tied logits start near variance 1.
+ * INIT_POSITION: drawn as INIT_EMBED. */
+enum init { INIT_ZERO, INIT_ONE, INIT_XAVIER, INIT_EMBED, INIT_POSITION };
 
 #define PARAM_FIELD(field, rows, cols, init, fan_out) struct mat field;
 struct self_params {
@@ -106,8 +107,14 @@ void param_table_init(struct param_table *table, const struct config *config); /
 void param_table_release(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
+/* A weight of products or a table of embeddings, which may be tiled (backend.h); all else stays plain. */
+int param_is_matrix(const struct param *param);
+
 /* Views of every parameter in the flat buffer `base` of the given type. */
 void params_init(struct params *params, const struct config *config, void *base, enum dtype type);
+
+/* The same from one view per row of the table, wherever each of them is. */
+void params_view(struct params *params, const struct config *config, const struct mat *view);
 void params_release(struct params *params);
 
 /* Initial values into host memory [n_elem]: each tensor draws from its own stream of the seed. */
