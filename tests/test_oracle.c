@@ -1,10 +1,11 @@
-/* test_oracle.c — the whole model against PyTorch: logits, loss, every gradient, ten training losses.
+/* test_oracle.c — the whole model against PyTorch: logits, scores, loss, every gradient, ten training losses.
  *
  * The numbers come from tools/oracle.py, which uses PyTorch's own Transformer layers in float64. ref in
  * f64 must agree to the precision of the file (f32); the other backends to that of their arithmetic. */
 #include "backend/cpu/isa.h"
 #include "io/safetensors.h"
 #include "model/transformer.h"
+#include "search/scorer.h"
 #include "test.h"
 #include "train/optimizer.h"
 
@@ -139,6 +140,32 @@ static void check_logits(struct oracle *o, const struct pass *pass, double toler
     if (!(d <= tolerance)) fail_msg("logits differ by %.3g", d);
 }
 
+/* Scores of the given translations are the log-softmax of PyTorch's logits at their tokens. */
+static void check_scores(struct oracle *o, double tolerance) {
+    struct err err;
+    struct scorer *scorer;
+    const struct batch *b = &o->batch;
+    int v = o->config.n_vocab_tgt;
+    float got[64];
+    assert_in_range(b->tgt.n_tok, 1, 64);
+    ok(scorer_new(&scorer, o->model, b->bos, b->src.n_tok, b->tgt.n_tok, 2, &err), &err);
+    for (int s = 0; s < b->n_seq; s++) {
+        int src = b->src.start[s], tgt = b->tgt.start[s];
+        struct score_pair pair = {b->src.ids + src, b->tgt_out + tgt, b->src.start[s + 1] - src,
+                                  b->tgt.start[s + 1] - tgt, got + tgt};
+        ok(scorer_run(scorer, &pair, 1, &err), &err);
+    }
+    for (int i = 0; i < b->tgt.n_tok; i++) {
+        const float *z = (const float *)get(o, "logits")->data + (size_t)i * (size_t)v;
+        double sum = 0;
+        for (int k = 0; k < v; k++) sum += exp((double)z[k]);
+        double want = (double)z[b->tgt_out[i]] - log(sum);
+        if (!(fabs((double)got[i] - want) <= tolerance))
+            fail_msg("token %d: log-probability %.9g, PyTorch %.9g", i, (double)got[i], want);
+    }
+    scorer_free(scorer);
+}
+
 static void check_gradients(struct oracle *o, double tolerance) {
     const struct param_table *table = &o->model->table;
     enum dtype wide = dtype_wide(o->model->type);
@@ -174,6 +201,7 @@ static void compare(const char *which, const char *device, const char *isa, enum
     if (!(fabs(totals[0] / n_tok - losses[0]) <= tol)) fail_msg("loss %.9g", totals[0] / n_tok);
     check_gradients(&o, tol * 10);
     check_logits(&o, &pass, tol);
+    check_scores(&o, tol * 5);
 
     backend_zero(o.be, o.opt->grads, optimizer_bytes(o.opt) / 3);
     const struct batch *batches[] = {&o.batch};

@@ -1,0 +1,390 @@
+/* test_view.c — what attention looks at (model/view.h), which source tokens a target token chose
+ * (search/align.h), and how probable a translation is (search/scorer.h).
+ *
+ * Probabilities are judged by the reference backend, scores by the loss that training computes (and, in
+ * test_oracle.c, by PyTorch's logits). */
+#include "backend/cpu/isa.h"
+#include "model/transformer.h"
+#include "model/view.h"
+#include "search/align.h"
+#include "search/scorer.h"
+#include "test.h"
+#include "toy.h"
+
+static const int src_len[] = {5, 1, 17, 2, 9, 1, 31}, tgt_len[] = {3, 1, 11, 19, 1, 2, 27};
+enum { N_SEQ = 7, TOKENS = 80 };
+static const struct backend_options two_threads = {.device = "cpu", .n_thread = 2};
+static const struct view_options everything = {.layer = {VIEW_ALL, VIEW_ALL, VIEW_ALL}};
+
+/* ---------------------------------------------------------------------------------- views -------- */
+
+/* All probabilities of a batch: [kind][layer] of the toy model, each view_size numbers. */
+struct seen {
+    float *p[VIEW_KINDS][2];
+    int n_q[VIEW_KINDS], max_k[VIEW_KINDS];
+};
+
+static void look(struct seen *seen, struct toy *toy, const struct batch *batch) {
+    struct err err;
+    struct view *view;
+    check_ok(view_new(&view, toy->acts, &everything, &err), &err);
+    check_ok(acts_load(toy->acts, batch, &err), &err);
+    check_ok(view_load(view, &err), &err);
+    uint64_t before = mem_count();
+    transformer_fwd(&(struct pass){.model = toy->model, .acts = toy->acts, .view = view});
+    check_ok(backend_sync(toy->be, &err), &err);
+    if (strcmp(toy->be->vt->name, "ref") != 0) assert_int_equal(mem_count(), before); /* planned */
+    for (int kind = 0; kind < VIEW_KINDS; kind++) {
+        seen->n_q[kind] = kind == VIEW_ENC ? batch->src.n_tok : batch->tgt.n_tok;
+        seen->max_k[kind] = kind == VIEW_DEC ? batch->tgt.max_len : batch->src.max_len;
+        size_t n = view_size(view, kind);
+        assert_int_equal(n, (size_t)toy->model->config.n_head * (size_t)seen->n_q[kind] *
+                                (size_t)seen->max_k[kind]);
+        for (int l = 0; l < 2; l++) {
+            seen->p[kind][l] = xcalloc(n, sizeof(float));
+            check_ok(view_read(view, kind, l, seen->p[kind][l], &err), &err);
+        }
+    }
+    view_free(view);
+}
+
+static void seen_release(struct seen *seen) {
+    for (int kind = 0; kind < VIEW_KINDS; kind++)
+        for (int l = 0; l < 2; l++) xfree(seen->p[kind][l]);
+}
+
+static const float *row_of(const struct seen *seen, int kind, int l, int h, int i) {
+    size_t row = (size_t)h * (size_t)seen->n_q[kind] + (size_t)i;
+    return seen->p[kind][l] + row * (size_t)seen->max_k[kind];
+}
+
+/* Query i of a sentence that begins at row `first` and has n_k keys. */
+static void check_row(const float *p, int kind, int i, int n_k, int max_k, int window, double tol) {
+    double sum = 0;
+    for (int j = 0; j < max_k; j++) {
+        int hidden = j >= n_k || (kind == VIEW_DEC && j > i) ||
+                     (kind != VIEW_CROSS && window && abs(i - j) > window);
+        if (hidden ? p[j] != 0 : !(p[j] > 0 && p[j] <= 1 + (float)tol))
+            fail_msg("kind %d: query %d, key %d of %d has %g", kind, i, j, n_k, (double)p[j]);
+        sum += (double)p[j];
+    }
+    ASSERT_NEAR(sum, 1, tol);
+}
+
+static void check_seen(const struct seen *seen, const struct batch *batch, int n_head, int window,
+                       double tol) {
+    for (int kind = 0; kind < VIEW_KINDS; kind++) {
+        const struct packed *q = kind == VIEW_ENC ? &batch->src : &batch->tgt;
+        const struct packed *k = kind == VIEW_DEC ? &batch->tgt : &batch->src;
+        for (int s = 0; s < batch->n_seq; s++)
+            for (int r = q->start[s]; r < q->start[s + 1]; r++)
+                for (int h = 0; h < 2 * n_head; h++)
+                    check_row(row_of(seen, kind, h % 2, h / 2, r), kind, r - q->start[s],
+                              k->start[s + 1] - k->start[s], seen->max_k[kind], window, tol);
+    }
+}
+
+TEST(rows_sum_to_one_and_respect_masks) {
+    for (int window = 0; window <= 3; window += 3)
+        for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+            struct config config = toy_config();
+            struct toy toy;
+            struct batch batch;
+            struct seen seen;
+            config.window = window;
+            toy_open(&toy, &config, &two_threads, (enum dtype)type, TOKENS);
+            toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 5);
+            look(&seen, &toy, &batch);
+            check_seen(&seen, &batch, config.n_head, window, 1e-5);
+            seen_release(&seen);
+            batch_release(&batch);
+            toy_close(&toy);
+        }
+}
+
+/* Largest difference between two looks at the same batch. */
+static double apart(const struct seen *a, const struct seen *b, int n_head) {
+    double worst = 0;
+    for (int kind = 0; kind < VIEW_KINDS; kind++)
+        for (int l = 0; l < 2; l++)
+            for (int i = 0; i < n_head * a->n_q[kind] * a->max_k[kind]; i++)
+                worst = fmax(worst, fabs((double)a->p[kind][l][i] - (double)b->p[kind][l][i]));
+    return worst;
+}
+
+TEST(equals_the_reference) {
+    struct config config = toy_config();
+    struct toy ref;
+    struct batch batch;
+    struct seen want;
+    config.norm = NORM_PRE;
+    toy_open(&ref, &config, &(struct backend_options){.device = "ref"}, DTYPE_F64, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 6);
+    look(&want, &ref, &batch);
+    for (int i = 0; isa_table[i]; i++)
+        for (int type = DTYPE_F32; type <= DTYPE_BF16 && isa_usable(isa_table[i]); type++) {
+            struct toy toy;
+            struct seen got;
+            toy_open(&toy, &config,
+                     &(struct backend_options){"cpu", .n_thread = 2, .isa = isa_table[i]->name},
+                     (enum dtype)type, TOKENS);
+            look(&got, &toy, &batch);
+            ASSERT_NEAR(apart(&got, &want, config.n_head), 0, type == DTYPE_F32 ? 1e-5 : 3e-2);
+            seen_release(&got);
+            toy_close(&toy);
+        }
+    seen_release(&want);
+    batch_release(&batch);
+    toy_close(&ref);
+}
+
+/* One sentence of a batch as a batch of its own. */
+static void single(struct batch *one, const struct batch *b, int s) {
+    struct err err;
+    int ns = b->src.start[s + 1] - b->src.start[s], nt = b->tgt.start[s + 1] - b->tgt.start[s];
+    check_ok(batch_init(one, ns, nt, 1, TOY_BOS, &err), &err);
+    assert_int_equal(
+        batch_add(one, b->src.ids + b->src.start[s], ns, b->tgt_out + b->tgt.start[s], nt, &err),
+        1);
+}
+
+TEST(neighbours_do_not_matter) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct batch batch, one;
+    struct seen all, alone;
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 7);
+    look(&all, &toy, &batch);
+    for (int s = 0; s < N_SEQ; s++) {
+        single(&one, &batch, s);
+        look(&alone, &toy, &one);
+        for (int kind = 0; kind < VIEW_KINDS; kind++) {
+            const struct packed *q = kind == VIEW_ENC ? &batch.src : &batch.tgt;
+            for (int i = 0; i < alone.n_q[kind]; i++)
+                for (int h = 0; h < 2 * config.n_head; h++)
+                    assert_memory_equal(row_of(&alone, kind, h % 2, h / 2, i),
+                                        row_of(&all, kind, h % 2, h / 2, q->start[s] + i),
+                                        (size_t)alone.max_k[kind] * sizeof(float));
+        }
+        seen_release(&alone);
+        batch_release(&one);
+    }
+    seen_release(&all);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TEST(a_view_changes_no_result) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct batch batch;
+    struct seen seen;
+    struct err err;
+    double with[3], without[3];
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 8);
+    look(&seen, &toy, &batch); /* leaves the decoder's output in the activations */
+    transformer_loss(&(struct pass){.model = toy.model, .acts = toy.acts});
+    backend_download(toy.be, with, toy.acts->totals.data, sizeof with);
+    check_ok(acts_load(toy.acts, &batch, &err), &err);
+    transformer_fwd(&(struct pass){.model = toy.model, .acts = toy.acts});
+    transformer_loss(&(struct pass){.model = toy.model, .acts = toy.acts});
+    backend_download(toy.be, without, toy.acts->totals.data, sizeof without);
+    check_ok(backend_sync(toy.be, &err), &err);
+    assert_memory_equal(with, without, sizeof with);
+    seen_release(&seen);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TEST(impossible_views_are_refused) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct batch batch;
+    struct view *view;
+    struct acts *encoder;
+    struct err err;
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 8);
+    ASSERT_ERR(
+        view_new(&view, toy.acts, &(struct view_options){.layer = {VIEW_NONE, 2, VIEW_NONE}}, &err),
+        err, HEED_EINVAL, "layer 3: the decoder has 2");
+    ASSERT_ERR(view_new(&view, toy.acts, &(struct view_options){.layer = {-3, 0, 0}}, &err), err,
+               HEED_EINVAL, "the encoder has 2");
+    assert_null(view);
+    check_ok(acts_new(&encoder, toy.model, TOKENS, 0, 0, &err), &err);
+    ASSERT_ERR(view_new(&view, encoder, &everything, &err), err, HEED_EINVAL, "encoder alone");
+    acts_free(encoder);
+    struct view_options narrow = everything;
+    narrow.cells = 200; /* the batch has 66 source tokens, 31 the longest */
+    check_ok(view_new(&view, toy.acts, &narrow, &err), &err);
+    check_ok(acts_load(toy.acts, &batch, &err), &err);
+    ASSERT_ERR(view_load(view, &err), err, HEED_ELIMIT, "66 queries and up to 31 keys");
+    view_free(view);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+/* ---------------------------------------------------------------------------------- alignment ---- */
+
+static void align_all(struct aligner *aligner, const struct batch *b, float **out, int first,
+                      int n) {
+    struct err err;
+    struct align_pair pair[N_SEQ];
+    for (int s = first; s < first + n; s++)
+        pair[s - first] =
+            (struct align_pair){b->src.ids + b->src.start[s], b->tgt_out + b->tgt.start[s],
+                                src_len[s], tgt_len[s], out[s]};
+    check_ok(aligner_run(aligner, pair, n, &err), &err);
+}
+
+static void alignment_is_attention(int layer, int head, int want_layer) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct batch batch;
+    struct seen seen;
+    struct aligner *roomy, *tight;
+    struct err err;
+    float *out[N_SEQ], *again[N_SEQ];
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 9);
+    look(&seen, &toy, &batch);
+    struct align_options options = {layer, head};
+    check_ok(aligner_new(&roomy, toy.model, TOY_BOS, &options, TOKENS, TOKENS, 16, &err), &err);
+    check_ok(aligner_new(&tight, toy.model, TOY_BOS, &options, 31, 27, 2, &err), &err);
+    for (int s = 0; s < N_SEQ; s++) {
+        out[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **out);
+        again[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **out);
+    }
+    align_all(roomy, &batch, out, 0, N_SEQ);
+    align_all(tight, &batch, again, 0, N_SEQ); /* in many rounds */
+    for (int s = 0; s < N_SEQ; s++)
+        for (int j = 0; j < tgt_len[s]; j++) {
+            double sum = 0;
+            for (int i = 0; i < src_len[s]; i++) {
+                double want = 0;
+                for (int h = 0; h < config.n_head; h++)
+                    if (head < 0 || h == head)
+                        want += (double)row_of(&seen, VIEW_CROSS, want_layer, h,
+                                               batch.tgt.start[s] + j)[i];
+                if (head < 0) want /= config.n_head;
+                float got = out[s][j * src_len[s] + i];
+                ASSERT_NEAR((double)got, want, 1e-6);
+                sum += (double)got;
+            }
+            ASSERT_NEAR(sum, 1, 1e-5);
+        }
+    for (int s = 0; s < N_SEQ; s++) {
+        assert_memory_equal(out[s], again[s], (size_t)(src_len[s] * tgt_len[s]) * sizeof **out);
+        xfree(out[s]);
+        xfree(again[s]);
+    }
+    aligner_free(roomy);
+    aligner_free(tight);
+    seen_release(&seen);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TEST(an_alignment_is_cross_attention) {
+    alignment_is_attention(-1, -1, 0); /* the last but one of two */
+    alignment_is_attention(1, -1, 1);
+    alignment_is_attention(1, 3, 1);
+}
+
+TEST(impossible_alignments_are_refused) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct aligner *aligner;
+    struct err err;
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    ASSERT_ERR(
+        aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){2, -1}, 9, 9, 1, &err),
+        err, HEED_EINVAL, "layer 3; the decoder has 2");
+    ASSERT_ERR(
+        aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 5}, 9, 9, 1, &err),
+        err, HEED_EINVAL, "head 6; a layer has 5");
+    assert_null(aligner);
+    check_ok(
+        aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){-1, -1}, 4, 4, 1, &err),
+        &err);
+    int32_t ids[5] = {5, 6, 7, 8, TOY_EOS};
+    float out[25];
+    struct align_pair pair = {ids, ids, 5, 4, out};
+    ASSERT_ERR(aligner_run(aligner, &pair, 1, &err), err, HEED_ELIMIT, "5 source tokens");
+    aligner_free(aligner);
+    toy_close(&toy);
+}
+
+TEST(links_are_the_largest_of_each_row) {
+    struct align_link link[4];
+    const float matrix[] = {
+        0.1f, 0.6f, 0.1f, 0.2f, /* 1 */
+        0.3f, 0.3f, 0.0f, 0.4f, /* 0: a tie, and the end mark does not count */
+        0.2f, 0.3f, 0.4f, 0.1f, /* 2 */
+        0.9f, 0.0f, 0.0f, 0.1f, /* the end mark */
+    };
+    assert_int_equal(align_links(link, matrix, 4, 4), 3);
+    const struct align_link want[] = {{0, 1}, {1, 0}, {2, 2}};
+    assert_memory_equal(link, want, sizeof want);
+    assert_int_equal(align_links(link, matrix, 4, 1), 0);
+    assert_int_equal(align_links(link, matrix, 1, 4), 0);
+}
+
+/* ---------------------------------------------------------------------------------- scores ------- */
+
+struct forced {
+    struct score_pair pair[16];
+    float out[256];
+    int n;
+};
+
+static void force(struct forced *f, const struct batch *b) {
+    f->n = b->n_seq;
+    for (int s = 0; s < b->n_seq; s++)
+        f->pair[s] =
+            (struct score_pair){b->src.ids + b->src.start[s], b->tgt_out + b->tgt.start[s],
+                                b->src.start[s + 1] - b->src.start[s],
+                                b->tgt.start[s + 1] - b->tgt.start[s], f->out + b->tgt.start[s]};
+}
+
+/* Scores whole, in small batches and one by one: the same bits; their sum: what training calls nll. */
+TEST(scores_are_the_loss_and_do_not_depend_on_batches) {
+    for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+        struct config config = toy_config();
+        struct toy toy;
+        struct batch batch;
+        struct err err;
+        struct scorer *roomy, *tight;
+        struct forced f, g;
+        double totals[3], sum = 0;
+        toy_open(&toy, &config, &two_threads, (enum dtype)type, TOKENS);
+        toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 10);
+        check_ok(acts_load(toy.acts, &batch, &err), &err);
+        transformer_fwd(&(struct pass){.model = toy.model, .acts = toy.acts});
+        transformer_loss(&(struct pass){.model = toy.model, .acts = toy.acts});
+        backend_download(toy.be, totals, toy.acts->totals.data, sizeof totals);
+        check_ok(backend_sync(toy.be, &err), &err);
+        force(&f, &batch);
+        force(&g, &batch);
+        check_ok(scorer_new(&roomy, toy.model, TOY_BOS, TOKENS, TOKENS, 99, &err), &err);
+        check_ok(scorer_new(&tight, toy.model, TOY_BOS, 32, 28, 2, &err), &err);
+        check_ok(scorer_run(roomy, f.pair, f.n, &err), &err);
+        check_ok(scorer_run(tight, g.pair, g.n, &err), &err);
+        assert_memory_equal(f.out, g.out, (size_t)batch.tgt.n_tok * sizeof *f.out);
+        for (int s = 0; s < f.n; s++) check_ok(scorer_run(roomy, &g.pair[s], 1, &err), &err);
+        assert_memory_equal(f.out, g.out, (size_t)batch.tgt.n_tok * sizeof *f.out);
+        for (int i = 0; i < batch.tgt.n_tok; i++) sum += (double)f.out[i];
+        ASSERT_NEAR(-sum, totals[1], 1e-9 * totals[1]);
+        scorer_free(roomy);
+        scorer_free(tight);
+        batch_release(&batch);
+        toy_close(&toy);
+    }
+}
+
+TESTS(T(rows_sum_to_one_and_respect_masks), T(equals_the_reference), T(neighbours_do_not_matter),
+      T(a_view_changes_no_result), T(impossible_views_are_refused),
+      T(an_alignment_is_cross_attention), T(impossible_alignments_are_refused),
+      T(links_are_the_largest_of_each_row), T(scores_are_the_loss_and_do_not_depend_on_batches))
