@@ -32,6 +32,7 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <type_traits>
 
 extern "C" {
 #include "backend/backend.h"
@@ -227,6 +228,14 @@ template <class T> static __device__ __forceinline__ T block_sum(T x, T *slot) {
     return warp_sum(lane < n_warp ? slot[lane] : T(0));
 }
 
+static __device__ __forceinline__ float block_max(float x, float *slot) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warp = blockDim.x / 32;
+    x = warp_max(x);
+    if (lane == 0) slot[warp] = x;
+    __syncthreads();
+    return warp_max(lane < n_warp ? slot[lane] : -INFINITY);
+}
+
 /* ---------------------------------------------------------------------------------- dropout ------ */
 
 /* Philox4x32-10, bit for bit that of base/rng.h. */
@@ -303,6 +312,7 @@ void cuda_products_free(struct cuda_backend *be);
 
 /* reduce.cu: sum[j] += column sums of x [rows, cols], top to bottom in fixed blocks; `partial` is scratch of
  * cuda_sum_rows_size bytes. */
+enum { CUDA_SUM_ROWS = 128 }; /* rows per partial sum */
 size_t cuda_sum_rows_size(int rows, int cols);
 void cuda_sum_rows(struct cuda_backend *be, float *sum, const struct mat *x, void *partial);
 /* The second stage alone: sum[j] += sum over i of partial[i * ld + j], i < rows, in ascending order. */

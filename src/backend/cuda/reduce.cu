@@ -6,7 +6,7 @@
  * so the result is reproducible. Both stages are bound by memory; the second one is tiny. */
 #include "backend/cuda/cuda.h"
 
-enum { SUM_ROWS = 128, SUM_Y = 8, SUM_COLS = 256 };
+enum { SUM_ROWS = CUDA_SUM_ROWS, SUM_Y = 8, SUM_COLS = 256 };
 
 size_t cuda_sum_rows_size(int rows, int cols) {
     return (size_t)cuda_blocks(rows, SUM_ROWS) * (size_t)cols * sizeof(float);

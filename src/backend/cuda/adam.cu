@@ -1,0 +1,130 @@
+/* adam.cu — the optimizer's step and the sum of squares that clipping needs.        PAPER: 5.3.
+ *
+ * One pass over flat buffers, bound by memory: Adam reads p, g, m, v and writes p, m, v (and g, and the bf16
+ * copy), up to 34 bytes per parameter, four parameters per thread and access. The sum of squares is taken
+ * per range of RANGE elements, in double, and the ranges are added in order. The clipping factor never
+ * leaves the device. */
+#include "backend/cuda/cuda.h"
+
+#include <math.h>
+
+enum { THREADS = 256, RANGE = 1 << 14, ADD_THREADS = 1024 };
+
+/* ---------------------------------------------------------------------------------- sumsq -------- */
+
+template <class T>
+static __global__ void sumsq_kernel(double *partial, const T *x, int64_t ld, int per_row,
+                                    int cols) {
+    __shared__ double slot[32];
+    const T *from = x + blockIdx.x / per_row * ld;
+    int64_t first = (int64_t)(blockIdx.x % per_row) * RANGE;
+    double sum = 0;
+    for (int64_t at = first + threadIdx.x; at < first + RANGE; at += 8 * THREADS) {
+        float some = 0; /* eight squares in f32, their sum in double */
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int64_t j = at + i * THREADS;
+            float v = j < cols ? to_f32(from[j]) : 0.0f;
+            some += v * v;
+        }
+        sum += some;
+    }
+    sum = block_sum(sum, slot);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+static __global__ void add_kernel(double *out, const double *partial, int64_t n) {
+    __shared__ double slot[32];
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < n; i += ADD_THREADS) sum += partial[i];
+    sum = block_sum(sum, slot);
+    if (threadIdx.x == 0) *out += sum;
+}
+
+void cuda_sumsq(struct backend *base, const struct sumsq_args *a) {
+    struct cuda_backend *be = cuda_of(base);
+    int per_row = cuda_blocks(a->x.cols, RANGE);
+    int64_t n = (int64_t)a->x.rows * per_row;
+    double *partial = (double *)cuda_workspace(be, (size_t)n * sizeof(double));
+    if (!partial) return;
+    cuda_with_type(a->x.type, [&](auto t) {
+        using T = decltype(t);
+        LAUNCH(be, sumsq_kernel<T>, (int)n, THREADS, 0, partial, cuda_data<T>(&a->x), a->x.ld,
+               per_row, a->x.cols);
+    });
+    LAUNCH(be, add_kernel, 1, ADD_THREADS, 0, cuda_data<double>(&a->out), partial, n);
+}
+
+/* ---------------------------------------------------------------------------------- adam --------- */
+
+struct adam_factors {
+    float beta1, beta1_rest, beta2, beta2_rest, rate, inv_bias2, eps, clip;
+    int clear;
+};
+
+struct adam_buffers {
+    float *p, *g, *m, *v;
+    bf16 *copy;          /* or NULL */
+    const double *sumsq; /* or NULL */
+};
+
+/* N parameters from `at`. */
+template <int N>
+static __device__ __forceinline__ void
+adam_some(const struct adam_buffers &b, const struct adam_factors &f, float clip, int64_t at) {
+    float p[N], g[N], m[N], v[N];
+    load_pack(p, b.p + at);
+    load_pack(g, b.g + at);
+    load_pack(m, b.m + at);
+    load_pack(v, b.v + at);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float x = clip * g[i];
+        m[i] = f.beta1 * m[i] + f.beta1_rest * x;
+        v[i] = f.beta2 * v[i] + f.beta2_rest * x * x;
+        p[i] -= f.rate * m[i] / (sqrtf(v[i] * f.inv_bias2) + f.eps);
+        g[i] = 0;
+    }
+    store_pack(b.p + at, p);
+    store_pack(b.m + at, m);
+    store_pack(b.v + at, v);
+    if (f.clear) store_pack(b.g + at, g);
+    if (b.copy) store_pack(b.copy + at, p);
+}
+
+template <int N>
+static __global__ void adam_kernel(struct adam_buffers b, struct adam_factors f, int64_t n) {
+    __shared__ float shared_clip;
+    if (threadIdx.x == 0)
+        shared_clip = b.sumsq ? (float)fmin(1.0, (double)f.clip / sqrt(*b.sumsq)) : 1.0f;
+    __syncthreads();
+    float clip = shared_clip;
+    int64_t step = (int64_t)gridDim.x * THREADS, whole = n / N, i;
+    for (i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < whole; i += step)
+        adam_some<N>(b, f, clip, i * N);
+    i = whole * N + (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < n) adam_some<1>(b, f, clip, i); /* the rest, fewer than N */
+}
+
+void cuda_adam(struct backend *base, const struct adam_args *a) {
+    struct cuda_backend *be = cuda_of(base);
+    if (!cuda_workspace(be, 0)) return;
+    double b1 = a->beta1, b2 = a->beta2;
+    double bias1 = 1 - pow(b1, (double)a->t), bias2 = 1 - pow(b2, (double)a->t);
+    struct adam_factors f = {
+        a->beta1,           (float)(1 - b1), a->beta2, (float)(1 - b2), (float)(a->lr / bias1),
+        (float)(1 / bias2), a->eps,          a->clip,  a->clear};
+    struct adam_buffers b = {cuda_data<float>(&a->p),
+                             cuda_data<float>(&a->g),
+                             cuda_data<float>(&a->m),
+                             cuda_data<float>(&a->v),
+                             mat_empty(&a->copy) ? NULL : cuda_data<bf16>(&a->copy),
+                             a->clip > 0 ? cuda_data<const double>(&a->sumsq) : NULL};
+    uintptr_t addresses = (uintptr_t)b.p | (uintptr_t)b.g | (uintptr_t)b.m | (uintptr_t)b.v;
+    bool wide = addresses % 16 == 0 && (uintptr_t)b.copy % 8 == 0;
+    int64_t n = a->p.cols;
+    if (wide)
+        LAUNCH(be, adam_kernel<4>, cuda_grid(be, (n + 3) / 4, THREADS, 16), THREADS, 0, b, f, n);
+    else
+        LAUNCH(be, adam_kernel<1>, cuda_grid(be, n, THREADS, 16), THREADS, 0, b, f, n);
+}

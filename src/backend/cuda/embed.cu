@@ -1,0 +1,223 @@
+/* embed.cu — token embedding plus position, and its reverse.        PAPER: 3.4 and 3.5.
+ *
+ * Backward, rows of dy with the same index meet in one row of the gradient, and floats added in any order
+ * would differ from run to run. So the row numbers are sorted by index (stable: equal indices stay in
+ * ascending order), and the sorted sequence is cut into tiles of TILE rows. A tile adds up its runs of equal
+ * index; a run that lies inside one tile is added to the gradient at once, one that reaches over the edge
+ * leaves partial sums, which the tile where the run begins collects in a second launch. Every row of the
+ * gradient has one writer, and frequent tokens do not keep one block busy for the whole batch.
+ *
+ * Bound by memory, but for the sort, which is a handful of small launches. */
+#include "backend/cuda/cuda.h"
+
+#include <cub/device/device_radix_sort.cuh>
+
+enum { LANES = 32, ROWS = 8, COLS = 8 * LANES, TILE = 32, TILE_THREADS = 128 };
+
+/* ---------------------------------------------------------------------------------- forward ------ */
+
+template <class T, bool WIDE>
+static __global__ void embed_fwd_kernel(T *y, int64_t y_ld, const T *table, int64_t table_ld,
+                                        const T *pos_table, int64_t pos_ld, const int32_t *ids,
+                                        const int32_t *pos, float scale, int rows, int cols,
+                                        struct cuda_dropout d) {
+    int col = blockIdx.y * COLS + threadIdx.x * 8, row = blockIdx.x * ROWS + threadIdx.y;
+    float v[8] = {}, p[8];
+    if (col >= cols || row >= rows) return;
+    int id = ids[row], n = cols - col;
+    if (id >= 0) load8<WIDE>(v, table + id * table_ld + col, n);
+    load8<WIDE>(p, pos_table + pos[row] * pos_ld + col, n);
+    uint32_t keep = 0xff;
+    if (d.threshold) keep = dropout_keep8(d, (uint32_t)row, (uint32_t)col / 8);
+#pragma unroll
+    for (int j = 0; j < 8; j++) v[j] = keep >> j & 1u ? d.scale * (scale * v[j] + p[j]) : 0.0f;
+    store8<WIDE>(y + row * y_ld + col, v, n);
+}
+
+void cuda_embed_fwd(struct backend *base, const struct embed_args *a) {
+    struct cuda_backend *be = cuda_of(base);
+    if (!cuda_plain(be, &a->table, "embed") || !cuda_workspace(be, 0)) return;
+    int rows = a->y.rows, cols = a->y.cols;
+    dim3 grid(cuda_blocks(rows, ROWS), cuda_blocks(cols, COLS)), block(LANES, ROWS);
+    bool wide = cuda_wide(&a->y) && cuda_wide(&a->table) && cuda_wide(&a->pos_table);
+    cuda_with_type(a->y.type, [&](auto t) {
+        using T = decltype(t);
+        auto kernel = wide ? embed_fwd_kernel<T, true> : embed_fwd_kernel<T, false>;
+        LAUNCH(be, kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld, cuda_data<T>(&a->table),
+               a->table.ld, cuda_data<T>(&a->pos_table), a->pos_table.ld, a->ids, a->pos, a->scale,
+               rows, cols, cuda_dropout_of(&a->drop));
+    });
+}
+
+/* ---------------------------------------------------------------------------------- sorting ------ */
+
+/* Keys and row numbers, before and after the sort; ids < 0 get the key `n_key` and sort last. */
+struct order {
+    uint32_t *key, *key_sorted;
+    int32_t *row, *row_sorted;
+    void *temp;
+    size_t temp_size;
+    float *edge; /* [tiles][2][cols]: sums of a run that came from the left, and one that goes on */
+};
+
+static __global__ void order_kernel(uint32_t *key, int32_t *row, const int32_t *index, int n,
+                                    int n_key) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    key[i] = index[i] < 0 ? (uint32_t)n_key : (uint32_t)index[i];
+    row[i] = i;
+}
+
+static int bits_of(int n_key) {
+    int bits = 1;
+    while (bits < 32 && (uint32_t)n_key >> bits) bits++;
+    return bits;
+}
+
+static size_t sort_size(int n, int n_key) {
+    size_t size = 0;
+    cub::DeviceRadixSort::SortPairs(nullptr, size, (const uint32_t *)nullptr, (uint32_t *)nullptr,
+                                    (const int32_t *)nullptr, (int32_t *)nullptr, n, 0,
+                                    bits_of(n_key));
+    return size;
+}
+
+static struct order carve(struct cuda_carve *c, int n, int cols, size_t temp_size) {
+    struct order o;
+    o.key = cuda_take<uint32_t>(c, (size_t)n);
+    o.key_sorted = cuda_take<uint32_t>(c, (size_t)n);
+    o.row = cuda_take<int32_t>(c, (size_t)n);
+    o.row_sorted = cuda_take<int32_t>(c, (size_t)n);
+    o.temp = cuda_take<char>(c, temp_size);
+    o.temp_size = temp_size;
+    o.edge = cuda_take<float>(c, (size_t)cuda_blocks(n, TILE) * 2 * (size_t)cols);
+    return o;
+}
+
+/* ---------------------------------------------------------------------------------- backward ----- */
+
+struct scatter_args {
+    float *grad;
+    int64_t grad_ld;
+    const void *dy;
+    int64_t dy_ld;
+    float scale;
+    int n, cols, n_key;
+    struct cuda_dropout drop;
+};
+
+/* Sum of rows [begin, end) of the sorted sequence, eight columns from col. Four rows are under way at a time:
+ * their addresses are known beforehand. */
+template <class T, bool WIDE>
+static __device__ __forceinline__ void sum_run(float (&sum)[8], const struct scatter_args &a,
+                                               const int32_t *row_of, int begin, int end, int col) {
+    int n = a.cols - col;
+#pragma unroll
+    for (int j = 0; j < 8; j++) sum[j] = 0;
+#pragma unroll 4
+    for (int p = begin; p < end; p++) {
+        int row = row_of[p];
+        float v[8];
+        load8<WIDE>(v, (const T *)a.dy + row * a.dy_ld + col, n);
+        uint32_t keep = 0xff;
+        if (a.drop.threshold) keep = dropout_keep8(a.drop, (uint32_t)row, (uint32_t)col / 8);
+#pragma unroll
+        for (int j = 0; j < 8; j++) sum[j] += keep >> j & 1u ? a.drop.scale * v[j] : 0.0f;
+    }
+}
+
+/* One tile of the sorted sequence per block; a thread has eight columns at a time. */
+template <class T, bool WIDE>
+static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
+    __shared__ uint32_t key[TILE + 2]; /* with a neighbour on either side */
+    __shared__ int32_t row[TILE];
+    const uint32_t none = 0xffffffffu;
+    int first = blockIdx.x * TILE, n = min(TILE, a.n - first);
+    for (int i = threadIdx.x; i < TILE + 2; i += TILE_THREADS) {
+        int p = first + i - 1;
+        key[i] = p >= 0 && p < a.n ? o.key_sorted[p] : none;
+    }
+    for (int i = threadIdx.x; i < n; i += TILE_THREADS) row[i] = o.row_sorted[first + i];
+    __syncthreads();
+    float *edge = o.edge + (int64_t)blockIdx.x * 2 * a.cols;
+    for (int col = threadIdx.x * 8; col < a.cols; col += TILE_THREADS * 8) {
+        int left = a.cols - col;
+        for (int begin = 0, end; begin < n; begin = end) {
+            uint32_t k = key[begin + 1];
+            for (end = begin + 1; end < n && key[end + 1] == k; end++) {
+            }
+            if (k >= (uint32_t)a.n_key) break; /* ignored ids sort last */
+            float sum[8];
+            sum_run<T, WIDE>(sum, a, row, begin, end, col);
+            bool from_left = begin == 0 && key[0] == k, goes_on = end == n && key[n + 1] == k;
+            float *to = from_left ? edge : edge + a.cols;
+            if (from_left || goes_on) {
+                for (int j = 0; j < 8 && j < left; j++) to[col + j] = sum[j];
+                continue;
+            }
+            float *grad = a.grad + k * a.grad_ld + col;
+            for (int j = 0; j < 8 && j < left; j++) grad[j] += a.scale * sum[j];
+        }
+    }
+}
+
+/* Collects runs over several tiles, at the tile where one begins: its right edge, then the left edges of those
+ * that follow. A tile that lies in the middle of a run has it all in its left edge. */
+static __global__ void scatter_edges_kernel(struct scatter_args a, struct order o) {
+    int first = blockIdx.x * TILE, last = first + TILE - 1;
+    if (last + 1 >= a.n) return;
+    uint32_t k = o.key_sorted[last];
+    if (k >= (uint32_t)a.n_key || o.key_sorted[last + 1] != k) return; /* nothing goes on */
+    if (first > 0 && o.key_sorted[first] == k && o.key_sorted[first - 1] == k)
+        return; /* or begins */
+    for (int col = threadIdx.x; col < a.cols; col += TILE_THREADS) {
+        float sum = o.edge[((int64_t)blockIdx.x * 2 + 1) * a.cols + col];
+        int tile = blockIdx.x + 1;
+        do {
+            sum += o.edge[(int64_t)tile * 2 * a.cols + col];
+            tile++;
+        } while ((int64_t)tile * TILE < a.n && o.key_sorted[tile * TILE] == k &&
+                 o.key_sorted[tile * TILE - 1] == k);
+        a.grad[k * a.grad_ld + col] += a.scale * sum;
+    }
+}
+
+static void scatter(struct cuda_backend *be, const struct embed_args *a, const struct mat *grad,
+                    const int32_t *index, float scale, struct order *o) {
+    struct scatter_args k = {};
+    k.grad = cuda_data<float>(grad), k.grad_ld = grad->ld;
+    k.dy = a->dy.data, k.dy_ld = a->dy.ld;
+    k.scale = scale;
+    k.n = a->dy.rows, k.cols = a->dy.cols, k.n_key = grad->rows;
+    k.drop = cuda_dropout_of(&a->drop);
+    LAUNCH(be, order_kernel, cuda_blocks(k.n, 256), 256, 0, o->key, o->row, index, k.n, k.n_key);
+    if (be->base.err.code || !cuda_ok(be,
+                                      cub::DeviceRadixSort::SortPairs(
+                                          o->temp, o->temp_size, o->key, o->key_sorted, o->row,
+                                          o->row_sorted, k.n, 0, bits_of(k.n_key), be->stream),
+                                      "sorting token ids"))
+        return;
+    int tiles = cuda_blocks(k.n, TILE);
+    cuda_with_type(a->dy.type, [&](auto t) {
+        using T = decltype(t);
+        auto kernel = cuda_wide(&a->dy) ? scatter_kernel<T, true> : scatter_kernel<T, false>;
+        LAUNCH(be, kernel, tiles, TILE_THREADS, 0, k, *o);
+    });
+    LAUNCH(be, scatter_edges_kernel, tiles, TILE_THREADS, 0, k, *o);
+}
+
+void cuda_embed_bwd(struct backend *base, const struct embed_args *a) {
+    struct cuda_backend *be = cuda_of(base);
+    int n = a->dy.rows, with_pos = !mat_empty(&a->dpos);
+    size_t temp = sort_size(n, a->dtable.rows),
+           temp_pos = with_pos ? sort_size(n, a->dpos.rows) : 0;
+    if (temp_pos > temp) temp = temp_pos;
+    struct cuda_carve c = {};
+    carve(&c, n, a->dy.cols, temp);
+    c.base = (char *)cuda_workspace(be, c.used);
+    if (!c.base) return;
+    c.used = 0;
+    struct order o = carve(&c, n, a->dy.cols, temp);
+    scatter(be, a, &a->dtable, a->ids, a->scale, &o);
+    if (with_pos) scatter(be, a, &a->dpos, a->pos, 1.0f, &o);
+}

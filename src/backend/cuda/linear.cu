@@ -1,0 +1,224 @@
+/* linear.cu — y = drop(act(x w^T + b)), and its reverse.        PAPER: 3.3 for the ReLU.
+ *
+ * The product carries bias and ReLU in its epilogue, so the paper's layers are one kernel. GELU and SiLU keep
+ * z and take a second pass z -> y; dropout is part of it.
+ *
+ * Backward, one pass turns dy into dz in place and sums its columns for db (per block of rows, then over the
+ * blocks: reduce.cu); then two products. Without activation and dropout only the column sums are left of
+ * that pass. All passes but the products are bound by memory: a thread handles eight columns of a row
+ * at a time, 16 bytes of bf16, which share one draw of the dropout mask. */
+#include "backend/cuda/cuda.h"
+
+enum { LANES = 32, ROWS = 8, COLS = 8 * LANES }; /* a block of threads; columns it covers */
+
+/* ---------------------------------------------------------------------------------- elements ----- */
+
+static __device__ __forceinline__ float normal_cdf(float z) {
+    return 0.5f * erfcf(-z * 0.70710678f);
+}
+static __device__ __forceinline__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-z)); }
+
+template <enum act ACT> static __device__ __forceinline__ float act_fwd(float z) {
+    if (ACT == ACT_RELU) return z <= 0 ? 0 : z; /* a NaN stays one */
+    if (ACT == ACT_GELU) return z * normal_cdf(z);
+    if (ACT == ACT_SILU) return z * sigmoid(z);
+    return z;
+}
+
+/* For ReLU z is y = drop(relu(z)): where it is positive so is z, where dropout zeroed it nothing flows. */
+template <enum act ACT> static __device__ __forceinline__ float act_bwd(float z) {
+    if (ACT == ACT_RELU) return z > 0 ? 1 : 0;
+    if (ACT == ACT_GELU) return normal_cdf(z) + z * 0.39894228f * expf(-0.5f * z * z);
+    if (ACT == ACT_SILU) {
+        float s = sigmoid(z);
+        return s * (1 + z * (1 - s));
+    }
+    return 1;
+}
+
+static __device__ __forceinline__ void drop8(float (&v)[8], const struct cuda_dropout &d, int row,
+                                             int col) {
+    if (d.threshold == 0) return;
+    uint32_t keep = dropout_keep8(d, (uint32_t)row, (uint32_t)col / 8);
+#pragma unroll
+    for (int j = 0; j < 8; j++) v[j] = keep >> j & 1u ? v[j] * d.scale : 0.0f;
+}
+
+/* y = drop(act(z)); z may be y. For ReLU the product has applied it already: ACT_NONE. */
+template <class T, enum act ACT, bool WIDE>
+static __global__ void linear_fwd_kernel(T *y, int64_t y_ld, const T *z, int64_t z_ld, int rows,
+                                         int cols, struct cuda_dropout d) {
+    int col = blockIdx.y * COLS + threadIdx.x * 8, row = blockIdx.x * ROWS + threadIdx.y;
+    float v[8];
+    if (col >= cols || row >= rows) return;
+    load8<WIDE>(v, z + row * z_ld + col, cols - col);
+#pragma unroll
+    for (int j = 0; j < 8; j++) v[j] = act_fwd<ACT>(v[j]);
+    drop8(v, d, row, col);
+    store8<WIDE>(y + row * y_ld + col, v, cols - col);
+}
+
+/* dy = act'(z) drop'(dy) in place; partial[block, :] = column sums of the result, unless NULL. */
+template <class T, enum act ACT, bool WIDE>
+static __global__ void linear_bwd_kernel(float *partial, T *dy, int64_t dy_ld, const T *z,
+                                         int64_t z_ld, int rows, int cols, struct cuda_dropout d) {
+    __shared__ float part[ROWS][COLS];
+    int col = blockIdx.y * COLS + threadIdx.x * 8, n = cols - col;
+    int first = blockIdx.x * CUDA_SUM_ROWS, last = min(first + CUDA_SUM_ROWS, rows);
+    float sum[8] = {}, g[8], v[8];
+    if (n > 0)
+        for (int row = first + threadIdx.y; row < last; row += ROWS) {
+            T *at = dy + row * dy_ld + col;
+            load8<WIDE>(g, at, n);
+            drop8(g, d, row, col);
+            if (ACT != ACT_NONE) load8<WIDE>(v, z + row * z_ld + col, n);
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                if (ACT != ACT_NONE) g[j] *= act_bwd<ACT>(v[j]);
+                sum[j] += to_f32(from_f32<T>(g[j])); /* what the products will see */
+            }
+            store8<WIDE>(at, g, n);
+        }
+    if (!partial) return;
+#pragma unroll
+    for (int j = 0; j < 8; j++) part[threadIdx.y][threadIdx.x * 8 + j] = sum[j];
+    __syncthreads();
+    int at = threadIdx.y * LANES + threadIdx.x, out = blockIdx.y * COLS + at;
+    if (out >= cols) return;
+    float total = 0;
+#pragma unroll
+    for (int y = 0; y < ROWS; y++) total += part[y][at];
+    partial[(int64_t)blockIdx.x * cols + out] = total;
+}
+
+/* Calls body with the activation as a constant. */
+template <class Body> static void with_act(enum act act, Body body) {
+    if (act == ACT_RELU)
+        body(std::integral_constant<enum act, ACT_RELU>());
+    else if (act == ACT_GELU)
+        body(std::integral_constant<enum act, ACT_GELU>());
+    else if (act == ACT_SILU)
+        body(std::integral_constant<enum act, ACT_SILU>());
+    else
+        body(std::integral_constant<enum act, ACT_NONE>());
+}
+
+/* ---------------------------------------------------------------------------------- ops ---------- */
+
+static bool smooth(enum act act) { return act == ACT_GELU || act == ACT_SILU; }
+
+void cuda_linear_fwd(struct backend *base, const struct linear_args *a) {
+    struct cuda_backend *be = cuda_of(base);
+    if (!cuda_plain(be, &a->w, "linear") || !cuda_workspace(be, 0)) return;
+    const struct mat *z = smooth(a->act) ? &a->z : &a->y;
+    struct cuda_gemm product = {};
+    product.m = a->x.rows;
+    product.n = a->w.rows;
+    product.k = a->x.cols;
+    product.a = a->x.data;
+    product.lda = a->x.ld;
+    product.b = a->w.data;
+    product.ldb = a->w.ld;
+    product.b_trans = 1;
+    product.c = z->data;
+    product.ldc = z->ld;
+    product.type = product.c_type = a->x.type;
+    product.bias = mat_empty(&a->b) ? NULL : a->b.data;
+    product.relu = a->act == ACT_RELU;
+    cuda_gemm_run(be, &product);
+    struct cuda_dropout drop = cuda_dropout_of(&a->drop);
+    if (!smooth(a->act) && drop.threshold == 0) return;
+    int rows = a->y.rows, cols = a->y.cols;
+    dim3 grid(cuda_blocks(rows, ROWS), cuda_blocks(cols, COLS)), block(LANES, ROWS);
+    bool wide = cuda_wide(&a->y) && cuda_wide(z);
+    cuda_with_type(a->y.type, [&](auto t) {
+        using T = decltype(t);
+        with_act(smooth(a->act) ? a->act : ACT_NONE, [&](auto act) {
+            auto kernel = wide ? linear_fwd_kernel<T, decltype(act)::value, true>
+                               : linear_fwd_kernel<T, decltype(act)::value, false>;
+            LAUNCH(be, kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld, cuda_data<T>(z), z->ld,
+                   rows, cols, drop);
+        });
+    });
+}
+
+/* dz in place of dy, and db. */
+static void bwd_rows(struct cuda_backend *be, const struct linear_args *a, float *partial,
+                     bool sums_done) {
+    struct cuda_dropout drop = cuda_dropout_of(&a->drop);
+    int rows = a->dy.rows, cols = a->dy.cols;
+    if (mat_empty(&a->db) || sums_done) partial = NULL;
+    if (a->act == ACT_NONE && drop.threshold == 0) {
+        if (partial) cuda_sum_rows(be, cuda_data<float>(&a->db), &a->dy, partial);
+        return;
+    }
+    struct mat none = {};
+    const struct mat *z = smooth(a->act) ? &a->z : a->act == ACT_RELU ? &a->y : &none;
+    int n_block = cuda_blocks(rows, CUDA_SUM_ROWS);
+    dim3 grid(n_block, cuda_blocks(cols, COLS)), block(LANES, ROWS);
+    bool wide = cuda_wide(&a->dy) && cuda_wide(z);
+    cuda_with_type(a->dy.type, [&](auto t) {
+        using T = decltype(t);
+        with_act(a->act, [&](auto act) {
+            auto kernel = wide ? linear_bwd_kernel<T, decltype(act)::value, true>
+                               : linear_bwd_kernel<T, decltype(act)::value, false>;
+            LAUNCH(be, kernel, grid, block, 0, partial, cuda_data<T>(&a->dy), a->dy.ld,
+                   cuda_data<T>(z), z->ld, rows, cols, drop);
+        });
+    });
+    if (partial) cuda_add_partials(be, cuda_data<float>(&a->db), partial, n_block, cols, cols);
+}
+
+static struct cuda_gemm product_dx(const struct linear_args *a) {
+    struct cuda_gemm dx = {};
+    dx.m = a->x.rows;
+    dx.n = a->x.cols;
+    dx.k = a->w.rows;
+    dx.a = a->dy.data;
+    dx.lda = a->dy.ld;
+    dx.b = a->w.data;
+    dx.ldb = a->w.ld;
+    dx.c = a->dx.data;
+    dx.ldc = a->dx.ld;
+    dx.type = dx.c_type = a->x.type;
+    dx.add = a->dx_add;
+    return dx;
+}
+
+static struct cuda_gemm product_dw(const struct linear_args *a) {
+    struct cuda_gemm dw = {};
+    dw.m = a->w.rows;
+    dw.n = a->x.cols;
+    dw.k = a->x.rows;
+    dw.a = a->dy.data;
+    dw.lda = a->dy.ld;
+    dw.a_trans = 1;
+    dw.b = a->x.data;
+    dw.ldb = a->x.ld;
+    dw.c = a->dw.data;
+    dw.ldc = a->dw.ld;
+    dw.type = a->x.type;
+    dw.c_type = DTYPE_F32;
+    dw.add = 1;
+    return dw;
+}
+
+void cuda_linear_bwd(struct backend *base, const struct linear_args *a) {
+    struct cuda_backend *be = cuda_of(base);
+    size_t size = mat_empty(&a->db) ? 0 : cuda_sum_rows_size(a->dy.rows, a->dy.cols);
+    float *partial = (float *)cuda_workspace(be, size);
+    if (!partial) return;
+    struct cuda_gemm dw = product_dw(a);
+    bool fused = false;
+    if (be->bgrad && !mat_empty(&a->db)) {
+        dw.a_sums = partial;
+        if (!(fused = cuda_gemm_sums(be, &dw))) dw.a_sums = NULL;
+    }
+    bwd_rows(be, a, partial, fused);
+    if (!mat_empty(&a->dx)) {
+        struct cuda_gemm dx = product_dx(a);
+        cuda_gemm_run(be, &dx);
+    }
+    cuda_gemm_run(be, &dw);
+    if (fused) cuda_add_partials(be, cuda_data<float>(&a->db), partial, 1, a->db.cols, a->db.cols);
+}

@@ -1,0 +1,233 @@
+/* xent.cu — output projection and label-smoothed cross-entropy, loss and gradient.        PAPER: 5.4.
+ *
+ * The rows go through in chunks, so that the logits [N,V] never exist as a whole: project a chunk, turn its
+ * logits into dz in place, then use dz for both gradients. A block does one row: it holds the row in shared
+ * memory (a row of 37,000 logits in bf16 is 74 KB, three to a multiprocessor), so a logit is read from and
+ * written to device memory once. Logits have the act type, as every activation.
+ *
+ * Long chunks: dw [V,d] in f32 is read and written once per chunk. Bound by three products of N V d; the
+ * rows between move 4 bytes per logit in bf16 and take two exponentials. Loss and hits of the rows are kept
+ * and summed at the end, in double, in an order fixed by their number. */
+#include "backend/cuda/cuda.h"
+
+enum { LOGITS_BYTES = 256 << 20, CHUNK_UNIT = 128, THREADS = 512, AHEAD = 3, TOTAL_THREADS = 1024 };
+
+struct xent_rows {
+    float *loss, *nll, *hit; /* [N] */
+};
+
+template <class T> static __device__ __forceinline__ float fast_exp(float x);
+template <> __device__ __forceinline__ float fast_exp<float>(float x) { return expf(x); }
+template <> __device__ __forceinline__ float fast_exp<bf16>(float x) { return __expf(x); }
+
+/* Eight logits from the row's copy in shared memory or from the row; those past V read as -inf. */
+template <class T>
+static __device__ __forceinline__ void load_logits(float (&v)[8], const T *row, int pack,
+                                                   int n_vocab) {
+    load_pack(v, row + pack * 8);
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        if (pack * 8 + j >= n_vocab) v[j] = -INFINITY;
+}
+
+/* z [rows, ld]: logits, then dz in place when GRAD. ld is a multiple of 8 and z aligned; first: the number of
+ * the chunk's first row in the batch. */
+template <class T, bool CACHED, bool GRAD>
+static __global__ void __launch_bounds__(THREADS)
+    xent_kernel(T *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
+                float grad_scale, int first, struct xent_rows out, float *row_nll) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ float slot[3][32];
+    T *row = z + blockIdx.x * ld, *cache = (T *)memory;
+    const T *in = CACHED ? cache : row;
+    int at = first + blockIdx.x, t = target[at], packs = (n_vocab + 7) / 8;
+    float v[8];
+    if (t < 0) {
+        if (threadIdx.x == 0) {
+            out.loss[at] = out.nll[at] = out.hit[at] = 0;
+            if (row_nll) row_nll[at] = 0;
+        }
+#pragma unroll
+        for (int j = 0; j < 8; j++) v[j] = 0;
+        if constexpr (GRAD)
+            for (int p = threadIdx.x; p < packs; p += THREADS) store_pack(row + p * 8, v);
+        return;
+    }
+    float z_t = to_f32(row[t]), max = -INFINITY, sum_z = 0, sum = 0;
+    for (int base = threadIdx.x; base < packs; base += AHEAD * THREADS) {
+        pack<T, 8> raw[AHEAD]; /* several loads under way at a time */
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (base + i * THREADS < packs)
+                raw[i] = *(const pack<T, 8> *)(row + (base + i * THREADS) * 8);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            int p = base + i * THREADS;
+            if (p >= packs) break;
+            if (CACHED) *(pack<T, 8> *)(cache + p * 8) = raw[i];
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                if (p * 8 + j >= n_vocab) break;
+                max = fmaxf(max, to_f32(raw[i].x[j]));
+                sum_z += to_f32(raw[i].x[j]);
+            }
+        }
+    }
+    max = block_max(max, slot[0]);
+    sum_z = block_sum(sum_z, slot[1]);
+    int earlier = 0; /* is there a token before t that is as likely as any? */
+    for (int p = threadIdx.x; p < packs; p += THREADS) {
+        load_logits(v, in, p, n_vocab);
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            sum += fast_exp<T>(v[j] - max);
+            earlier |= v[j] == max && p * 8 + j < t;
+        }
+    }
+    float lse = max + logf(block_sum(sum, slot[2]));
+    earlier = __syncthreads_or(earlier); /* and z_t has been read by all */
+    if (threadIdx.x == 0) {
+        out.nll[at] = lse - z_t;
+        out.loss[at] = lse - (1 - smoothing) * z_t - smoothing / n_vocab * sum_z;
+        out.hit[at] = z_t == max && !earlier;
+        if (row_nll) row_nll[at] = lse - z_t;
+    }
+    if constexpr (GRAD) {
+        for (int p = threadIdx.x; p < packs; p += THREADS) {
+            load_logits(v, in, p, n_vocab);
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                float g = fast_exp<T>(v[j] - lse) - smoothing / n_vocab;
+                if (p * 8 + j == t) g -= 1 - smoothing;
+                v[j] = grad_scale * g;
+            }
+            store_pack(row + p * 8, v); /* past V there is padding */
+        }
+    }
+}
+
+static __global__ void xent_totals_kernel(double *totals, struct xent_rows r, int n) {
+    __shared__ double slot[3][32];
+    double loss = 0, nll = 0, hit = 0;
+    for (int i = threadIdx.x; i < n; i += TOTAL_THREADS) {
+        loss += r.loss[i];
+        nll += r.nll[i];
+        hit += r.hit[i];
+    }
+    loss = block_sum(loss, slot[0]);
+    nll = block_sum(nll, slot[1]);
+    hit = block_sum(hit, slot[2]);
+    if (threadIdx.x == 0) {
+        totals[0] += loss;
+        totals[1] += nll;
+        totals[2] += hit;
+    }
+}
+
+/* ---------------------------------------------------------------------------------- chunks ------- */
+
+struct xent_job {
+    const struct xent_args *a;
+    void *z; /* [chunk, ld] */
+    int64_t ld;
+    struct xent_rows rows;
+    void *partial; /* for db */
+    int first, n;
+};
+
+/* The longest chunk for this vocabulary. */
+static int chunk_most(int64_t ld, enum dtype type) {
+    int64_t rows = LOGITS_BYTES / (ld * (int64_t)dtype_size(type)) / CHUNK_UNIT * CHUNK_UNIT;
+    return rows < CHUNK_UNIT ? CHUNK_UNIT : rows > (1 << 20) ? 1 << 20 : (int)rows;
+}
+
+static void carve(struct cuda_carve *c, struct xent_job *j, int chunk) {
+    const struct xent_args *a = j->a;
+    j->z = cuda_take<char>(c, (size_t)chunk * (size_t)j->ld * dtype_size(a->x.type));
+    j->rows.loss = cuda_take<float>(c, (size_t)a->x.rows);
+    j->rows.nll = cuda_take<float>(c, (size_t)a->x.rows);
+    j->rows.hit = cuda_take<float>(c, (size_t)a->x.rows);
+    j->partial =
+        mat_empty(&a->db) ? NULL : cuda_take<char>(c, cuda_sum_rows_size(chunk, a->w.rows));
+}
+
+template <class T, bool GRAD> static void launch_rows(struct cuda_backend *be, struct xent_job *j) {
+    const struct xent_args *a = j->a;
+    size_t shared = (size_t)((a->w.rows + 7) / 8 * 8) * sizeof(T);
+    bool cached = shared + 1024 <= (size_t)be->shared_max; /* beside the slots */
+    auto kernel = cached ? xent_kernel<T, true, GRAD> : xent_kernel<T, false, GRAD>;
+    if (!cached) shared = 0;
+    if (!cuda_allow_shared(be, (const void *)kernel, shared, "xent_kernel")) return;
+    LAUNCH(be, kernel, j->n, THREADS, shared, (T *)j->z, j->ld, a->w.rows, a->target, a->smoothing,
+           a->grad_scale, j->first, j->rows,
+           mat_empty(&a->row_nll) ? (float *)NULL : cuda_data<float>(&a->row_nll));
+}
+
+/* Row `first` of m. */
+static void *row_at(const struct mat *m, int first) {
+    return (char *)m->data + (size_t)first * (size_t)m->ld * dtype_size(m->type);
+}
+
+static void project(struct cuda_backend *be, const struct xent_job *j) {
+    const struct xent_args *a = j->a;
+    struct cuda_gemm g = {};
+    g.m = j->n, g.n = a->w.rows, g.k = a->x.cols;
+    g.a = row_at(&a->x, j->first), g.lda = a->x.ld;
+    g.b = a->w.data, g.ldb = a->w.ld, g.b_trans = 1;
+    g.c = j->z, g.ldc = j->ld;
+    g.type = g.c_type = a->x.type;
+    g.bias = mat_empty(&a->b) ? NULL : a->b.data;
+    cuda_gemm_run(be, &g);
+}
+
+static void gradients(struct cuda_backend *be, const struct xent_job *j) {
+    const struct xent_args *a = j->a;
+    struct cuda_gemm dx = {}, dw = {};
+    dx.m = j->n, dx.n = a->x.cols, dx.k = a->w.rows;
+    dx.a = j->z, dx.lda = j->ld;
+    dx.b = a->w.data, dx.ldb = a->w.ld;
+    dx.c = row_at(&a->dx, j->first), dx.ldc = a->dx.ld;
+    dx.type = dx.c_type = a->x.type;
+    cuda_gemm_run(be, &dx);
+    dw.m = a->w.rows, dw.n = a->x.cols, dw.k = j->n;
+    dw.a = j->z, dw.lda = j->ld, dw.a_trans = 1;
+    dw.b = row_at(&a->x, j->first), dw.ldb = a->x.ld;
+    dw.c = a->dw.data, dw.ldc = a->dw.ld;
+    dw.type = a->x.type, dw.c_type = DTYPE_F32;
+    dw.add = 1;
+    cuda_gemm_run(be, &dw);
+    if (mat_empty(&a->db)) return;
+    struct mat dz = {};
+    dz.data = j->z, dz.ld = j->ld, dz.rows = j->n, dz.cols = a->w.rows, dz.type = a->x.type;
+    cuda_sum_rows(be, cuda_data<float>(&a->db), &dz, j->partial);
+}
+
+void cuda_xent(struct backend *base, const struct xent_args *a) {
+    struct cuda_backend *be = cuda_of(base);
+    int n = a->x.rows;
+    struct xent_job job = {};
+    job.a = a;
+    job.ld = (a->w.rows + 63) / 64 * 64;
+    int most = chunk_most(job.ld, a->x.type), chunk = n < most ? n : most;
+    struct cuda_carve c = {};
+    carve(&c, &job, chunk);
+    c.base = (char *)cuda_workspace(be, c.used);
+    if (!c.base) return;
+    c.used = 0;
+    carve(&c, &job, chunk);
+    /* Chunks of about equal length. */
+    int n_chunk = cuda_blocks(n, most), even = cuda_blocks(n, n_chunk);
+    even = cuda_blocks(even, CHUNK_UNIT) * CHUNK_UNIT;
+    if (even > chunk) even = chunk;
+    for (job.first = 0; job.first < n; job.first += job.n) {
+        job.n = n - job.first < even ? n - job.first : even;
+        project(be, &job);
+        bool grad = !mat_empty(&a->dx);
+        cuda_with_type(a->x.type, [&](auto t) {
+            using T = decltype(t);
+            grad ? launch_rows<T, true>(be, &job) : launch_rows<T, false>(be, &job);
+        });
+        if (grad) gradients(be, &job);
+    }
+    LAUNCH(be, xent_totals_kernel, 1, TOTAL_THREADS, 0, cuda_data<double>(&a->totals), job.rows, n);
+}
