@@ -7,7 +7,6 @@
 #include "backend/cpu/isa.h"
 #include "model/step.h"
 #include "model/transformer.h"
-#include "search/greedy.h"
 #include "test.h"
 #include "toy.h"
 

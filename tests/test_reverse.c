@@ -4,7 +4,7 @@
  * The task needs what attention is for: output i depends on input n - 1 - i, with n different for every
  * sentence. Training data are drawn at random, so the sentences it is tested on were never seen as such; a
  * sentence counts only if every symbol is right and it ends where it should. */
-#include "search/greedy.h"
+#include "search/search.h"
 #include "test.h"
 #include "toy.h"
 
@@ -34,20 +34,36 @@ static void fill(struct batch *b, struct rng *rng, int most) {
     }
 }
 
-static int count_exact(struct toy *toy, struct acts *encoder, const struct batch *test) {
-    static int32_t out[N_TEST * CAP_OUT];
-    int n_out[N_TEST], exact = 0;
+static int count_exact(struct searcher *searcher, const struct batch *test) {
+    struct search_input in[N_TEST];
+    struct search_result out[N_TEST];
+    int exact = 0;
     struct err err = {0};
-    ASSERT_OK(greedy_search(toy->model, encoder, &test->src, test->n_seq, TOY_BOS, TOY_EOS, CAP_OUT,
-                            out, n_out, &err),
-              err);
+    for (int s = 0; s < test->n_seq; s++)
+        in[s] = (struct search_input){.src = test->src.ids + test->src.start[s],
+                                      .n_src = test->src.start[s + 1] - test->src.start[s]};
+    ASSERT_OK(searcher_run(searcher, in, test->n_seq, out, NULL, NULL, &err), err);
     for (int s = 0; s < test->n_seq; s++) {
+        const struct hypothesis *got = out[s].best;
         size_t n = (size_t)(test->tgt.start[s + 1] - test->tgt.start[s] - 1); /* end mark */
-        exact +=
-            (size_t)n_out[s] == n &&
-            memcmp(out + s * CAP_OUT, test->tgt_out + test->tgt.start[s], n * sizeof *out) == 0;
+        exact += !got->cut && (size_t)got->n == n &&
+                 memcmp(got->ids, test->tgt_out + test->tgt.start[s], n * sizeof *got->ids) == 0;
     }
     return exact;
+}
+
+/* Greedy, with room for the whole test. */
+static struct searcher *open_searcher(struct model *model) {
+    struct err err = {0};
+    struct searcher *searcher;
+    struct search_options options = search_defaults();
+    options.beam = 1;
+    ASSERT_OK(searcher_new(&searcher, &model, NULL, 1, &(struct search_marks){TOY_BOS, TOY_EOS, -1},
+                           &options,
+                           &(struct search_caps){N_TEST, N_TEST * (LONGEST + 1), LONGEST + 1},
+                           &err),
+              err);
+    return searcher;
 }
 
 static struct config small_config(void) {
@@ -64,7 +80,7 @@ static struct config small_config(void) {
     return config;
 }
 
-static int learn(struct toy *toy, struct acts *encoder, struct batch *train,
+static int learn(struct toy *toy, struct searcher *searcher, struct batch *train,
                  const struct batch *test) {
     struct err err = {0};
     struct rng rng = {.key = 1};
@@ -74,7 +90,7 @@ static int learn(struct toy *toy, struct acts *encoder, struct batch *train,
     while (100 * exact <= 99 * N_TEST && toy->opt->step < MAX_STEPS) {
         fill(train, &rng, TOKENS);
         ASSERT_OK(optimizer_update(toy->opt, one, 1, &report, &err), err);
-        if (toy->opt->step % CHECK_EVERY == 0) exact = count_exact(toy, encoder, test);
+        if (toy->opt->step % CHECK_EVERY == 0) exact = count_exact(searcher, test);
     }
     print_message("%d of %d exact after %lld updates\n", exact, N_TEST, (long long)toy->opt->step);
     return exact;
@@ -87,7 +103,7 @@ TEST(reverses) {
     struct config config = small_config();
     struct optimizer_options options = optimizer_defaults;
     struct toy toy = {0};
-    struct acts *encoder;
+    struct searcher *searcher;
     struct batch train, test;
     if (TEST_SANITIZED && type == DTYPE_BF16) SKIP("f32 will do under a sanitizer");
     options.warmup = 300;
@@ -96,17 +112,17 @@ TEST(reverses) {
     toy_open(&toy, &config, &(struct backend_options){"cpu", 1, NULL}, type, TOKENS);
     optimizer_free(toy.opt);
     ASSERT_OK(optimizer_new(&toy.opt, toy.model, toy.acts, &options, &err), err);
-    ASSERT_OK(acts_new(&encoder, toy.model, N_TEST * (LONGEST + 1), 0, 0, &err), err);
+    searcher = open_searcher(toy.model);
     ASSERT_OK(batch_init(&train, TOKENS, TOKENS, TOKENS, TOY_BOS, &err), err);
     ASSERT_OK(
         batch_init(&test, N_TEST * (LONGEST + 1), N_TEST * (LONGEST + 1), N_TEST, TOY_BOS, &err),
         err);
     fill(&test, &rng, N_TEST);
     assert_int_equal(test.n_seq, N_TEST);
-    assert_true(100 * learn(&toy, encoder, &train, &test) > 99 * N_TEST);
+    assert_true(100 * learn(&toy, searcher, &train, &test) > 99 * N_TEST);
     batch_release(&train);
     batch_release(&test);
-    acts_free(encoder);
+    searcher_free(searcher);
     toy_close(&toy);
 }
 

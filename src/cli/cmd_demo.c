@@ -8,19 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/rng.h"
 #include "cli/cli.h"
 #include "data/text.h"
 #include "data/tokenizer.h"
 #include "model/modeldir.h"
-#include "search/greedy.h"
+#include "search/search.h"
 
 enum {
     MAX_LINES = 1 << 20,
     BATCH_LINES = 128,
-    BATCH_SRC = 2048, /* source tokens of a batch, */
-    BATCH_OUT = 8192, /* and room for its translations; one sentence alone may need more */
-    LONGER = 50       /* PAPER: 6.1, a translation has at most that many tokens more */
+    BATCH_SRC = 2048 /* source tokens of a batch; one sentence alone may need more */
 };
 
 static const char *dir, *input = "-", *reference, *isa, *dtype = "f32";
@@ -82,10 +81,9 @@ struct translator {
     struct tokenizer *tokenizer;
     struct backend *be;
     struct model *model;
-    struct acts *encoder;
+    struct searcher *searcher;
     struct batch batch;       /* only its source side is used */
     int32_t *ids;             /* [max_len] one source sentence */
-    int32_t *out;             /* [max(BATCH_OUT, max_len)] */
     int line[BATCH_LINES];    /* where the batch's sentences come from */
     int n_cut;                /* lines that were too long for the model */
     struct lines translation; /* [source.n], filled batch by batch */
@@ -93,6 +91,14 @@ struct translator {
 
 static int at_most(int n, int most) { return n < most ? n : most; }
 static int at_least(int n, int least) { return n > least ? n : least; }
+
+static int open_searcher(struct translator *t, int max_len, int tokens, struct err *err) {
+    struct search_marks marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer), -1};
+    struct search_options options = search_defaults();
+    options.beam = 1;
+    return searcher_new(&t->searcher, &t->model, NULL, 1, &marks, &options,
+                        &(struct search_caps){BATCH_LINES, tokens, max_len}, err);
+}
 
 static int open_tokenizer(struct translator *t, struct err *err) {
     char path[4096];
@@ -117,8 +123,7 @@ static int translator_open(struct translator *t, struct err *err) {
     if (rc) return rc;
     int max_len = t->model->config.max_len, tokens = at_least(max_len, BATCH_SRC);
     t->ids = xcalloc((size_t)max_len, sizeof *t->ids);
-    t->out = xcalloc((size_t)at_least(max_len, BATCH_OUT), sizeof *t->out);
-    rc = acts_new(&t->encoder, t->model, tokens, 0, 0, err);
+    rc = open_searcher(t, max_len, tokens, err);
     if (!rc)
         rc = batch_init(&t->batch, tokens, BATCH_LINES, BATCH_LINES, tokenizer_bos(t->tokenizer),
                         err);
@@ -128,12 +133,11 @@ static int translator_open(struct translator *t, struct err *err) {
 static void translator_close(struct translator *t) {
     lines_release(&t->translation);
     batch_release(&t->batch);
-    acts_free(t->encoder);
+    searcher_free(t->searcher);
     model_free(t->model);
     backend_close(t->be);
     tokenizer_free(t->tokenizer);
     xfree(t->ids);
-    xfree(t->out);
 }
 
 /* The text of ids as translation number `line`. */
@@ -149,23 +153,17 @@ static int keep(struct translator *t, int line, const int32_t *ids, int n, struc
     return 0;
 }
 
-/* Tokens there must be room for in each translation of a batch whose longest source has n. */
-static int cap_of(const struct translator *t, int n) {
-    return at_most(n + LONGER, t->model->config.max_len);
-}
-
-/* Translates the sentences collected in the batch. greedy_search has one limit for all of them, so what a
- * shorter one has beyond its own is cut: its neighbours must not matter. */
+/* Translates the sentences collected in the batch. */
 static int flush(struct translator *t, struct err *err) {
     const struct packed *src = &t->batch.src;
-    int cap = cap_of(t, src->max_len), n_out[BATCH_LINES];
-    if (t->batch.n_seq == 0) return 0;
-    int rc = greedy_search(t->model, t->encoder, src, t->batch.n_seq, tokenizer_bos(t->tokenizer),
-                           tokenizer_eos(t->tokenizer), cap, t->out, n_out, err);
-    for (int i = 0; !rc && i < t->batch.n_seq; i++) {
-        int n = at_most(n_out[i], src->start[i + 1] - src->start[i] + LONGER);
-        rc = keep(t, t->line[i], t->out + (size_t)i * (size_t)cap, n, err);
-    }
+    struct search_input in[BATCH_LINES];
+    struct search_result out[BATCH_LINES];
+    for (int i = 0; i < t->batch.n_seq; i++)
+        in[i] = (struct search_input){.src = src->ids + src->start[i],
+                                      .n_src = src->start[i + 1] - src->start[i]};
+    int rc = searcher_run(t->searcher, in, t->batch.n_seq, out, NULL, NULL, err);
+    for (int i = 0; !rc && i < t->batch.n_seq; i++)
+        rc = keep(t, t->line[i], out[i].best->ids, out[i].best->n, err);
     batch_clear(&t->batch);
     return rc;
 }
@@ -174,8 +172,7 @@ static int flush(struct translator *t, struct err *err) {
 static int collect(struct translator *t, int line, int n, struct err *err) {
     const struct batch *b = &t->batch;
     int32_t eos = tokenizer_eos(t->tokenizer);
-    int rc = 0, fits = (b->n_seq + 1) * cap_of(t, at_least(b->src.max_len, n)) <= BATCH_OUT;
-    if (fits || b->n_seq == 0) rc = batch_add(&t->batch, t->ids, n, &eos, 1, err);
+    int rc = batch_add(&t->batch, t->ids, n, &eos, 1, err);
     if (rc == 0 && (rc = flush(t, err)) == 0) rc = batch_add(&t->batch, t->ids, n, &eos, 1, err);
     if (rc < 0) return rc;
     t->line[b->n_seq - 1] = line;

@@ -7,6 +7,11 @@
  * the longest length allowed (p is negative and only falls; for alpha < 0 the next length bounds it), so the
  * stop loses nothing. A beam as wide as the number of possible hypotheses is exhaustive search.
  *
+ * Among the `beam` best continuations of a step those with an end mark end, and the `beam` best without one live
+ * on. What the longest length cuts off counts as ended: it competes with its score of that length, without an
+ * end mark's probability, and says so (`cut`). Beam 1 is greedy: the first end mark ends it. docs/math/search.md
+ * has the proofs.
+ *
  * A searcher owns all memory of searching: the encoder's activations, one stepper per model, the hypotheses.
  * It is sized once and nothing is allocated while it runs. It borrows the models, which share one vocabulary
  * and one backend. One searcher serves one thread at a time.
@@ -25,11 +30,11 @@ struct search_options {
     int beam;      /* hypotheses kept; 1 is greedy */
     int n_best;    /* wanted per sentence, at most beam (or the number of samples) */
     float alpha;   /* length penalty; 0: none */
-    int min_len;   /* tokens before the end mark may come */
-    int max_extra; /* at most source length + this many tokens (the end mark counts) */
+    int min_len;   /* tokens before the end mark may come; the longest length still cuts */
+    int max_extra; /* at most source length + this many tokens (end marks count on both sides) */
     int max_len;   /* and at most this many; 0: what the model has positions for */
-    int force_len; /* for benchmarks: exactly this many tokens, end mark ignored until then; 0: off */
-    int sample;    /* draw instead of searching: n_best independent samples, beam is ignored */
+    int force_len; /* for benchmarks: exactly this many tokens, then cut, the end mark forbidden; 0: off */
+    int sample; /* draw instead of searching: n_best independent samples, beam is ignored */
     float temperature;
     int top_k;   /* draw among the k best; 0: all */
     float top_p; /* draw among the best that together have this probability; 1: all */
@@ -60,8 +65,10 @@ struct hypothesis {
     float
         log_prob; /* of all tokens and the end mark (natural logarithm); averaged over an ensemble */
     float score;  /* log_prob over the length penalty */
-    const float *token_log_prob; /* [n + 1], the end mark last; [n] when cut off */
-    int cut;                     /* ended by max length, not by an end mark */
+    const float *
+        token_log_prob; /* [n + 1], the end mark last; [n] when cut off. When sampling: before temperature,
+                                    top_k and top_p */
+    int cut;            /* ended by max length, not by an end mark */
 };
 
 /* One sentence of a call. prefix: tokens the translation must begin with (scored, never forbidden). key: chosen by the
@@ -74,7 +81,7 @@ struct search_input {
     uint64_t key;
 };
 
-/* Best first; n may be less than n_best when fewer exist. Valid until the next call. */
+/* Best first; n is at least 1 and may be less than n_best when fewer exist. Valid until the next call. */
 struct search_result {
     const struct hypothesis *best;
     int n;
@@ -92,6 +99,8 @@ void searcher_free(struct searcher *searcher);
 /* Called before every step; a non-zero return ends the search with HEED_ECANCELLED. */
 typedef int search_poll(void *ctx);
 
+/* Translates n_seq sentences. Messages call a sentence by its index in `in`. After an error, which may also be that
+ * of a cancelled search, the searcher is as good as new. */
 int searcher_run(struct searcher *searcher, const struct search_input *in, int n_seq,
                  struct search_result *out, search_poll *poll, void *ctx, struct err *err);
 

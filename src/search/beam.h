@@ -1,0 +1,78 @@
+/* beam.h — the bookkeeping of one sentence's search: who lives, who has ended, when it is over.
+ *
+ * Nothing here knows of models or devices. Log-probabilities of next tokens come in; the next live hypotheses
+ * with their parents, the best ended ones, and the verdict "done" come out. The state is plain arrays that
+ * somebody else owns; nothing is allocated and nothing of the C library is called, so that the same source can
+ * be compiled for a device (BEAM_FN then says which kind of function it is). Nothing can fail.
+ *
+ * The past is a trellis: node (t, slot) holds the t-th token of the hypothesis that was in `slot` after t + 1
+ * tokens, and the slot of its parent one token earlier. Hypotheses share their beginnings in it, and a
+ * translation is read off backwards, once, when the sentence is done. docs/math/search.md has the proofs. */
+#ifndef SEARCH_BEAM_H
+#define SEARCH_BEAM_H
+
+#include <stdint.h>
+
+#ifndef BEAM_FN
+#define BEAM_FN
+#endif
+
+enum { BEAM_MAX = 64 };
+
+/* The same for all sentences of a search. */
+struct beam_rules {
+    int width;   /* live hypotheses kept, at most BEAM_MAX */
+    int n_best;  /* ended hypotheses kept, at most width */
+    int32_t eos; /* the end mark */
+    int falling; /* the penalty falls as sentences grow (alpha < 0) */
+    int run_on;  /* never stop before the longest length: to prove that stopping loses nothing */
+    const double
+        *penalty; /* [longest + 1] by which log-probabilities are divided; index: tokens, end mark
+                              counted; monotone */
+};
+
+struct beam_node {
+    int32_t token, parent;
+    float log_prob; /* of this token */
+};
+
+/* An ended hypothesis: `n` tokens read off the trellis from slot `hyp`, then `token`. */
+struct beam_end {
+    double log_prob, score;
+    int32_t hyp, n;
+    int32_t token; /* the end mark; another token when cut; -1 for none */
+    float last;    /* log-probability of `token` */
+    int cut;
+};
+
+struct beam {
+    int len;     /* tokens of every live hypothesis */
+    int max_len; /* the end mark counted */
+    int n_live, n_end;
+    int open; /* sampling only: the samples have parted */
+    int done;
+    double *log_prob;       /* [width] of the live; best first, unless sampled */
+    int32_t *sample;        /* [width] sampling only: which sample lives in a slot */
+    struct beam_node *node; /* [max_len, width] */
+    struct beam_end *end;   /* [n_best] best first; equal scores in the order of ending */
+};
+
+/* One live hypothesis without tokens. The arrays are set already. */
+BEAM_FN void beam_begin(struct beam *b, int max_len);
+
+/* One token more. value, id [n_live, k]: for each live hypothesis its best next tokens, best first (ties to the
+ * lower id), -INFINITY where there are no more. No NaN. k must let every row hold `width` tokens beside the
+ * end mark, if it has that many. */
+BEAM_FN void beam_advance(struct beam *b, const struct beam_rules *r, const float *value,
+                          const int32_t *id, int k);
+
+/* One token more for samples: value[i], id[i] is what sample i of the live ones drew; id -1: nothing was
+ * allowed. The first time there are r->width draws from the only live hypothesis, later n_live. */
+BEAM_FN void beam_draw(struct beam *b, const struct beam_rules *r, const float *value,
+                       const int32_t *id);
+
+/* The first n tokens of the hypothesis that was in slot `hyp` after n tokens; log_prob may be NULL. */
+BEAM_FN void beam_trace(int32_t *token, float *log_prob, const struct beam *b,
+                        const struct beam_rules *r, int hyp, int n);
+
+#endif
