@@ -218,33 +218,62 @@ INLINE const void *cache_row(const struct attend *a, const void *base, int64_t l
     return (const char *)base + (size_t)(row * ld) * elem(bf);
 }
 
-/* Four columns of vectors of o at a time, so that each cached row's part is read once and the sums stay in
+/* `wide` columns of vectors of o at a time, so that each cached row's part is read once and the sums stay in
  * registers. */
-INLINE void attend_values(const struct attend *a, float inv, int bf) {
-    for (int c = 0; c < a->d_v; c += 4 * W) {
-        vf acc[4] = {{0}};
-        for (int t = a->first; t < a->len; t++) {
-            const void *v = cache_row(a, a->v, a->ld_v, t, bf);
-            float p = a->score[t];
-            if (c + 4 * W <= a->d_v)
-                for (int k = 0; k < 4; k++) acc[k] += p * vload(v, c + k * W, W, bf);
-            else
-                for (int k = 0; k < 4 && c + k * W < a->d_v; k++)
-                    acc[k] += p * vload(v, c + k * W, lanes(a->d_v - c - k * W), bf);
-        }
-        for (int k = 0; k < 4 && c + k * W < a->d_v; k++)
-            vstore(a->o, c + k * W, lanes(a->d_v - c - k * W), bf, acc[k] * inv);
+INLINE void attend_columns(const struct attend *a, float inv, int c, const int wide, int bf) {
+    vf acc[8] = {{0}};
+    for (int t = a->first; t < a->len; t++) {
+        const void *v = cache_row(a, a->v, a->ld_v, t, bf);
+        float p = a->score[t];
+        if (c + wide * W <= a->d_v)
+            for (int k = 0; k < wide; k++) acc[k] += p * vload(v, c + k * W, W, bf);
+        else
+            for (int k = 0; k < wide && c + k * W < a->d_v; k++)
+                acc[k] += p * vload(v, c + k * W, lanes(a->d_v - c - k * W), bf);
     }
+    for (int k = 0; k < wide && c + k * W < a->d_v; k++)
+        vstore(a->o, c + k * W, lanes(a->d_v - c - k * W), bf, acc[k] * inv);
+}
+
+INLINE void attend_values(const struct attend *a, float inv, int bf) {
+    int c = 0;
+    for (; c + 8 * W <= a->d_v; c += 8 * W) attend_columns(a, inv, c, 8, bf);
+    for (; c < a->d_v; c += 4 * W) attend_columns(a, inv, c, 4, bf);
+}
+
+/* Scores of W keys from step t on. Each has one strand of sums, as a key alone would: the same bits. */
+INLINE vf attend_keys(const struct attend *a, int t, int bf) {
+    const void *k[W];
+    vf dot[W];
+    for (int j = 0; j < W; j++) {
+        k[j] = cache_row(a, a->k, a->ld_k, t + j, bf);
+        dot[j] = (vf){0};
+    }
+    FOR_LANES(i, m, 0, a->d_k) {
+        vf q = vload(a->q, i, m, bf);
+        for (int j = 0; j < W; j++) dot[j] += q * vload(k[j], i, m, bf);
+    }
+    return vsum_each(dot) * a->scale;
+}
+
+INLINE float attend_key(const struct attend *a, int t, int bf) {
+    const void *k = cache_row(a, a->k, a->ld_k, t, bf);
+    vf dot = {0};
+    FOR_LANES(i, m, 0, a->d_k) dot += vload(a->q, i, m, bf) * vload(k, i, m, bf);
+    return vsum(dot) * a->scale;
 }
 
 INLINE void attend_body(const struct attend *a, int bf) {
-    float max = -INFINITY;
-    for (int t = a->first; t < a->len; t++) {
-        const void *k = cache_row(a, a->k, a->ld_k, t, bf);
-        vf dot = {0};
-        FOR_LANES(i, m, 0, a->d_k) dot += vload(a->q, i, m, bf) * vload(k, i, m, bf);
-        float s = vsum(dot) * a->scale;
-        a->score[t] = s;
+    int t = a->first;
+    vf top = splat(-INFINITY);
+    for (; t + W <= a->len; t += W) {
+        vf s = attend_keys(a, t, bf);
+        vstore(a->score, t, W, 0, s);
+        top = vsel(~(s <= top), s, top);
+    }
+    float max = vmax_all(top);
+    for (; t < a->len; t++) {
+        float s = a->score[t] = attend_key(a, t, bf);
         if (!(s <= max)) max = s;
     }
     float *score = a->score + a->first;

@@ -196,6 +196,30 @@ INLINE vf vadd(vf a, vf b) { return a + b; }
 INLINE float vsum(vf v) { return FOLD(v, vadd); }
 INLINE float vmax_all(vf v) { return FOLD(v, vmax); }
 
+/* Lane i is vsum(v[i]), bit for bit, for W vectors at the price of about two. */
+INLINE vf vsum_each(const vf v[W]) {
+#if VEC_BYTES == 32
+    vf pair[4], four[2]; /* halves of two vectors side by side, then quarters of four */
+    for (int i = 0; i < 4; i++) {
+        vf a = v[2 * i], b = v[2 * i + 1];
+        pair[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+                  __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+    for (int i = 0; i < 2; i++) {
+        vf a = pair[2 * i], b = pair[2 * i + 1];
+        four[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+                  __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    vf sum = __builtin_shufflevector(four[0], four[1], 0, 2, 8, 10, 4, 6, 12, 14) +
+             __builtin_shufflevector(four[0], four[1], 1, 3, 9, 11, 5, 7, 13, 15);
+    return __builtin_shufflevector(sum, sum, 0, 4, 1, 5, 2, 6, 3, 7);
+#else
+    vf sum;
+    for (int i = 0; i < W; i++) sum[i] = vsum(v[i]);
+    return sum;
+#endif
+}
+
 INLINE int vany(vi mask) {
 #if VEC_BYTES == 64
     return _mm512_movepi32_mask((__m512i)mask) != 0;
