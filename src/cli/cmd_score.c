@@ -1,0 +1,308 @@
+/* cmd_score.c — `heed score`: how probable a model finds given translations. One line out per pair in, in order.
+ *
+ * Every pair has a score. An empty source is its end mark alone, and so is an empty target, whose score is then
+ * that of ending at once. What cannot be scored, a line longer than the model has positions for, ends the
+ * command with the line's number, or is `nan` with --skip-long.
+ *
+ * Pairs are read in blocks, so that memory does not grow with the files; inside a block they are packed into
+ * batches as they come, since nothing is padded. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
+#include "cli/loaded.h"
+#include "cli/progress.h"
+#include "data/text.h"
+#include "search/scorer.h"
+
+enum { BLOCK_PAIRS = 1024, JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
+
+static struct loaded_options from = {.precision = "f32", .device = "auto"};
+static const char *src_path, *tgt_path;
+static int tokens = 4096, normalise, json, token_scores, skip_long, quiet;
+
+static const struct option rows[] = {
+    {"model", OPTION_STRING, &from.dir, "DIR", "a model directory, such as heed train writes", 0,
+     0},
+    {"src", OPTION_STRING, &src_path, "FILE",
+     "source text: plain, gzip, xz, or - for standard input", 0, 0},
+    {"tgt", OPTION_STRING, &tgt_path, "FILE", "its translation, line by line", 0, 0},
+    {"normalise", OPTION_FLAG, &normalise, NULL,
+     "divide by the number of target tokens, the end mark counted", 0, 0},
+    {"token-scores", OPTION_FLAG, &token_scores, NULL,
+     "also print every token's log-probability, behind a tab", 0, 0},
+    {"json", OPTION_FLAG, &json, NULL, "a JSON object per line", 0, 0},
+    {"skip-long", OPTION_FLAG, &skip_long, NULL,
+     "print nan for pairs too long for the model, instead of stopping", 0, 0},
+    {"tokens", OPTION_INT, &tokens, "N",
+     "target tokens of a batch (more if one sentence needs them)", 1, 1 << 20},
+    {"precision", OPTION_STRING, &from.precision, "NAME", "arithmetic: f32 or bf16", 0, 0},
+    {"threads", OPTION_INT, &from.threads, "N", "threads, 0 for all CPUs", 0, 1024},
+    {"isa", OPTION_STRING, &from.isa, "NAME", "instruction set", 0, 0},
+    {"device", OPTION_STRING, &from.device, "NAME", "cpu, ref or cuda; auto: the best there is", 0,
+     0},
+    {"quiet", OPTION_FLAG, &quiet, NULL, "no progress and no summary", 0, 0},
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+static const struct command command = {.name = "score",
+                                       .summary =
+                                           "log-probability of given translations, and perplexity",
+                                       .usage = "--model DIR --src FILE --tgt FILE [options]",
+                                       .options = rows};
+static const struct command *const commands[] = {&command, NULL};
+
+/* One pair of the block: where its tokens are, and what it has in words and characters. */
+struct entry {
+    size_t src, tgt;  /* in ids; the scores are at tgt, too */
+    int n_src, n_tgt; /* 0: it cannot be scored */
+    uint64_t words, chars;
+};
+
+struct totals {
+    uint64_t pairs, skipped, tokens, words, chars;
+    double log_prob;
+};
+
+struct job {
+    struct loaded loaded;
+    struct scorer *scorer;
+    struct text *src, *tgt;
+    struct entry entry[BLOCK_PAIRS];
+    struct score_pair pair[BLOCK_PAIRS];
+    int n;
+    int32_t *ids; /* of the block's pairs, one after another */
+    float *score; /* beside ids */
+    size_t n_ids, cap_ids;
+    struct totals totals;
+    struct progress progress;
+};
+
+/* ---------------------------------------------------------------------------------- reading ------ */
+
+/* The tokens of a line behind those that are there: how many, 0 if there are too many for the model. */
+static int add_tokens(struct job *j, const struct line *line, const char *path, struct err *err) {
+    int cap = j->loaded.model->config.max_len;
+    char what[240];
+    snprintf(what, sizeof what, "%.200s:%llu", path, (unsigned long long)j->totals.pairs + 1);
+    if (j->n_ids + (size_t)cap > j->cap_ids) {
+        j->cap_ids = 2 * j->cap_ids + (size_t)cap;
+        j->ids = xrealloc(j->ids, j->cap_ids * sizeof *j->ids);
+        j->score = xrealloc(j->score, j->cap_ids * sizeof *j->score);
+    }
+    int n = line->flags & LINE_TOO_LONG ? cap + 1
+                                        : loaded_encode(&j->loaded, line->text, line->size,
+                                                        j->ids + j->n_ids, cap, what, err);
+    if (n <= cap) {
+        if (n > 0) j->n_ids += (size_t)n;
+        return n;
+    }
+    if (skip_long) return 0;
+    if (line->flags & LINE_TOO_LONG)
+        return err_set(err, HEED_ELIMIT, "%s: a line of more than %d bytes (--skip-long goes on)",
+                       what, (int)TEXT_MAX_LINE);
+    return err_set(err, HEED_ELIMIT,
+                   "%s: %d tokens with the end mark, the model has positions for %d (--skip-long "
+                   "goes on)",
+                   what, n, cap);
+}
+
+static void count_text(struct entry *e, const struct line *line) {
+    int in_word = 0;
+    e->words = e->chars = 0;
+    for (size_t at = 0; at < line->size; e->chars++) {
+        uint32_t code = 0;
+        int n = utf8_decode(&code, line->text + at, line->size - at);
+        at += (size_t)(n < 0 ? -n : n);
+        int space = unicode_is_space(code);
+        e->words += !space && !in_word;
+        in_word = !space;
+    }
+}
+
+static int add_pair(struct job *j, const struct line *src, const struct line *tgt,
+                    struct err *err) {
+    struct entry *e = &j->entry[j->n];
+    size_t begin = e->src = j->n_ids;
+    e->n_src = add_tokens(j, src, src_path, err);
+    if (e->n_src < 0) return e->n_src;
+    e->tgt = j->n_ids;
+    e->n_tgt = add_tokens(j, tgt, tgt_path, err);
+    if (e->n_tgt < 0) return e->n_tgt;
+    if (!e->n_src || !e->n_tgt) {
+        e->n_src = e->n_tgt = 0;
+        j->n_ids = begin;
+    }
+    count_text(e, tgt);
+    j->n++;
+    j->totals.pairs++;
+    return 0;
+}
+
+/* One file has ended before the other: counts the rest of that one, to name both. */
+static int mismatch(struct job *j, struct err *err) {
+    struct line line;
+    int rc;
+    while ((rc = text_next(j->src, &line, err)) > 0) continue;
+    while (!rc && (rc = text_next(j->tgt, &line, err)) > 0) continue;
+    if (rc) return rc;
+    return err_set(err, HEED_EFORMAT, "%.90s has %llu lines, %.90s has %llu", src_path,
+                   (unsigned long long)text_counts(j->src).lines, tgt_path,
+                   (unsigned long long)text_counts(j->tgt).lines);
+}
+
+/* Fills the block: 1 when there may be more, 0 at the end of both files. */
+static int read_block(struct job *j, struct err *err) {
+    j->n = 0;
+    j->n_ids = 0;
+    while (j->n < BLOCK_PAIRS) {
+        struct line src, tgt;
+        int a = text_next(j->src, &src, err), b = a < 0 ? 0 : text_next(j->tgt, &tgt, err);
+        if (a < 0 || b < 0) return a < 0 ? a : b;
+        if (a != b) return mismatch(j, err);
+        if (!a) return 0;
+        int rc = add_pair(j, &src, &tgt, err);
+        if (rc) return rc;
+    }
+    return 1;
+}
+
+/* ---------------------------------------------------------------------------------- writing ------ */
+
+static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+static void print_json(const struct job *j, const struct entry *e, uint64_t line, double sum) {
+    json_t *o = json_object();
+    json_object_set_new(o, "line", json_integer((json_int_t)line));
+    json_object_set_new(o, "log_prob", number(sum));
+    json_object_set_new(o, "tokens", json_integer(e->n_tgt));
+    if (normalise) json_object_set_new(o, "per_token", number(sum / e->n_tgt));
+    if (token_scores) {
+        json_t *pieces = json_array(), *scores = json_array();
+        for (int i = 0; i < e->n_tgt; i++) {
+            const char *piece = tokenizer_piece(j->loaded.tokenizer, j->ids[e->tgt + (size_t)i]);
+            json_t *text = json_string(piece); /* NULL when a tokenizer's piece is no UTF-8 */
+            json_array_append_new(pieces, text ? text : json_string(UTF8_REPLACEMENT));
+            json_array_append_new(scores, number((double)j->score[e->tgt + (size_t)i]));
+        }
+        json_object_set_new(o, "pieces", pieces);
+        json_object_set_new(o, "token_log_probs", scores);
+    }
+    json_dumpf(o, stdout, JSON_FLAGS);
+    putchar('\n');
+    json_decref(o);
+}
+
+static void print_plain(const struct job *j, const struct entry *e, double sum) {
+    if (!e->n_tgt) {
+        puts("nan");
+        return;
+    }
+    printf("%.6f", normalise ? sum / e->n_tgt : sum);
+    for (int i = 0; token_scores && i < e->n_tgt; i++)
+        printf("%c%.6f", i ? ' ' : '\t', (double)j->score[e->tgt + (size_t)i]);
+    putchar('\n');
+}
+
+static void print_block(struct job *j) {
+    struct totals *t = &j->totals;
+    for (int i = 0; i < j->n; i++) {
+        const struct entry *e = &j->entry[i];
+        double sum = e->n_tgt ? 0 : NAN;
+        for (int k = 0; k < e->n_tgt; k++) sum += (double)j->score[e->tgt + (size_t)k];
+        if (json)
+            print_json(j, e, t->pairs - (uint64_t)(j->n - i) + 1, sum);
+        else
+            print_plain(j, e, sum);
+        if (!e->n_tgt) {
+            t->skipped++;
+            continue;
+        }
+        t->log_prob += sum;
+        t->tokens += (uint64_t)e->n_tgt;
+        t->words += e->words + 1; /* the end of a line counts, as the end mark does */
+        t->chars += e->chars + 1;
+    }
+}
+
+static void summary(const struct job *j) {
+    const struct totals *t = &j->totals;
+    uint64_t replaced = text_counts(j->src).replaced + text_counts(j->tgt).replaced;
+    fprintf(stderr, "%s pairs, %s target tokens: log-probability %.6g", text_grouped(t->pairs),
+            text_grouped(t->tokens), t->log_prob);
+    if (t->tokens)
+        fprintf(stderr, ", perplexity %.6g per token, %.6g per word, %.4g bits per character",
+                exp(-t->log_prob / (double)t->tokens), exp(-t->log_prob / (double)t->words),
+                -t->log_prob / (double)t->chars / M_LN2);
+    fputc('\n', stderr);
+    if (t->skipped) fprintf(stderr, "%s pairs were too long\n", text_grouped(t->skipped));
+    if (replaced) fprintf(stderr, "%s bad UTF-8 sequences were replaced\n", text_grouped(replaced));
+}
+
+/* ---------------------------------------------------------------------------------- the command -- */
+
+static int score_block(struct job *j, struct err *err) {
+    int n = 0;
+    for (int i = 0; i < j->n; i++) {
+        const struct entry *e = &j->entry[i];
+        if (e->n_tgt)
+            j->pair[n++] = (struct score_pair){j->ids + e->src, j->ids + e->tgt, e->n_src, e->n_tgt,
+                                               j->score + e->tgt};
+    }
+    return scorer_run(j->scorer, j->pair, n, err);
+}
+
+static int open_all(struct job *j, struct err *err) {
+    int rc = text_open(&j->src, src_path, err);
+    if (!rc) rc = text_open(&j->tgt, tgt_path, err);
+    if (!rc) rc = loaded_open(&j->loaded, &from, err);
+    if (rc) return rc;
+    int max_len = j->loaded.model->config.max_len, cap = tokens > max_len ? tokens : max_len;
+    return scorer_new(&j->scorer, j->loaded.model, tokenizer_bos(j->loaded.tokenizer), cap, cap,
+                      cap, err);
+}
+
+static int score(struct job *j, struct err *err) {
+    int more, rc = 0;
+    do {
+        more = read_block(j, err);
+        if (more < 0) return more;
+        if ((rc = score_block(j, err))) return rc;
+        print_block(j);
+        if (progress_due(&j->progress, 60))
+            progress_line(&j->progress, "%s pairs", text_grouped(j->totals.pairs));
+    } while (more);
+    progress_end(&j->progress);
+    if (!quiet) summary(j);
+    return 0;
+}
+
+static int run(int argc, char **argv, struct err *err) {
+    int rc = options_parse(&command, argc, argv, err);
+    if (rc) return rc > 0 ? 0 : rc;
+    if (!from.dir) return cli_usage(err, "score: --model is missing");
+    if (!src_path || !tgt_path) return cli_usage(err, "score: --src and --tgt are both needed");
+    if (strcmp(src_path, "-") == 0 && strcmp(tgt_path, "-") == 0)
+        return cli_usage(err, "score: only one of --src and --tgt can be standard input");
+    struct job *j = xcalloc(1, sizeof *j);
+    progress_begin(&j->progress, quiet);
+    rc = open_all(j, err);
+    if (!rc) rc = score(j, err);
+    progress_end(&j->progress);
+    scorer_free(j->scorer);
+    loaded_close(&j->loaded);
+    text_close(j->src);
+    text_close(j->tgt);
+    xfree(j->ids);
+    xfree(j->score);
+    xfree(j);
+    return rc;
+}
+
+const struct subcommand cmd_score = {.name = "score",
+                                     .summary =
+                                         "log-probability of given translations, and perplexity",
+                                     .run = run,
+                                     .commands = commands};
