@@ -47,7 +47,7 @@ static struct summary summarise(const struct modeldir *md, int i) {
     enum { CHUNK = 4096 };
     float part[CHUNK];
     struct summary s = {.min = INFINITY, .max = -INFINITY};
-    size_t n = tensor_count(md->tensor[i]);
+    size_t n = (size_t)md->table.param[i].rows * (size_t)md->table.param[i].cols;
     for (size_t at = 0; at < n; at += CHUNK) {
         size_t count = n - at < CHUNK ? n - at : CHUNK;
         modeldir_values(md, i, at, count, part);
@@ -125,15 +125,16 @@ static int gather_checkpoints(json_t *all, const char *dir, char **newest, struc
 /* A run that has not published a model yet is looked at through its newest checkpoint. */
 static int gather(json_t *all, const char *dir, const struct history *h, struct err *err) {
     struct config config;
+    struct weights_form form;
     struct modeldir md;
     char *newest = NULL, *published = path_join(dir, MODELDIR_WEIGHTS);
     json_object_set_new(all, "directory", json_string_nocheck(dir));
-    int rc = dir_exists(dir) ? modeldir_read_config(dir, &config, NULL, err)
+    int rc = dir_exists(dir) ? modeldir_read_any(dir, &config, &form, err)
                              : err_set(err, HEED_EIO, "%.180s: there is no such directory", dir);
     if (!rc) json_object_set_new(all, "model", config_to_json(&config));
     if (!rc) rc = gather_checkpoints(all, dir, &newest, err);
     const char *from = file_exists(published) ? dir : newest;
-    if (!rc && from && !(rc = modeldir_open(&md, from, err))) {
+    if (!rc && from && !(rc = modeldir_open_any(&md, from, err))) {
         gather_weights(all, &md);
         modeldir_close(&md);
     }

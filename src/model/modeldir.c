@@ -9,8 +9,10 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "io/json.h"
+#include "model/tiled.h"
 
-enum { FORMAT_VERSION = 1, CHUNK = 1 << 16 /* values at a time */ };
+enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a time */ };
+#define TILED_LAYOUT "tile16"
 
 /* ---------------------------------------------------------------------------------- config ------- */
 
@@ -64,16 +66,41 @@ int config_from_json(struct config *config, const json_t *object, const char *wh
     return 0;
 }
 
-int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
-                          struct err *err) {
-    json_t *root = json_pack("{s:s, s:i, s:o}", "format", "heed", "version", FORMAT_VERSION,
-                             "model", config_to_json(config));
-    if (training) json_object_set_new(root, "training", json_deep_copy(training));
+static const struct {
+    const char *name;
+    enum dtype type;
+} weights_types[] = {{"f32", DTYPE_F32}, {"bf16", DTYPE_BF16}, {"int8", DTYPE_I8}};
+enum { N_WEIGHTS_TYPE = sizeof weights_types / sizeof weights_types[0] };
+
+const char *weights_type_name(enum dtype type) {
+    for (int i = 0; i < N_WEIGHTS_TYPE; i++)
+        if (weights_types[i].type == type) return weights_types[i].name;
+    return "?";
+}
+
+/* Takes the reference. */
+static int write_root(const char *dir, json_t *root, struct err *err) {
     char *path = path_join(dir, MODELDIR_CONFIG);
     int rc = json_out_file(path, root, err);
     xfree(path);
     json_decref(root);
     return rc;
+}
+
+int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
+                          struct err *err) {
+    json_t *root = json_pack("{s:s, s:i, s:o}", "format", "heed", "version", FORMAT_VERSION,
+                             "model", config_to_json(config));
+    if (training) json_object_set_new(root, "training", json_deep_copy(training));
+    return write_root(dir, root, err);
+}
+
+int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
+                                struct err *err) {
+    json_t *root = json_pack("{s:s, s:i, s:{s:s, s:s}, s:o}", "format", "heed", "version",
+                             TILED_VERSION, "weights", "layout", TILED_LAYOUT, "type",
+                             weights_type_name(type), "model", config_to_json(config));
+    return write_root(dir, root, err);
 }
 
 /* The "model" object: every field must be there. */
@@ -90,22 +117,48 @@ static int read_model_fields(struct config *config, const struct json_in *in, st
     return rc;
 }
 
+/* The "weights" object of a tiled model. */
+static int read_form(struct weights_form *form, const struct json_in *in, struct err *err) {
+    static const char *const keys[] = {"layout", "type", NULL};
+    const json_t *object;
+    const char *layout = "", *type = "";
+    struct json_in weights;
+    int rc = json_in_object(in, "weights", &object, err);
+    if (!rc) rc = json_in_begin(&weights, object, in->where, err);
+    if (!rc) rc = json_in_known(&weights, keys, err);
+    if (!rc) rc = json_in_string(&weights, "layout", &layout, err);
+    if (!rc) rc = json_in_string(&weights, "type", &type, err);
+    if (rc) return rc;
+    if (strcmp(layout, TILED_LAYOUT) != 0)
+        return json_in_expected(&weights, "layout", "\"" TILED_LAYOUT "\"", err);
+    for (int i = 0; i < N_WEIGHTS_TYPE; i++)
+        if (strcmp(type, weights_types[i].name) == 0) {
+            *form = (struct weights_form){.tiled = 1, .type = weights_types[i].type};
+            return 0;
+        }
+    return json_in_expected(&weights, "type", "\"f32\", \"bf16\" or \"int8\"", err);
+}
+
 static int read_root(const json_t *root, const char *where, struct config *config,
-                     json_t **training, struct err *err) {
-    static const char *const keys[] = {"format", "version", "model", "training", NULL};
+                     struct weights_form *form, json_t **training, struct err *err) {
+    static const char *const plain_keys[] = {"format", "version", "model", "training", NULL};
+    static const char *const tiled_keys[] = {"format", "version", "model", "weights", NULL};
     struct json_in in;
     const char *format = "";
     int64_t version = 0;
     int rc = json_in_begin(&in, root, where, err);
-    if (!rc) rc = json_in_known(&in, keys, err);
+    if (!rc && json_in_has(&in, "version")) rc = json_in_int(&in, "version", &version, err);
+    if (!rc) rc = json_in_known(&in, version == TILED_VERSION ? tiled_keys : plain_keys, err);
     if (!rc) rc = json_in_string(&in, "format", &format, err);
     if (!rc && strcmp(format, "heed") != 0) return json_in_expected(&in, "format", "\"heed\"", err);
     if (!rc) rc = json_in_int(&in, "version", &version, err);
-    if (!rc && version != FORMAT_VERSION)
+    if (!rc && version != FORMAT_VERSION && version != TILED_VERSION)
         return err_set(err, HEED_EFORMAT,
-                       "%.120s: version %" PRId64 " is not known here; this program reads %d",
-                       where, version, FORMAT_VERSION);
+                       "%.120s: version %" PRId64
+                       " is not known here; this program reads %d and %d",
+                       where, version, FORMAT_VERSION, TILED_VERSION);
     if (!rc) rc = read_model_fields(config, &in, err);
+    if (!rc && version == TILED_VERSION) return read_form(form, &in, err);
     if (rc || !json_in_has(&in, "training")) return rc;
     const json_t *kept;
     rc = json_in_object(&in, "training", &kept, err);
@@ -113,15 +166,47 @@ static int read_root(const json_t *root, const char *where, struct config *confi
     return rc;
 }
 
-int modeldir_read_config(const char *dir, struct config *config, json_t **training,
-                         struct err *err) {
+static int read_config(const char *dir, struct config *config, struct weights_form *form,
+                       json_t **training, struct err *err) {
     *config = (struct config){0};
+    *form = (struct weights_form){0};
     if (training) *training = NULL;
     char *path = path_join(dir, MODELDIR_CONFIG);
     json_t *root;
     int rc = json_in_file(&root, path, err);
-    if (!rc) rc = read_root(root, path, config, training, err);
+    if (!rc) rc = read_root(root, path, config, form, training, err);
     json_decref(root);
+    xfree(path);
+    return rc;
+}
+
+static int refuse_tiled(const char *dir, const struct weights_form *form, struct err *err) {
+    if (!form->tiled) return 0;
+    return err_set(err, HEED_EFORMAT,
+                   "%.120s: an exported %s model can be run, not trained, averaged or changed; use "
+                   "the model it was exported from",
+                   dir, weights_type_name(form->type));
+}
+
+int modeldir_read_config(const char *dir, struct config *config, json_t **training,
+                         struct err *err) {
+    struct weights_form form;
+    int rc = read_config(dir, config, &form, training, err);
+    return rc ? rc : refuse_tiled(dir, &form, err);
+}
+
+int modeldir_read_any(const char *dir, struct config *config, struct weights_form *form,
+                      struct err *err) {
+    return read_config(dir, config, form, NULL, err);
+}
+
+int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *err) {
+    int rc = 0;
+    char *path = path_join(dir, MODELDIR_TOKENIZER);
+    char *from = realpath(tokenizer, NULL), *to = realpath(path, NULL);
+    if (!from || !to || strcmp(from, to) != 0) rc = file_copy(path, tokenizer, err);
+    free(from);
+    free(to);
     xfree(path);
     return rc;
 }
@@ -130,13 +215,7 @@ int modeldir_init(const char *dir, const struct config *config, const json_t *tr
                   const char *tokenizer, struct err *err) {
     int rc = dir_make(dir, err);
     if (!rc) rc = modeldir_write_config(dir, config, training, err);
-    if (rc || !tokenizer) return rc;
-    char *path = path_join(dir, MODELDIR_TOKENIZER);
-    char *from = realpath(tokenizer, NULL), *to = realpath(path, NULL);
-    if (!from || !to || strcmp(from, to) != 0) rc = file_copy(path, tokenizer, err);
-    free(from);
-    free(to);
-    xfree(path);
+    if (!rc && tokenizer) rc = modeldir_copy_tokenizer(dir, tokenizer, err);
     return rc;
 }
 
@@ -172,9 +251,8 @@ static int match_tensor(const struct tensor **out, const struct safetensors *st,
     return 0;
 }
 
-static int match_all(struct modeldir *md, const char *path, struct err *err) {
+static int match_plain(struct modeldir *md, const char *path, struct err *err) {
     const struct param_table *table = &md->table;
-    md->tensor = xcalloc((size_t)table->n_param, sizeof(const struct tensor *));
     for (int i = 0; i < table->n_param; i++) {
         int rc = match_tensor(&md->tensor[i], &md->weights, &table->param[i], path, err);
         if (rc) return rc;
@@ -183,6 +261,22 @@ static int match_all(struct modeldir *md, const char *path, struct err *err) {
         if (!param_table_find(table, md->weights.tensor[i].name))
             return err_set(err, HEED_EFORMAT, "%.120s: the model has no tensor '%.60s'", path,
                            md->weights.tensor[i].name);
+    return 0;
+}
+
+static int match_tiled(struct modeldir *md, const char *path, struct err *err) {
+    const struct param_table *table = &md->table;
+    md->view = xcalloc((size_t)table->n_param, sizeof *md->view);
+    for (int i = 0; i < table->n_param; i++) {
+        const struct param *p = &table->param[i];
+        int rc = tiled_match(&md->view[i], &md->weights, p, md->form.type, path, err);
+        if (rc) return rc;
+        md->tensor[i] = safetensors_find(&md->weights, p->name);
+    }
+    int n = tiled_tensors(table, md->form.type); /* all of them have been found */
+    if (md->weights.n_tensor != n)
+        return err_set(err, HEED_EFORMAT, "%.120s: %d tensors instead of %d", path,
+                       md->weights.n_tensor, n);
     return 0;
 }
 
@@ -198,31 +292,45 @@ static int read_step(struct modeldir *md, const char *path, struct err *err) {
     return 0;
 }
 
-int modeldir_open(struct modeldir *md, const char *dir, struct err *err) {
+int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err) {
     *md = (struct modeldir){0};
     if (!dir_exists(dir))
         return err_set(err, HEED_EIO, "%.180s: there is no such model directory", dir);
-    int rc = modeldir_read_config(dir, &md->config, NULL, err);
+    int rc = read_config(dir, &md->config, &md->form, NULL, err);
     if (rc) return rc;
     param_table_init(&md->table, &md->config);
+    md->tensor = xcalloc((size_t)md->table.n_param, sizeof(const struct tensor *));
     char *path = path_join(dir, MODELDIR_WEIGHTS);
     rc = safetensors_open(&md->weights, path, err);
-    if (!rc) rc = match_all(md, path, err);
+    if (!rc) rc = md->form.tiled ? match_tiled(md, path, err) : match_plain(md, path, err);
     if (!rc) rc = read_step(md, path, err);
     xfree(path);
     if (rc) modeldir_close(md);
     return rc;
 }
 
+int modeldir_open(struct modeldir *md, const char *dir, struct err *err) {
+    int rc = modeldir_open_any(md, dir, err);
+    if (!rc && (rc = refuse_tiled(dir, &md->form, err))) modeldir_close(md);
+    return rc;
+}
+
 void modeldir_close(struct modeldir *md) {
     xfree(md->tensor);
+    xfree(md->view);
     safetensors_close(&md->weights);
     param_table_release(&md->table);
     *md = (struct modeldir){0};
 }
 
 void modeldir_values(const struct modeldir *md, int i, size_t first, size_t count, float *out) {
-    tensor_values(md->tensor[i], first, count, out);
+    if (!md->view || !md->view[i].tiled) {
+        tensor_values(md->tensor[i], first, count, out);
+        return;
+    }
+    const struct mat *m = &md->view[i];
+    BUG_ON(first + count > (size_t)m->rows * (size_t)m->cols);
+    for (size_t k = 0; k < count; k++) out[k] = tiled_value(m, first + k);
 }
 
 /* ---------------------------------------------------------------------------------- model -------- */

@@ -5,6 +5,9 @@
  *     model.safetensors   one tensor per row of the parameter table, by its name; F32 or BF16
  *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside
  *
+ * That is the form in which models are trained. A model that is only run may be tiled (frozen.h, tiled.h):
+ * version 2, with "weights": {"layout": "tile16", "type": "f32" | "bf16" | "int8"} in config.json.
+ *
  * Files come from outside: every field, name and shape is checked against the configuration, and a
  * missing, unknown or misshapen one is an error that names it. Writing is atomic, file by file; what must
  * change together (weights and training state) is the business of train/checkpoint.h.
@@ -32,19 +35,35 @@ json_t *config_to_json(const struct config *config);
 int config_from_json(struct config *config, const json_t *object, const char *where,
                      struct err *err);
 
+/* How the weights lie in the file; {0} is the form of training. */
+struct weights_form {
+    int tiled;
+    enum dtype type; /* of tiled matrices */
+};
+
+/* "f32", "bf16", "int8": what such a type is called in files and on the command line. */
+const char *weights_type_name(enum dtype type);
+
 /* DIR/config.json, written atomically. training (may be NULL) is an object kept beside the model's. */
 int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
                           struct err *err);
+int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
+                                struct err *err);
 
 /* DIR/config.json, all model fields present and config_check passed. *training (if wanted: not NULL) is a
- * new reference or NULL where the file has none. */
+ * new reference or NULL where the file has none. The second reads tiled models, too, which the first refuses. */
 int modeldir_read_config(const char *dir, struct config *config, json_t **training,
                          struct err *err);
+int modeldir_read_any(const char *dir, struct config *config, struct weights_form *form,
+                      struct err *err);
 
 /* Makes the directory (with its parents) if need be and puts config.json and a copy of the tokenizer there.
  * tokenizer is a path, or NULL for none; it may already be DIR/tokenizer.model. */
 int modeldir_init(const char *dir, const struct config *config, const json_t *training,
                   const char *tokenizer, struct err *err);
+
+/* DIR/tokenizer.model becomes a copy of the file `tokenizer`, which may be that very file. */
+int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *err);
 
 /* ---- reading weights -------------------------------------------------------------------------------- */
 
@@ -54,14 +73,18 @@ struct modeldir {
     struct param_table table;
     struct safetensors weights;
     const struct tensor **tensor; /* [table.n_param]: where each parameter is */
-    int64_t step;                 /* updates this model has seen; -1 where the file does not say */
+    struct weights_form form;
+    struct mat *view; /* [table.n_param]: tiled form only, in the mapping; NULL else */
+    int64_t step;     /* updates this model has seen; -1 where the file does not say */
 };
 
-/* Reads and checks the configuration, and the names, shapes and types of all tensors. */
+/* Reads and checks the configuration, and the names, shapes and types of all tensors. The first refuses what
+ * cannot be trained or averaged any more, the second opens tiled models, too. */
 int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
+int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err);
 void modeldir_close(struct modeldir *md);
 
-/* Elements [first, first + count) of parameter i as f32. */
+/* Elements [first, first + count) of parameter i as f32; int8 as what it stands for. */
 void modeldir_values(const struct modeldir *md, int i, size_t first, size_t count, float *out);
 
 /* The directory as a model on a backend: modeldir_open, model_new, all values. */

@@ -1,0 +1,395 @@
+/* frozen.c — see frozen.h.
+ *
+ * One view per row of the parameter table is all there is; where it points is what differs. A directory that
+ * holds the precision asked for is mapped and viewed in place: opening costs the header, the scales and the
+ * sinusoids, whatever the size of the model. Anything else is tiled into one block of memory, matrices cut into
+ * runs of tiles that a pool works through; what has been read of the source's mapping is given back at
+ * once, so that the process never holds two copies. */
+#include "model/frozen.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/tile.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "model/modeldir.h"
+#include "model/tiled.h"
+
+struct frozen {
+    struct config config;
+    struct param_table table;
+    enum precision precision;
+    enum dtype type;     /* of tiled matrices */
+    struct mat *view;    /* [table.n_param] */
+    struct mat position; /* [max_len, d_model] sinusoids in act type; absent when learned */
+    struct modeldir md;  /* the mapping, where views point into it */
+    void *block;         /* memory of our own, where they do not */
+    size_t bytes;
+    int64_t step; /* updates the weights have seen; -1: not known */
+};
+
+/* ---------------------------------------------------------------------------------- precision ---- */
+
+static const char *const names[] = {"auto", "f32", "bf16", "int8"};
+enum { N_PRECISION = sizeof names / sizeof names[0] };
+
+int precision_parse(enum precision *precision, const char *name, struct err *err) {
+    for (int i = 0; i < N_PRECISION; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *precision = (enum precision)i;
+            return 0;
+        }
+    return err_set(err, HEED_EINVAL, "precision: '%.40s' is not one of auto, f32, bf16, int8",
+                   name);
+}
+
+const char *precision_name(enum precision precision) {
+    return (unsigned)precision < N_PRECISION ? names[precision] : "?";
+}
+
+static enum dtype matrix_type(enum precision precision) {
+    return precision == PRECISION_INT8   ? DTYPE_I8
+           : precision == PRECISION_BF16 ? DTYPE_BF16
+                                         : DTYPE_F32;
+}
+
+/* What a directory of this form is run in. */
+static int resolve(enum precision *out, enum precision wanted, const struct weights_form *form,
+                   const char *dir, struct err *err) {
+    int quantised = form->tiled && form->type == DTYPE_I8;
+    *out = wanted;
+    if (wanted == PRECISION_AUTO) *out = quantised ? PRECISION_INT8 : PRECISION_F32;
+    if (quantised && *out != PRECISION_INT8)
+        return err_set(err, HEED_EINVAL,
+                       "%.120s: the weights are int8 and what rounding took is gone; %s needs the "
+                       "model they were made from",
+                       dir, precision_name(*out));
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- tiling ------- */
+
+/* Where values come from: a mapped directory of either form, or a flat buffer laid out as the table says. */
+struct source {
+    const struct modeldir *md;
+    const float *flat;
+};
+
+/* Rows [first, last) of parameter i, in place or in scratch. first is a multiple of TILE_ROWS. */
+static const float *source_rows(const struct source *s, const struct param *p, int i, int first,
+                                int last, float *scratch) {
+    size_t begin = (size_t)first * (size_t)p->cols;
+    size_t count = (size_t)(last - first) * (size_t)p->cols;
+    if (s->flat) return s->flat + p->offset + begin;
+    if (s->md->view && s->md->view[i].tiled) {
+        struct mat part = tiled_part(&s->md->view[i], first, last);
+        tile_values(scratch, p->cols, &part, 0, tile_count(part.rows));
+        return scratch;
+    }
+    modeldir_values(s->md, i, begin, count, scratch);
+    return scratch;
+}
+
+/* The same rows will not be asked for again. */
+static void source_done(const struct source *s, const struct param *p, int i, int first, int last) {
+    if (!s->md) return;
+    const struct tensor *t = s->md->tensor[i];
+    size_t rows = param_is_matrix(p) && s->md->view ? tiled_rows(p->rows) : (size_t)p->rows;
+    size_t row = t->size / rows, end = last == p->rows ? t->size : (size_t)last * row;
+    file_map_forget(&s->md->weights.map, (const char *)t->data + (size_t)first * row,
+                    end - (size_t)first * row);
+}
+
+/* A run of rows of one parameter: whole tiles of a matrix, or all of a vector. */
+struct run {
+    int param, first, last;
+};
+
+enum { RUN_VALUES = 1 << 17 }; /* wanted in a run: 512 KiB of f32 */
+
+struct tiling {
+    const struct frozen *f;
+    const struct source *source;
+    const struct run *run;
+    float *scratch; /* [threads, most] */
+    size_t most;
+};
+
+static int run_rows(const struct param *p) {
+    int rows = RUN_VALUES / p->cols / TILE_ROWS * TILE_ROWS;
+    if (!param_is_matrix(p) || rows > p->rows) return p->rows;
+    return rows ? rows : TILE_ROWS;
+}
+
+static void store_plain(const struct mat *to, const float *from) {
+    size_t n = (size_t)to->rows * (size_t)to->cols;
+    if (to->type == DTYPE_F32) memcpy(to->data, from, n * sizeof *from);
+    for (size_t i = 0; to->type == DTYPE_BF16 && i < n; i++)
+        ((uint16_t *)to->data)[i] = bf16_store(from[i]);
+}
+
+static void tile_run(void *ctx, int task, int thread) {
+    const struct tiling *t = ctx;
+    struct run r = t->run[task];
+    const struct param *p = &t->f->table.param[r.param];
+    const float *from =
+        source_rows(t->source, p, r.param, r.first, r.last, t->scratch + (size_t)thread * t->most);
+    struct mat to = t->f->view[r.param];
+    if (to.tiled) to = tiled_part(&to, r.first, r.last);
+    int n_tile = tile_count(to.rows);
+    if (!to.tiled)
+        store_plain(&to, from);
+    else if (to.type == DTYPE_I8)
+        tile_quantise(&to, (float *)(uintptr_t)to.scale, (int32_t *)(uintptr_t)to.sum, from,
+                      p->cols, 0, n_tile);
+    else
+        tile_pack(&to, from, p->cols, 0, n_tile);
+    source_done(t->source, p, r.param, r.first, r.last);
+}
+
+/* Lays all views into the arena; over no memory it only measures. */
+static void carve(struct frozen *f, struct arena *arena) {
+    enum dtype act = tiled_act_type(f->type);
+    for (int i = 0; i < f->table.n_param; i++) {
+        const struct param *p = &f->table.param[i];
+        int tiled = param_is_matrix(p);
+        struct mat *v = &f->view[i];
+        *v = (struct mat){.ld = p->cols, .rows = p->rows, .cols = p->cols, .tiled = tiled};
+        v->type = tiled ? f->type : act;
+        v->data = arena_take(arena, tiled ? tiled_bytes(p->rows, p->cols, f->type)
+                                          : (size_t)p->rows * (size_t)p->cols * dtype_size(act));
+        if (!tiled || f->type != DTYPE_I8) continue;
+        v->scale = arena_take(arena, tiled_rows(p->rows) * sizeof *v->scale);
+        v->sum = arena_take(arena, tiled_rows(p->rows) * sizeof *v->sum);
+    }
+}
+
+static int reserve(struct frozen *f, struct err *err) {
+    struct arena arena = {0};
+    carve(f, &arena);
+    arena.cap = arena.used;
+    arena.used = 0;
+    f->block = arena.base = mem_block(arena.cap);
+    if (!f->block)
+        return err_set(err, HEED_ENOMEM, "cannot allocate %.1f MiB for %s weights",
+                       (double)arena.cap / 1048576.0, precision_name(f->precision));
+    carve(f, &arena);
+    return 0;
+}
+
+/* All runs, in the order of the table; *most becomes the values of the largest. */
+static struct run *list_runs(const struct param_table *table, int *n_run, size_t *most) {
+    struct run *run = NULL;
+    *most = 0;
+    *n_run = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        int n = 0;
+        for (int i = 0; i < table->n_param; i++) {
+            const struct param *p = &table->param[i];
+            int rows = run_rows(p);
+            size_t values = (size_t)rows * (size_t)p->cols;
+            if (values > *most) *most = values;
+            for (int first = 0; first < p->rows; first += rows, n++)
+                if (run)
+                    run[n] =
+                        (struct run){i, first, p->rows - first < rows ? p->rows : first + rows};
+        }
+        if (!run) run = xcalloc((size_t)n, sizeof *run);
+        *n_run = n;
+    }
+    return run;
+}
+
+/* Quantising marks a row with infinities or NaN by its scale; such a model is not worth running. */
+static int check_finite(const struct frozen *f, struct err *err) {
+    for (int i = 0; i < f->table.n_param; i++)
+        for (int r = 0; f->view[i].scale && r < f->view[i].rows; r++)
+            if (!isfinite(f->view[i].scale[r]))
+                return err_set(err, HEED_EFORMAT,
+                               "row %d of '%s' has values that are not numbers: it has no int8", r,
+                               f->table.param[i].name);
+    return 0;
+}
+
+static int tile_all(struct frozen *f, const struct source *source, int n_thread, struct err *err) {
+    struct pool *pool = NULL;
+    struct tiling t = {.f = f, .source = source};
+    int n_run, rc = reserve(f, err);
+    if (rc || (rc = pool_new(&pool, n_thread, err))) return rc;
+    struct run *run = list_runs(&f->table, &n_run, &t.most);
+    t.run = run;
+    t.scratch = mem_block(size_mul(size_mul((size_t)pool_size(pool), t.most), sizeof *t.scratch));
+    if (t.scratch)
+        pool_run(pool, tile_run, &t, n_run);
+    else
+        rc = err_set(err, HEED_ENOMEM, "cannot allocate memory for tiling weights");
+    mem_block_free(t.scratch);
+    xfree(run);
+    pool_free(pool);
+    return rc ? rc : check_finite(f, err);
+}
+
+/* ---------------------------------------------------------------------------------- life --------- */
+
+static void begin(struct frozen *f, const struct config *config, enum precision precision) {
+    f->config = *config;
+    f->precision = precision;
+    f->type = matrix_type(precision);
+    param_table_init(&f->table, config);
+    f->view = xcalloc((size_t)f->table.n_param, sizeof *f->view);
+}
+
+/* What remains once the views are there. */
+static int finish(struct frozen *f, struct err *err) {
+    for (int i = 0; i < f->table.n_param; i++) {
+        const struct mat *v = &f->view[i];
+        f->bytes += v->tiled ? tiled_bytes(v->rows, v->cols, v->type)
+                             : (size_t)v->rows * (size_t)v->cols * dtype_size(v->type);
+        if (v->scale) f->bytes += tiled_rows(v->rows) * (sizeof *v->scale + sizeof *v->sum);
+    }
+    if (f->config.positions != POSITIONS_SINUSOIDAL) return 0;
+    enum dtype act = tiled_act_type(f->type);
+    int n = f->config.max_len, d = f->config.d_model;
+    f->position = (struct mat){.ld = d, .rows = n, .cols = d, .type = act};
+    f->position.data = mem_block((size_t)n * (size_t)d * dtype_size(act));
+    if (!f->position.data)
+        return err_set(err, HEED_ENOMEM, "cannot allocate %d x %d position encodings", n, d);
+    model_sinusoids(f->position.data, act, n, d);
+    return 0;
+}
+
+int frozen_open(struct frozen **out, const char *dir, enum precision precision, int n_thread,
+                struct err *err) {
+    *out = NULL;
+    struct frozen *f = xcalloc(1, sizeof *f);
+    int rc = modeldir_open_any(&f->md, dir, err);
+    if (!rc) rc = resolve(&precision, precision, &f->md.form, dir, err);
+    if (!rc) {
+        const struct weights_form *form = &f->md.form;
+        begin(f, &f->md.config, precision);
+        f->step = f->md.step;
+        if (form->tiled && form->type == f->type) {
+            memcpy(f->view, f->md.view, (size_t)f->table.n_param * sizeof *f->view);
+        } else {
+            rc = tile_all(f, &(struct source){.md = &f->md}, n_thread, err);
+            modeldir_close(&f->md);
+        }
+    }
+    if (!rc) rc = finish(f, err);
+    if (rc)
+        frozen_close(f);
+    else
+        *out = f;
+    return rc;
+}
+
+int frozen_from_model(struct frozen **out, struct model *model, enum precision precision,
+                      struct err *err) {
+    *out = NULL;
+    struct frozen *f = xcalloc(1, sizeof *f);
+    begin(f, &model->config, precision == PRECISION_AUTO ? PRECISION_F32 : precision);
+    f->step = -1;
+    float *copy = NULL;
+    int rc = 0;
+    struct source source = {.flat = model->flat};
+    if (!model->flat || model->type == DTYPE_F64 || model->be->vt->device_memory) {
+        size_t size = model->table.n_elem * sizeof *copy;
+        if (!(copy = mem_block(size)))
+            rc = err_set(err, HEED_ENOMEM, "cannot allocate %zu bytes for weights", size);
+        else
+            rc = model_get(model, copy, err);
+        source.flat = copy;
+    } else {
+        rc = backend_sync(model->be, err);
+    }
+    if (!rc) rc = tile_all(f, &source, 0, err);
+    mem_block_free(copy);
+    if (!rc) rc = finish(f, err);
+    if (rc)
+        frozen_close(f);
+    else
+        *out = f;
+    return rc;
+}
+
+void frozen_close(struct frozen *f) {
+    if (!f) return;
+    modeldir_close(&f->md);
+    mem_block_free(f->block);
+    mem_block_free(f->position.data);
+    param_table_release(&f->table);
+    xfree(f->view);
+    xfree(f);
+}
+
+const struct config *frozen_config(const struct frozen *f) { return &f->config; }
+enum precision frozen_precision(const struct frozen *f) { return f->precision; }
+size_t frozen_bytes(const struct frozen *f) { return f->bytes; }
+
+/* ---------------------------------------------------------------------------------- model -------- */
+
+/* All values as f32 in the layout of the table. */
+static void plain_values(const struct frozen *f, float *flat) {
+    memset(flat, 0, f->table.n_elem * sizeof *flat);
+    for (int i = 0; i < f->table.n_param; i++) {
+        const struct mat *v = &f->view[i];
+        float *to = flat + f->table.param[i].offset;
+        size_t n = (size_t)v->rows * (size_t)v->cols;
+        if (v->tiled)
+            tile_values(to, v->cols, v, 0, tile_count(v->rows));
+        else if (v->type == DTYPE_F32)
+            memcpy(to, v->data, n * sizeof *to);
+        else
+            for (size_t k = 0; k < n; k++) to[k] = bf16_load(((const uint16_t *)v->data)[k]);
+    }
+}
+
+/* A device of its own memory has its own form of weights. int8 becomes bf16 there, which holds it as well as
+ * any: 8 bits of mantissa for 7 of the quantised value. */
+static int copy_to_device(struct model **out, const struct frozen *f, struct backend *be,
+                          struct err *err) {
+    enum dtype type = f->precision == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16;
+    size_t size = f->table.n_elem * sizeof(float);
+    float *flat = mem_block(size);
+    if (!flat) return err_set(err, HEED_ENOMEM, "cannot allocate %zu bytes for weights", size);
+    plain_values(f, flat);
+    int rc = model_new(out, &f->config, be, type, err);
+    if (!rc && (rc = model_set(*out, flat, err))) {
+        model_free(*out);
+        *out = NULL;
+    }
+    mem_block_free(flat);
+    return rc;
+}
+
+int frozen_model(struct model **out, const struct frozen *f, struct backend *be, struct err *err) {
+    *out = NULL;
+    if (be->vt->device_memory) return copy_to_device(out, f, be, err);
+    struct model *m = xcalloc(1, sizeof *m);
+    m->config = f->config;
+    m->be = be;
+    m->type = tiled_act_type(f->type);
+    param_table_init(&m->table, &f->config);
+    params_view(&m->w, &f->config, f->view);
+    m->src_pos = m->tgt_pos = f->position;
+    if (f->config.positions == POSITIONS_LEARNED) {
+        m->src_pos = m->w.src_pos;
+        m->tgt_pos = m->w.tgt_pos;
+    }
+    *out = m;
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- writing ------ */
+
+/* config.json comes last: where it is, the rest is. */
+int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer, struct err *err) {
+    int rc = dir_make(dir, err);
+    if (!rc && tokenizer) rc = modeldir_copy_tokenizer(dir, tokenizer, err);
+    char *path = path_join(dir, MODELDIR_WEIGHTS);
+    if (!rc) rc = tiled_write(path, &f->table, f->view, f->type, f->step, err);
+    if (!rc) rc = modeldir_write_tiled_config(dir, &f->config, f->type, err);
+    xfree(path);
+    return rc;
+}
