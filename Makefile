@@ -39,19 +39,33 @@ FUZZ_BIN   := $(FUZZ_OBJ:.o=)
 LIB_SO     := $(BUILD)/libheed.so.$(VERSION)
 LIB_A      := $(BUILD)/libheed.a
 
-all: $(BUILD)/heed $(LIB_SO) $(LIB_A) $(BUILD)/heed.1 $(BUILD)/heed.bash ## build/heed, the shared and the static library
+# The GPU's backend is a plug-in of its own. CUDA=1 insists on it, CUDA=0 leaves it out, auto builds it where nvcc is.
+CUDA      ?= auto
+CUDA_HOME ?= /usr/local/cuda
+NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard $(CUDA_HOME)/bin/nvcc))
+ifeq ($(CUDA),auto)
+WITH_CUDA := $(if $(NVCC),1)
+else
+WITH_CUDA := $(filter-out 0,$(CUDA))
+endif
+CUDA_SRC  := $(wildcard src/backend/cuda/*.cu)
+CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/cuda/err.o
+CUDA_SO   := $(if $(WITH_CUDA),$(BUILD)/libheed-cuda.so)
+
+all: $(BUILD)/heed $(LIB_SO) $(LIB_A) $(CUDA_SO) $(BUILD)/heed.1 $(BUILD)/heed.bash ## build/heed, the libraries, the plug-in
 
 # ---- compiling -------------------------------------------------------------------------------------
 
-# Kernel files (src/backend/cpu/{rows,gemm}_ISA.c) are compiled for the instruction set they are named
+# Kernel files (src/backend/cpu/{rows,gemm,tiled}_ISA.c) are compiled for the instruction set they are named
 # after, and may contract a*b+c to an FMA.
 ISA_generic    = -ffp-contract=fast
 ISA_avx2       = -mavx2 -mfma -ffp-contract=fast
 ISA_avx512     = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -ffp-contract=fast
+ISA_avx512vnni = $(ISA_avx512) -mavx512vnni
 ISA_avx512bf16 = $(ISA_avx512) -mavx512bf16
 ISA_amx        = $(ISA_avx512) -mamx-tile -mamx-bf16
-ISAS           = generic avx2 avx512 avx512bf16 amx
-isa_of = $(lastword $(subst _, ,$(filter rows_% gemm_%,$(basename $(notdir $1)))))
+ISAS           = generic avx2 avx512 avx512vnni avx512bf16 amx
+isa_of = $(lastword $(subst _, ,$(filter rows_% gemm_% tiled_%,$(basename $(notdir $1)))))
 
 # V=1 shows whole commands.
 short = $(if $(V),,@echo '  $1';)
@@ -72,6 +86,28 @@ FLAGS := $(CC) $(ALL_CFLAGS) $(CXX) $(ALL_CXXFLAGS) $(foreach isa,$(ISAS),$(ISA_
 $(BUILD)/flags: FORCE
 	@echo '$(FLAGS)' | cmp -s - $@ || \
 	    { tools/deps.sh --check build && mkdir -p $(@D) && echo '$(FLAGS)' >$@; }
+
+# Machine code for A100 and H100/H200, and PTX that the driver compiles for what is newer. Objects are named after
+# the whole source name: attention.cu may stand beside an attention.c.
+NVCCFLAGS  ?= -O3
+NV_TARGETS  = -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+              -gencode arch=compute_90,code=compute_90
+ALL_NVCCFLAGS = -std=c++20 $(NVCCFLAGS) $(NV_TARGETS) -Werror all-warnings \
+                -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror -Iinclude -Isrc
+
+$(BUILD)/%.cu.o: %.cu $(BUILD)/flags-cuda
+	@mkdir -p $(@D)
+	$(call short,nvcc $<) $(NVCC) $(ALL_NVCCFLAGS) -MD -MP -MF $(@:.o=.d) -c $< -o $@
+
+# The plug-in brings its own copy of what it needs of src/base, never instrumented as the program may be.
+$(BUILD)/cuda/%.o: src/base/%.c $(BUILD)/flags-cuda
+	@mkdir -p $(@D)
+	$(call short,cc $< (plug-in)) $(CC) -std=gnu11 -O2 -fPIC -fvisibility=hidden -Iinclude -Isrc -MMD -MP -c $< -o $@
+
+$(BUILD)/flags-cuda: FORCE
+	@mkdir -p $(@D)
+	@test -n '$(NVCC)' || { echo 'CUDA=1, but there is no nvcc: set NVCC or CUDA_HOME' >&2; exit 1; }
+	@echo '$(NVCC) $(ALL_NVCCFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(ALL_NVCCFLAGS)' >$@
 
 # ---- linking ---------------------------------------------------------------------------------------
 
@@ -97,6 +133,13 @@ $(LIB_SO): $(LIB_OBJ)
 $(LIB_A): $(LIB_OBJ)
 	$(call short,archive $@) $(LD) -r --force-group-allocation -o $(BUILD)/libheed.o $^ && \
 	    objcopy --wildcard --keep-global-symbol='heed_*' $(BUILD)/libheed.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/libheed.o
+
+# The CUDA runtime is inside; cuBLASLt, half a gigabyte, is found beside the plug-in or where the toolkit is.
+$(BUILD)/libheed-cuda.so: $(CUDA_OBJ)
+	@echo '{ global: heed_cuda_open; local: *; };' >$(BUILD)/exports-cuda
+	$(call short,link $@) $(NVCC) -shared -cudart static -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -lrt -lpthread -ldl \
+	    -Xlinker --version-script=$(BUILD)/exports-cuda,-z,defs \
+	    -Xlinker '-rpath=$$ORIGIN:$$ORIGIN/../lib:/usr/local/cuda/lib64'
 
 # Tests see hidden symbols too, and link only the objects they reach.
 $(BUILD)/tests/objects.a: $(HELPER_OBJ) $(LIB_OBJ)
@@ -124,11 +167,22 @@ test: ## build and run all tests; TESTS=pattern picks some
 	@tests/run.sh -o $(BUILD)/tests/summary $(if $(TESTS),-k '$(TESTS)') \
 	    $(filter $(BUILD)/tests/test_%,$(TEST_BIN)) $(wildcard tests/test_*.sh)
 
+# On a machine with a GPU: what involves it, and nothing that may be left out.
+test-gpu: ## the tests that need a GPU; under compute-sanitizer too, where it is
+	@tools/deps.sh test
+	@$(MAKE) --no-print-directory CUDA=1 all test-programs
+	@HEED_TEST_GPU=1 tests/gpu.sh $(BUILD)
+
+bench-gpu: ## speed on a GPU, beside PyTorch when it is installed
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory CUDA=1 all
+	bench/gpu.sh bench $(BUILD)
+
 test-programs: $(TEST_BIN)
 
 # Fuzzing wants clang, and the library compiled for it. In `make test` it is left out where clang cannot be
 # had, where TESTS asks for something else, and in sanitizer builds, since it has its own.
-FUZZ_BUILD = $(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang CXX=clang++ CWARN=-Wno-error \
+FUZZ_BUILD = $(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CUDA=0 CC=clang CXX=clang++ CWARN=-Wno-error \
     CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all' \
     fuzz-programs
 FUZZ_IN_TEST = $(if $(filter 0,$(TEST_SLOW)),,$(if $(TESTS),$(findstring fuzz,$(TESTS)),yes))
@@ -143,7 +197,7 @@ fuzz-programs: $(FUZZ_BIN)
 
 # ASan's stack-use-after-return check stays off: GCC before 13.3 misaligns 64-byte vectors in its frames.
 # Address randomisation can place memory where ThreadSanitizer cannot look, so it goes where it may.
-SANITIZE = $(MAKE) --no-print-directory test TEST_SCALE=10 TEST_SLOW=0
+SANITIZE = $(MAKE) --no-print-directory test TEST_SCALE=10 TEST_SLOW=0 CUDA=0
 NO_ASLR  = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 asan: ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	ASAN_OPTIONS=handle_segv=2:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -197,6 +251,8 @@ install-built:
 	install -D -m 755 $(LIB_SO) $(DEST)/lib/libheed.so.$(VERSION)
 	ln -sf libheed.so.$(VERSION) $(DEST)/lib/libheed.so.$(MAJOR)
 	ln -sf libheed.so.$(VERSION) $(DEST)/lib/libheed.so
+	if [ -e $(BUILD)/libheed-cuda.so ]; then \
+	    install -D -m 755 $(BUILD)/libheed-cuda.so $(DEST)/lib/heed/libheed-cuda.so; fi
 	mkdir -p $(DEST)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(PKGS)|' \
 	    heed.pc.in >$(DEST)/lib/pkgconfig/heed.pc
@@ -205,8 +261,14 @@ install-built:
 
 uninstall: ## remove what install put there
 	rm -f $(DEST)/bin/heed $(DEST)/include/heed.h $(DEST)/lib/libheed.a $(DEST)/lib/libheed.so* \
+	    $(DEST)/lib/heed/libheed-cuda.so \
 	    $(DEST)/lib/pkgconfig/heed.pc $(DEST)/share/man/man1/heed.1 \
 	    $(DEST)/share/bash-completion/completions/heed
+
+# A folder that runs where nothing can be installed. CUBLAS=1 takes cuBLASLt along; a machine with the toolkit has it.
+CUBLAS ?= 0
+dist: all ## build/dist/heed-VERSION and .tar.gz: program, libraries, plug-ins, what they need
+	tools/dist.sh $(BUILD) $(VERSION) $(CUBLAS)
 
 clean: ## remove the build folder
 	rm -rf $(BUILD)
@@ -215,8 +277,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 export BUILD TEST_SCALE TEST_SLOW
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ))
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-programs fuzz fuzz-programs asan tsan bench lint tidy format deps install \
+.PHONY: all demo test test-gpu bench-gpu dist test-programs fuzz fuzz-programs asan tsan bench lint tidy format deps install \
         install-built uninstall clean help FORCE

@@ -164,6 +164,11 @@ static bool is_weight(struct backend *be, const char *op, const char *name, cons
     if (!m->tiled) return is(be, op, name, m, rows, cols, t);
     bool quantised = m->type == DTYPE_I8;
     if (!is(be, op, name, m, rows, cols, quantised && t == DTYPE_F32 ? DTYPE_I8 : t)) return false;
+    if (quantised && cols > TILE_I8_COLS) {
+        backend_fail(be, HEED_EINVAL, "%s: %s is %d wide, i8 weights may be %d", op, name, cols,
+                     TILE_I8_COLS);
+        return false;
+    }
     return rule(be, op, t != DTYPE_F64 && (!quantised || be->planning || (m->scale && m->sum)),
                 "tiled weights are f32, bf16, or i8 with scales and sums");
 }

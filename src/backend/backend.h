@@ -83,6 +83,7 @@ struct mat {
 static inline int mat_empty(const struct mat *m) { return m->cols == 0; }
 
 enum { TILE_ROWS = 16, TILE_LINES = 16, TILE_LINE_BYTES = 64 };
+enum { TILE_I8_COLS = 65536 }; /* at most, so that integer sums stay below 2^31 */
 
 /* Lines of a tile, and bytes of a whole tiled matrix. */
 static inline size_t tiled_lines(int cols, enum dtype type) {
@@ -156,8 +157,9 @@ struct embed_args {
  * y, z [N,out], x [N,in], w [out,in], b [1,out] or absent. z is written and kept only for GELU and SiLU;
  * for none and ReLU it is absent. bwd needs x, w, y (ReLU), z (GELU, SiLU).
  * In fwd w may be tiled. A tiled I8 w multiplies x rounded row by row: with a_i = max_j |x_ij|, u_ij =
- * rint(x_ij * (127 / a_i)) (0 where a_i is 0), z_ij = fma((float)(sum_k u_ik q_jk), (a_i / 127) * scale[j], b_j), in
- * f32; the integer sum is exact, so that z has the same bits on every instruction set.
+ * rint(x_ij * (127 / a_i)) (0 where a_i is 0 or 127 / a_i overflows), z_ij = fma((float)(sum_k u_ik q_jk), (a_i / 127) * scale[j], b_j), in
+ * f32; the integer sum is exact, so that z has the same bits on every instruction set. Where a row of x is not
+ * all finite, its row of z is all NaN.
  * bwd: dz = act'(z) * drop'(dy);  dx (=, or += if dx_add) dz w;  dw += dz^T x;  db += column sums of dz.
  * dy is scratch: it holds dz afterwards. dx may be absent. dx must not overlap dy. */
 struct linear_args {

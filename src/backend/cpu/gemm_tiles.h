@@ -1,7 +1,7 @@
-/* gemm_tiles.h — the six AMX operations the bf16 kernel uses, under names of our own.
+/* gemm_tiles.h — the AMX operations that the kernels use, under names of our own.
  *
  * The tests define GEMM_TILES_EMULATED and supply the same names in software (tests/amx_emulated.c), so that
- * gemm_amx.c is tested on machines without AMX. Tile numbers must be literals: they are part of the
+ * gemm_amx.c and tiled_amx.c are tested on machines without AMX. Tile numbers must be literals: they are part of the
  * instruction. */
 #ifndef BACKEND_CPU_GEMM_TILES_H
 #define BACKEND_CPU_GEMM_TILES_H
@@ -35,6 +35,8 @@ struct tile_config {
                      : "memory")
 #define tile_multiply(sum, a_tile, b_tile)                                                         \
     __asm__ volatile("tdpbf16ps %%tmm" #b_tile ", %%tmm" #a_tile ", %%tmm" #sum : :)
+#define tile_multiply_i8(sum, a_tile, b_tile)                                                      \
+    __asm__ volatile("tdpbssd %%tmm" #b_tile ", %%tmm" #a_tile ", %%tmm" #sum : :)
 
 #endif
 

@@ -15,8 +15,9 @@
 enum {
     HAS_AVX2 = 1,       /* AVX2 and FMA */
     HAS_AVX512 = 2,     /* F, BW, DQ, VL */
-    HAS_AVX512BF16 = 4, /* vdpbf16ps */
-    HAS_AMX_BF16 = 8,   /* tiles, tdpbf16ps, and the kernel's permission */
+    HAS_AVX512VNNI = 4, /* vpdpbusd */
+    HAS_AVX512BF16 = 8, /* vdpbf16ps */
+    HAS_AMX = 16,       /* tiles, tdpbf16ps, tdpbssd, and the kernel's permission */
 };
 
 /* From <asm/prctl.h>, which is too old on some systems that run new kernels. */
@@ -28,6 +29,9 @@ static const struct isa generic = {
     .name = "generic",
     .gemm_f32 = &gemm_f32_generic,
     .gemm_bf16 = &gemm_f32_generic,
+    .tiled_f32 = &tiled_f32_generic,
+    .tiled_bf16 = &tiled_bf16_generic,
+    .tiled_i8 = &tiled_i8_generic,
     .rows = &rows_generic,
 };
 static const struct isa avx2 = {
@@ -35,6 +39,9 @@ static const struct isa avx2 = {
     .needs = HAS_AVX2,
     .gemm_f32 = &gemm_f32_avx2,
     .gemm_bf16 = &gemm_f32_avx2,
+    .tiled_f32 = &tiled_f32_avx2,
+    .tiled_bf16 = &tiled_bf16_avx2,
+    .tiled_i8 = &tiled_i8_avx2,
     .rows = &rows_avx2,
 };
 static const struct isa avx512 = {
@@ -42,24 +49,44 @@ static const struct isa avx512 = {
     .needs = HAS_AVX2 | HAS_AVX512,
     .gemm_f32 = &gemm_f32_avx512,
     .gemm_bf16 = &gemm_f32_avx512,
+    .tiled_f32 = &tiled_f32_avx512,
+    .tiled_bf16 = &tiled_bf16_avx512,
+    .tiled_i8 = &tiled_i8_avx512,
+    .rows = &rows_avx512,
+};
+static const struct isa avx512vnni = {
+    .name = "avx512vnni",
+    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AVX512VNNI,
+    .gemm_f32 = &gemm_f32_avx512,
+    .gemm_bf16 = &gemm_f32_avx512,
+    .tiled_f32 = &tiled_f32_avx512,
+    .tiled_bf16 = &tiled_bf16_avx512,
+    .tiled_i8 = &tiled_i8_avx512vnni,
     .rows = &rows_avx512,
 };
 static const struct isa avx512bf16 = {
-    .name = "avx512bf16",
-    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AVX512BF16,
+    .name = "avx512bf16", /* every processor with it has VNNI */
+    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AVX512VNNI | HAS_AVX512BF16,
     .gemm_f32 = &gemm_f32_avx512,
     .gemm_bf16 = &gemm_bf16_avx512bf16,
+    .tiled_f32 = &tiled_f32_avx512,
+    .tiled_bf16 = &tiled_bf16_avx512bf16,
+    .tiled_i8 = &tiled_i8_avx512vnni,
     .rows = &rows_avx512,
 };
 static const struct isa amx = {
     .name = "amx",
-    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AMX_BF16,
+    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AMX,
     .gemm_f32 = &gemm_f32_avx512,
     .gemm_bf16 = &gemm_bf16_amx,
+    .tiled_f32 = &tiled_f32_avx512,
+    .tiled_bf16 = &tiled_bf16_amx,
+    .tiled_i8 = &tiled_i8_amx,
     .rows = &rows_avx512,
 };
 
-const struct isa *const isa_table[] = {&generic, &avx2, &avx512, &avx512bf16, &amx, NULL};
+const struct isa *const isa_table[] = {&generic,    &avx2, &avx512, &avx512vnni,
+                                       &avx512bf16, &amx,  NULL};
 
 static uint64_t xcr0(void) {
     uint32_t lo, hi;
@@ -77,17 +104,18 @@ static unsigned features(void) {
 
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     const unsigned avx512_bits = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
-    const unsigned amx_bits =
-        1u << 24 | 1u << 22; /* tiles, bf16; compilers disagree on the names */
+    /* tiles, bf16, int8; compilers disagree on the names */
+    const unsigned amx_bits = 1u << 24 | 1u << 22 | 1u << 25;
     const unsigned amx_there = (d & amx_bits) == amx_bits;
     if (ymm && fma && (b & bit_AVX2)) has |= HAS_AVX2;
     if (zmm && (b & avx512_bits) == avx512_bits) has |= HAS_AVX512;
+    if (zmm && (c & bit_AVX512VNNI)) has |= HAS_AVX512VNNI;
 
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && zmm && (a & bit_AVX512BF16))
         has |= HAS_AVX512BF16;
     if (tiles && amx_there &&
         syscall(SYS_arch_prctl, REQ_XCOMP_PERM, (unsigned long)XFEATURE_TILE_DATA) == 0)
-        has |= HAS_AMX_BF16;
+        has |= HAS_AMX;
     return has;
 }
 

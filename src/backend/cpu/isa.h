@@ -1,13 +1,14 @@
 /* isa.h — the instruction sets of the cpu backend and the kernels each provides.
  *
- * An instruction set is a table of function pointers filled by gemm_<name>.c and rows_<name>.c, which are
- * the only files compiled with that set's flags. isa.c decides which sets this machine and its operating
+ * An instruction set is a table of function pointers filled by gemm_<name>.c, tiled_<name>.c and rows_<name>.c,
+ * which are the only files compiled with that set's flags. isa.c decides which sets this machine and its operating
  * system can run (CPUID for the processor, XGETBV for the registers the OS saves, arch_prctl for the
  * permission to use AMX tiles) and picks the best, or the one asked for.
  *
- * Two families of kernels. Matrix kernels work on packed panels and differ per set and input type. Row
- * kernels are loops over contiguous rows, written once on a vector type and compiled per set. All of them
- * are pure functions of their arguments: no threads, no allocation, no state. */
+ * Three families of kernels. Matrix kernels work on packed panels and differ per set and input type; so do the
+ * kernels for products with tiled weights, which read those as they lie. Row kernels are loops over
+ * contiguous rows, written once on a vector type and compiled per set. All of them are pure functions of
+ * their arguments: no threads, no allocation, no state. */
 #ifndef BACKEND_CPU_ISA_H
 #define BACKEND_CPU_ISA_H
 
@@ -65,6 +66,37 @@ struct gemm_kernel {
     void (*enter)(void), (*leave)(void);
 };
 
+/* A rectangle of y = x w^T + b with w tiled: `rows` rows of x against `tiles` tiles of w. */
+struct tiled_part {
+    const char *x; /* staged; its first row, and bytes from row to row */
+    int64_t ldx;
+    const char *w; /* its first tile, and bytes from tile to tile; aligned as 4-byte words are */
+    int64_t ldw;
+    int lines; /* of a tile that hold depths at all */
+    int rows, tiles;
+    int cols;             /* of y: 16 per tile, less at the end of w */
+    struct gemm_store to; /* y's part, bias and ReLU */
+    const float *factor;  /* I8: a_i / 127 of each row of x */
+    const float *scale;   /* I8: of each row of w, as sum */
+    const int32_t *sum;
+};
+
+/* Kernel for tiled weights of one type. x is staged first: copied into rows of whole lines in the form that the
+ * kernel multiplies (quantised, widened, padded with zeros), which costs one pass over x per product.
+ *
+ * stage:  rows [first, last) of x into dst (their own place; rows ld bytes apart, counted from row 0); for I8
+ *         also factor. Rows from x->rows on are padding.
+ * run:    the rectangle. An element's arithmetic depends on its row of x and its row of w alone.
+ * peak, enter, leave: as of gemm_kernel; around any calls of run. */
+struct tiled_kernel {
+    int stage_bytes; /* of a staged element; 0: x is multiplied where it lies, with stage never called */
+    int row_unit; /* staged rows are padded to a multiple of it, and parts begin at one */
+    void (*stage)(void *dst, int64_t ld, float *factor, const struct mat *x, int first, int last);
+    void (*run)(const struct tiled_part *p);
+    double (*peak)(int64_t iterations);
+    void (*enter)(void), (*leave)(void);
+};
+
 struct row_kernels; /* rows.h */
 
 /* Sets without bf16 instructions use their f32 kernel for bf16 operands: packing widens them, which is
@@ -73,11 +105,17 @@ struct isa {
     const char *name;
     unsigned needs; /* features of processor and OS, see isa.c */
     const struct gemm_kernel *gemm_f32, *gemm_bf16;
+    const struct tiled_kernel *tiled_f32, *tiled_bf16, *tiled_i8;
     const struct row_kernels *rows;
 };
 
 extern const struct gemm_kernel gemm_f32_generic, gemm_f32_avx2, gemm_f32_avx512;
 extern const struct gemm_kernel gemm_bf16_avx512bf16, gemm_bf16_amx;
+extern const struct tiled_kernel tiled_f32_generic, tiled_f32_avx2, tiled_f32_avx512;
+extern const struct tiled_kernel tiled_bf16_generic, tiled_bf16_avx2, tiled_bf16_avx512,
+    tiled_bf16_avx512bf16, tiled_bf16_amx;
+extern const struct tiled_kernel tiled_i8_generic, tiled_i8_avx2, tiled_i8_avx512,
+    tiled_i8_avx512vnni, tiled_i8_amx;
 
 /* All sets this build knows, worst first, ended by NULL; isa_usable says whether this machine runs one. */
 extern const struct isa *const isa_table[];

@@ -1,6 +1,7 @@
 /* linear.c — y = drop(act(x w^T + b)), and its reverse.        PAPER: 3.3 for the ReLU.
  *
- * The product carries bias and ReLU in its epilogue, so the paper's layers are one pass. GELU and SiLU keep z
+ * The product, that of gemm.h or for tiled weights that of tiled.h, carries bias and ReLU in its epilogue, so the
+ * paper's layers are one pass. GELU and SiLU keep z
  * and take a second pass z -> y over blocks of rows; dropout is part of it.
  *
  * Backward, one pass turns dy into dz in place and sums its columns for db, per block of rows into partial
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/tiled.h"
 #include "base/mem.h"
 
 struct linear_job {
@@ -28,10 +30,8 @@ static void fwd_task(void *ctx, int task, int thread) {
     j->rows->linear_fwd(j->a, first, last < j->a->y.rows ? last : j->a->y.rows);
 }
 
-void cpu_linear_fwd(struct backend *base, const struct linear_args *a) {
-    struct cpu_backend *be = cpu_of(base);
-    int smooth = a->act == ACT_GELU || a->act == ACT_SILU;
-    const struct mat *z = smooth ? &a->z : &a->y;
+/* z = x w^T + b with weights that lie plain, ReLU included. Returns 0 when nothing is to be computed. */
+static int fwd_plain(struct cpu_backend *be, const struct linear_args *a, const struct mat *z) {
     struct gemm product = {.m = a->x.rows,
                            .n = a->w.rows,
                            .k = a->x.cols,
@@ -44,8 +44,23 @@ void cpu_linear_fwd(struct backend *base, const struct linear_args *a) {
                            .bias_type = a->b.type,
                            .relu = a->act == ACT_RELU};
     void *ws = cpu_workspace(be, gemm_workspace(be, &product));
-    if (!ws) return;
-    gemm_run(be, &product, ws);
+    if (ws) gemm_run(be, &product, ws);
+    return ws != NULL;
+}
+
+static int fwd_tiled(struct cpu_backend *be, const struct linear_args *a, const struct mat *z) {
+    const struct tiled product = {
+        .y = *z, .x = a->x, .w = a->w, .b = a->b, .relu = a->act == ACT_RELU};
+    void *ws = cpu_workspace(be, tiled_workspace(be, &product));
+    if (ws) tiled_run(be, &product, ws);
+    return ws != NULL;
+}
+
+void cpu_linear_fwd(struct backend *base, const struct linear_args *a) {
+    struct cpu_backend *be = cpu_of(base);
+    int smooth = a->act == ACT_GELU || a->act == ACT_SILU;
+    const struct mat *z = smooth ? &a->z : &a->y;
+    if (!(a->w.tiled ? fwd_tiled : fwd_plain)(be, a, z)) return;
     if (!smooth && dropout_threshold(a->drop.p) == 0) return;
     struct linear_job job = {.a = a, .rows = be->isa->rows};
     pool_run(be->pool, fwd_task, &job, cpu_blocks(a->y.rows, CPU_BLOCK_ROWS));

@@ -1,0 +1,176 @@
+/* tiled.c — staging, cutting and threads for the products of tiled.h.
+ *
+ * A chunk of rows of x is staged (kernels that multiply x as it lies skip this), then the chunk's product is cut
+ * into tasks: a block of rows, small enough that staged they fill at most half of a core's second-level cache,
+ * by a range of tiles. While decoding there is one block of rows, so tasks are ranges of tiles and every
+ * thread streams its own part of w.
+ *
+ * Waking threads costs about a microsecond, so a product is cut into no more tasks than it has some thousands of
+ * vector operations for; the smallest run on the calling thread alone. */
+#include "backend/cpu/tiled.h"
+
+#include "base/mem.h"
+
+enum {
+    CHUNK_BYTES = 4 << 20,   /* staged at a time, which bounds the workspace */
+    BLOCK_BYTES = 512 << 10, /* of x in a task */
+    BLOCK_ROWS = 128,        /* at least, so that w is read seldom however wide x is */
+    ROW_SPARE = 64,          /* bytes behind a staged row, so that rows do not share cache sets */
+    TILE_UNIT = 4,           /* ranges of tiles are multiples of what kernels take side by side */
+    TASKS_PER_THREAD = 8,    /* at most, so that threads end at about the same time */
+    TASK_LINES = 8192,       /* at least: rows x lines of a task, counting 4 rows or more */
+    STAGE_ROWS = 8,          /* rows of a task of staging */
+    STAGE_ELEMENTS = 16384,  /* to be worth more than one task */
+};
+
+/* A product under way. */
+struct job {
+    const struct tiled *t;
+    const struct tiled_kernel *kernel;
+    const char *x; /* of the chunk: staged, or as it lies */
+    char *stage;
+    float *factor;
+    int64_t ldx, ldw;
+    int lines, tiles;
+    int row0, rows;        /* the chunk */
+    int block_rows, range; /* a task's rows and tiles */
+    int n_range;
+};
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+static int max_int(int a, int b) { return a > b ? a : b; }
+static int ceil_div(int a, int b) { return a / b + (a % b != 0); }
+
+const struct tiled_kernel *tiled_kernel_of(const struct isa *isa, enum dtype w_type) {
+    return w_type == DTYPE_I8     ? isa->tiled_i8
+           : w_type == DTYPE_BF16 ? isa->tiled_bf16
+                                  : isa->tiled_f32;
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------------- */
+
+/* Bytes of a staged row: whole lines of w's depth, and the spare. */
+static size_t staged_row(const struct tiled_kernel *kernel, const struct mat *w) {
+    const size_t depth = tiled_lines(w->cols, w->type) * (4 / dtype_size(w->type));
+    return depth * (size_t)kernel->stage_bytes + ROW_SPARE;
+}
+
+/* Rows staged at a time, a multiple of the block's. */
+static int chunk_rows(const struct tiled_kernel *kernel, const struct mat *w) {
+    const size_t fit = CHUNK_BYTES / staged_row(kernel, w);
+    return max_int((int)fit / BLOCK_ROWS, 1) * BLOCK_ROWS;
+}
+
+/* A narrower w has more rows to a chunk, so the size is bounded by bytes, not by this product's chunk. */
+size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
+    const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type);
+    if (!kernel->stage_bytes) return 0;
+    const size_t row = staged_row(kernel, &t->w);
+    const size_t rows = (size_t)ceil_div(t->x.rows, kernel->row_unit) * (size_t)kernel->row_unit;
+    const size_t all = size_mul(rows, row), block = (size_t)BLOCK_ROWS * row;
+    const size_t most = block > CHUNK_BYTES ? block : CHUNK_BYTES;
+    return (all < most ? all : most) + CHUNK_BYTES / ROW_SPARE * sizeof(float);
+}
+
+/* ---- tasks ---------------------------------------------------------------------------------------- */
+
+static struct mat rows_from(const struct mat *m, int row) {
+    struct mat part = *m;
+    part.data = (char *)m->data + (size_t)(row * m->ld) * dtype_size(m->type);
+    part.rows -= row;
+    return part;
+}
+
+static void stage_task(void *ctx, int task, int thread) {
+    const struct job *j = ctx;
+    (void)thread;
+    const int unit = j->kernel->row_unit, padded = ceil_div(j->rows, unit) * unit;
+    const int first = task * STAGE_ROWS;
+    struct mat x = rows_from(&j->t->x, j->row0);
+    x.rows = j->rows;
+    j->kernel->stage(j->stage, j->ldx, j->factor, &x, first, min_int(first + STAGE_ROWS, padded));
+}
+
+static void part_task(void *ctx, int task, int thread) {
+    const struct job *j = ctx;
+    const struct tiled *t = j->t;
+    (void)thread;
+    const int tile = task % j->n_range * j->range, row = task / j->n_range * j->block_rows;
+    const int col = tile * TILE_ROWS;
+    struct tiled_part p = {
+        .x = j->x + row * j->ldx,
+        .ldx = j->ldx,
+        .w = (const char *)t->w.data + tile * j->ldw,
+        .ldw = j->ldw,
+        .lines = j->lines,
+        .rows = min_int(j->block_rows, j->rows - row),
+        .tiles = min_int(j->range, j->tiles - tile),
+        .to = {.ldc = t->y.ld, .type = t->y.type, .bias_type = t->b.type, .relu = t->relu},
+    };
+    p.cols = min_int(p.tiles * TILE_ROWS, t->w.rows - col);
+    p.to.c = (char *)mat_row(&t->y, j->row0 + row) + (size_t)col * dtype_size(t->y.type);
+    if (!mat_empty(&t->b))
+        p.to.bias = (const char *)t->b.data + (size_t)col * dtype_size(t->b.type);
+    if (t->w.type == DTYPE_I8) {
+        p.factor = j->factor + row;
+        p.scale = t->w.scale + col;
+        p.sum = t->w.sum + col;
+    }
+    if (j->kernel->enter) j->kernel->enter();
+    j->kernel->run(&p);
+    if (j->kernel->leave) j->kernel->leave();
+}
+
+/* ---- driver --------------------------------------------------------------------------------------- */
+
+static void run_stage(struct cpu_backend *be, struct job *j) {
+    const int unit = j->kernel->row_unit, padded = ceil_div(j->rows, unit) * unit;
+    const int n_task = ceil_div(padded, STAGE_ROWS);
+    if ((int64_t)j->rows * j->t->x.cols >= STAGE_ELEMENTS)
+        pool_run(be->pool, stage_task, j, n_task);
+    else
+        for (int i = 0; i < n_task; i++) stage_task(j, i, 0);
+}
+
+/* The chunk into tasks. */
+static int cut(struct job *j, int n_thread) {
+    const int fit = (int)(BLOCK_BYTES / j->ldx) / BLOCK_ROWS * BLOCK_ROWS;
+    j->block_rows = max_int(fit, BLOCK_ROWS);
+    const int n_block = ceil_div(j->rows, j->block_rows);
+    const int64_t lines = (int64_t)max_int(j->rows, 4) * j->lines * j->tiles;
+    const int64_t worth = lines / TASK_LINES;
+    const int wanted =
+        worth < TASKS_PER_THREAD * n_thread ? (int)worth : TASKS_PER_THREAD * n_thread;
+    const int n_range = max_int(ceil_div(wanted, n_block), 1);
+    j->range = ceil_div(ceil_div(j->tiles, n_range), TILE_UNIT) * TILE_UNIT;
+    j->n_range = ceil_div(j->tiles, j->range);
+    return n_block * j->n_range;
+}
+
+void tiled_run(struct cpu_backend *be, const struct tiled *t, void *workspace) {
+    const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type);
+    const int per_line = 4 / (int)dtype_size(t->w.type);
+    struct job j = {.t = t,
+                    .kernel = kernel,
+                    .ldw = (int64_t)tiled_lines(t->w.cols, t->w.type) * TILE_LINE_BYTES,
+                    .lines = ceil_div(t->w.cols, per_line),
+                    .tiles = ceil_div(t->w.rows, TILE_ROWS)};
+    const int chunk = kernel->stage_bytes ? chunk_rows(kernel, &t->w) : t->x.rows;
+    if (kernel->stage_bytes) {
+        j.factor = workspace;
+        j.stage = (char *)workspace + CHUNK_BYTES / ROW_SPARE * sizeof(float);
+    }
+    for (j.row0 = 0; j.row0 < t->x.rows; j.row0 += chunk) {
+        j.rows = min_int(chunk, t->x.rows - j.row0);
+        if (kernel->stage_bytes) {
+            j.ldx = (int64_t)staged_row(kernel, &t->w);
+            j.x = j.stage;
+            run_stage(be, &j);
+        } else {
+            j.ldx = t->x.ld * (int64_t)dtype_size(t->x.type);
+            j.x = mat_row(&t->x, j.row0);
+        }
+        const int n_task = cut(&j, pool_size(be->pool));
+        pool_run(be->pool, part_task, &j, n_task);
+    }
+}

@@ -1,0 +1,155 @@
+/* tiled_i8.h — products of quantised rows with tiled I8 weights, written once and included by the tiled_<isa>.c
+ * files, which define
+ *
+ *     VL                        lanes of a vector; types fvec (f32) and ivec (int32) of that width
+ *     i8_word                   the staged form of 4 depths of x: int32_t, or int64_t for two vector operands
+ *     struct i8_line            a vector of a line of w, ready to multiply;  i8_load(from) reads one
+ *     i8_dot(sum, x, line)      sum + the products of 4 depths; exact
+ *     i8_start(sums)            where sums begin, given those of w's rows
+ *     i8_put(to, q)             the staged form of VL quantised depths
+ *     i8_round(v)               to the nearest integers, ties to even
+ *     i8_fma(a, b, c)           a * b + c, rounded once
+ *
+ * Sums are exact in int32, so their order is free and every instruction set gets the same; the few roundings
+ * around them are those of the contract (struct linear_args), one operation each. */
+#ifndef BACKEND_CPU_TILED_I8_H
+#define BACKEND_CPU_TILED_I8_H
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/tiled_walk.h"
+
+enum { I8_PARTS = TILE_ROWS / VL };
+
+/* ---- staging: rows of x to integers ---------------------------------------------------------------- */
+
+/* The largest |x| of the row. As integers the bits of absolute values order as they do, infinity above all
+ * numbers and NaN above infinity: the result does not depend on an order of comparing. */
+static float i8_largest(const float *x, int n) {
+    ivec most = {0};
+    int32_t all = 0;
+    int k = 0;
+    for (; k + VL <= n; k += VL) {
+        ivec bits;
+        memcpy(&bits, x + k, sizeof bits);
+        bits &= 0x7fffffff;
+        const ivec more = bits > most;
+        most = (bits & more) | (most & ~more);
+    }
+    for (; k < n; k++) {
+        int32_t bits;
+        memcpy(&bits, x + k, 4);
+        bits &= 0x7fffffff;
+        if (bits > all) all = bits;
+    }
+    for (int i = 0; i < VL; i++)
+        if (most[i] > all) all = most[i];
+    float a;
+    memcpy(&a, &all, 4);
+    return a;
+}
+
+static void i8_stage(void *dst, int64_t ld, float *factor, const struct mat *x, int first,
+                     int last) {
+    const int n = x->cols;
+    for (int i = first; i < last; i++) {
+        char *to = (char *)dst + i * ld;
+        const float *from = (const float *)x->data + i * x->ld;
+        const float a = i8_largest(from, n);
+        const float inverse = 127 / a;
+        const int finite = a <= __FLT_MAX__, usable = finite && inverse <= __FLT_MAX__;
+        factor[i] = finite ? a / 127 : NAN;
+        for (int k = 0; k < n; k += VL) {
+            fvec v = {0};
+            if (usable) memcpy(&v, from + k, (size_t)(n - k < VL ? n - k : VL) * 4);
+            i8_put(to + k * (int64_t)(sizeof(i8_word) / 4), i8_round(v * (usable ? inverse : 0)));
+        }
+    }
+}
+
+/* ---- the product ----------------------------------------------------------------------------------- */
+
+/* Sums to values: fma((float)sum, factor * scale, bias), then ReLU. */
+GEMM_INLINE fvec i8_value(ivec sum, fvec factor, const float *scale, fvec bias, int relu) {
+    fvec s;
+    memcpy(&s, scale, sizeof s);
+    const fvec z = i8_fma(__builtin_convertvector(sum, fvec), factor * s, bias);
+    return relu ? (fvec)((ivec)z & ~(ivec)(z < (fvec){0})) : z; /* a NaN stays */
+}
+
+GEMM_INLINE void i8_finish(const struct tiled_part *p, const ivec *sum, int row, int tile,
+                           const int rows, const int across) {
+    const int nv = across * I8_PARTS, relu = p->to.relu;
+    struct gemm_store to;
+    const int cols = tiled_target(&to, p, row, tile, across);
+    const float *scale = p->scale + tile * TILE_ROWS;
+#pragma GCC unroll 16
+    for (int j = 0; j < nv; j++) {
+        const int left = cols - j * VL, m = left < VL ? left : VL;
+        if (m <= 0) break;
+        fvec bias = (fvec){0};
+        if (to.bias) memcpy(&bias, (const float *)to.bias + j * VL, (size_t)m * 4);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            const fvec factor = (fvec){0} + p->factor[row + i];
+            const fvec z = i8_value(sum[i * nv + j], factor, scale + j * VL, bias, relu);
+            memcpy((float *)to.c + i * to.ldc + j * VL, &z, (size_t)m * 4);
+        }
+    }
+}
+
+GEMM_INLINE void i8_block(const struct tiled_part *p, int row, int tile, int64_t ahead,
+                          const int rows, const int across) {
+    const int nv = across * I8_PARTS, lines = p->lines;
+    const int64_t ldx = p->ldx, ldw = p->ldw;
+    const char *w = p->w + tile * ldw, *x[5];
+    ivec sum[14 * 2 * I8_PARTS];
+#pragma GCC unroll 5
+    for (int i = 0; i < (rows + 2) / 3; i++) x[i] = p->x + (row + 3 * i) * ldx;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 16
+        for (int j = 0; j < nv; j++) sum[i * nv + j] = i8_start(p->sum + tile * TILE_ROWS + j * VL);
+    for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES) {
+        struct i8_line part[4 * I8_PARTS];
+#pragma GCC unroll 4
+        for (int t = 0; t < across; t++) {
+            __builtin_prefetch(w + t * ldw + ahead, 0, 2);
+#pragma GCC unroll 4
+            for (int j = 0; j < I8_PARTS; j++)
+                part[t * I8_PARTS + j] = i8_load(w + t * ldw + j * 4 * VL);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            i8_word word;
+            memcpy(&word, X_ROW(x, i, ldx), sizeof word);
+#pragma GCC unroll 16
+            for (int j = 0; j < nv; j++) sum[i * nv + j] = i8_dot(sum[i * nv + j], word, part[j]);
+        }
+#pragma GCC unroll 5
+        for (int i = 0; i < (rows + 2) / 3; i++) x[i] += sizeof(i8_word);
+    }
+    i8_finish(p, sum, row, tile, rows, across);
+}
+
+/* As many independent i8_dot as a step of the largest block has. The empty asm hides the operands' values. */
+#define I8_PEAK(n_sum)                                                                             \
+    static double i8_peak(int64_t iterations) {                                                    \
+        ivec sum[n_sum], w = (ivec){0} + 0x01020304;                                               \
+        i8_word x = 0x01010101;                                                                    \
+        _Pragma("GCC unroll 32") for (int i = 0; i < (n_sum); i++) sum[i] = (ivec){0} + i;         \
+        struct i8_line line = i8_load((const char *)&w);                                           \
+        for (int64_t n = 0; n < iterations; n++) {                                                 \
+            __asm__("" : "+r"(x));                                                                 \
+            _Pragma("GCC unroll 32") for (int i = 0; i < (n_sum); i++) sum[i] =                    \
+                i8_dot(sum[i], x, line);                                                           \
+        }                                                                                          \
+        ivec all = {0};                                                                            \
+        _Pragma("GCC unroll 32") for (int i = 0; i < (n_sum); i++) all += sum[i];                  \
+        volatile int32_t keep = all[0];                                                            \
+        (void)keep;                                                                                \
+        return (double)iterations * (n_sum)*VL * 8;                                                \
+    }
+
+#endif
