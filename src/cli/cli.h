@@ -13,6 +13,7 @@ struct subcommand {
     const struct command *const *commands; /* its option tables, for the manual; NULL-terminated */
 };
 
+extern const struct subcommand cmd_export, cmd_quantize;
 extern const struct subcommand cmd_train, cmd_translate, cmd_eval, cmd_average, cmd_bench, cmd_demo,
     cmd_inspect, cmd_score, cmd_vocab;
 

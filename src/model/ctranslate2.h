@@ -1,0 +1,22 @@
+/* ctranslate2.h — a model as a directory that CTranslate2 (versions 3 and 4) loads.
+ *
+ *     model.bin                 every variable by name: shape, type, values; equal ones as aliases
+ *     config.json               the special tokens, and whether CTranslate2 adds them
+ *     shared_vocabulary.json    the tokenizer's pieces in order
+ *     tokenizer.model           a copy: CTranslate2 wants pieces, this makes them
+ *
+ * All of our architecture has an equivalent there, except for local attention (`window`) and heads whose keys and
+ * values differ in width; those are refused by name. The result scores as our f32 does, up to rounding.
+ * docs/formats.md has the table of names. */
+#ifndef MODEL_CTRANSLATE2_H
+#define MODEL_CTRANSLATE2_H
+
+#include "data/tokenizer.h"
+#include "model/modeldir.h"
+
+/* Writes DIR from an open model and the tokenizer it was trained with; int8: matrices quantised by
+ * CTranslate2's rule, one scale per row. File by file atomic, model.bin last. */
+int ctranslate2_write(const char *dir, const struct modeldir *md, const struct tokenizer *tokenizer,
+                      int int8, struct err *err);
+
+#endif
