@@ -1,0 +1,276 @@
+/* attention_step.cu — one query per hypothesis over a cache of keys and values, for decoding.
+ *
+ * Bound by reading the cache: each key and value row of a head is used once, for one multiply-add per element.
+ * So all the kernel does is to keep many rows on their way. 16 bytes of a row go to one lane, so D / 8 lanes
+ * (bf16) or D / 4 (f32) form a team that takes one key at a time, four of them in flight; team m of n takes
+ * the steps t = m, m + n, ... with a streaming softmax of its own. At the end the teams' maxima, sums and
+ * outputs are combined, in a fixed order, through shuffles and shared memory. A hypothesis and head has 1, 4 or
+ * 8 warps, the more the fewer of them there are: enough loads to fill the device from 4 hypotheses to 1,024.
+ * The grid depends on the number of hypotheses alone and lengths are read on the device, so a captured graph
+ * serves every step of a search.
+ *
+ * New rows: the team that takes the last step reads it from k_new and v_new and stores it into the cache; nobody
+ * else reads that row in this call.
+ *
+ * Widths other than 32, 64, 128 and unaligned slices take the general kernel: a thread per key, then a thread
+ * per column.          Math: docs/math/attention_step.md.   Spec: ref/decode.c. */
+#include "backend/cuda/cuda.h"
+
+/* The op as kernels take it. */
+template <class T> struct step_view {
+    T *o, *k, *v;
+    const T *q, *k_new, *v_new; /* the last two NULL when nothing is added */
+    int64_t ldo, ldq, ldk, ldv, ldk_new, ldv_new, index_ld;
+    const int32_t *index, *start, *len;
+    int n_row, n_head, d_k, d_v, window;
+    float scale;
+};
+
+/* Steps first .. len - 1 of hypothesis b are seen. */
+struct step_range {
+    int first, len;
+};
+
+template <class T>
+static __device__ __forceinline__ struct step_range range_of(const struct step_view<T> &a, int b) {
+    int len = a.len[b];
+    return (struct step_range){a.window > 0 ? max(0, len - 1 - a.window) : 0, len};
+}
+
+template <class T>
+static __device__ __forceinline__ int64_t cache_row(const struct step_view<T> &a, int b, int t) {
+    return a.index ? a.index[b * a.index_ld + t] : a.start[b] + t;
+}
+
+/* ---------------------------------------------------------------------------------- teams -------- */
+
+/* Softmax-weighted sum of N columns, as far as it has come. */
+template <int N> struct partial { float top, sum, out[N]; };
+
+/* a becomes the sum of both. Symmetric, so that lanes which exchange theirs end with the same bits. */
+template <int N>
+static __device__ __forceinline__ void partial_join(struct partial<N> &a,
+                                                    const struct partial<N> &b) {
+    float top = fmaxf(a.top, b.top),
+          base = top == -INFINITY ? 0 : top; /* a team may have had no key */
+    float fa = expf(a.top - base), fb = expf(b.top - base);
+    a.top = top;
+    a.sum = a.sum * fa + b.sum * fb;
+#pragma unroll
+    for (int c = 0; c < N; c++) a.out[c] = a.out[c] * fa + b.out[c] * fb;
+}
+
+template <int N>
+static __device__ __forceinline__ void partial_join_lanes(struct partial<N> &a, int lanes) {
+    struct partial<N> b;
+    b.top = __shfl_xor_sync(0xffffffffu, a.top, lanes);
+    b.sum = __shfl_xor_sync(0xffffffffu, a.sum, lanes);
+#pragma unroll
+    for (int c = 0; c < N; c++) b.out[c] = __shfl_xor_sync(0xffffffffu, a.out[c], lanes);
+    partial_join(a, b);
+}
+
+template <class T, int N>
+static __device__ __forceinline__ void unpack(float (&x)[N], const pack<T, N> &p) {
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = to_f32(p.x[i]);
+}
+
+/* Where step t of a hypothesis is read, for a lane whose columns begin at `column`. The newest row also goes
+ * into the cache. */
+template <class T, int N>
+static __device__ __forceinline__ void row_load(pack<T, N> &k, pack<T, N> &v,
+                                                const struct step_view<T> &a, int b, int t,
+                                                bool newest, int64_t column) {
+    typedef pack<T, N> P;
+    int64_t row = cache_row(a, b, t);
+    P *ck = reinterpret_cast<P *>(a.k + row * a.ldk + column);
+    P *cv = reinterpret_cast<P *>(a.v + row * a.ldv + column);
+    if (newest) {
+        k = *reinterpret_cast<const P *>(a.k_new + b * a.ldk_new + column);
+        v = *reinterpret_cast<const P *>(a.v_new + b * a.ldv_new + column);
+        *ck = k, *cv = v;
+    } else {
+        k = *ck, v = *cv;
+    }
+}
+
+/* The keys of one team: steps first + team, first + team + teams, ... All lanes of a warp stay in the loop
+ * together, since they shuffle; a team without a key adds nothing. */
+template <class T, int D, int N>
+static __device__ __forceinline__ struct partial<N> team_walk(const struct step_view<T> &a, int b,
+                                                              int64_t column, int team, int teams) {
+    constexpr int LANES = D / N, FLIGHT = 4;
+    struct partial<N> p;
+    struct step_range r = range_of(a, b);
+    pack<T, N> k[FLIGHT], v[FLIGHT];
+    float q[N], x[N];
+    load_pack<T, N>(q, a.q + b * a.ldq + column);
+    p.top = -INFINITY, p.sum = 0;
+#pragma unroll
+    for (int c = 0; c < N; c++) p.out[c] = 0, q[c] *= a.scale;
+    for (int t0 = r.first; t0 < r.len; t0 += FLIGHT * teams) {
+#pragma unroll
+        for (int m = 0; m < FLIGHT; m++) {
+            int t = t0 + m * teams + team;
+            if (t < r.len) row_load<T, N>(k[m], v[m], a, b, t, a.k_new && t == r.len - 1, column);
+        }
+#pragma unroll
+        for (int m = 0; m < FLIGHT; m++) {
+            bool there = t0 + m * teams + team < r.len;
+            float s = 0;
+            if (there) {
+                unpack<T, N>(x, k[m]);
+#pragma unroll
+                for (int c = 0; c < N; c++) s += q[c] * x[c];
+            }
+#pragma unroll
+            for (int lanes = LANES / 2; lanes > 0; lanes /= 2)
+                s += __shfl_xor_sync(0xffffffffu, s, lanes);
+            if (!there) continue;
+            float top = fmaxf(p.top, s), shrink = expf(p.top - top), w = expf(s - top);
+            unpack<T, N>(x, v[m]);
+            p.top = top, p.sum = p.sum * shrink + w;
+#pragma unroll
+            for (int c = 0; c < N; c++) p.out[c] = p.out[c] * shrink + w * x[c];
+        }
+    }
+    return p;
+}
+
+/* Grid: items (hypothesis, head), heads fastest; WARPS warps to an item, 4 / WARPS items (at least one) to a
+ * block. N columns to a lane. */
+template <class T, int D, int WARPS>
+static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128)
+    attention_step_kernel(const struct step_view<T> a) {
+    constexpr int N = 16 / sizeof(T), LANES = D / N, PER_WARP = 32 / LANES;
+    constexpr int ITEMS = WARPS >= 4 ? 1 : 4 / WARPS;
+    __shared__ float tops[WARPS], sums[WARPS], outs[WARPS][D];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int item = (int)blockIdx.x * ITEMS + warp / WARPS, member = warp % WARPS;
+    if (item >= a.n_row * a.n_head) return; /* whole warps, and only where WARPS == 1 */
+    int b = item / a.n_head, head = item % a.n_head, c0 = lane % LANES * N;
+    int64_t column = (int64_t)head * D + c0;
+    struct partial<N> p =
+        team_walk<T, D, N>(a, b, column, member * PER_WARP + lane / LANES, WARPS * PER_WARP);
+#pragma unroll
+    for (int lanes = LANES; lanes < 32; lanes *= 2) partial_join_lanes<N>(p, lanes);
+    if (WARPS > 1) {
+        if (lane < LANES) {
+            tops[member] = p.top, sums[member] = p.sum;
+#pragma unroll
+            for (int c = 0; c < N; c++) outs[member][c0 + c] = p.out[c];
+        }
+        __syncthreads();
+        if (member > 0) return;
+        for (int w = 1; w < WARPS; w++) {
+            struct partial<N> other;
+            other.top = tops[w], other.sum = sums[w];
+#pragma unroll
+            for (int c = 0; c < N; c++) other.out[c] = outs[w][c0 + c];
+            partial_join<N>(p, other);
+        }
+    }
+    if (lane >= LANES) return;
+#pragma unroll
+    for (int c = 0; c < N; c++) p.out[c] /= p.sum;
+    store_pack<T, N>(a.o + b * a.ldo + column, p.out);
+}
+
+/* ---------------------------------------------------------------------------------- general ------ */
+
+enum { GENERAL = 128 }; /* threads: keys of a chunk, then columns of a slice */
+
+/* Grid: (hypothesis, head) x slices of GENERAL columns of o. */
+template <class T>
+static __global__ void __launch_bounds__(GENERAL)
+    attention_step_general_kernel(const struct step_view<T> a) {
+    __shared__ float p[GENERAL], slot[32];
+    __shared__ const T *values[GENERAL];
+    int b = (int)blockIdx.x / a.n_head, head = (int)blockIdx.x % a.n_head, thread = threadIdx.x;
+    int c = (int)blockIdx.y * GENERAL + thread;
+    const T *q = a.q + b * a.ldq + (int64_t)head * a.d_k;
+    struct step_range r = range_of(a, b);
+    float top = -INFINITY, sum = 0, out = 0;
+    for (int t0 = r.first; t0 < r.len; t0 += GENERAL) {
+        int t = t0 + thread, n = min((int)GENERAL, r.len - t0);
+        float s = -INFINITY;
+        if (t < r.len) {
+            bool newest = a.k_new && t == r.len - 1;
+            int64_t row = newest ? b : cache_row(a, b, t);
+            const T *k =
+                (newest ? a.k_new + row * a.ldk_new : a.k + row * a.ldk) + (int64_t)head * a.d_k;
+            values[thread] =
+                (newest ? a.v_new + row * a.ldv_new : a.v + row * a.ldv) + (int64_t)head * a.d_v;
+            s = 0;
+            for (int e = 0; e < a.d_k; e++) s += to_f32(q[e]) * to_f32(k[e]);
+            s *= a.scale;
+        }
+        float above = fmaxf(top, block_max(s, slot)), shrink = expf(top - above);
+        p[thread] = expf(s - above);
+        top = above, sum *= shrink, out *= shrink;
+        __syncthreads();
+        for (int j = 0; j < n; j++) {
+            sum += p[j];
+            if (c < a.d_v) out += p[j] * to_f32(values[j][c]);
+        }
+        __syncthreads();
+    }
+    if (c < a.d_v) a.o[b * a.ldo + (int64_t)head * a.d_v + c] = from_f32<T>(out / sum);
+    if (!a.k_new) return;
+    int64_t row = cache_row(a, b, r.len - 1);
+    if (c < a.d_v)
+        a.v[row * a.ldv + (int64_t)head * a.d_v + c] =
+            a.v_new[b * a.ldv_new + (int64_t)head * a.d_v + c];
+    for (int e = thread; e < a.d_k && blockIdx.y == 0; e += GENERAL)
+        a.k[row * a.ldk + (int64_t)head * a.d_k + e] =
+            a.k_new[b * a.ldk_new + (int64_t)head * a.d_k + e];
+}
+
+/* ---------------------------------------------------------------------------------- launching ---- */
+
+template <class T> static struct step_view<T> view_of(const struct attention_step_args *a) {
+    struct step_view<T> v = {};
+    v.o = cuda_data<T>(&a->o), v.q = cuda_data<T>(&a->q);
+    v.k = cuda_data<T>(&a->k), v.v = cuda_data<T>(&a->v);
+    if (!mat_empty(&a->k_new)) v.k_new = cuda_data<T>(&a->k_new), v.v_new = cuda_data<T>(&a->v_new);
+    v.ldo = a->o.ld, v.ldq = a->q.ld, v.ldk = a->k.ld, v.ldv = a->v.ld;
+    v.ldk_new = a->k_new.ld, v.ldv_new = a->v_new.ld, v.index_ld = a->index_ld;
+    v.index = a->index, v.start = a->start, v.len = a->len;
+    v.n_row = a->q.rows, v.n_head = a->n_head, v.window = a->window, v.scale = a->scale;
+    v.d_k = a->q.cols / a->n_head, v.d_v = a->v.cols / a->n_head;
+    return v;
+}
+
+template <class T, int D>
+static void step_launch(struct cuda_backend *be, const struct step_view<T> &v) {
+    int items = v.n_row * v.n_head;
+    if (items >= 32 * be->n_sm)
+        LAUNCH(be, (attention_step_kernel<T, D, 1>), cuda_blocks(items, 4), 128, 0, v);
+    else if (items > be->n_sm)
+        LAUNCH(be, (attention_step_kernel<T, D, 4>), items, 128, 0, v);
+    else
+        LAUNCH(be, (attention_step_kernel<T, D, 8>), items, 256, 0, v);
+}
+
+void cuda_attention_step(struct backend *base, const struct attention_step_args *a) {
+    struct cuda_backend *be = cuda_of(base);
+    if (!cuda_workspace(be, 0)) return;
+    bool wide = cuda_aligned(&a->q, 16) && cuda_aligned(&a->k, 16) && cuda_aligned(&a->v, 16) &&
+                cuda_aligned(&a->o, 16) && cuda_aligned(&a->k_new, 16) &&
+                cuda_aligned(&a->v_new, 16) && a->q.cols == a->v.cols;
+    cuda_with_type(a->q.type, [&](auto type) {
+        typedef decltype(type) T;
+        struct step_view<T> v = view_of<T>(a);
+        if (wide && v.d_k == 32)
+            step_launch<T, 32>(be, v);
+        else if (wide && v.d_k == 64)
+            step_launch<T, 64>(be, v);
+        else if (wide && v.d_k == 128)
+            step_launch<T, 128>(be, v);
+        else
+            LAUNCH(be, attention_step_general_kernel<T>,
+                   dim3((unsigned)(v.n_row * v.n_head), (unsigned)cuda_blocks(v.d_v, GENERAL)),
+                   GENERAL, 0, v);
+    });
+}

@@ -1,0 +1,545 @@
+/* attention_tensor.cu — attention in bf16 on tensor cores: forward and backward, any lengths.
+ *
+ * Sentences are short (30 tokens), so the op is bound by moving q k v o through memory, 128 bytes per row and
+ * head, not by arithmetic: at length 32 a token needs 8 KiB and 0.07 MFLOP per layer forward (8 heads of 64), an
+ * eighth of what would keep the tensor cores busy. What counts is to read every row once, in whole lines, with
+ * enough of them on their way: blocks are small (1 to 4 warps) so that many fit a multiprocessor and
+ * one's loads hide another's arithmetic.
+ *
+ * Forward: a block owns 16 W queries of one head of one sentence, a warp 16 of them; keys and values come in
+ * blocks of 32 or 64 through two stages (one where no sentence is longer), with streaming softmax in base 2.
+ *
+ * Backward, sentences up to 128: a block owns a whole sentence and head. Each warp first takes 16 queries and
+ * gathers dq over keys, then 16 keys and gathers dk, dv over queries, recomputing the scores transposed:
+ * 7 products instead of 5, but nothing passes between warps, and rows are read once. Sentences of
+ * different lengths run in launches for lengths (0, 16], (16, 32], (32, 64], (64, 128], of which the host picks
+ * those that the average and the longest length call for; a block whose sentence belongs to another launch ends.
+ * Longer sentences: one kernel gathers dq by blocks of 64 queries and leaves D for the other, which gathers dk
+ * and dv by blocks of 64 keys.
+ *
+ * All sums have one owner and a fixed order: the same bits every time, independent of the other sentences
+ * of the batch, up to the choice of tile sizes. */
+#include "backend/cuda/attention_tiles.h"
+
+#define LOG2E 1.44269504088896341f
+#define LN2   0.69314718055994531f
+
+/* What a warp knows of its 16 queries; entry r is for row g + 8 r. lse is in base 2. */
+struct query_rows {
+    int first; /* position */
+    struct span see[2];
+    float lse[2], delta[2];
+};
+
+static __device__ __forceinline__ struct query_rows
+query_rows_of(const struct attention_view<bf16> &a, const struct attention_item &it, int first) {
+    int g = threadIdx.x % 32 / 4;
+    struct query_rows w;
+    w.first = first;
+#pragma unroll
+    for (int r = 0; r < 2; r++) w.see[r] = keys_of(a, it, first + g + 8 * r);
+    return w;
+}
+
+/* All keys that some of 16 queries see, and the reverse. */
+static __device__ __forceinline__ struct span keys_of_16(const struct attention_view<bf16> &a,
+                                                         const struct attention_item &it, int i) {
+    return (struct span){keys_of(a, it, i).first,
+                         keys_of(a, it, min(i + WARP_ROWS, it.n_q) - 1).last};
+}
+static __device__ __forceinline__ struct span
+queries_of_16(const struct attention_view<bf16> &a, const struct attention_item &it, int j) {
+    return (struct span){queries_of(a, it, j).first,
+                         queries_of(a, it, min(j + WARP_ROWS, it.n_k) - 1).last};
+}
+
+/* ---------------------------------------------------------------------------------- forward ------ */
+
+/* Scores of 16 x 32 become weights exp2(s - top), masked and dropped; raises top and sum, returns in `shrink`
+ * what sums so far must be multiplied by. sum is this lane's share of the row. The scale of dropout waits for the
+ * end, so that the weights round to bf16 as without dropout (1 stays 1). */
+template <bool DROP>
+static __device__ __forceinline__ void
+softmax_chunk(float (&s)[4][4], float (&top)[2], float (&sum)[2], float (&shrink)[2],
+              const struct query_rows &w, float scale, int j0, const uint32_t (&keep)[4]) {
+    int t = threadIdx.x % 4;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float above = top[r];
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                float &x = s[n][2 * r + e];
+                x = inside(w.see[r], j0 + 8 * n + 2 * t + e) ? x * scale : -INFINITY;
+                above = fmaxf(above, x);
+            }
+        above = fmaxf(above, __shfl_xor_sync(0xffffffffu, above, 1));
+        above = fmaxf(above, __shfl_xor_sync(0xffffffffu, above, 2));
+        float base = above == -INFINITY ? 0 : above; /* a row may see none of these keys */
+        shrink[r] = exp2_fast(top[r] - base);
+        top[r] = above;
+        sum[r] *= shrink[r];
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                float p = exp2_fast(s[n][2 * r + e] - base);
+                sum[r] += p;
+                if (DROP) p = keep[n] >> (2 * r + e) & 1u ? p : 0;
+                s[n][2 * r + e] = p;
+            }
+    }
+}
+
+/* Grid: (tile, head), heads fastest. Shared memory: W tiles of 16 queries, then per stage `step` keys and as many
+ * values. Bytes: q k v in, o out, 8 D per token and head, keys again for every further tile. */
+template <int D, int W, bool DROP>
+static __global__ void __launch_bounds__(32 * W)
+    attention_fwd_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
+                         const int step) {
+    extern __shared__ uint4 shared[];
+    constexpr int PITCH = tile_pitch<D>();
+    struct attention_item it = item_find<WARP_ROWS * W>(a, grid, a.q_start);
+    if (it.first >= it.n_q) return;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = min(WARP_ROWS * W, it.n_q - it.first);
+    bf16 *q = reinterpret_cast<bf16 *>(shared), *stages = q + WARP_ROWS * W * PITCH;
+    struct cuda_dropout drop = head_drop(a, it.head);
+    struct query_rows w = query_rows_of(a, it, it.first + warp * WARP_ROWS);
+    struct span mine = keys_of_16(a, it, w.first);
+    bool idle = w.first >= it.n_q;
+    bf16 *own = q + warp * WARP_ROWS * PITCH;
+    float out[D / 8][4], top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+    sum_clear<D>(out);
+    tile_fetch<D>(q, a.q, it.q_row + it.first, n, WARP_ROWS * W, it.head);
+    blocks_walk(
+        keys_of(a, it, it.first).first / step * step, keys_of(a, it, it.first + n - 1).last, step,
+        [&](int at, int stage) {
+            int rows = min(step, chunks_up(it.n_k - at));
+            bf16 *k = stages + stage * 2 * step * PITCH;
+            tile_fetch<D>(k, a.k, it.k_row + at, it.n_k - at, rows, it.head);
+            tile_fetch<D>(k + step * PITCH, a.v, it.k_row + at, it.n_k - at, rows, it.head);
+        },
+        [&](int at, int stage) {
+            const bf16 *k = stages + stage * 2 * step * PITCH;
+            for (int j = at; j < at + step; j += CHUNK, k += CHUNK * PITCH) {
+                if (idle || j > mine.last || j + CHUNK <= mine.first) continue;
+                float s[4][4], shrink[2];
+                uint32_t keep[4] = {0, 0, 0, 0};
+                if (DROP) keep_by_query(keep, drop, it.q_row + w.first, j);
+                tile_dot<D>(s, own, k);
+                softmax_chunk<DROP>(s, top, sum, shrink, w, a.scale * LOG2E, j, keep);
+#pragma unroll
+                for (int c = 0; c < D / 8; c++)
+#pragma unroll
+                    for (int x = 0; x < 4; x++) out[c][x] *= shrink[x / 2];
+                tile_add<D>(out, s, k + step * PITCH);
+            }
+        });
+    if (idle) return;
+    float f[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 1);
+        sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 2);
+        f[r] = drop.scale / sum[r];
+        int i = w.first + lane / 4 + 8 * r;
+        if (lane % 4 == 0 && i < it.n_q)
+            a.lse.at[it.head * a.lse.ld + it.q_row + i] = (top[r] + log2f(sum[r])) * LN2;
+    }
+    tile_store<D>(a.o, it.q_row + w.first, it.n_q - w.first, it.head, out, f, own);
+}
+
+/* ---------------------------------------------------------------------------------- backward ----- */
+
+/* D_i = dout_i . o_i of a warp's 16 queries, D / 8 lanes to a row. o is asked for before dout has arrived. */
+template <int D> struct delta_rows { uint4 o[D / 16]; };
+
+template <int D>
+static __device__ __forceinline__ struct delta_rows<D>
+delta_ask(const struct attention_view<bf16> &a, const struct attention_item &it, int first) {
+    struct delta_rows<D> x;
+    const bf16 *from = a.o.at + (int64_t)(it.q_row + first) * a.o.ld + (int64_t)it.head * D;
+#pragma unroll
+    for (int e = 0; e < D / 16; e++) {
+        int at = e * 32 + (int)threadIdx.x % 32, r = at / (D / 8), c = at % (D / 8) * 8;
+        x.o[e] = make_uint4(0, 0, 0, 0);
+        if (first + r < it.n_q) x.o[e] = *reinterpret_cast<const uint4 *>(from + r * a.o.ld + c);
+    }
+    return x;
+}
+
+static __device__ __forceinline__ float
+dot2(uint32_t x, uint32_t y) {
+    float low = __uint_as_float(x << 16) * __uint_as_float(y << 16);
+    return low + __uint_as_float(x & 0xffff0000u) * __uint_as_float(y & 0xffff0000u);
+}
+
+/* Writes delta[0 .. 15]; dout is the warp's tile. */
+template <int D>
+static __device__ __forceinline__ void delta_write(float *delta, const struct delta_rows<D> &x,
+                                                   const bf16 *dout) {
+#pragma unroll
+    for (int e = 0; e < D / 16; e++) {
+        int at = e * 32 + (int)threadIdx.x % 32, r = at / (D / 8), c = at % (D / 8) * 8;
+        uint4 y = *reinterpret_cast<const uint4 *>(dout + r * tile_pitch<D>() + c);
+        float sum =
+            dot2(x.o[e].x, y.x) + dot2(x.o[e].y, y.y) + dot2(x.o[e].z, y.z) + dot2(x.o[e].w, y.w);
+#pragma unroll
+        for (int lanes = D / 16; lanes > 0; lanes /= 2)
+            sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+        if (c == 0) delta[r] = sum;
+    }
+}
+
+/* dq of a warp's queries gathers 32 keys from position j. */
+template <int D, bool DROP>
+static __device__ __forceinline__ void dq_chunk(float (&dq)[D / 8][4], const struct query_rows &w,
+                                                float scale, const bf16 *q, const bf16 *dout,
+                                                const bf16 *k, const bf16 *v, int j, int row,
+                                                const struct cuda_dropout &drop) {
+    int t = threadIdx.x % 4;
+    float s[4][4], dp[4][4];
+    uint32_t keep[4];
+    if (DROP) keep_by_query(keep, drop, row, j);
+    tile_dot<D>(s, q, k);
+    tile_dot<D>(dp, dout, v);
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+#pragma unroll
+        for (int x = 0; x < 4; x++) {
+            float g = dp[n][x], p = exp2_fast(s[n][x] * scale - w.lse[x / 2]);
+            if (DROP) g = keep[n] >> x & 1u ? g * drop.scale : 0;
+            bool seen = inside(w.see[x / 2], j + 8 * n + 2 * t + x % 2);
+            s[n][x] = seen ? p * (g - w.delta[x / 2]) : 0;
+        }
+    tile_add<D>(dq, s, k);
+}
+
+/* dk and dv of a warp's keys, seen by queries see[r], gather 32 queries from position i, whose lse (base 2) and
+ * delta lie in shared memory. dv still wants the scale of dropout. */
+template <int D, bool DROP>
+static __device__ __forceinline__ void
+dkv_chunk(float (&dk)[D / 8][4], float (&dv)[D / 8][4], const struct span (&see)[2], float scale,
+          const bf16 *k, const bf16 *v, const bf16 *q, const bf16 *dout, const float *lse,
+          const float *delta, int i, int row, int j, const struct cuda_dropout &drop) {
+    int t = threadIdx.x % 4;
+    float s[4][4], dp[4][4];
+    uint32_t keep[4];
+    if (DROP) keep_by_key(keep, drop, row, j);
+    tile_dot<D>(s, k, q);
+    tile_dot<D>(dp, v, dout);
+#pragma unroll
+    for (int n = 0; n < 4; n++) {
+        int c = 8 * n + 2 * t;
+        float2 l = *reinterpret_cast<const float2 *>(lse + c);
+        float2 d = *reinterpret_cast<const float2 *>(delta + c);
+#pragma unroll
+        for (int x = 0; x < 4; x++) {
+            bool seen = inside(see[x / 2], i + c + x % 2);
+            float g = dp[n][x], p = exp2_fast(s[n][x] * scale - (x % 2 ? l.y : l.x));
+            float kept = p;
+            if (DROP) {
+                bool is_kept = keep[n] >> x & 1u;
+                kept = is_kept ? p : 0, g = is_kept ? g * drop.scale : 0;
+            }
+            s[n][x] = seen ? kept : 0;
+            dp[n][x] = seen ? p * (g - (x % 2 ? d.y : d.x)) : 0;
+        }
+    }
+    tile_add<D>(dv, s, dout);
+    tile_add<D>(dk, dp, q);
+}
+
+/* Shared memory of the kernel below: q, k, v, dout, a stage per warp, lse and delta. */
+template <int W> static __host__ __device__ constexpr int whole_rows() {
+    return W == 1 ? CHUNK : WARP_ROWS * W;
+}
+template <int D, int W> static constexpr size_t whole_bytes() {
+    return 4 * tile_bytes<D>(whole_rows<W>()) + tile_bytes<D>(WARP_ROWS * W) +
+           2 * sizeof(float) * (size_t)whole_rows<W>();
+}
+
+/* Grid: (sentence, head). Takes the sentences whose longer side is in (longer_than, 16 W]. Bytes: q k v o dout in,
+ * dq dk dv out, 16 D per token and head, each once. */
+template <int D, int W, bool DROP>
+static __global__ void __launch_bounds__(32 * W)
+    attention_bwd_whole_kernel(const struct attention_view<bf16> a, const int longer_than) {
+    extern __shared__ uint4 shared[];
+    constexpr int PITCH = tile_pitch<D>(), ROWS = whole_rows<W>();
+    struct attention_item it = item_find<1>(a, (struct attention_grid){0, 1}, a.q_start);
+    int length = max(it.n_q, it.n_k);
+    if (length <= longer_than || length > WARP_ROWS * W) return;
+    bf16 *q = reinterpret_cast<bf16 *>(shared), *k = q + ROWS * PITCH, *v = k + ROWS * PITCH;
+    bf16 *dout = v + ROWS * PITCH, *stages = dout + ROWS * PITCH;
+    float *lse = reinterpret_cast<float *>(stages + WARP_ROWS * W * PITCH), *delta = lse + ROWS;
+    int lane = threadIdx.x % 32, g = lane / 4, first = (int)threadIdx.x / 32 * WARP_ROWS;
+    bf16 *stage = stages + first * PITCH;
+    tile_fetch<D>(q, a.q, it.q_row, it.n_q, chunks_up(it.n_q), it.head);
+    tile_fetch<D>(k, a.k, it.k_row, it.n_k, chunks_up(it.n_k), it.head);
+    tile_fetch<D>(v, a.v, it.k_row, it.n_k, chunks_up(it.n_k), it.head);
+    tile_fetch<D>(dout, a.dout, it.q_row, it.n_q, chunks_up(it.n_q), it.head);
+    copies_commit();
+    struct delta_rows<D> o = delta_ask<D>(a, it, first);
+    if (lane < WARP_ROWS && first + lane < it.n_q)
+        lse[first + lane] = a.lse.at[it.head * a.lse.ld + it.q_row + first + lane] * LOG2E;
+    copies_wait<0>();
+    __syncthreads();
+    if (first < it.n_q) delta_write<D>(delta + first, o, dout + first * PITCH);
+    __syncthreads();
+    struct cuda_dropout drop = head_drop(a, it.head);
+    float scale = a.scale * LOG2E, scaled[2] = {a.scale, a.scale};
+    float kept[2] = {drop.scale, drop.scale};
+    if (first < it.n_q) {
+        struct query_rows w = query_rows_of(a, it, first);
+        struct span keys = keys_of_16(a, it, first);
+        float dq[D / 8][4];
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            w.lse[r] = lse[first + g + 8 * r], w.delta[r] = delta[first + g + 8 * r];
+        sum_clear<D>(dq);
+        for (int j = keys.first / CHUNK * CHUNK; j <= keys.last; j += CHUNK)
+            dq_chunk<D, DROP>(dq, w, scale, q + first * PITCH, dout + first * PITCH, k + j * PITCH,
+                              v + j * PITCH, j, it.q_row + first, drop);
+        tile_store<D>(a.dq, it.q_row + first, it.n_q - first, it.head, dq, scaled, stage);
+    }
+    if (first < it.n_k) {
+        struct span see[2], queries = queries_of_16(a, it, first);
+        float dk[D / 8][4], dv[D / 8][4];
+#pragma unroll
+        for (int r = 0; r < 2; r++) see[r] = queries_of(a, it, first + g + 8 * r);
+        sum_clear<D>(dk), sum_clear<D>(dv);
+        for (int i = queries.first / CHUNK * CHUNK; i <= queries.last; i += CHUNK)
+            dkv_chunk<D, DROP>(dk, dv, see, scale, k + first * PITCH, v + first * PITCH,
+                               q + i * PITCH, dout + i * PITCH, lse + i, delta + i, i, it.q_row + i,
+                               first, drop);
+        tile_store<D>(a.dv, it.k_row + first, it.n_k - first, it.head, dv, kept, stage);
+        tile_store<D>(a.dk, it.k_row + first, it.n_k - first, it.head, dk, scaled, stage);
+    }
+}
+
+/* Sentences longer than 128. */
+enum { LONG_WARPS = 4, LONG_ROWS = WARP_ROWS * LONG_WARPS };
+
+/* Own tiles (two), two stages of two tiles, and lse and delta of the queries of each stage. */
+template <int D> static constexpr size_t long_bytes() {
+    return 6 * tile_bytes<D>(LONG_ROWS) + 4 * sizeof(float) * LONG_ROWS;
+}
+
+/* Grid: (64 queries, head). Reads keys and values once per 64 queries, from L2. Leaves D in a.delta. */
+template <int D, bool DROP>
+static __global__ void __launch_bounds__(32 * LONG_WARPS)
+    attention_dq_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
+                        const int longer_than) {
+    extern __shared__ uint4 shared[];
+    constexpr int PITCH = tile_pitch<D>(), TILE = LONG_ROWS * PITCH;
+    struct attention_item it = item_find<LONG_ROWS>(a, grid, a.q_start);
+    if (it.first >= it.n_q || max(it.n_q, it.n_k) <= longer_than) return;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32,
+        n = min((int)LONG_ROWS, it.n_q - it.first);
+    bf16 *q = reinterpret_cast<bf16 *>(shared), *dout = q + TILE, *stages = dout + TILE;
+    float *delta = reinterpret_cast<float *>(stages + 4 * TILE);
+    struct cuda_dropout drop = head_drop(a, it.head);
+    struct query_rows w = query_rows_of(a, it, it.first + warp * WARP_ROWS);
+    struct span mine = keys_of_16(a, it, w.first);
+    bool idle = w.first >= it.n_q, ready = false;
+    int own = warp * WARP_ROWS * PITCH;
+    float dq[D / 8][4];
+    sum_clear<D>(dq);
+    tile_fetch<D>(q, a.q, it.q_row + it.first, n, LONG_ROWS, it.head);
+    tile_fetch<D>(dout, a.dout, it.q_row + it.first, n, LONG_ROWS, it.head);
+    struct delta_rows<D> o = delta_ask<D>(a, it, w.first);
+    auto prepare = [&]() { /* when dout has arrived */
+                           delta_write<D>(delta + warp * WARP_ROWS, o, dout + own);
+                           __syncwarp();
+#pragma unroll
+                           for (int r = 0; r < 2; r++) {
+                               int i = w.first + lane / 4 + 8 * r;
+                               int64_t row = it.q_row + i;
+                               w.delta[r] = delta[i - it.first];
+                               w.lse[r] =
+                                   i < it.n_q ? a.lse.at[it.head * a.lse.ld + row] * LOG2E : 0;
+                               if (lane % 4 == 0 && i < it.n_q)
+                                   a.delta[(int64_t)it.head * a.n_q + row] = w.delta[r];
+                           }
+    };
+    blocks_walk(
+        keys_of(a, it, it.first).first / LONG_ROWS * LONG_ROWS,
+        keys_of(a, it, it.first + n - 1).last, LONG_ROWS,
+        [&](int at, int stage) {
+            int rows = min((int)LONG_ROWS, chunks_up(it.n_k - at));
+            bf16 *k = stages + stage * 2 * TILE;
+            tile_fetch<D>(k, a.k, it.k_row + at, it.n_k - at, rows, it.head);
+            tile_fetch<D>(k + TILE, a.v, it.k_row + at, it.n_k - at, rows, it.head);
+        },
+        [&](int at, int stage) {
+            if (!ready) prepare(), ready = true;
+            const bf16 *k = stages + stage * 2 * TILE;
+            for (int j = at; j < at + LONG_ROWS; j += CHUNK, k += CHUNK * PITCH)
+                if (!idle && j <= mine.last && j + CHUNK > mine.first)
+                    dq_chunk<D, DROP>(dq, w, a.scale * LOG2E, q + own, dout + own, k, k + TILE, j,
+                                      it.q_row + w.first, drop);
+        });
+    float scaled[2] = {a.scale, a.scale};
+    if (!idle)
+        tile_store<D>(a.dq, it.q_row + w.first, it.n_q - w.first, it.head, dq, scaled, q + own);
+}
+
+/* Grid: (64 keys, head). Reads queries and their gradients once per 64 keys, from L2. */
+template <int D, bool DROP>
+static __global__ void __launch_bounds__(32 * LONG_WARPS)
+    attention_dkv_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
+                         const int longer_than) {
+    extern __shared__ uint4 shared[];
+    constexpr int PITCH = tile_pitch<D>(), TILE = LONG_ROWS * PITCH;
+    struct attention_item it = item_find<LONG_ROWS>(a, grid, a.k_start);
+    if (it.first >= it.n_k || max(it.n_q, it.n_k) <= longer_than) return;
+    int g = threadIdx.x % 32 / 4, warp = threadIdx.x / 32,
+        n = min((int)LONG_ROWS, it.n_k - it.first);
+    bf16 *k = reinterpret_cast<bf16 *>(shared), *v = k + TILE, *stages = v + TILE;
+    float *statistics = reinterpret_cast<float *>(stages + 4 * TILE);
+    struct cuda_dropout drop = head_drop(a, it.head);
+    int first = it.first + warp * WARP_ROWS, own = warp * WARP_ROWS * PITCH;
+    struct span see[2], mine = queries_of_16(a, it, first);
+    bool idle = first >= it.n_k;
+    float dk[D / 8][4], dv[D / 8][4];
+#pragma unroll
+    for (int r = 0; r < 2; r++) see[r] = queries_of(a, it, first + g + 8 * r);
+    sum_clear<D>(dk), sum_clear<D>(dv);
+    tile_fetch<D>(k, a.k, it.k_row + it.first, n, LONG_ROWS, it.head);
+    tile_fetch<D>(v, a.v, it.k_row + it.first, n, LONG_ROWS, it.head);
+    blocks_walk(
+        queries_of(a, it, it.first).first / LONG_ROWS * LONG_ROWS,
+        queries_of(a, it, it.first + n - 1).last, LONG_ROWS,
+        [&](int at, int stage) {
+            int rows = min((int)LONG_ROWS, chunks_up(it.n_q - at));
+            bf16 *q = stages + stage * 2 * TILE;
+            tile_fetch<D>(q, a.q, it.q_row + at, it.n_q - at, rows, it.head);
+            tile_fetch<D>(q + TILE, a.dout, it.q_row + at, it.n_q - at, rows, it.head);
+            int r = threadIdx.x;
+            if (r >= LONG_ROWS || at + r >= it.n_q) return;
+            float *lse = statistics + stage * 2 * LONG_ROWS;
+            int64_t row = it.q_row + at + r;
+            lse[r] = a.lse.at[it.head * a.lse.ld + row] * LOG2E;
+            lse[LONG_ROWS + r] = a.delta[(int64_t)it.head * a.n_q + row];
+        },
+        [&](int at, int stage) {
+            const bf16 *q = stages + stage * 2 * TILE;
+            const float *lse = statistics + stage * 2 * LONG_ROWS;
+            for (int i = at; i < at + LONG_ROWS; i += CHUNK, q += CHUNK * PITCH, lse += CHUNK)
+                if (!idle && i <= mine.last && i + CHUNK > mine.first)
+                    dkv_chunk<D, DROP>(dk, dv, see, a.scale * LOG2E, k + own, v + own, q, q + TILE,
+                                       lse, lse + LONG_ROWS, i, it.q_row + i, first, drop);
+        });
+    if (idle) return;
+    float kept[2] = {drop.scale, drop.scale}, scaled[2] = {a.scale, a.scale};
+    tile_store<D>(a.dv, it.k_row + first, it.n_k - first, it.head, dv, kept, v + own);
+    tile_store<D>(a.dk, it.k_row + first, it.n_k - first, it.head, dk, scaled, k + own);
+}
+
+/* ---------------------------------------------------------------------------------- launching ---- */
+
+bool attention_tensor_fits(const struct attention_args *a, bool bwd) {
+    int d = a->q.cols / a->n_head;
+    bool wide = cuda_aligned(&a->q, 16) && cuda_aligned(&a->k, 16) && cuda_aligned(&a->v, 16) &&
+                cuda_aligned(&a->o, 16);
+    if (bwd)
+        wide = wide && cuda_aligned(&a->dout, 16) && cuda_aligned(&a->dq, 16) &&
+               cuda_aligned(&a->dk, 16) && cuda_aligned(&a->dv, 16);
+    return wide && a->q.type == DTYPE_BF16 && a->v.cols == a->q.cols &&
+           (d == 32 || d == 64 || d == 128);
+}
+
+template <int N> struct number { static constexpr int value = N; };
+
+/* Calls body with the head width and with whether there is dropout, as types. */
+template <class Body> static void with_shape(const struct attention_args *a, Body body) {
+    int d = a->q.cols / a->n_head;
+    bool drop = dropout_threshold(a->drop.p) > 0;
+    auto with_width = [&](auto width) {
+        if (drop)
+            body(width, number<1>());
+        else
+            body(width, number<0>());
+    };
+    if (d == 32)
+        with_width(number<32>());
+    else if (d == 64)
+        with_width(number<64>());
+    else
+        with_width(number<128>());
+}
+
+template <class... Formal, class... Actual>
+static void launch(struct cuda_backend *be, const char *what, void (*kernel)(Formal...), int grid,
+                   int warps, size_t shared, Actual... arguments) {
+    if (shared > 48 * 1024 &&
+        !cuda_allow_shared(be, reinterpret_cast<const void *>(kernel), shared, what))
+        return;
+    cuda_launch(be, what, kernel, dim3((unsigned)grid), dim3(32u * (unsigned)warps), shared,
+                arguments...);
+}
+
+static int average(const struct rows *r) { return (r->n_tok + r->n_seq - 1) / r->n_seq; }
+
+template <int D, int W, bool DROP>
+static void fwd_launch(struct cuda_backend *be, const struct attention_args *a) {
+    int step = W < 4 ? CHUNK : 2 * CHUNK, stages = a->rk.max_len > step ? 2 : 1;
+    struct attention_grid grid = attention_grid_of(&a->rq, WARP_ROWS * W);
+    launch(be, "attention_fwd_kernel", attention_fwd_kernel<D, W, DROP>, grid.n_slot * a->n_head, W,
+           tile_bytes<D>(WARP_ROWS * W + stages * 2 * step), attention_view_of<bf16>(a), grid,
+           step);
+}
+
+/* Tiles as tall as most sentences: a shorter tile would read keys again, a taller one leaves warps idle. */
+void attention_tensor_fwd(struct cuda_backend *be, const struct attention_args *a) {
+    int n = average(&a->rq);
+    with_shape(a, [&](auto width, auto drop) {
+        constexpr int D = decltype(width)::value;
+        constexpr bool DROP = decltype(drop)::value;
+        if (a->rq.max_len <= 16 || n <= 10)
+            fwd_launch<D, 1, DROP>(be, a);
+        else if (a->rq.max_len <= 32 || n <= 36)
+            fwd_launch<D, 2, DROP>(be, a);
+        else
+            fwd_launch<D, 4, DROP>(be, a);
+    });
+}
+
+/* The sentences with lengths in (longer_than, 16 W], when the batch can have any and the average does not say
+ * that they are few enough to go with the next size. Returns the length that is done. */
+template <int D, int W, bool DROP>
+static int whole_launch(struct cuda_backend *be, const struct attention_view<bf16> &v,
+                        int longer_than, int mean, int longest) {
+    bool last = longest <= WARP_ROWS * W;
+    if (longest <= longer_than || (!last && mean > WARP_ROWS * W)) return longer_than;
+    launch(be, "attention_bwd_whole_kernel", attention_bwd_whole_kernel<D, W, DROP>,
+           v.n_seq * v.n_head, W, whole_bytes<D, W>(), v, longer_than);
+    return WARP_ROWS * W;
+}
+
+template <int D, bool DROP>
+static void long_launch(struct cuda_backend *be, const struct attention_args *a,
+                        const struct attention_view<bf16> &v, int longer_than) {
+    struct attention_grid queries = attention_grid_of(&a->rq, LONG_ROWS);
+    launch(be, "attention_dq_kernel", attention_dq_kernel<D, DROP>, queries.n_slot * a->n_head,
+           LONG_WARPS, long_bytes<D>(), v, queries, longer_than);
+    struct attention_grid keys = attention_grid_of(&a->rk, LONG_ROWS);
+    launch(be, "attention_dkv_kernel", attention_dkv_kernel<D, DROP>, keys.n_slot * a->n_head,
+           LONG_WARPS, long_bytes<D>(), v, keys, longer_than);
+}
+
+void attention_tensor_bwd(struct cuda_backend *be, const struct attention_args *a, float *delta) {
+    struct attention_view<bf16> v = attention_view_of<bf16>(a);
+    v.delta = delta;
+    int mean = max(average(&a->rq), average(&a->rk)), longest = max(a->rq.max_len, a->rk.max_len);
+    with_shape(a, [&](auto width, auto drop) {
+        constexpr int D = decltype(width)::value;
+        constexpr bool DROP = decltype(drop)::value;
+        int done = whole_launch<D, 1, DROP>(be, v, 0, mean, longest);
+        done = whole_launch<D, 2, DROP>(be, v, done, mean, longest);
+        done = whole_launch<D, 4, DROP>(be, v, done, mean, longest);
+        done = whole_launch<D, 8, DROP>(be, v, done, mean, longest);
+        if (longest > done) long_launch<D, DROP>(be, a, v, done);
+    });
+}
