@@ -61,7 +61,8 @@ static int chunk_rows(const struct tiled_kernel *kernel, const struct mat *w) {
     return max_int((int)fit / BLOCK_ROWS, 1) * BLOCK_ROWS;
 }
 
-/* A narrower w has more rows to a chunk, so the size is bounded by bytes, not by this product's chunk. */
+/* A narrower w has more rows to a chunk, so the size is bounded by bytes, not by this product's chunk. A staged row
+ * is 128 bytes at least: its factor is a 32nd of that at most. */
 size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
     const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type);
     if (!kernel->stage_bytes) return 0;
@@ -69,7 +70,8 @@ size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
     const size_t rows = (size_t)ceil_div(t->x.rows, kernel->row_unit) * (size_t)kernel->row_unit;
     const size_t all = size_mul(rows, row), block = (size_t)BLOCK_ROWS * row;
     const size_t most = block > CHUNK_BYTES ? block : CHUNK_BYTES;
-    return (all < most ? all : most) + CHUNK_BYTES / ROW_SPARE * sizeof(float);
+    const size_t stage = all < most ? all : most;
+    return stage + stage / 32 + MEM_ALIGN;
 }
 
 /* ---- tasks ---------------------------------------------------------------------------------------- */
@@ -157,8 +159,9 @@ void tiled_run(struct cpu_backend *be, const struct tiled *t, void *workspace) {
                     .tiles = ceil_div(t->w.rows, TILE_ROWS)};
     const int chunk = kernel->stage_bytes ? chunk_rows(kernel, &t->w) : t->x.rows;
     if (kernel->stage_bytes) {
+        const size_t factors = (size_t)min_int(chunk, t->x.rows) * sizeof(float);
         j.factor = workspace;
-        j.stage = (char *)workspace + CHUNK_BYTES / ROW_SPARE * sizeof(float);
+        j.stage = (char *)workspace + (factors + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN;
     }
     for (j.row0 = 0; j.row0 < t->x.rows; j.row0 += chunk) {
         j.rows = min_int(chunk, t->x.rows - j.row0);

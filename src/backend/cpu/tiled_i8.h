@@ -50,21 +50,34 @@ static float i8_largest(const float *x, int n) {
     return a;
 }
 
+/* The row at x, times factor, to integers. */
+GEMM_INLINE void i8_quantise(char *to, const float *x, int n, float factor) {
+    const int64_t step = VL * (int64_t)(sizeof(i8_word) / 4);
+    fvec v = {0};
+    int k = 0;
+    for (; k + VL <= n; k += VL, to += step) {
+        memcpy(&v, x + k, sizeof v);
+        i8_put(to, i8_round(v * factor));
+    }
+    if (k == n) return;
+    v = (fvec){0};
+    memcpy(&v, x + k, (size_t)(n - k) * 4);
+    i8_put(to, i8_round(v * factor));
+}
+
 static void i8_stage(void *dst, int64_t ld, float *factor, const struct mat *x, int first,
                      int last) {
-    const int n = x->cols;
     for (int i = first; i < last; i++) {
         char *to = (char *)dst + i * ld;
         const float *from = (const float *)x->data + i * x->ld;
-        const float a = i8_largest(from, n);
-        const float inverse = 127 / a;
-        const int finite = a <= __FLT_MAX__, usable = finite && inverse <= __FLT_MAX__;
+        const float a = i8_largest(from, x->cols), inverse = 127 / a;
+        const int finite = a <= __FLT_MAX__;
         factor[i] = finite ? a / 127 : NAN;
-        for (int k = 0; k < n; k += VL) {
-            fvec v = {0};
-            if (usable) memcpy(&v, from + k, (size_t)(n - k < VL ? n - k : VL) * 4);
-            i8_put(to + k * (int64_t)(sizeof(i8_word) / 4), i8_round(v * (usable ? inverse : 0)));
-        }
+        if (finite && inverse <= __FLT_MAX__)
+            i8_quantise(to, from, x->cols, inverse);
+        else
+            for (int k = 0; k < x->cols; k += VL)
+                i8_put(to + k * (int64_t)(sizeof(i8_word) / 4), (ivec){0});
     }
 }
 
@@ -78,24 +91,34 @@ GEMM_INLINE fvec i8_value(ivec sum, fvec factor, const float *scale, fvec bias, 
     return relu ? (fvec)((ivec)z & ~(ivec)(z < (fvec){0})) : z; /* a NaN stays */
 }
 
+/* One vector of columns, or its first `size` bytes, in all rows. */
+GEMM_INLINE void i8_column(const struct gemm_store *to, const ivec *sum, const int nv,
+                           const float *factor, const float *scale, const int rows, size_t size) {
+    fvec bias = {0};
+    if (to->bias) memcpy(&bias, to->bias, size);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        const fvec z = i8_value(sum[i * nv], (fvec){0} + factor[i], scale, bias, to->relu);
+        memcpy((float *)to->c + i * to->ldc, &z, size);
+    }
+}
+
 GEMM_INLINE void i8_finish(const struct tiled_part *p, const ivec *sum, int row, int tile,
                            const int rows, const int across) {
-    const int nv = across * I8_PARTS, relu = p->to.relu;
     struct gemm_store to;
     const int cols = tiled_target(&to, p, row, tile, across);
     const float *scale = p->scale + tile * TILE_ROWS;
 #pragma GCC unroll 16
-    for (int j = 0; j < nv; j++) {
-        const int left = cols - j * VL, m = left < VL ? left : VL;
-        if (m <= 0) break;
-        fvec bias = (fvec){0};
-        if (to.bias) memcpy(&bias, (const float *)to.bias + j * VL, (size_t)m * 4);
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            const fvec factor = (fvec){0} + p->factor[row + i];
-            const fvec z = i8_value(sum[i * nv + j], factor, scale + j * VL, bias, relu);
-            memcpy((float *)to.c + i * to.ldc + j * VL, &z, (size_t)m * 4);
-        }
+    for (int j = 0; j < across * I8_PARTS; j++) {
+        const int left = cols - j * VL;
+        if (left >= VL)
+            i8_column(&to, sum + j, across * I8_PARTS, p->factor + row, scale + j * VL, rows,
+                      sizeof(fvec));
+        else if (left > 0)
+            i8_column(&to, sum + j, across * I8_PARTS, p->factor + row, scale + j * VL, rows,
+                      (size_t)left * 4);
+        to.c = (float *)to.c + VL;
+        if (to.bias) to.bias = (const float *)to.bias + VL;
     }
 }
 

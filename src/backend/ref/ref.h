@@ -2,15 +2,36 @@
  *
  * The ref backend is the executable specification of backend.h: one naive scalar version of every op.
  * Arithmetic is always double; only storage has a type, behind get and put, so one text serves F32, BF16
- * and F64 and the rounding of a narrow type happens exactly where a value is stored. The ops are pure
+ * and F64 and the rounding of a narrow type happens exactly where a value is stored. (Products with int8 weights
+ * are the exception: their contract is one of bits.) The ops are pure
  * functions of their arguments. They allocate scratch when they like: this is the backend that must be
  * right at first sight, not the one that must be fast. */
 #ifndef BACKEND_REF_REF_H
 #define BACKEND_REF_REF_H
 
+#include <string.h>
+
 #include "backend/backend.h"
 
+/* An element of a tiled weight. */
+static inline double get_tiled(const struct mat *m, int i, int j) {
+    const char *at = (const char *)m->data + tiled_at(m, i, j);
+    float f;
+    uint16_t h;
+    switch (m->type) {
+    case DTYPE_F32:
+        memcpy(&f, at, sizeof f);
+        return f;
+    case DTYPE_BF16:
+        memcpy(&h, at, sizeof h);
+        return bf16_load(h);
+    default:
+        return (double)*(const int8_t *)at * m->scale[i];
+    }
+}
+
 static inline double get(const struct mat *m, int64_t i, int64_t j) {
+    if (m->tiled) return get_tiled(m, (int)i, (int)j);
     int64_t at = i * m->ld + j;
     switch (m->type) {
     case DTYPE_F32:
