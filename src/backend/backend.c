@@ -73,12 +73,16 @@ void backend_fail(struct backend *be, enum heed_status code, const char *fmt, ..
     err_set(&be->err, code, "%s", msg);
 }
 
-int backend_sync(struct backend *be, struct err *err) {
-    be->vt->sync(be);
+int backend_check(struct backend *be, struct err *err) {
     int code = be->err.code;
     if (code && err) *err = be->err;
     be->err = (struct err){0};
     return code;
+}
+
+int backend_sync(struct backend *be, struct err *err) {
+    be->vt->sync(be);
+    return backend_check(be, err);
 }
 
 /* ---------------------------------------------------------------------------------- memory ------- */

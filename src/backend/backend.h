@@ -357,6 +357,8 @@ void backend_cast(struct backend *be, const struct mat *dst, const struct mat *s
 
 /* Waits for all queued work; returns and clears the sticky error. */
 int backend_sync(struct backend *be, struct err *err);
+/* The same without waiting: what is still queued may fail later. */
+int backend_check(struct backend *be, struct err *err);
 
 /* Workspace. Ops need scratch memory. Between backend_plan and backend_commit ops check their arguments
  * and record the largest scratch they would need, but compute nothing and touch no data (addresses may

@@ -50,17 +50,24 @@ void optimizer_free(struct optimizer *opt) {
 
 /* ---------------------------------------------------------------------------------- a step ------- */
 
-/* Runs a loaded batch and adds its totals to the report; waits for the device. */
-static int run_batch(struct optimizer *opt, const struct batch *batch, const struct pass *pass,
-                     struct update_report *report, struct err *err) {
+/* Queues a batch: forward, loss, and backward if there are gradients. */
+static int queue_batch(struct optimizer *opt, const struct batch *batch, const struct pass *pass,
+                       struct err *err) {
     int rc = acts_load(opt->acts, batch, err);
     if (rc) return rc;
     transformer_fwd(pass);
     transformer_loss(pass);
     if (pass->grads) transformer_bwd(pass);
+    return 0;
+}
+
+/* Waits for a queued batch and adds its totals to the report. */
+static int collect_batch(struct optimizer *opt, const struct batch *batch,
+                         struct update_report *report, struct err *err) {
     double totals[3] = {0};
     backend_download(opt->model->be, totals, opt->acts->totals.data, sizeof totals);
-    if ((rc = backend_sync(opt->model->be, err))) return rc;
+    int rc = backend_check(opt->model->be, err); /* a download has waited */
+    if (rc) return rc;
     report->loss += totals[0];
     report->nll += totals[1];
     report->n_hit += (int64_t)totals[2];
@@ -145,7 +152,7 @@ int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, 
     int64_t n_tok = 0;
     for (int i = 0; i < n; i++) n_tok += batch[i]->tgt.n_tok;
     if (n_tok < 1) return err_set(err, HEED_EINVAL, "update: its batches are empty");
-    int rc = 0;
+    int rc = 0, norm = opt->options.clip > 0 || opt->options.measure;
     for (int i = 0; i < n && !rc; i++) {
         struct pass pass = {.model = opt->model,
                             .acts = opt->acts,
@@ -154,13 +161,15 @@ int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, 
                             .seed = opt->options.seed,
                             .step = (uint32_t)opt->n_batch++,
                             .grad_scale = (float)(1.0 / (double)n_tok)};
-        rc = run_batch(opt, batch[i], &pass, report, err);
+        rc = queue_batch(opt, batch[i], &pass, err);
+        if (!rc && norm && i == n - 1)
+            sum_squares(opt); /* before the wait, so that it is the only one */
+        if (!rc) rc = collect_batch(opt, batch[i], report, err);
     }
-    if (!rc && (opt->options.clip > 0 || opt->options.measure)) {
+    if (!rc && norm) {
         double total = 0;
-        sum_squares(opt);
         backend_download(opt->model->be, &total, opt->sumsq, sizeof total);
-        rc = backend_sync(opt->model->be, err);
+        rc = backend_check(opt->model->be, err);
         report->grad_norm = sqrt(total);
     }
     if (rc) optimizer_discard(opt, NULL); /* half an update must not leak into the next */
@@ -172,7 +181,7 @@ int optimizer_apply(struct optimizer *opt, struct update_report *report, struct 
     report->rate = schedule_rate(opt->model->config.d_model, opt->options.warmup,
                                  opt->options.lr_scale, opt->step);
     apply_adam(opt, report->rate);
-    return backend_sync(opt->model->be, err);
+    return backend_check(opt->model->be, err); /* queued; whoever waits next sees if it failed */
 }
 
 int optimizer_update(struct optimizer *opt, const struct batch *const *batch, int n,
@@ -184,5 +193,6 @@ int optimizer_update(struct optimizer *opt, const struct batch *const *batch, in
 int optimizer_evaluate(struct optimizer *opt, const struct batch *batch,
                        struct update_report *report, struct err *err) {
     struct pass pass = {.model = opt->model, .acts = opt->acts};
-    return run_batch(opt, batch, &pass, report, err);
+    int rc = queue_batch(opt, batch, &pass, err);
+    return rc ? rc : collect_batch(opt, batch, report, err);
 }

@@ -324,6 +324,7 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     be->sync_each = env_on("HEED_CUDA_SYNC");
     be->tune = env_on("HEED_CUDA_TUNE");
     be->bgrad = env_on("HEED_CUDA_BGRAD");
+    be->wide_logits = env_on("HEED_CUDA_WIDE_LOGITS");
     if ((code = open_device(be, err))) {
         cuda_close(&be->base);
         return code;

@@ -50,7 +50,8 @@ struct cuda_backend {
     size_t l2_size;
     int tf32, sync_each; /* HEED_CUDA_TF32: products of f32 on tensor cores; HEED_CUDA_SYNC */
     int tune; /* HEED_CUDA_TUNE: time the candidates of each product; not reproducible run to run */
-    int bgrad; /* HEED_CUDA_BGRAD: let cuBLASLt sum the columns for bias gradients */
+    int wide_logits; /* HEED_CUDA_WIDE_LOGITS: see xent.cu */
+    int bgrad;       /* HEED_CUDA_BGRAD: let cuBLASLt sum the columns for bias gradients */
     cudaStream_t stream;
     cublasLtHandle_t blas;
     void *blas_workspace;

@@ -3,14 +3,15 @@
  * The rows go through in chunks, so that the logits [N,V] never exist as a whole: project a chunk, turn its
  * logits into dz in place, then use dz for both gradients. A block does one row: it holds the row in shared
  * memory (a row of 37,000 logits in bf16 is 74 KB, three to a multiprocessor), so a logit is read from and
- * written to device memory once. Logits have the act type, as every activation.
+ * written to device memory once. Logits have the act type, as every activation; with HEED_CUDA_WIDE_LOGITS
+ * they are kept in f32 until they have become dz, which costs twice the memory traffic.
  *
  * Long chunks: dw [V,d] in f32 is read and written once per chunk. Bound by three products of N V d; the
  * rows between move 4 bytes per logit in bf16 and take two exponentials. Loss and hits of the rows are kept
  * and summed at the end, in double, in an order fixed by their number. */
 #include "backend/cuda/cuda.h"
 
-enum { LOGITS_BYTES = 256 << 20, CHUNK_UNIT = 128, THREADS = 512, AHEAD = 3, TOTAL_THREADS = 1024 };
+enum { LOGITS_BYTES = 256 << 20, CHUNK_UNIT = 128, AHEAD = 3, TOTAL_THREADS = 1024 };
 
 struct xent_rows {
     float *loss, *nll, *hit; /* [N] */
@@ -30,16 +31,18 @@ static __device__ __forceinline__ void load_logits(float (&v)[8], const T *row, 
         if (pack * 8 + j >= n_vocab) v[j] = -INFINITY;
 }
 
-/* z [rows, ld]: logits, then dz in place when GRAD. ld is a multiple of 8 and z aligned; first: the number of
- * the chunk's first row in the batch. */
-template <class T, bool CACHED, bool GRAD>
+/* z [rows, ld] of type Z: logits; when GRAD, dz of type T takes their place, every row from its beginning. ld is
+ * a multiple of 8 and z aligned; first: the number of the chunk's first row in the batch. Z wider than T only
+ * with CACHED: dz must not run over logits that are still to be read. */
+template <class Z, class T, bool CACHED, bool GRAD, int THREADS>
 static __global__ void __launch_bounds__(THREADS)
-    xent_kernel(T *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
+    xent_kernel(Z *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
                 float grad_scale, int first, struct xent_rows out, float *row_nll) {
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ float slot[3][32];
-    T *row = z + blockIdx.x * ld, *cache = (T *)memory;
-    const T *in = CACHED ? cache : row;
+    Z *row = z + blockIdx.x * ld, *cache = (Z *)memory;
+    T *dz = (T *)row;
+    const Z *in = CACHED ? cache : row;
     int at = first + blockIdx.x, t = target[at], packs = (n_vocab + 7) / 8;
     float v[8];
     if (t < 0) {
@@ -50,21 +53,21 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int j = 0; j < 8; j++) v[j] = 0;
         if constexpr (GRAD)
-            for (int p = threadIdx.x; p < packs; p += THREADS) store_pack(row + p * 8, v);
+            for (int p = threadIdx.x; p < packs; p += THREADS) store_pack(dz + p * 8, v);
         return;
     }
     float z_t = to_f32(row[t]), max = -INFINITY, sum_z = 0, sum = 0;
     for (int base = threadIdx.x; base < packs; base += AHEAD * THREADS) {
-        pack<T, 8> raw[AHEAD]; /* several loads under way at a time */
+        pack<Z, 8> raw[AHEAD]; /* several loads under way at a time */
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
             if (base + i * THREADS < packs)
-                raw[i] = *(const pack<T, 8> *)(row + (base + i * THREADS) * 8);
+                raw[i] = *(const pack<Z, 8> *)(row + (base + i * THREADS) * 8);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
             int p = base + i * THREADS;
             if (p >= packs) break;
-            if (CACHED) *(pack<T, 8> *)(cache + p * 8) = raw[i];
+            if (CACHED) *(pack<Z, 8> *)(cache + p * 8) = raw[i];
 #pragma unroll
             for (int j = 0; j < 8; j++) {
                 if (p * 8 + j >= n_vocab) break;
@@ -101,7 +104,7 @@ static __global__ void __launch_bounds__(THREADS)
                 if (p * 8 + j == t) g -= 1 - smoothing;
                 v[j] = grad_scale * g;
             }
-            store_pack(row + p * 8, v); /* past V there is padding */
+            store_pack(dz + p * 8, v); /* past V there is padding */
         }
     }
 }
@@ -128,8 +131,9 @@ static __global__ void xent_totals_kernel(double *totals, struct xent_rows r, in
 
 struct xent_job {
     const struct xent_args *a;
-    void *z; /* [chunk, ld] */
+    void *z; /* [chunk, ld] of z_type: logits; then dz, of the act type */
     int64_t ld;
+    enum dtype z_type;
     struct xent_rows rows;
     void *partial; /* for db */
     int first, n;
@@ -143,7 +147,7 @@ static int chunk_most(int64_t ld, enum dtype type) {
 
 static void carve(struct cuda_carve *c, struct xent_job *j, int chunk) {
     const struct xent_args *a = j->a;
-    j->z = cuda_take<char>(c, (size_t)chunk * (size_t)j->ld * dtype_size(a->x.type));
+    j->z = cuda_take<char>(c, (size_t)chunk * (size_t)j->ld * dtype_size(j->z_type));
     j->rows.loss = cuda_take<float>(c, (size_t)a->x.rows);
     j->rows.nll = cuda_take<float>(c, (size_t)a->x.rows);
     j->rows.hit = cuda_take<float>(c, (size_t)a->x.rows);
@@ -151,16 +155,34 @@ static void carve(struct cuda_carve *c, struct xent_job *j, int chunk) {
         mat_empty(&a->db) ? NULL : cuda_take<char>(c, cuda_sum_rows_size(chunk, a->w.rows));
 }
 
-template <class T, bool GRAD> static void launch_rows(struct cuda_backend *be, struct xent_job *j) {
+static size_t cache_size(int n_vocab, enum dtype type) {
+    return (size_t)((n_vocab + 7) / 8 * 8) * dtype_size(type);
+}
+
+/* Does a row of logits of this type fit into shared memory, beside the slots? */
+static bool fits(const struct cuda_backend *be, int n_vocab, enum dtype type) {
+    return cache_size(n_vocab, type) + 1024 <= (size_t)be->shared_max;
+}
+
+template <class Z, class T, bool CACHED, bool GRAD, int THREADS>
+static void launch(struct cuda_backend *be, struct xent_job *j) {
     const struct xent_args *a = j->a;
-    size_t shared = (size_t)((a->w.rows + 7) / 8 * 8) * sizeof(T);
-    bool cached = shared + 1024 <= (size_t)be->shared_max; /* beside the slots */
-    auto kernel = cached ? xent_kernel<T, true, GRAD> : xent_kernel<T, false, GRAD>;
-    if (!cached) shared = 0;
+    size_t shared = CACHED ? cache_size(a->w.rows, j->z_type) : 0;
+    auto kernel = xent_kernel<Z, T, CACHED, GRAD, THREADS>;
     if (!cuda_allow_shared(be, (const void *)kernel, shared, "xent_kernel")) return;
-    LAUNCH(be, kernel, j->n, THREADS, shared, (T *)j->z, j->ld, a->w.rows, a->target, a->smoothing,
+    LAUNCH(be, kernel, j->n, THREADS, shared, (Z *)j->z, j->ld, a->w.rows, a->target, a->smoothing,
            a->grad_scale, j->first, j->rows,
            mat_empty(&a->row_nll) ? (float *)NULL : cuda_data<float>(&a->row_nll));
+}
+
+/* Long rows leave room for one block per multiprocessor only: it gets all the threads. */
+template <class T, bool GRAD> static void launch_rows(struct cuda_backend *be, struct xent_job *j) {
+    if (j->z_type != j->a->x.type)
+        launch<float, T, true, GRAD, 1024>(be, j);
+    else if (fits(be, j->a->w.rows, j->z_type))
+        launch<T, T, true, GRAD, 512>(be, j);
+    else
+        launch<T, T, false, GRAD, 512>(be, j);
 }
 
 /* Row `first` of m. */
@@ -175,7 +197,7 @@ static void project(struct cuda_backend *be, const struct xent_job *j) {
     g.a = row_at(&a->x, j->first), g.lda = a->x.ld;
     g.b = a->w.data, g.ldb = a->w.ld, g.b_trans = 1;
     g.c = j->z, g.ldc = j->ld;
-    g.type = g.c_type = a->x.type;
+    g.type = a->x.type, g.c_type = j->z_type;
     g.bias = mat_empty(&a->b) ? NULL : a->b.data;
     cuda_gemm_run(be, &g);
 }
@@ -183,14 +205,15 @@ static void project(struct cuda_backend *be, const struct xent_job *j) {
 static void gradients(struct cuda_backend *be, const struct xent_job *j) {
     const struct xent_args *a = j->a;
     struct cuda_gemm dx = {}, dw = {};
+    int64_t ld = j->ld * (int64_t)(dtype_size(j->z_type) / dtype_size(a->x.type)); /* of dz */
     dx.m = j->n, dx.n = a->x.cols, dx.k = a->w.rows;
-    dx.a = j->z, dx.lda = j->ld;
+    dx.a = j->z, dx.lda = ld;
     dx.b = a->w.data, dx.ldb = a->w.ld;
     dx.c = row_at(&a->dx, j->first), dx.ldc = a->dx.ld;
     dx.type = dx.c_type = a->x.type;
     cuda_gemm_run(be, &dx);
     dw.m = a->w.rows, dw.n = a->x.cols, dw.k = j->n;
-    dw.a = j->z, dw.lda = j->ld, dw.a_trans = 1;
+    dw.a = j->z, dw.lda = ld, dw.a_trans = 1;
     dw.b = row_at(&a->x, j->first), dw.ldb = a->x.ld;
     dw.c = a->dw.data, dw.ldc = a->dw.ld;
     dw.type = a->x.type, dw.c_type = DTYPE_F32;
@@ -198,7 +221,7 @@ static void gradients(struct cuda_backend *be, const struct xent_job *j) {
     cuda_gemm_run(be, &dw);
     if (mat_empty(&a->db)) return;
     struct mat dz = {};
-    dz.data = j->z, dz.ld = j->ld, dz.rows = j->n, dz.cols = a->w.rows, dz.type = a->x.type;
+    dz.data = j->z, dz.ld = ld, dz.rows = j->n, dz.cols = a->w.rows, dz.type = a->x.type;
     cuda_sum_rows(be, cuda_data<float>(&a->db), &dz, j->partial);
 }
 
@@ -208,7 +231,9 @@ void cuda_xent(struct backend *base, const struct xent_args *a) {
     struct xent_job job = {};
     job.a = a;
     job.ld = (a->w.rows + 63) / 64 * 64;
-    int most = chunk_most(job.ld, a->x.type), chunk = n < most ? n : most;
+    job.z_type = a->x.type;
+    if (be->wide_logits && fits(be, a->w.rows, DTYPE_F32)) job.z_type = DTYPE_F32;
+    int most = chunk_most(job.ld, job.z_type), chunk = n < most ? n : most;
     struct cuda_carve c = {};
     carve(&c, &job, chunk);
     c.base = (char *)cuda_workspace(be, c.used);
