@@ -2,7 +2,8 @@
  *
  * Whole updates (forward, loss, backward, Adam) on random sentences. Beside the absolute figures stands
  * the share of the matrix products' own rate, measured in the same run just before and after: on a shared
- * machine the ratio means more than the speed. Model FLOPs count the products of the paper's layers, three
+ * machine the ratio means more than the speed. On a GPU, where shapes matter more, that is the rate of all
+ * the products of a step, each timed alone. Model FLOPs count the products of the paper's layers, three
  * passes of them (forward and two backward), without attention's n^2 part, as is the custom. */
 #include <math.h>
 #include <stdio.h>
@@ -23,10 +24,11 @@ struct bench {
     struct acts *acts;
     struct optimizer *opt;
     struct batch batch[N_BATCH];
+    size_t at_first; /* bytes the device had left when it was opened */
 };
 
 struct figures {
-    double ms, tgt_per_s, tflops, gemm_tflops;
+    double ms, tgt_per_s, tflops, gemm_tflops, peak_mb;
     int steps;
 };
 
@@ -74,43 +76,117 @@ static double model_flops(const struct config *c, double n_src, double n_tgt) {
     return 6 * (n_src * per_src + n_tgt * per_tgt);
 }
 
-/* FLOP/s of one product of the model's shapes as the ops run it, weights packed in the call. */
-static double product_rate(struct bench *s, int out, int in, struct err *err) {
+/* One product of the model's shapes with all its tensors in one block. */
+struct product {
+    char *block;
+    struct linear_args a;
+};
+
+static struct mat part(char **at, int rows, int cols, enum dtype type) {
+    struct mat m = {.data = *at, .ld = cols, .rows = rows, .cols = cols, .type = type};
+    *at += ((size_t)rows * (size_t)cols * dtype_size(type) + 255) / 256 * 256;
+    return m;
+}
+
+/* Any ordinary numbers will do; zeros would not. */
+static void fill_numbers(struct backend *be, const struct mat *m) {
+    size_t n = (size_t)m->rows * (size_t)m->cols, size = dtype_size(m->type);
+    char *host = xmalloc(n * size);
+    struct rng rng = {.key = n};
+    for (size_t i = 0; i < n; i++) {
+        float x = (float)(rng_uniform(&rng) - 0.5);
+        if (m->type == DTYPE_F32)
+            ((float *)(void *)host)[i] = x;
+        else
+            ((uint16_t *)(void *)host)[i] = bf16_store(x);
+    }
+    backend_upload(be, m->data, host, n * size);
+    backend_sync(be, NULL);
+    xfree(host);
+}
+
+static int product_open(struct product *p, struct bench *s, int out, int in, int bwd,
+                        struct err *err) {
     int n = s->o->tokens;
     enum dtype type = s->model->type;
-    size_t size = dtype_size(type), widest = (size_t)(out > in ? out : in);
-    char *block =
-        backend_alloc(s->be, ((size_t)n * widest * 2 + (size_t)out * (size_t)in) * size, err);
-    if (!block) return 0;
-    struct linear_args a = {.y = {.data = block, .ld = out, .rows = n, .cols = out, .type = type},
-                            .x = {.data = block + (size_t)n * widest * size,
-                                  .ld = in,
-                                  .rows = n,
-                                  .cols = in,
-                                  .type = type},
-                            .w = {.data = block + (size_t)n * widest * 2 * size,
-                                  .ld = in,
-                                  .rows = out,
-                                  .cols = in,
-                                  .type = type}};
-    for (size_t i = 0; i < (size_t)n * widest * 2 + (size_t)out * (size_t)in; i++)
-        if (type == DTYPE_F32) /* any ordinary numbers will do; zeros would not */
-            ((float *)(void *)block)[i] = 0.5f + (float)(i % 7) / 8;
-        else
-            ((uint16_t *)(void *)block)[i] = bf16_store(0.5f + (float)(i % 7) / 8);
-    double best = 0, end = clock_seconds() + 0.3;
+    size_t small = dtype_size(type), sum = (size_t)n * (size_t)out + (size_t)out * (size_t)in +
+                                           (size_t)n * (size_t)in * (bwd ? 2 : 1);
+    size_t size = sum * small + (size_t)bwd * (size_t)out * (size_t)in * sizeof(float) + 5 * 256;
+    *p = (struct product){.block = backend_alloc(s->be, size, err)};
+    if (!p->block) return HEED_ENOMEM;
+    char *at = p->block;
+    p->a.y = part(&at, n, out, type);
+    p->a.x = part(&at, n, in, type);
+    p->a.w = part(&at, out, in, type);
+    if (bwd) {
+        p->a.dy = p->a.y;
+        p->a.dx = part(&at, n, in, type);
+        p->a.dw = part(&at, out, in, DTYPE_F32);
+        backend_zero(s->be, p->a.dw.data, (size_t)out * (size_t)in * sizeof(float));
+    }
+    fill_numbers(s->be, &p->a.x);
+    fill_numbers(s->be, &p->a.w);
+    return 0;
+}
+
+/* FLOP/s of one product as the ops run it, weights packed in the call. */
+static double product_rate(struct bench *s, int out, int in, struct err *err) {
+    struct product p;
+    if (product_open(&p, s, out, in, 0, err)) return 0;
+    double best = 0, end = clock_seconds() + 0.3, flops = 2.0 * s->o->tokens * out * in;
     for (int i = 0; i < 3 || clock_seconds() < end; i++) {
         double start = clock_seconds();
-        linear_fwd(s->be, &a);
+        linear_fwd(s->be, &p.a);
         if (backend_sync(s->be, err)) break;
-        best = fmax(best, 2.0 * n * out * in / (clock_seconds() - start));
+        best = fmax(best, flops / (clock_seconds() - start));
     }
-    backend_free(s->be, block);
+    backend_free(s->be, p.block);
     return best;
 }
 
+/* Seconds that a device needs for a product and its two gradients, many of them queued; negative on error. */
+static double product_seconds(struct bench *s, int out, int in, struct err *err) {
+    enum { TIMES = 10 };
+    struct product p;
+    if (product_open(&p, s, out, in, 1, err)) return -1;
+    for (int i = -1; i < TIMES; i++) { /* the first one chooses kernels and warms up */
+        if (i == 0) backend_profile(s->be, 1);
+        linear_fwd(s->be, &p.a);
+        linear_bwd(s->be, &p.a);
+    }
+    double ns = (double)backend_cost(s->be, OP_linear_fwd)->ns +
+                (double)backend_cost(s->be, OP_linear_bwd)->ns;
+    backend_profile(s->be, 0);
+    int rc = backend_sync(s->be, err);
+    backend_free(s->be, p.block);
+    return rc ? -1 : ns / TIMES / 1e9;
+}
+
+/* FLOP/s of all the products of a step and nothing else. */
+static double all_products_rate(struct bench *s, struct err *err) {
+    const struct config *c = &s->o->config;
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, d = c->d_model,
+        both = c->n_layer_enc + c->n_layer_dec;
+    const struct {
+        int out, in, times;
+    } list[] = {{2 * qk + vv, d, both},  {d, vv, both + c->n_layer_dec},
+                {qk, d, c->n_layer_dec}, {qk + vv, d, c->n_layer_dec},
+                {c->d_ff, d, both},      {d, c->d_ff, both},
+                {c->n_vocab_tgt, d, 1}};
+    double seconds = 0, flops = 0;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        double one = product_seconds(s, list[i].out, list[i].in, err);
+        if (one < 0) return 0;
+        seconds += list[i].times * one;
+        flops += 6.0 * s->o->tokens * list[i].out * list[i].in * list[i].times;
+    }
+    return flops / seconds;
+}
+
+/* What the share is taken of. A CPU's products all run at much the same rate, and take long. */
 static double gemm_rate(struct bench *s, struct err *err) {
     const struct config *c = &s->o->config;
+    if (s->be->vt->device_memory) return all_products_rate(s, err);
     double a = product_rate(s, c->d_ff, c->d_model, err),
            b = product_rate(s, c->d_model, c->d_ff, err);
     return fmax(a, b);
@@ -129,9 +205,15 @@ static int step(struct bench *s, int i, struct err *err) {
     return optimizer_update(s->opt, &b, 1, &report, err);
 }
 
+/* Everything is reserved before the first step, so a device's memory can be read off at any time. */
+static double peak_mb(const struct bench *s) {
+    if (!s->be->vt->device_memory) return bench_peak_mb();
+    return (double)(s->at_first - backend_available(s->be)) / 1048576.0;
+}
+
 static int measure(struct bench *s, struct figures *f, struct err *err) {
     double *took = xcalloc(MAX_STEPS, sizeof *took);
-    double rate = gemm_rate(s, err);
+    double peak = peak_mb(s), rate = gemm_rate(s, err);
     int n = 0, rc = rate > 0 ? step(s, 0, err) : HEED_ENOMEM;
     double end = clock_seconds() + s->o->seconds;
     while (!rc && n < MAX_STEPS && (n < 3 || clock_seconds() < end)) {
@@ -148,6 +230,7 @@ static int measure(struct bench *s, struct figures *f, struct err *err) {
                               .tflops = model_flops(&s->o->config, s->o->tokens, s->o->tokens) /
                                         seconds / 1e12,
                               .gemm_tflops = rate / 1e12,
+                              .peak_mb = fmax(peak, s->be->vt->device_memory ? 0 : peak_mb(s)),
                               .steps = n};
     }
     xfree(took);
@@ -175,7 +258,7 @@ static int print_breakdown(struct bench *s, struct err *err) {
 
 static void print_figures(const struct bench *s, const struct figures *f) {
     const struct bench_train_options *o = s->o;
-    double share = f->tflops / f->gemm_tflops, peak = bench_peak_mb();
+    double share = f->tflops / f->gemm_tflops, peak = f->peak_mb;
     if (o->on.json) {
         printf("{\"bench\":\"train\",\"preset\":\"%s\",\"device\":\"%s\",\"dtype\":\"%s\","
                "\"tokens\":%d,"
@@ -210,6 +293,7 @@ static int build(struct bench *s, struct err *err) {
                        "--length: %d is more than max_len %d or than the token budget %d",
                        o->length, o->config.max_len, o->tokens);
     if (!rc) rc = backend_open(&s->be, &where, err);
+    if (!rc) s->at_first = backend_available(s->be);
     if (!rc) rc = model_new(&s->model, &o->config, s->be, type, err);
     if (!rc) rc = model_draw(s->model, 1, err);
     if (!rc) rc = acts_new(&s->acts, s->model, o->tokens, o->tokens, 1, err);

@@ -84,7 +84,7 @@ static const struct option rows[] = {
     {"cache", OPTION_STRING, &args.cache, "DIR",
      "where tokenised corpora are kept; DIR/cache of the run if not given", 0, 0},
     {"prefetch", OPTION_INT, &args.prefetch, "N", "batches prepared ahead by a thread", 0, 64},
-    {"device", OPTION_STRING, &args.device, "NAME", "auto, cpu or ref", 0, 0},
+    {"device", OPTION_STRING, &args.device, "NAME", "auto, cpu, cuda[:N] or ref", 0, 0},
     {"isa", OPTION_STRING, &args.isa, "NAME", "instruction set of the cpu device", 0, 0},
     {"threads", OPTION_INT, &args.threads, "N", "threads, 0 for all CPUs", 0, 1024},
     {"dtype", OPTION_STRING, &args.dtype, "TYPE", "f32 or bf16", 0, 0},
