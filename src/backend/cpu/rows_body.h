@@ -102,20 +102,48 @@ static void row_dots(float *out, const struct mat *a, const struct mat *b, int f
 
 /* ---------------------------------------------------------------------------------- embed -------- */
 
+/* Columns [col, end) of a row of a tiled table as f32: a word of 4 bytes from each line. col is a multiple of 4. */
+static void tiled_row(float *out, const struct mat *m, int row, int col, int end) {
+    const char *word = (const char *)m->data + tiled_at(m, row, col);
+    for (int c = col; c < end; word += TILE_LINE_BYTES) {
+        float f[4];
+        uint16_t half[2];
+        int8_t q[4];
+        const int n = 4 / (int)dtype_size(m->type);
+        switch (m->type) {
+        case DTYPE_F32:
+            memcpy(f, word, 4);
+            break;
+        case DTYPE_BF16:
+            memcpy(half, word, 4);
+            for (int i = 0; i < 2; i++) f[i] = bf16_load(half[i]);
+            break;
+        default:
+            memcpy(q, word, 4);
+            for (int i = 0; i < 4; i++) f[i] = (float)q[i] * m->scale[row];
+        }
+        for (int i = 0; i < n && c < end; i++) *out++ = f[i], c++;
+    }
+}
+
 INLINE void embed_fwd_body(const struct embed_args *a, int first, int last, int bf) {
     const struct row_drop d = row_drop_of(&a->drop);
     uint16_t buf[CHUNK];
+    float row[CHUNK];
+    const int tiled = a->table.tiled;
     for (int r = first; r < last; r++) {
         void *y = mat_row(&a->y, r);
         const void *pos = mat_row(&a->pos_table, a->pos[r]);
         int id = a->ids[r];
         float scale = id < 0 ? 0 : a->scale;
-        const void *token = id < 0 ? pos : mat_row(&a->table, id); /* times 0: nothing */
+        const void *token = id < 0 || tiled ? pos : mat_row(&a->table, id); /* times 0: nothing */
         for (int c = 0; c < a->y.cols; c += CHUNK) {
             int end = chunk_end(c, a->y.cols);
             const uint16_t *bits = draw(buf, &d, (uint32_t)r, (uint32_t)c, end - c);
+            if (tiled && id >= 0) tiled_row(row, &a->table, id, c, end);
             FOR_LANES(i, m, c, end) {
-                vf x = vload(token, i, m, bf) * scale + vload(pos, i, m, bf);
+                vf w = tiled && id >= 0 ? vload(row, i - c, m, 0) : vload(token, i, m, bf);
+                vf x = w * scale + vload(pos, i, m, bf);
                 if (bits) x = drop(x, bits + (i - c), &d);
                 vstore(y, i, m, bf, x);
             }
