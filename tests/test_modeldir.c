@@ -80,7 +80,7 @@ TEST(config_refused) {
     expect_refused("{}", HEED_EFORMAT, "format: expected a string, got nothing");
     expect_refused("{\"format\": \"other\"}", HEED_EFORMAT,
                    "format: expected \"heed\", got \"other\"");
-    expect_refused_with("\"version\": 1", "\"version\": 2", HEED_EFORMAT, "version 2 is not known");
+    expect_refused_with("\"version\": 1", "\"version\": 3", HEED_EFORMAT, "version 3 is not known");
     expect_refused_with("\"d_model\": 40", "\"d_model\": \"x\"", HEED_EFORMAT,
                         "d_model: expected a whole number, got \"x\"");
     expect_refused_with("\"d_model\": 40", "\"d_model\": 40.0", HEED_EFORMAT, "got 40.0");

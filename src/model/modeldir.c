@@ -147,8 +147,6 @@ static int read_root(const json_t *root, const char *where, struct config *confi
     const char *format = "";
     int64_t version = 0;
     int rc = json_in_begin(&in, root, where, err);
-    if (!rc && json_in_has(&in, "version")) rc = json_in_int(&in, "version", &version, err);
-    if (!rc) rc = json_in_known(&in, version == TILED_VERSION ? tiled_keys : plain_keys, err);
     if (!rc) rc = json_in_string(&in, "format", &format, err);
     if (!rc && strcmp(format, "heed") != 0) return json_in_expected(&in, "format", "\"heed\"", err);
     if (!rc) rc = json_in_int(&in, "version", &version, err);
@@ -157,6 +155,7 @@ static int read_root(const json_t *root, const char *where, struct config *confi
                        "%.120s: version %" PRId64
                        " is not known here; this program reads %d and %d",
                        where, version, FORMAT_VERSION, TILED_VERSION);
+    if (!rc) rc = json_in_known(&in, version == TILED_VERSION ? tiled_keys : plain_keys, err);
     if (!rc) rc = read_model_fields(config, &in, err);
     if (!rc && version == TILED_VERSION) return read_form(form, &in, err);
     if (rc || !json_in_has(&in, "training")) return rc;
@@ -450,5 +449,8 @@ int model_save(struct model *model, const char *path, const struct weights_optio
                struct err *err) {
     if (model->type == DTYPE_F64)
         return err_set(err, HEED_EINVAL, "%.180s: an f64 model is not saved", path);
+    if (!model->flat)
+        return err_set(err, HEED_EINVAL, "%.180s: the model is frozen: frozen_write saves it",
+                       path);
     return weights_write(path, &model->table, from_model, model, options, err);
 }
