@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,11 +23,15 @@
 enum {
     RAW_SIZE = 64 << 10,
     CHUNK_SIZE = 256 << 10,
-    MARK_SIZE = 3,                  /* a byte-order mark */
-    MAGIC_SIZE = 10,                /* the longest signature we know */
-    XZ_MEMORY = 256 << 20,          /* xz -9 needs 65 MiB */
-    GATHER_SIZE = TEXT_MAX_LINE + 2 /* a CR, and the final NUL */
+    MARK_SIZE = 3,         /* a byte-order mark */
+    XZ_MEMORY = 256 << 20, /* xz -9 needs 65 MiB */
+    GATHER_MORE = 2        /* beyond the longest line: a CR, and the final NUL */
 };
+
+/* And a NUL, which need not be seen. */
+#define XZ_SIGNATURE                                                                               \
+    "\xFD"                                                                                         \
+    "7zXZ"
 
 struct text {
     int fd, owned, raw_end;
@@ -39,6 +44,8 @@ struct text {
     int z_live, gzip_inside; /* within a gzip member, which must end before the file does */
     int chunk_last;          /* nothing follows the chunk */
     size_t raw_at, raw_size, chunk_at, chunk_size;
+    size_t max_line, gathered; /* gathered: bytes of a line whose end has not been read yet */
+    int gathering, waits; /* waits: not a plain file, so reading may take until somebody writes */
     char *raw, *chunk, *gather, *clean; /* clean is made when first needed */
     struct text_counts counts;
     struct err err; /* the first error */
@@ -168,9 +175,27 @@ static int starts_with(const struct text *t, const char *bytes, size_t n) {
     return t->raw_size >= n && memcmp(t->raw, bytes, n) == 0;
 }
 
-/* Recognises the kind of file by its first bytes. */
+/* Could these first bytes become one of the signatures looked for below? '?' is any digit. */
+static int may_be_signature(const struct text *t) {
+    static const char *const known[] = {"\x1F\x8B",   XZ_SIGNATURE,   "\x28\xB5\x2F\xFD",
+                                        "BZh?1AY&SY", "\xEF\xBB\xBF", "\xFF\xFE",
+                                        "\xFE\xFF"};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        size_t i = 0;
+        for (; i < t->raw_size && known[k][i]; i++)
+            if (known[k][i] != t->raw[i] &&
+                !(known[k][i] == '?' && t->raw[i] >= '0' && t->raw[i] <= '9'))
+                break;
+        if (i == t->raw_size && known[k][i]) return 1;
+    }
+    return 0;
+}
+
+/* Recognises the kind of file by its first bytes, and waits for no more of them than it takes: a short line
+ * typed at a terminal is all there is for now. */
 static int recognise(struct text *t) {
-    int rc = fill_raw(t, MAGIC_SIZE);
+    int rc = fill_raw(t, 1);
+    while (!rc && !t->raw_end && may_be_signature(t)) rc = fill_raw(t, t->raw_size + 1);
     if (rc) return rc;
     if (starts_with(t, "\x1F\x8B", 2)) {
         t->kind = GZIP;
@@ -178,10 +203,7 @@ static int recognise(struct text *t) {
         t->gzip_inside = 1;
         return t->z_live ? 0 : fail(t, HEED_ENOMEM, "gzip: out of memory");
     }
-    if (starts_with(t,
-                    "\xFD"
-                    "7zXZ\0",
-                    6)) {
+    if (starts_with(t, XZ_SIGNATURE, sizeof XZ_SIGNATURE - 1)) {
         t->kind = XZ;
         t->z_live = lzma_stream_decoder(&t->z.xz, XZ_MEMORY, LZMA_CONCATENATED) == LZMA_OK;
         return t->z_live ? 0 : fail(t, HEED_ENOMEM, "xz: out of memory");
@@ -211,7 +233,8 @@ static int begin(struct text *t) {
     struct stat st;
     if (fstat(t->fd, &st)) return fail(t, HEED_EIO, strerror(errno));
     if (S_ISDIR(st.st_mode)) return fail(t, HEED_EIO, "is a directory");
-    if (S_ISREG(st.st_mode)) t->counts.file_end = (uint64_t)st.st_size;
+    t->waits = !S_ISREG(st.st_mode);
+    if (!t->waits) t->counts.file_end = (uint64_t)st.st_size;
     int rc = recognise(t);
     return rc ? rc : skip_mark(t);
 }
@@ -223,7 +246,8 @@ int text_open_fd(struct text **text, int fd, int owned, const char *name, struct
     t->name = xstrdup(name);
     t->raw = xmalloc(RAW_SIZE);
     t->chunk = xmalloc(CHUNK_SIZE + 1);
-    t->gather = xmalloc(GATHER_SIZE);
+    t->max_line = TEXT_MAX_LINE;
+    t->gather = xmalloc(t->max_line + GATHER_MORE);
     *text = t;
     int rc = begin(t);
     if (!rc) return 0;
@@ -261,12 +285,12 @@ static int deliver(struct text *t, struct line *line, char *bytes, size_t size) 
     if (size > 0 && bytes[size - 1] == '\r') size--;
     *line = (struct line){.text = bytes, .size = size};
     t->counts.lines++;
-    if (size > TEXT_MAX_LINE) {
+    if (size > t->max_line) {
         line->size = 0;
         line->flags = LINE_TOO_LONG;
         t->counts.too_long++;
     } else if (utf8_clean_prefix(bytes, size) < size) {
-        if (!t->clean) t->clean = xmalloc(3 * (size_t)TEXT_MAX_LINE + 1);
+        if (!t->clean) t->clean = xmalloc(3 * t->max_line + 1);
         line->size = utf8_clean(t->clean, bytes, size, &t->counts.replaced);
         line->text = bytes = t->clean;
         line->flags = LINE_REPLACED;
@@ -275,34 +299,43 @@ static int deliver(struct text *t, struct line *line, char *bytes, size_t size) 
     return 1;
 }
 
-/* A line that does not lie in one chunk. Of a longer one than we accept, just enough is kept to see that. */
+/* Moves the chunk's bytes up to a line end into `gather`; 1 when there was one. Of a longer line than we accept,
+ * just enough is kept to see that. */
+static int gather_chunk(struct text *t) {
+    size_t left = t->chunk_size - t->chunk_at;
+    if (left == 0) return 0;
+    char *from = t->chunk + t->chunk_at, *lf = memchr(from, '\n', left);
+    size_t n = lf ? (size_t)(lf - from) : left;
+    size_t room = t->max_line + GATHER_MORE - 1 - t->gathered, take = n < room ? n : room;
+    memcpy(t->gather + t->gathered, from, take);
+    t->gathered += take;
+    if (take < n) t->gather[t->gathered - 1] = 'x'; /* what was cut off is not a CR at the end */
+    t->gathering = 1;
+    t->chunk_at += n + (lf != NULL);
+    t->counts.bytes += n + (lf != NULL);
+    return lf != NULL;
+}
+
+/* A line that does not lie in one chunk. */
 static int gather_line(struct text *t, struct line *line) {
-    size_t kept = 0;
-    int any = 0, ended = 0;
-    while (!ended) {
+    for (int ended = 0; !ended;) {
         int rc = t->chunk_at == t->chunk_size ? next_chunk(t) : 0;
         if (rc) return rc;
-        size_t left = t->chunk_size - t->chunk_at;
-        if (left == 0) break;
-        char *from = t->chunk + t->chunk_at, *lf = memchr(from, '\n', left);
-        size_t n = lf ? (size_t)(lf - from) : left;
-        size_t room = GATHER_SIZE - 1 - kept, take = n < room ? n : room;
-        memcpy(t->gather + kept, from, take);
-        kept += take;
-        if (take < n) t->gather[kept - 1] = 'x'; /* what was cut off is not a CR at the end */
-        any = 1;
-        ended = lf != NULL;
-        t->chunk_at += n + (size_t)ended;
-        t->counts.bytes += n + (size_t)ended;
+        if (t->chunk_at == t->chunk_size) break;
+        ended = gather_chunk(t);
     }
-    return any ? deliver(t, line, t->gather, kept) : 0;
+    if (!t->gathering) return 0;
+    size_t size = t->gathered;
+    t->gathered = 0;
+    t->gathering = 0;
+    return deliver(t, line, t->gather, size);
 }
 
 int text_next(struct text *t, struct line *line, struct err *err) {
     *line = (struct line){.text = ""};
     if (t->err.code) return err_set(err, t->err.code, "%s", t->err.msg);
     char *from = t->chunk + t->chunk_at, *lf = memchr(from, '\n', t->chunk_size - t->chunk_at);
-    if (lf) {
+    if (lf && !t->gathering) {
         size_t n = (size_t)(lf - from);
         t->chunk_at += n + 1;
         t->counts.bytes += n + 1;
@@ -310,6 +343,31 @@ int text_next(struct text *t, struct line *line, struct err *err) {
     }
     int rc = gather_line(t, line);
     return rc < 0 ? err_set(err, rc, "%s", t->err.msg) : rc;
+}
+
+/* ---------------------------------------------------------------------------------- waiting ------ */
+
+static int readable(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) != 0; /* also when it failed or hung up: reading will tell */
+}
+
+int text_ready(struct text *t) {
+    for (;;) {
+        if (t->err.code || t->chunk_last || !t->waits) return 1;
+        if (memchr(t->chunk + t->chunk_at, '\n', t->chunk_size - t->chunk_at)) return 1;
+        gather_chunk(t);
+        if (t->raw_size == 0 && !t->raw_end && !readable(t->fd)) return 0;
+        if (next_chunk(t)) return 1;
+    }
+}
+
+int text_fd(const struct text *t) { return t->fd; }
+
+void text_max_line(struct text *t, size_t bytes) {
+    BUG_ON(t->counts.lines > 0 || t->gathering || bytes < TEXT_MAX_LINE);
+    t->max_line = bytes;
+    t->gather = xrealloc(t->gather, bytes + GATHER_MORE);
 }
 
 struct text_counts text_counts(const struct text *t) {

@@ -27,7 +27,7 @@ enum line_flags { LINE_TOO_LONG = 1, LINE_REPLACED = 2 };
 
 struct line {
     const char *text; /* valid UTF-8 without NUL bytes, and a NUL after its end */
-    size_t size;      /* at most 3 * TEXT_MAX_LINE, when every byte was replaced */
+    size_t size;      /* at most 3 times the longest line, when every byte was replaced */
     unsigned flags;
 };
 
@@ -50,5 +50,14 @@ int text_open_fd(struct text **text, int fd, int owned, const char *name, struct
 int text_next(struct text *text, struct line *line, struct err *err);
 
 struct text_counts text_counts(const struct text *text);
+
+/* Accepts longer lines than TEXT_MAX_LINE, at the price of that much memory. Before the first text_next. */
+void text_max_line(struct text *text, size_t bytes);
+
+/* Would text_next return at once? 0: it would wait, because whoever writes the pipe or types at the terminal
+ * has not finished a line; poll(2) on text_fd tells when there is more. Inside compressed data it may wait
+ * for the rest of a block. */
+int text_ready(struct text *text);
+int text_fd(const struct text *text);
 
 #endif

@@ -1,0 +1,18 @@
+/* translate_print.h — a translation as lines of text or JSON. docs/translate.md describes the formats. */
+#ifndef CLI_TRANSLATE_PRINT_H
+#define CLI_TRANSLATE_PRINT_H
+
+#include "cli/feed.h"
+#include "cli/outlet.h"
+#include "search/translator.h"
+
+struct print_options {
+    int json, nbest, scores, alignment;
+    const struct tokenizer *tokenizer; /* for the pieces that alignments in JSON speak of */
+};
+
+/* One line, or with nbest one per candidate. */
+void translate_print(struct outlet *out, const struct print_options *options,
+                     const struct feed_line *line, const struct translation *translation);
+
+#endif

@@ -1,0 +1,620 @@
+/* translator.c — see translator.h.
+ *
+ * One run: `prepare` makes parts (sentences with tokens) out of texts; `search_all` sorts them by length, searches
+ * batch by batch and keeps what comes out of each; `assemble` joins the parts of each text. Everything a run
+ * leaves behind lies in `keep`, which the next run empties. */
+#define _GNU_SOURCE /* qsort_r */
+#include "search/translator.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "search/split.h"
+
+enum {
+    KEEP_BLOCK = 256 << 10,
+    ROOM_FIRST =
+        64, /* tokens of a sentence in the first class; the next ones have four times as many */
+    ROOM_GROWTH = 4,
+    MAX_ROOMS = 16,
+    MAX_HYPOTHESES = 512, /* in one search: wide beams get fewer sentences */
+    ALIGN_SEQ = 32
+};
+
+/* ---------------------------------------------------------------------------------- keep --------- */
+
+/* A list of blocks to take memory from. Emptied as a whole; blocks are used again. */
+struct block {
+    struct block *next;
+    size_t size, used;
+    max_align_t data[];
+};
+
+struct keep {
+    struct block *first, *at;
+};
+
+static void *keep_take(struct keep *k, size_t size) {
+    size = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    while (k->at && k->at->size - k->at->used < size && k->at->next) {
+        k->at = k->at->next;
+        k->at->used = 0;
+    }
+    if (!k->at || k->at->size - k->at->used < size) {
+        size_t room = size > KEEP_BLOCK ? size : KEEP_BLOCK;
+        struct block *b = xmalloc(sizeof *b + room);
+        *b = (struct block){.size = room};
+        if (k->at)
+            k->at->next = b;
+        else
+            k->first = b;
+        k->at = b;
+    }
+    void *p = (char *)k->at->data + k->at->used;
+    k->at->used += size;
+    return p;
+}
+
+static void keep_clear(struct keep *k) {
+    k->at = k->first;
+    if (k->at) k->at->used = 0;
+}
+
+static void keep_release(struct keep *k) {
+    for (struct block *b = k->first, *next; b; b = next) {
+        next = b->next;
+        xfree(b);
+    }
+    *k = (struct keep){0};
+}
+
+/* ---------------------------------------------------------------------------------- the translator */
+
+/* A sentence to search. */
+struct part {
+    int text;           /* it belongs to */
+    const int32_t *src; /* [n_src] with its end mark */
+    int n_src;
+    const int32_t *prefix;
+    int n_prefix;
+    uint64_t key;
+    struct candidate *best; /* [n] what the search found */
+    int n;
+};
+
+struct room {
+    struct searcher *searcher;
+    struct search_caps caps;
+};
+
+struct translator {
+    const struct ensemble *ensemble;
+    const struct tokenizer *tokenizer;
+    struct backend *be;
+    struct model *model[SEARCH_MAX_MODELS];
+    struct translator_options options;
+    int limit; /* tokens of a part, end mark included */
+    int ready; /* options are set */
+    struct room room[MAX_ROOMS];
+    struct aligner *aligner;
+    struct keep keep;
+    struct part *part;
+    int n_part, cap_part;
+    int *order; /* [n_part] */
+    int cap_order;
+    int32_t *ids;            /* [limit] scratch */
+    struct align_pair *pair; /* what the aligner is asked, and its answers */
+    int cap_pair;
+    float *matrix;
+    size_t cap_matrix;
+    struct search_input *input;
+    struct search_result *result;
+    int cap_batch;
+    struct translator_stats stats;
+};
+
+/* One call of translator_run. */
+struct job {
+    translator_poll *poll;
+    void *ctx;
+    int done, total;
+};
+
+struct translator_options translator_defaults(void) {
+    return (struct translator_options){.search = search_defaults(),
+                                       .batch_sentences = 32,
+                                       .batch_tokens = 2048,
+                                       .align = {.layer = -1, .head = -1}};
+}
+
+int translator_new(struct translator **translator, const struct ensemble *ensemble,
+                   const struct backend_options *where, struct err *err) {
+    struct translator *t = xcalloc(1, sizeof *t);
+    t->ensemble = ensemble;
+    t->tokenizer = ensemble->tokenizer;
+    int rc = backend_open(&t->be, where, err);
+    for (int i = 0; i < ensemble->n && !rc; i++)
+        rc = frozen_model(&t->model[i], ensemble->model[i], t->be, err);
+    *translator = rc ? NULL : t;
+    if (rc) translator_free(t);
+    return rc;
+}
+
+/* What depends on the options. */
+static void unset(struct translator *t) {
+    for (int i = 0; i < MAX_ROOMS; i++) searcher_free(t->room[i].searcher);
+    memset(t->room, 0, sizeof t->room);
+    aligner_free(t->aligner);
+    t->aligner = NULL;
+    t->ready = 0;
+}
+
+void translator_free(struct translator *t) {
+    if (!t) return;
+    unset(t);
+    for (int i = 0; i < t->ensemble->n; i++) model_free(t->model[i]);
+    if (t->be) backend_close(t->be);
+    keep_release(&t->keep);
+    xfree(t->part);
+    xfree(t->order);
+    xfree(t->ids);
+    xfree(t->pair);
+    xfree(t->matrix);
+    xfree(t->input);
+    xfree(t->result);
+    xfree(t);
+}
+
+const struct translator_stats *translator_stats(const struct translator *t) { return &t->stats; }
+
+/* ---------------------------------------------------------------------------------- options ------ */
+
+static int same_search(const struct search_options *a, const struct search_options *b) {
+    return a->beam == b->beam && a->n_best == b->n_best && a->alpha == b->alpha &&
+           a->min_len == b->min_len && a->max_extra == b->max_extra && a->max_len == b->max_len &&
+           a->force_len == b->force_len && a->sample == b->sample &&
+           a->temperature == b->temperature && a->top_k == b->top_k && a->top_p == b->top_p &&
+           a->seed == b->seed && a->no_repeat == b->no_repeat && a->repetition == b->repetition &&
+           a->ban_unk == b->ban_unk;
+}
+
+static int same_options(const struct translator_options *a, const struct translator_options *b) {
+    return same_search(&a->search, &b->search) && a->batch_sentences == b->batch_sentences &&
+           a->batch_tokens == b->batch_tokens && a->max_source == b->max_source &&
+           a->refuse_long == b->refuse_long && a->alignment == b->alignment &&
+           a->align.layer == b->align.layer && a->align.head == b->align.head;
+}
+
+static int at_most(int n, int most) { return n < most ? n : most; }
+static int at_least(int n, int least) { return n > least ? n : least; }
+
+/* Tokens a translation of n_src source tokens may have, its end mark included. */
+static int longest_target(const struct translator *t, int n_src) {
+    const struct search_options *s = &t->options.search;
+    int most = s->max_len ? at_most(s->max_len, t->ensemble->max_len) : t->ensemble->max_len;
+    if (s->force_len) return at_most(s->force_len, most);
+    return s->max_extra < most - n_src ? n_src + s->max_extra : most;
+}
+
+static int check_options(const struct translator *t, const struct translator_options *o,
+                         struct err *err) {
+    int rc = search_check(&o->search, err);
+    if (rc) return rc;
+    if (o->batch_sentences < 1 || o->batch_tokens < 1)
+        return err_set(err, HEED_EINVAL, "batches of %d sentences and %d tokens",
+                       o->batch_sentences, o->batch_tokens);
+    if (o->max_source && (o->max_source < 2 || o->max_source > t->ensemble->max_len))
+        return err_set(
+            err, HEED_EINVAL,
+            "longest source: %d is not between 2 and the %d tokens the model has positions for",
+            o->max_source, t->ensemble->max_len);
+    return 0;
+}
+
+int translator_set(struct translator *t, const struct translator_options *options,
+                   struct err *err) {
+    if (t->ready && same_options(&t->options, options)) return 0;
+    int rc = check_options(t, options, err);
+    if (rc) return rc;
+    unset(t);
+    t->options = *options;
+    t->limit = options->max_source ? options->max_source : t->ensemble->max_len;
+    xfree(t->ids);
+    t->ids = xcalloc((size_t)t->ensemble->max_len, sizeof *t->ids);
+    if (options->alignment)
+        rc = aligner_new(&t->aligner, t->model[0], tokenizer_bos(t->tokenizer), &options->align,
+                         at_least(t->limit, options->batch_tokens),
+                         at_least(longest_target(t, t->limit) + 1, options->batch_tokens),
+                         ALIGN_SEQ, err);
+    t->ready = !rc;
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- texts -------- */
+
+/* A message about one text: what follows is `why`. */
+static int fail(const struct translator_input *in, int code, const char *why, struct err *err) {
+    return err_set(err, code, "%.80s %llu: %.150s", in->name, (unsigned long long)in->number, why);
+}
+
+static struct part *add_part(struct translator *t) {
+    if (t->n_part == t->cap_part) {
+        t->cap_part = t->cap_part ? 2 * t->cap_part : 64;
+        t->part = xrealloc(t->part, (size_t)t->cap_part * sizeof *t->part);
+    }
+    t->part[t->n_part] = (struct part){0};
+    return &t->part[t->n_part++];
+}
+
+/* Copies n ids from the scratch, an end mark behind them if wished. */
+static const int32_t *keep_ids(struct translator *t, int n, int end) {
+    int32_t *ids = keep_take(&t->keep, ((size_t)n + 1) * sizeof *ids);
+    if (n > 0) memcpy(ids, t->ids, (size_t)n * sizeof *ids);
+    if (end) ids[n] = tokenizer_eos(t->tokenizer);
+    return ids;
+}
+
+static void keep_part(struct translator *t, int text, uint64_t key, int n) {
+    struct part *p = add_part(t);
+    p->text = text;
+    p->n_src = n + 1;
+    p->src = keep_ids(t, n, 1);
+    p->key = key;
+}
+
+static int count_tokens(void *ctx, const char *text, size_t size) {
+    return tokenizer_encode(ctx, text, size, NULL, 0);
+}
+
+/* A text of n tokens, which is too many. */
+static int split(struct translator *t, int text, const struct translator_input *in,
+                 const char *bytes, size_t size, int n, struct err *err) {
+    char why[160];
+    struct err inner = {0};
+    struct split_part *piece;
+    int n_piece;
+    if (t->options.refuse_long) {
+        snprintf(why, sizeof why, "%d tokens, and %d at most are translated at a time", n,
+                 t->limit - 1);
+        return fail(in, HEED_ELIMIT, why, err);
+    }
+    int rc = split_text(&piece, &n_piece, bytes, size, t->limit - 1, count_tokens,
+                        (void *)(uintptr_t)t->tokenizer, &inner);
+    if (rc) return fail(in, rc, inner.msg, err);
+    for (int i = 0; i < n_piece && !rc; i++) {
+        int m = tokenizer_encode(t->tokenizer, bytes + piece[i].at, piece[i].size, t->ids,
+                                 t->limit - 1);
+        if (m < 0) rc = fail(in, m, "it cannot be tokenised", err);
+        if (!rc && m > 0) keep_part(t, text, in->key ^ (uint64_t)i << 40, at_most(m, t->limit - 1));
+    }
+    xfree(piece);
+    return rc;
+}
+
+static int add_prefix(struct translator *t, struct part *p, const struct translator_input *in,
+                      struct err *err) {
+    char why[160];
+    int most = longest_target(t, p->n_src) - 1, room = t->ensemble->max_len;
+    if (!in->prefix || !in->prefix_size) return 0;
+    int n = tokenizer_encode(t->tokenizer, in->prefix, in->prefix_size, t->ids, room);
+    if (n < 0) return fail(in, n, "its prefix cannot be tokenised", err);
+    if (n > most) {
+        snprintf(why, sizeof why, "its prefix has %d tokens, a translation of it at most %d", n,
+                 most);
+        return fail(in, HEED_ELIMIT, why, err);
+    }
+    p->n_prefix = n;
+    p->prefix = keep_ids(t, n, 0);
+    return 0;
+}
+
+/* The parts of one text. */
+static int prepare(struct translator *t, int text, const struct translator_input *in,
+                   struct translation *out, struct err *err) {
+    const char *bytes = in->text;
+    size_t size = in->size;
+    int first = t->n_part;
+    if (utf8_clean_prefix(bytes, size) < size) {
+        uint64_t n = 0;
+        char *clean = keep_take(&t->keep, 3 * size + 1);
+        size = utf8_clean(clean, bytes, size, &n);
+        bytes = clean;
+        out->notes |= TRANSLATION_REPLACED;
+    }
+    int n = tokenizer_encode(t->tokenizer, bytes, size, t->ids, t->limit - 1);
+    if (n < 0)
+        return fail(in, n,
+                    n == HEED_ELIMIT ? "it is too long for a text" : "it cannot be tokenised", err);
+    int rc = 0;
+    if (n >= t->limit)
+        rc = split(t, text, in, bytes, size, n, err);
+    else if (n > 0)
+        keep_part(t, text, in->key, n);
+    out->n_part = t->n_part - first;
+    if (out->n_part > 1) out->notes |= TRANSLATION_SPLIT;
+    if (!rc && out->n_part > 0) rc = add_prefix(t, &t->part[first], in, err);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- searching ---- */
+
+/* The searcher for sentences of up to n tokens: made when first needed. */
+static int find_room(struct translator *t, int n, struct room **found, struct err *err) {
+    const struct translator_options *o = &t->options;
+    int max_src = ROOM_FIRST, least = 1, k = 0;
+    for (; max_src < n; k++) {
+        least = max_src + 1; /* the shortest that does not fit in the class below */
+        max_src = max_src > INT32_MAX / ROOM_GROWTH ? n : max_src * ROOM_GROWTH;
+    }
+    BUG_ON(k >= MAX_ROOMS);
+    *found = &t->room[k];
+    if ((*found)->searcher) return 0;
+    int width = o->search.sample ? o->search.n_best : o->search.beam;
+    struct search_caps c = {.max_src = at_most(max_src, t->limit)};
+    c.n_seq = at_most(o->batch_sentences, at_least(o->batch_tokens / least, 1));
+    c.n_seq = at_most(c.n_seq, at_least(MAX_HYPOTHESES / width, 1));
+    c.n_tok =
+        at_least(at_most(o->batch_tokens, (int)at_most(c.n_seq, INT32_MAX / c.max_src) * c.max_src),
+                 c.max_src);
+    struct search_marks marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer),
+                                 tokenizer_unk(t->tokenizer)};
+    int rc = searcher_new(&(*found)->searcher, t->model, NULL, t->ensemble->n, &marks, &o->search,
+                          &c, err);
+    (*found)->caps = c;
+    if (rc) (*found)->searcher = NULL;
+    return rc;
+}
+
+static int decode(struct translator *t, struct candidate *c, struct err *err) {
+    int size = tokenizer_decode(t->tokenizer, c->ids, c->n_tok, NULL, 0);
+    if (size < 0) return err_set(err, size, "a translation cannot be spelt");
+    char *text = keep_take(&t->keep, (size_t)size + 1);
+    tokenizer_decode(t->tokenizer, c->ids, c->n_tok, text, (size_t)size + 1);
+    for (char *p = text; *p; p++)
+        if (*p == '\n' || *p == '\r') *p = ' ';
+    c->text = text;
+    c->size = strlen(text);
+    return 0;
+}
+
+/* The searcher's memory is used again by the next batch: what is worth keeping is copied. */
+static int keep_result(struct translator *t, struct part *p, const struct search_result *r,
+                       struct err *err) {
+    p->n = at_least(r->n, 1);
+    p->best = keep_take(&t->keep, (size_t)p->n * sizeof *p->best);
+    p->best[0] =
+        (struct candidate){.text = "", .cut = 1, .score = -INFINITY, .log_prob = -INFINITY};
+    for (int k = 0; k < r->n; k++) {
+        const struct hypothesis *h = &r->best[k];
+        int32_t *ids = keep_take(&t->keep, ((size_t)h->n + 1) * sizeof *ids);
+        if (h->n > 0) memcpy(ids, h->ids, (size_t)h->n * sizeof *ids);
+        ids[h->n] = tokenizer_eos(t->tokenizer); /* for the aligner */
+        p->best[k] = (struct candidate){
+            .ids = ids, .n_tok = h->n, .score = h->score, .log_prob = h->log_prob, .cut = h->cut};
+        int rc = decode(t, &p->best[k], err);
+        if (rc) return rc;
+    }
+    if (r->n > 0) t->stats.tgt_tokens += (uint64_t)r->best[0].n;
+    return 0;
+}
+
+/* One pair per candidate of the batch; their matrices lie behind each other in t->matrix. */
+static int collect_pairs(struct translator *t, const int *order, int n) {
+    size_t need = 0, at = 0;
+    int n_pair = 0;
+    for (int i = 0; i < n; i++) {
+        const struct part *p = &t->part[order[i]];
+        n_pair += p->n;
+        for (int k = 0; k < p->n; k++) need += ((size_t)p->best[k].n_tok + 1) * (size_t)p->n_src;
+    }
+    if (n_pair > t->cap_pair) {
+        t->cap_pair = n_pair;
+        t->pair = xrealloc(t->pair, (size_t)n_pair * sizeof *t->pair);
+    }
+    if (need > t->cap_matrix) {
+        xfree(t->matrix);
+        t->matrix = xmalloc(need * sizeof *t->matrix);
+        t->cap_matrix = need;
+    }
+    n_pair = 0;
+    for (int i = 0; i < n; i++) {
+        const struct part *p = &t->part[order[i]];
+        for (int k = 0; k < p->n && p->best[k].ids; k++) {
+            t->pair[n_pair++] = (struct align_pair){.src = p->src,
+                                                    .tgt = p->best[k].ids,
+                                                    .n_src = p->n_src,
+                                                    .n_tgt = p->best[k].n_tok + 1,
+                                                    .out = t->matrix + at};
+            at += ((size_t)p->best[k].n_tok + 1) * (size_t)p->n_src;
+        }
+    }
+    return n_pair;
+}
+
+static int align_batch(struct translator *t, const int *order, int n, struct err *err) {
+    int rc = aligner_run(t->aligner, t->pair, collect_pairs(t, order, n), err);
+    const struct align_pair *pair = t->pair;
+    for (int i = 0; i < n && !rc; i++) {
+        struct part *p = &t->part[order[i]];
+        for (int k = 0; k < p->n && p->best[k].ids; k++, pair++) {
+            struct align_link *link = keep_take(&t->keep, (size_t)pair->n_tgt * sizeof *link);
+            p->best[k].n_link = align_links(link, pair->out, p->n_src, pair->n_tgt);
+            p->best[k].link = link;
+        }
+    }
+    return rc;
+}
+
+static int bucket_of(double seconds) {
+    double k = log(seconds / 1e-6) / log(1.02); /* from a microsecond to ten minutes */
+    return k < 0 ? 0 : k >= LATENCY_BUCKETS ? LATENCY_BUCKETS - 1 : (int)k;
+}
+
+double translator_latency(const struct translator_stats *stats, double share) {
+    uint64_t sum = 0;
+    int k = 0;
+    for (; k < LATENCY_BUCKETS - 1; k++) {
+        sum += stats->latency[k];
+        if ((double)sum >= share * (double)stats->batches && sum > 0) break;
+    }
+    return 1e-6 * pow(1.02, k + 0.5);
+}
+
+static int poll_job(void *ctx) {
+    const struct job *job = ctx;
+    return job->poll ? job->poll(job->ctx, job->done, job->total) : 0;
+}
+
+/* Searches the n parts that order[0..n) names. */
+static int search_batch(struct translator *t, struct searcher *searcher, const int *order, int n,
+                        struct job *job, struct err *err) {
+    if (n > t->cap_batch) {
+        t->cap_batch = n;
+        t->input = xrealloc(t->input, (size_t)n * sizeof *t->input);
+        t->result = xrealloc(t->result, (size_t)n * sizeof *t->result);
+    }
+    for (int i = 0; i < n; i++) {
+        const struct part *p = &t->part[order[i]];
+        t->input[i] = (struct search_input){p->src, p->n_src, p->prefix, p->n_prefix, p->key};
+        t->stats.src_tokens += (uint64_t)p->n_src;
+    }
+    double begin = clock_seconds();
+    int rc = searcher_run(searcher, t->input, n, t->result, poll_job, job, err);
+    double seconds = clock_seconds() - begin;
+    if (rc) return rc;
+    t->stats.seconds += seconds;
+    t->stats.batches++;
+    t->stats.sentences += (uint64_t)n;
+    t->stats.latency[bucket_of(seconds)]++;
+    for (int i = 0; i < n && !rc; i++) rc = keep_result(t, &t->part[order[i]], &t->result[i], err);
+    if (!rc && t->aligner) rc = align_batch(t, order, n, err);
+    job->done += n;
+    return rc;
+}
+
+/* Longest first, and in the order of the texts where they are equally long. */
+static int by_length(const void *a, const void *b, void *ctx) {
+    const struct part *part = ctx;
+    int i = *(const int *)a, k = *(const int *)b;
+    if (part[i].n_src != part[k].n_src) return part[i].n_src > part[k].n_src ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+static int search_all(struct translator *t, struct job *job, struct err *err) {
+    if (t->n_part > t->cap_order) {
+        t->cap_order = t->cap_part;
+        t->order = xrealloc(t->order, (size_t)t->cap_order * sizeof *t->order);
+    }
+    for (int i = 0; i < t->n_part; i++) t->order[i] = i;
+    if (t->n_part > 1) qsort_r(t->order, (size_t)t->n_part, sizeof *t->order, by_length, t->part);
+    job->total = t->n_part;
+    for (int i = 0, n; i < t->n_part; i += n) {
+        struct room *room;
+        int tokens = 0;
+        int rc = find_room(t, t->part[t->order[i]].n_src, &room, err);
+        if (rc) return rc;
+        for (n = 0; i + n < t->n_part && n < room->caps.n_seq; n++) {
+            tokens += t->part[t->order[i + n]].n_src;
+            if (tokens > room->caps.n_tok) break;
+        }
+        rc = search_batch(t, room->searcher, t->order + i, n, job, err);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- results ------ */
+
+/* Candidate k of a text of several parts. */
+static void join(struct translator *t, struct candidate *c, const struct part *part, int n, int k) {
+    size_t size = 0, at = 0, n_tok = 0, n_link = 0;
+    int src_at = 0;
+    for (int i = 0; i < n; i++) {
+        const struct candidate *p = &part[i].best[at_most(k, part[i].n - 1)];
+        size += p->size + 1;
+        n_tok += (size_t)p->n_tok;
+        n_link += (size_t)p->n_link;
+    }
+    char *text = keep_take(&t->keep, size + 1);
+    int32_t *ids = keep_take(&t->keep, (n_tok + 1) * sizeof *ids);
+    struct align_link *link = keep_take(&t->keep, (n_link + 1) * sizeof *link);
+    *c = (struct candidate){.text = text, .ids = ids, .link = t->aligner ? link : NULL};
+    for (int i = 0; i < n; i++) {
+        const struct candidate *p = &part[i].best[at_most(k, part[i].n - 1)];
+        if (at > 0 && p->size > 0) text[at++] = ' ';
+        if (p->size > 0) memcpy(text + at, p->text, p->size);
+        at += p->size;
+        for (int j = 0; j < p->n_link; j++)
+            link[c->n_link++] =
+                (struct align_link){p->link[j].src + src_at, p->link[j].tgt + c->n_tok};
+        if (p->n_tok > 0) memcpy(ids + c->n_tok, p->ids, (size_t)p->n_tok * sizeof *ids);
+        c->n_tok += p->n_tok;
+        c->score += p->score;
+        c->log_prob += p->log_prob;
+        c->cut |= p->cut;
+        src_at += part[i].n_src - 1;
+    }
+    text[at] = 0;
+    c->size = at;
+}
+
+static void join_sources(struct translator *t, struct translation *out, const struct part *part) {
+    int32_t *src;
+    for (int i = 0; i < out->n_part; i++) out->n_src += part[i].n_src - 1;
+    out->src = src = keep_take(&t->keep, ((size_t)out->n_src + 1) * sizeof *src);
+    for (int i = 0; i < out->n_part; i++) {
+        memcpy(src, part[i].src, (size_t)(part[i].n_src - 1) * sizeof *src);
+        src += part[i].n_src - 1;
+    }
+}
+
+static void assemble(struct translator *t, struct translation *out, const struct part *part) {
+    static const struct candidate nothing = {.text = ""};
+    if (out->n_part == 0) {
+        out->best = &nothing;
+        out->n = 1;
+        return;
+    }
+    if (out->n_part == 1) {
+        out->best = part->best;
+        out->n = part->n;
+        out->src = part->src;
+        out->n_src = part->n_src - 1;
+    } else {
+        for (int i = 0; i < out->n_part; i++) out->n = at_least(out->n, part[i].n);
+        struct candidate *best = keep_take(&t->keep, (size_t)out->n * sizeof *best);
+        for (int k = 0; k < out->n; k++) join(t, &best[k], part, out->n_part, k);
+        out->best = best;
+        join_sources(t, out, part);
+    }
+    if (out->best[0].cut) out->notes |= TRANSLATION_CUT;
+}
+
+int translator_run(struct translator *t, const struct translator_input *in, int n,
+                   struct translation *out, translator_poll *poll, void *ctx, struct err *err) {
+    BUG_ON(!t->ready);
+    struct job job = {.poll = poll, .ctx = ctx};
+    int rc = 0, good = 0;
+    keep_clear(&t->keep);
+    t->n_part = 0;
+    for (int i = 0; i < n; i++) out[i] = (struct translation){0};
+    for (; good < n && !rc; good += !rc) rc = prepare(t, good, &in[good], &out[good], err);
+    if (rc) { /* what comes before the bad one is translated all the same */
+        t->n_part -= out[good].n_part;
+        out[good] = (struct translation){0};
+    }
+    int search_rc = search_all(t, &job, err);
+    if (search_rc) return search_rc;
+    const struct part *part = t->part;
+    for (int i = 0; i < good; i++) {
+        assemble(t, &out[i], part);
+        part += out[i].n_part;
+    }
+    t->stats.texts += (uint64_t)good;
+    return rc;
+}
