@@ -35,6 +35,19 @@ struct bench_train_options {
 int bench_train_run(const struct bench_train_options *o, struct err *err);
 int bench_scale_run(const struct bench_device *on, struct err *err);
 
+struct bench_translate_options {
+    struct bench_device on; /* dtype is not used */
+    const char *model;      /* a model directory, or NULL: random weights of `config` */
+    struct config config;   /* checked */
+    const char *precision;
+    const char *input; /* lines of ids; NULL: random sentences of `length` tokens */
+    int sentences, length, batch, beam;
+    int force; /* tokens of every translation; 0: as they come */
+    double alpha;
+};
+
+int bench_translate_run(const struct bench_translate_options *o, struct err *err);
+
 struct bench_data_options {
     const char *src, *tgt, *tokenizer;
     int tokens, max_len, threads, json;

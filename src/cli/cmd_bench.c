@@ -1,4 +1,4 @@
-/* cmd_bench.c — `heed bench gemm|train|scale|data`: the options. What they do is in bench_*.c. */
+/* cmd_bench.c — `heed bench gemm|train|translate|scale|data`: the options. What they do is in bench_*.c. */
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,6 +21,9 @@ static struct bench_gemm_options gemm = {.min_ms = 100};
 static struct bench_device on = {.device = "cpu", .dtype = "f32"};
 static struct bench_train_options train = {
     .preset = "base", .tokens = 4096, .length = 32, .seconds = 10};
+static const char *translate_preset = "base";
+static struct bench_translate_options translate = {
+    .precision = "auto", .sentences = 256, .length = 32, .batch = 32, .beam = 4, .alpha = 0.6};
 static struct bench_data_options data = {.tokens = 25000, .max_len = 256, .step_ms = 50};
 static struct overrides overrides;
 
@@ -53,6 +56,24 @@ static const struct option train_rows[] = {
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 
+static const struct option translate_rows[] = {
+    {"model", OPTION_STRING, &translate.model, "DIR", "a model directory; else random weights", 0,
+     0},
+    {"preset", OPTION_STRING, &translate_preset, "NAME", "of the random model", 0, 0},
+    {"precision", OPTION_STRING, &translate.precision, "P", "auto, f32, bf16 or int8", 0, 0},
+    {"input", OPTION_STRING, &translate.input, "FILE", "source sentences as ids, a line each", 0,
+     0},
+    {"sentences", OPTION_INT, &translate.sentences, "N", "how many", 1, 1 << 24},
+    {"length", OPTION_INT, &translate.length, "N", "tokens of a random sentence", 2, 1 << 20},
+    {"batch", OPTION_INT, &translate.batch, "N", "sentences per batch", 1, 1 << 16},
+    {"beam", OPTION_INT, &translate.beam, "N", "hypotheses per sentence", 1, 64},
+    {"alpha", OPTION_FLOAT, &translate.alpha, "X", "length penalty", 0, 10},
+    {"force-length", OPTION_INT, &translate.force, "N",
+     "tokens of every translation, 0 for as they come", 0, 1 << 20},
+    DEVICE_OPTIONS,
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+
 static const struct option scale_rows[] = {
     DEVICE_OPTIONS,
     {NULL, 0, NULL, NULL, NULL, 0, 0},
@@ -80,6 +101,11 @@ static const struct command train_command = {
     .summary = "training steps of a preset, beside the rate of its matrix products",
     .options = train_rows,
     .overrides = &overrides};
+static const struct command translate_command = {
+    .name = "bench translate",
+    .summary = "translation by beam search, beside what memory and multipliers allow",
+    .options = translate_rows,
+    .overrides = &overrides};
 static const struct command scale_command = {
     .name = "bench scale",
     .summary = "how cost grows with the number and the length of sentences",
@@ -89,18 +115,29 @@ static const struct command data_command = {
     .summary = "tokenising and batching, and what they cost beside a training step",
     .usage = "--src FILE --tgt FILE --tokenizer FILE [options]",
     .options = data_rows};
-static const struct command *const commands[] = {&gemm_command, &train_command, &scale_command,
-                                                 &data_command, NULL};
+static const struct command *const commands[] = {&gemm_command,  &train_command, &translate_command,
+                                                 &scale_command, &data_command,  NULL};
 
 /* ---------------------------------------------------------------------------------- running ------ */
 
 static int run_gemm(struct err *err) { return bench_gemm_run(&gemm, err); }
 
-static int run_train(struct err *err) {
-    struct overrides with_vocab = {.n = 1, .item = {{"n_vocab", "37000"}}}; /* PAPER: 5.1 */
+static int config_of(struct config *config, const char *preset, const char *n_vocab,
+                     struct err *err) {
+    struct overrides with_vocab = {.n = 1, .item = {{"n_vocab", n_vocab}}};
     for (int i = 0; i < overrides.n && with_vocab.n < MAX_OVERRIDES; i++)
         with_vocab.item[with_vocab.n++] = overrides.item[i];
-    int rc = options_config(&train.config, train.preset, &with_vocab, err);
+    return options_config(config, preset, &with_vocab, err);
+}
+
+static int run_translate(struct err *err) {
+    int rc = translate.model ? 0 : config_of(&translate.config, translate_preset, "32000", err);
+    translate.on = on;
+    return rc ? rc : bench_translate_run(&translate, err);
+}
+
+static int run_train(struct err *err) {
+    int rc = config_of(&train.config, train.preset, "37000", err); /* PAPER: 5.1 */
     train.on = on;
     return rc ? rc : bench_train_run(&train, err);
 }
@@ -114,7 +151,8 @@ static int run_data(struct err *err) {
 }
 
 static int run(int argc, char **argv, struct err *err) {
-    static int (*const runs[])(struct err *) = {run_gemm, run_train, run_scale, run_data};
+    static int (*const runs[])(struct err *) = {run_gemm, run_train, run_translate, run_scale,
+                                                run_data};
     const char *what = argc > 0 ? argv[0] : "";
     if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
         for (int i = 0; commands[i]; i++) options_help(commands[i]);
@@ -125,10 +163,11 @@ static int run(int argc, char **argv, struct err *err) {
         int rc = options_parse(commands[i], argc - 1, argv + 1, err);
         return rc > 0 ? 0 : rc < 0 ? rc : runs[i](err);
     }
-    return cli_usage(err, "bench: '%s' is not one of gemm, train, scale, data", what);
+    return cli_usage(err, "bench: '%s' is not one of gemm, train, translate, scale, data", what);
 }
 
-const struct subcommand cmd_bench = {.name = "bench",
-                                     .summary = "measure this machine: gemm, train, scale, data",
-                                     .run = run,
-                                     .commands = commands};
+const struct subcommand cmd_bench = {
+    .name = "bench",
+    .summary = "measure this machine: gemm, train, translate, scale, data",
+    .run = run,
+    .commands = commands};

@@ -1,0 +1,394 @@
+/* bench_translate.c — how fast does a model translate, and how far is that from what the machine could do?
+ *
+ * Sentences are given as ids (--input, a line each) or drawn at random, and go through the searcher in
+ * batches, as `heed translate` sends them: no text on either side, so that another engine can be given the
+ * very same work. Lengths can be forced, which makes the work equal whatever the weights say.
+ *
+ * The floor is the time below which no program with the same weights can go on this machine: every step reads all
+ * decoder weights once (bytes over the measured reading rate) and multiplies every live row by them (operations
+ * over the rate of the largest product, measured in the same run); the larger of the two counts, for the
+ * encoder and the steps apart. What stands above the floor is attention, norms, search and overhead. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "cli/bench.h"
+#include "cli/options.h"
+#include "data/text.h"
+#include "model/frozen.h"
+#include "search/search.h"
+
+enum { UNK = 0, BOS = 1, EOS = 2, FIRST_WORD = 3, MAX_LINE_IDS = 1 << 16 };
+
+struct bench {
+    const struct bench_translate_options *o;
+    struct backend *be;
+    struct frozen *frozen;
+    struct model *model;
+    struct searcher *searcher;
+    struct search_input *in; /* [n], longest first */
+    int32_t **ids;           /* [n] what they point at */
+    int n;
+    double *took; /* [calls] seconds */
+    int calls;
+    double opened, first; /* seconds to an open model, and to the end of the first batch */
+    double seconds;
+    int64_t tokens, src_tokens;
+};
+
+/* ---------------------------------------------------------------------------------- sentences ---- */
+
+static void add_sentence(struct bench *s, const int32_t *ids, int n) {
+    if ((s->n & (s->n - 1)) == 0) { /* full at every power of two */
+        size_t room = s->n ? 2 * (size_t)s->n : 1;
+        s->in = xrealloc(s->in, room * sizeof *s->in);
+        s->ids = xrealloc(s->ids, room * sizeof *s->ids);
+    }
+    int32_t *copy = s->ids[s->n] = xcalloc((size_t)n, sizeof *copy);
+    memcpy(copy, ids, (size_t)n * sizeof *copy);
+    s->in[s->n] = (struct search_input){.src = copy, .n_src = n, .key = (uint64_t)s->n};
+    s->n++;
+}
+
+static void draw_sentences(struct bench *s) {
+    int n = s->o->length, n_vocab = frozen_config(s->frozen)->n_vocab_src;
+    int32_t *ids = xcalloc((size_t)n, sizeof *ids);
+    struct rng rng = {.key = 7};
+    for (int i = 0; i < s->o->sentences; i++) {
+        for (int j = 0; j < n - 1; j++)
+            ids[j] = FIRST_WORD + (int32_t)rng_below(&rng, (uint32_t)(n_vocab - FIRST_WORD));
+        ids[n - 1] = EOS;
+        add_sentence(s, ids, n);
+    }
+    xfree(ids);
+}
+
+static int parse_ids(int32_t *ids, const struct line *line, int n_vocab, uint64_t number,
+                     struct err *err) {
+    int n = 0;
+    const char *at = line->text;
+    for (;;) {
+        at += strspn(at, " \t");
+        if (!*at) return n;
+        char *end;
+        errno = 0;
+        long id = strtol(at, &end, 10);
+        if (end == at || errno || id < 0 || id >= n_vocab || n == MAX_LINE_IDS)
+            return err_set(
+                err, HEED_EFORMAT,
+                "--input: line %llu: '%.20s' is not an id below %d, or there are too many",
+                (unsigned long long)number, at, n_vocab);
+        ids[n++] = (int32_t)id;
+        at = end;
+    }
+}
+
+static int read_sentences(struct bench *s, struct err *err) {
+    struct text *text;
+    struct line line;
+    int rc = text_open(&text, s->o->input, err);
+    if (rc) return rc;
+    int32_t *ids = xcalloc(MAX_LINE_IDS, sizeof *ids);
+    while (s->n < s->o->sentences && (rc = text_next(text, &line, err)) > 0) {
+        int n = parse_ids(ids, &line, frozen_config(s->frozen)->n_vocab_src,
+                          text_counts(text).lines, err);
+        if (n < 0) rc = n;
+        if (n < 0) break;
+        if (n > 0) add_sentence(s, ids, n);
+    }
+    xfree(ids);
+    text_close(text);
+    if (rc < 0) return rc;
+    if (s->n == 0) return err_set(err, HEED_EFORMAT, "%.180s: no sentences", s->o->input);
+    return 0;
+}
+
+static int longer_first(const void *a, const void *b) {
+    const struct search_input *x = a, *y = b;
+    return x->n_src != y->n_src ? y->n_src - x->n_src : (x->key > y->key) - (x->key < y->key);
+}
+
+/* ---------------------------------------------------------------------------------- set-up ------- */
+
+static int open_model(struct bench *s, struct err *err) {
+    const struct bench_translate_options *o = s->o;
+    enum precision precision;
+    struct backend_options where = {o->on.device, o->on.threads, o->on.isa};
+    int rc = precision_parse(&precision, o->precision, err);
+    if (!rc) rc = backend_open(&s->be, &where, err);
+    if (rc) return rc;
+    if (o->model) {
+        rc = frozen_open(&s->frozen, o->model, precision, o->on.threads, err);
+    } else { /* random weights: drawn on the CPU, whatever device they will run on */
+        struct backend *be;
+        struct model *drawn = NULL;
+        if ((rc = backend_open(&be, &(struct backend_options){.device = "cpu"}, err))) return rc;
+        rc = model_new(&drawn, &o->config, be, DTYPE_F32, err);
+        if (!rc) rc = model_draw(drawn, 1, err);
+        if (!rc) rc = frozen_from_model(&s->frozen, drawn, precision, err);
+        model_free(drawn);
+        backend_close(be);
+    }
+    return rc ? rc : frozen_model(&s->model, s->frozen, s->be, err);
+}
+
+static int open_searcher(struct bench *s, struct err *err) {
+    const struct bench_translate_options *o = s->o;
+    struct search_options search = search_defaults();
+    search.beam = o->beam;
+    search.alpha = o->alpha;
+    search.force_len = o->force;
+    if (o->force) search.max_len = o->force;
+    struct search_caps caps = {.n_seq = o->batch};
+    for (int i = 0; i < s->n; i += o->batch) {
+        int tokens = 0;
+        for (int k = i; k < s->n && k < i + o->batch; k++) tokens += s->in[k].n_src;
+        if (caps.n_tok < tokens) caps.n_tok = tokens;
+    }
+    caps.max_src = s->in[0].n_src;
+    return searcher_new(&s->searcher, &s->model, NULL, 1,
+                        &(struct search_marks){.bos = BOS, .eos = EOS, .unk = UNK}, &search, &caps,
+                        err);
+}
+
+/* ---------------------------------------------------------------------------------- running ------ */
+
+static int run_batch(struct bench *s, int first, struct err *err) {
+    int n = s->n - first < s->o->batch ? s->n - first : s->o->batch;
+    struct search_result *out = xcalloc((size_t)n, sizeof *out);
+    double start = clock_seconds();
+    int rc = searcher_run(s->searcher, s->in + first, n, out, NULL, NULL, err);
+    double seconds = clock_seconds() - start;
+    if (!rc) {
+        s->took[s->calls++] = seconds;
+        s->seconds += seconds;
+        for (int i = 0; i < n; i++) {
+            s->tokens += out[i].best[0].n;
+            s->src_tokens += s->in[first + i].n_src;
+        }
+    }
+    xfree(out);
+    return rc;
+}
+
+static void forget(struct bench *s) {
+    s->calls = 0;
+    s->seconds = 0;
+    s->tokens = s->src_tokens = 0;
+}
+
+static int run_all(struct bench *s, struct err *err) {
+    forget(s);
+    for (int i = 0; i < s->n; i += s->o->batch) {
+        int rc = run_batch(s, i, err);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- floor -------- */
+
+struct reading {
+    const uint64_t *words;
+    size_t n;
+    int n_task;
+    uint64_t sum[64]; /* so that nothing is optimised away */
+};
+
+static void read_task(void *ctx, int task, int thread) {
+    struct reading *r = ctx;
+    size_t share = r->n / (size_t)r->n_task;
+    const uint64_t *at = r->words + (size_t)task * share;
+    uint64_t sum[8] = {0};
+    for (size_t i = 0; i + 8 <= share; i += 8)
+        for (int k = 0; k < 8; k++) sum[k] += at[i + (size_t)k];
+    (void)thread;
+    for (int k = 0; k < 8; k++) r->sum[task % 64] += sum[k];
+}
+
+/* Bytes per second that the threads read together from as much memory as the weights take. */
+static double reading_rate(const struct bench *s) {
+    struct pool *pool;
+    struct err err;
+    size_t size = frozen_bytes(s->frozen);
+    struct reading r = {.n = size / 8, .n_task = 16};
+    uint64_t *words = mem_block(size);
+    double best = 0;
+    if (!words || pool_new(&pool, s->o->on.threads, &err)) return 0;
+    memset(words, 1, size);
+    r.words = words;
+    for (int i = 0; i < 5; i++) {
+        double start = clock_seconds();
+        pool_run(pool, read_task, &r, r.n_task);
+        best = fmax(best, (double)size / (clock_seconds() - start));
+    }
+    pool_free(pool);
+    mem_block_free(words);
+    return best;
+}
+
+/* Operations per second of the output projection at many rows, as the model runs it. On a backend of its own: the
+ * searcher's has no room for so many rows. */
+static double product_rate(const struct bench *s, struct err *err) {
+    enum { ROWS = 512 };
+    struct backend *be;
+    struct model *model = NULL;
+    double best = 0;
+    struct backend_options where = {s->o->on.device, s->o->on.threads, s->o->on.isa};
+    if (backend_open(&be, &where, err)) return 0;
+    char *block = NULL;
+    if (frozen_model(&model, s->frozen, be, err)) goto out;
+    struct mat w = model->w.out;
+    enum dtype type = model->type;
+    size_t x_size = ROWS * (size_t)w.cols * dtype_size(type);
+    size_t y_size = ROWS * (size_t)w.rows * dtype_size(type);
+    if (!(block = backend_alloc(be, x_size + y_size, err))) goto out;
+    struct mat x = {.data = block, .ld = w.cols, .rows = ROWS, .cols = w.cols, .type = type};
+    struct mat y = {.data = block + x_size, .ld = w.rows, .rows = ROWS, .cols = w.rows};
+    y.type = type;
+    char *host = xcalloc(1, x_size); /* ordinary numbers: zeros could be cheaper than life */
+    for (size_t i = 0; i < x_size; i += 4) memcpy(host + i, &(uint32_t){0x3f803f80u + i % 61}, 4);
+    backend_upload(be, block, host, x_size);
+    xfree(host);
+    for (int i = 0; i < 5; i++) {
+        double start = clock_seconds();
+        linear_fwd(be, &(struct linear_args){.x = x, .y = y, .w = w});
+        if (backend_sync(be, err)) break;
+        best = fmax(best, 2.0 * ROWS * w.rows * w.cols / (clock_seconds() - start));
+    }
+out:
+    backend_free(be, block);
+    model_free(model);
+    backend_close(be);
+    return best;
+}
+
+struct floor {
+    double read_rate, product_rate; /* measured */
+    double seconds;                 /* of one pass over the sentences */
+};
+
+/* Elements of the encoder's and the decoder's matrices that a source token, a step meets. */
+static void matrix_sizes(const struct config *c, double *per_src, double *per_step) {
+    double d = c->d_model, f = c->d_ff, qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    double att = 2 * d * qk + 2 * d * vv, q_o = d * qk + d * vv, ff = 2 * d * f;
+    *per_src = c->n_layer_enc * (att + ff) + c->n_layer_dec * q_o;
+    *per_step = c->n_layer_dec * (att + q_o + ff) + d * c->n_vocab_tgt;
+}
+
+static struct floor floor_of(const struct bench *s, struct err *err) {
+    struct floor f = {.read_rate = reading_rate(s), .product_rate = product_rate(s, err)};
+    double per_src, per_step;
+    const struct config *c = frozen_config(s->frozen);
+    matrix_sizes(c, &per_src, &per_step);
+    double bytes = frozen_precision(s->frozen) == PRECISION_INT8   ? 1
+                   : frozen_precision(s->frozen) == PRECISION_BF16 ? 2
+                                                                   : 4;
+    double steps = (double)s->tokens / s->n * ((s->n + s->o->batch - 1) / s->o->batch);
+    double rows = (double)s->tokens * s->o->beam;
+    f.seconds = 2 * per_src * (double)s->src_tokens / f.product_rate +
+                fmax(2 * per_step * rows / f.product_rate, bytes * per_step * steps / f.read_rate);
+    return f;
+}
+
+/* ---------------------------------------------------------------------------------- report ------- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_figures(struct bench *s, const struct floor *f, double rss) {
+    const struct bench_translate_options *o = s->o;
+    qsort(s->took, (size_t)s->calls, sizeof *s->took, by_value);
+    double p50 = s->took[s->calls / 2], p99 = s->took[(s->calls * 99 + 99) / 100 - 1];
+    const char *precision = precision_name(frozen_precision(s->frozen));
+    if (o->on.json) {
+        printf("{\"bench\":\"translate\",\"engine\":\"heed\",\"precision\":\"%s\",\"threads\":%d,"
+               "\"batch\":%d,\"beam\":%d,\"sentences\":%d,\"tokens\":%lld,\"tokens_per_s\":%.1f,"
+               "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"open_ms\":%.2f,\"first_ms\":%.2f,"
+               "\"peak_mb\":%.1f,\"over_floor\":%.3f}\n",
+               precision, o->on.threads, o->batch, o->beam, s->n, (long long)s->tokens,
+               (double)s->tokens / s->seconds, 1e3 * p50, 1e3 * p99, 1e3 * s->opened,
+               1e3 * s->first, rss, s->seconds / f->seconds);
+        return;
+    }
+    printf("%s, %d sentences in batches of %d, beam %d\n", precision, s->n, o->batch, o->beam);
+    printf("%10.1f target tokens/s (%lld tokens in %.2f s)\n", (double)s->tokens / s->seconds,
+           (long long)s->tokens, s->seconds);
+    printf("%10.2f ms per batch (median), %.2f ms the slowest in a hundred\n", 1e3 * p50,
+           1e3 * p99);
+    printf("%10.2f ms to open the model, %.2f ms to the end of the first batch\n", 1e3 * s->opened,
+           1e3 * s->first);
+    printf("%10.1f MiB peak memory\n", rss);
+    printf("%10.2f times the floor of %.2f s (weights read at %.1f GB/s, multiplied at %.1f "
+           "GOP/s)\n",
+           s->seconds / f->seconds, f->seconds, f->read_rate / 1e9, f->product_rate / 1e9);
+}
+
+static int print_breakdown(struct bench *s, struct err *err) {
+    backend_profile(s->be, 1);
+    int rc = run_all(s, err);
+    backend_profile(s->be, 0);
+    double total = 0;
+    for (int op = 0; op < OP_COUNT; op++) total += (double)backend_cost(s->be, (enum op)op)->ns;
+    printf("\n%-16s %8s %10s %8s %12s\n", "op", "calls", "ms", "share", "GOP/s");
+    for (int op = 0; op < OP_COUNT; op++) {
+        const struct op_cost *cost = backend_cost(s->be, (enum op)op);
+        if (cost->calls)
+            printf("%-16s %8llu %10.1f %7.1f%% %12.1f\n", op_name((enum op)op),
+                   (unsigned long long)cost->calls, (double)cost->ns / 1e6,
+                   100 * (double)cost->ns / 1e9 / s->seconds, cost->flops / (double)cost->ns);
+    }
+    printf("%-16s %8s %10.1f %7.1f%%\n", "search", "", 1e3 * s->seconds - total / 1e6,
+           100 * (1 - total / 1e9 / s->seconds));
+    return rc;
+}
+
+static int measure(struct bench *s, double began, struct err *err) {
+    s->took = xcalloc((size_t)s->n, sizeof *s->took);
+    int rc = run_batch(s, 0, err);
+    s->first = clock_seconds() - began;
+    if (!rc) rc = run_all(s, err);
+    double rss = bench_peak_mb(); /* before the floor is measured, which takes memory */
+    if (rc) return rc;
+    struct floor floor = floor_of(s, err);
+    if (floor.product_rate <= 0 || floor.read_rate <= 0)
+        return err_set(err, HEED_ENOMEM, "bench translate: no memory to measure the floor");
+    print_figures(s, &floor, rss);
+    return s->o->on.json ? 0 : print_breakdown(s, err);
+}
+
+int bench_translate_run(const struct bench_translate_options *o, struct err *err) {
+    struct bench s = {.o = o};
+    double began = clock_seconds();
+    int rc = open_model(&s, err);
+    s.opened = clock_seconds() - began;
+    if (!rc && frozen_config(s.frozen)->n_vocab_src <= FIRST_WORD)
+        rc = err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw words from",
+                     frozen_config(s.frozen)->n_vocab_src);
+    if (!rc && o->input)
+        rc = read_sentences(&s, err);
+    else if (!rc)
+        draw_sentences(&s);
+    if (!rc) {
+        qsort(s.in, (size_t)s.n, sizeof *s.in, longer_first);
+        rc = open_searcher(&s, err);
+    }
+    if (!rc) rc = measure(&s, began, err);
+    searcher_free(s.searcher);
+    model_free(s.model);
+    frozen_close(s.frozen);
+    backend_close(s.be);
+    for (int i = 0; i < s.n; i++) xfree(s.ids[i]);
+    xfree(s.ids);
+    xfree(s.in);
+    xfree(s.took);
+    return rc;
+}
