@@ -79,7 +79,10 @@ $(BUILD)/%.o: %.cc $(BUILD)/flags
 	$(call short,c++ $<) $(CXX) $(ALL_CXXFLAGS) -c $< -o $@
 
 $(BUILD)/src/base/%.o: private WARN += -Wconversion
-$(BUILD)/tests/amx_emulated.o: private WARN += $(ISA_avx512)
+$(BUILD)/tests/amx_emulated.o $(BUILD)/tests/amx_emulated_tiled.o: private WARN += $(ISA_avx512)
+
+# The page that it puts into the program.
+$(BUILD)/src/viz/attention_html.o: src/viz/attention.html
 
 # Changes when the flags do; everything depends on it. A fresh tree learns here what it lacks.
 FLAGS := $(CC) $(ALL_CFLAGS) $(CXX) $(ALL_CXXFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa)))
