@@ -1,12 +1,11 @@
 /* sample.c — see sample.h.
  *
- * Without a limit the tokens are summed and searched in the order of their ids, twice through the vocabulary.
- * With one, a heap brings them up in the order of their probability, ties to the lower id, only as far as
- * the limit asks. */
+ * The tokens a rule leaves are those not worse than some last token, in the order of their probability, ties to the
+ * lower id. That token is found by partitioning, in time linear in the vocabulary, however many are left;
+ * the draw itself goes through the ids upwards. */
 #include "search/sample.h"
 
 #include <math.h>
-#include <stddef.h>
 
 #include "base/rng.h"
 
@@ -21,27 +20,47 @@ static int before(const float *log_prob, int32_t a, int32_t b) {
     return log_prob[a] > log_prob[b] || (log_prob[a] == log_prob[b] && a < b);
 }
 
-/* heap[0] is the most probable; restores that below `at`. */
-static void sift(int32_t *heap, int n, int at, const float *log_prob) {
-    int32_t moved = heap[at];
-    for (;;) {
-        int child = 2 * at + 1;
-        if (child >= n) break;
-        if (child + 1 < n && before(log_prob, heap[child + 1], heap[child])) child++;
-        if (!before(log_prob, heap[child], moved)) break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = moved;
+static void swap(int32_t *order, int i, int j) {
+    int32_t was = order[i];
+    order[i] = order[j];
+    order[j] = was;
 }
 
-/* Takes the most probable token out of the heap of n and puts it behind its end. */
-static int32_t pop(int32_t *heap, int n, const float *log_prob) {
-    int32_t best = heap[0];
-    heap[0] = heap[n - 1];
-    heap[n - 1] = best;
-    sift(heap, n - 1, 0, log_prob);
-    return best;
+/* Rearranges order[first, last) around one of its tokens; returns where that one is now. Those that come before it
+ * in rank are to its left. The median of three keeps sorted input harmless. */
+static int partition(int32_t *order, int first, int last, const float *log_prob) {
+    int mid = first + (last - first) / 2, end = last - 1, at = first;
+    if (before(log_prob, order[mid], order[first])) swap(order, mid, first);
+    if (before(log_prob, order[end], order[first])) swap(order, end, first);
+    if (before(log_prob, order[mid], order[end])) swap(order, mid, end); /* median to the end */
+    for (int i = first; i < end; i++)
+        if (before(log_prob, order[i], order[end])) swap(order, i, at++);
+    swap(order, at, end);
+    return at;
+}
+
+/* Brings the most probable tokens of order[0, n) to its front, as many as are needed until there are `most` of them
+ * or their weights reach `mass`; returns how many. The last of them is the least probable. */
+static int front(int32_t *order, int n, int most, double mass, const float *log_prob,
+                 const float *weight) {
+    int first = 0, last = n; /* the answer ends in here; before it all are taken */
+    double taken = 0;
+    while (last - first > 1) {
+        int at = partition(order, first, last, log_prob);
+        double left = 0;
+        for (int i = first; i < at; i++) left += (double)weight[order[i]];
+        if (at >= most || (at > first && taken + left >= mass)) {
+            last = at;
+            continue;
+        }
+        taken += left;
+        double here = (double)weight[order[at]];
+        if (at + 1 == most || taken + here >= mass) return at + 1;
+        taken += here;
+        first = at + 1;
+        if (first == last) return last;
+    }
+    return last;
 }
 
 /* weight = exp((log_prob - max) / temperature), their sum returned; 0 if everything is forbidden. */
@@ -55,39 +74,30 @@ static double weigh(float *weight, const float *log_prob, int n, float temperatu
     return sum;
 }
 
-/* The first token at which the running sum passes `target`; rounding may leave it unpassed, then the last
- * that has any weight. step -1 walks backwards. */
-static int32_t walk(const float *weight, const int32_t *order, int n, int step, double target) {
-    int32_t token = -1;
-    double sum = 0;
-    for (int i = 0; i < n; i++) {
-        int32_t v = order ? order[i * step] : i;
-        if (weight[v] == 0) continue;
-        token = v;
-        if ((sum += (double)weight[v]) > target) break;
-    }
-    return token;
-}
-
 int32_t sample_token(const float *log_prob, int n, const struct sample_rule *rule, double u,
                      float *weight, int32_t *order) {
     double total = weigh(weight, log_prob, n, rule->temperature);
     if (total == 0) return -1;
-    int most = rule->top_k > 0 && rule->top_k < n ? rule->top_k : n;
-    if (most == n && rule->top_p >= 1) return walk(weight, NULL, n, 1, u * total);
+    int n_left = rule->top_k > 0 && rule->top_k < n ? rule->top_k : n, limited = 0;
     for (int v = 0; v < n; v++) order[v] = v;
-    for (int i = n / 2; i-- > 0;) sift(order, n, i, log_prob);
-    int popped = 0;
-    if (most < n) {
-        for (total = 0; popped < most; popped++)
-            total += (double)weight[pop(order, n - popped, log_prob)];
+    if (n_left < n) {
+        limited = 1;
+        front(order, n, n_left, INFINITY, log_prob, weight);
+        total = 0;
+        for (int i = 0; i < n_left; i++) total += (double)weight[order[i]];
     }
-    double kept = 0; /* the nucleus: taken from those popped already, or popped now */
-    int n_kept = 0;
-    while (n_kept < most && (kept < (double)rule->top_p * total || n_kept == 0)) {
-        int32_t v = n_kept < popped ? order[n - 1 - n_kept] : pop(order, n - n_kept, log_prob);
-        kept += (double)weight[v];
-        n_kept++;
+    if (rule->top_p < 1) {
+        limited = 1;
+        n_left = front(order, n_left, n_left, (double)rule->top_p * total, log_prob, weight);
+        total = 0;
+        for (int i = 0; i < n_left; i++) total += (double)weight[order[i]];
     }
-    return walk(weight, order + n - 1, n_kept, -1, u * kept);
+    int32_t worst = order[n_left - 1], token = -1;
+    double sum = 0, target = u * total;
+    for (int32_t v = 0; v < n && !(sum > target); v++) {
+        if (weight[v] == 0 || (limited && before(log_prob, worst, v))) continue;
+        token = v; /* rounding may leave the target unpassed: then it is the last with any weight */
+        sum += (double)weight[v];
+    }
+    return token;
 }
