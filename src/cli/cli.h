@@ -15,7 +15,7 @@ struct subcommand {
 
 extern const struct subcommand cmd_export, cmd_quantize;
 extern const struct subcommand cmd_train, cmd_translate, cmd_eval, cmd_average, cmd_bench, cmd_demo,
-    cmd_inspect, cmd_score, cmd_vocab;
+    cmd_inspect, cmd_score, cmd_attend, cmd_vocab;
 
 /* For usage errors that options_parse did not find itself. */
 int cli_usage(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -20,7 +20,7 @@
 
 enum { BLOCK_PAIRS = 1024, JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 
-static struct loaded_options from = {.precision = "f32", .device = "auto"};
+static struct loaded_options from = {.precision = "auto", .device = "auto"};
 static const char *src_path, *tgt_path;
 static int tokens = 4096, normalise, json, token_scores, skip_long, quiet;
 
@@ -39,7 +39,8 @@ static const struct option rows[] = {
      "print nan for pairs too long for the model, instead of stopping", 0, 0},
     {"tokens", OPTION_INT, &tokens, "N",
      "target tokens of a batch (more if one sentence needs them)", 1, 1 << 20},
-    {"precision", OPTION_STRING, &from.precision, "NAME", "arithmetic: f32 or bf16", 0, 0},
+    {"precision", OPTION_STRING, &from.precision, "NAME",
+     "f32, bf16 or int8; auto: as the directory has it", 0, 0},
     {"threads", OPTION_INT, &from.threads, "N", "threads, 0 for all CPUs", 0, 1024},
     {"isa", OPTION_STRING, &from.isa, "NAME", "instruction set", 0, 0},
     {"device", OPTION_STRING, &from.device, "NAME", "cpu, ref or cuda; auto: the best there is", 0,

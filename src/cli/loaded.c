@@ -19,13 +19,14 @@ static int open_tokenizer(struct loaded *l, const char *dir, struct err *err) {
 }
 
 int loaded_open(struct loaded *l, const struct loaded_options *o, struct err *err) {
-    enum dtype type;
+    enum precision precision;
     *l = (struct loaded){0};
     if (!o->dir) return cli_usage(err, "--model is missing");
-    int rc = options_dtype(&type, o->precision, err);
+    int rc = precision_parse(&precision, o->precision, err);
     if (!rc)
         rc = backend_open(&l->be, &(struct backend_options){o->device, o->threads, o->isa}, err);
-    if (!rc) rc = model_load(&l->model, o->dir, l->be, type, err);
+    if (!rc) rc = frozen_open(&l->frozen, o->dir, precision, o->threads, err);
+    if (!rc) rc = frozen_model(&l->model, l->frozen, l->be, err);
     if (!rc) rc = open_tokenizer(l, o->dir, err);
     return rc;
 }
@@ -33,6 +34,7 @@ int loaded_open(struct loaded *l, const struct loaded_options *o, struct err *er
 void loaded_close(struct loaded *l) {
     tokenizer_free(l->tokenizer);
     model_free(l->model);
+    frozen_close(l->frozen);
     backend_close(l->be);
     *l = (struct loaded){0};
 }

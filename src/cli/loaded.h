@@ -6,10 +6,11 @@
 
 #include "cli/cli.h"
 #include "data/tokenizer.h"
-#include "model/model.h"
+#include "model/frozen.h"
 
 struct loaded {
     struct backend *be;
+    struct frozen *frozen;
     struct model *model;
     struct tokenizer *tokenizer; /* has begin and end mark, and as many pieces as the model */
 };

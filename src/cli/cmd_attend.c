@@ -1,0 +1,326 @@
+/* cmd_attend.c — `heed attend`: a picture of what a model looks at, for one sentence and its translation.
+ *
+ * The pair goes through the model once, with the attention probabilities kept (model/view.h), and becomes an SVG or
+ * a page (viz/attention.h). Without a given translation the model makes one first, by the paper's beam search.
+ *
+ * Rows of the decoder are named after the token they write, which is the one behind their input: that is the
+ * question a reader has ("what did it look at when it wrote this?"). */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/loaded.h"
+#include "data/text.h"
+#include "model/transformer.h"
+#include "model/view.h"
+#include "search/search.h"
+#include "viz/attention.h"
+
+enum { MAX_CELLS = 1 << 26 }; /* probabilities in one picture: 256 MiB of them */
+
+static struct loaded_options from = {.precision = "auto", .device = "auto"};
+static const char *src_text, *tgt_text, *src_path, *tgt_path, *out, *kind_text;
+static int line_number = 1, layer, head;
+
+static const struct option rows[] = {
+    {"model", OPTION_STRING, &from.dir, "DIR", "a model directory, such as heed train writes", 0,
+     0},
+    {"src", OPTION_STRING, &src_text, "TEXT", "a sentence", 0, 0},
+    {"tgt", OPTION_STRING, &tgt_text, "TEXT", "its translation; without one the model translates",
+     0, 0},
+    {"src-file", OPTION_STRING, &src_path, "FILE",
+     "the sentence is in this file: plain, gzip, xz, or - for standard input", 0, 0},
+    {"tgt-file", OPTION_STRING, &tgt_path, "FILE", "and its translation in this one", 0, 0},
+    {"line", OPTION_INT, &line_number, "N", "in this line, counted from 1", 1, 1 << 30},
+    {"out", OPTION_STRING, &out, "FILE", "picture to write: name.svg, or name.html to explore", 0,
+     0},
+    {"kind", OPTION_STRING, &kind_text, "NAME",
+     "enc, dec or cross; all of them in a page, cross in an SVG", 0, 0},
+    {"layer", OPTION_INT, &layer, "N",
+     "only this layer, counted from 1; in an SVG it is drawn with lines. 0: all", 0, 1 << 20},
+    {"head", OPTION_INT, &head, "N", "only this head, counted from 1; 0: all", 0, 1 << 20},
+    {"precision", OPTION_STRING, &from.precision, "NAME",
+     "f32, bf16 or int8; auto: as the directory has it", 0, 0},
+    {"threads", OPTION_INT, &from.threads, "N", "threads, 0 for all CPUs", 0, 1024},
+    {"isa", OPTION_STRING, &from.isa, "NAME", "instruction set", 0, 0},
+    {"device", OPTION_STRING, &from.device, "NAME", "cpu, ref or cuda; auto: the best there is", 0,
+     0},
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+static const struct command command = {
+    .name = "attend",
+    .summary = "draw what a model looks at: attention as SVG or HTML",
+    .usage = "--model DIR --src TEXT [--tgt TEXT] --out x.svg|x.html [options]",
+    .options = rows};
+static const struct command *const commands[] = {&command, NULL};
+
+/* A sentence and its translation as tokens, end marks included. */
+struct sentence {
+    char *text;
+    int32_t *ids;
+    int n;
+};
+
+struct job {
+    struct loaded loaded;
+    struct sentence src, tgt;
+    struct acts *acts;
+    struct view *view;
+    float **probs[VIEW_KINDS]; /* per layer [heads, n_query, n_key]; NULL: not wanted */
+    const char **src_token, **tgt_token, **in_token;
+};
+
+/* ---------------------------------------------------------------------------------- sentences ---- */
+
+/* Line --line of a file. */
+static int read_line(char **text, const char *path, struct err *err) {
+    struct text *file;
+    struct line line;
+    int rc = text_open(&file, path, err);
+    if (rc) return rc;
+    int n = 0;
+    while ((rc = text_next(file, &line, err)) > 0 && ++n < line_number) continue;
+    if (rc == 0)
+        rc = err_set(err, HEED_EINVAL, "--line %d: %.180s has %d lines", line_number, path, n);
+    else if (rc > 0 && line.flags & LINE_TOO_LONG)
+        rc = err_set(err, HEED_ELIMIT, "%.180s:%d: a line of more than %d bytes", path, line_number,
+                     (int)TEXT_MAX_LINE);
+    else if (rc > 0)
+        *text = xstrdup(line.text);
+    text_close(file);
+    return rc < 0 ? rc : 0;
+}
+
+static int encode(struct job *j, struct sentence *s, const char *what, struct err *err) {
+    int cap = j->loaded.model->config.max_len;
+    s->ids = xcalloc((size_t)cap, sizeof *s->ids);
+    s->n = loaded_encode(&j->loaded, s->text, strlen(s->text), s->ids, cap, what, err);
+    if (s->n < 0) return s->n;
+    if (s->n > cap)
+        return err_set(err, HEED_ELIMIT,
+                       "%s: %d tokens with the end mark, the model has positions for %d", what,
+                       s->n, cap);
+    return 0;
+}
+
+/* The model's own translation. */
+static int translate(struct job *j, struct err *err) {
+    const struct tokenizer *t = j->loaded.tokenizer;
+    struct searcher *searcher;
+    struct search_options options = search_defaults();
+    struct search_marks marks = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_unk(t)};
+    struct search_input in = {.src = j->src.ids, .n_src = j->src.n};
+    struct search_result result;
+    int rc = searcher_new(&searcher, &j->loaded.model, NULL, 1, &marks, &options,
+                          &(struct search_caps){1, j->src.n, j->src.n}, err);
+    if (rc) return rc;
+    rc = searcher_run(searcher, &in, 1, &result, NULL, NULL, err);
+    int n = rc || !result.n ? 0 : result.best[0].n;
+    if (n >= j->loaded.model->config.max_len) n = j->loaded.model->config.max_len - 1;
+    j->tgt.ids = xcalloc((size_t)n + 1, sizeof *j->tgt.ids);
+    if (n) memcpy(j->tgt.ids, result.best[0].ids, (size_t)n * sizeof *j->tgt.ids);
+    j->tgt.ids[n] = marks.eos;
+    j->tgt.n = n + 1;
+    searcher_free(searcher);
+    return rc;
+}
+
+static int read_pair(struct job *j, struct err *err) {
+    int rc = 0;
+    if (src_text)
+        j->src.text = xstrdup(src_text);
+    else
+        rc = read_line(&j->src.text, src_path, err);
+    if (!rc && tgt_text)
+        j->tgt.text = xstrdup(tgt_text);
+    else if (!rc && tgt_path)
+        rc = read_line(&j->tgt.text, tgt_path, err);
+    if (!rc) rc = loaded_open(&j->loaded, &from, err);
+    if (!rc) rc = encode(j, &j->src, "the source", err);
+    if (!rc) rc = j->tgt.text ? encode(j, &j->tgt, "the target", err) : translate(j, err);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- looking ------ */
+
+static int layers_of(const struct config *c, int kind) {
+    return kind == VIEW_ENC ? c->n_layer_enc : c->n_layer_dec;
+}
+
+/* Which layers of which kinds, or an error that names what there is not. */
+static int choose(struct view_options *o, const struct config *c, int svg, struct err *err) {
+    static const char *const name[VIEW_KINDS] = {"enc", "dec", "cross"};
+    int only = svg ? VIEW_CROSS : -1;
+    if (kind_text) {
+        for (only = 0; only < VIEW_KINDS && strcmp(kind_text, name[only]) != 0;) only++;
+        if (only == VIEW_KINDS)
+            return cli_usage(err, "--kind: '%.40s' is not one of enc, dec, cross", kind_text);
+    }
+    if (head > c->n_head) return cli_usage(err, "--head %d: the model has %d", head, c->n_head);
+    for (int kind = 0; kind < VIEW_KINDS; kind++) {
+        o->layer[kind] = only >= 0 && only != kind ? VIEW_NONE : layer ? layer - 1 : VIEW_ALL;
+        if (o->layer[kind] >= layers_of(c, kind))
+            return cli_usage(err, "--layer %d: the %s has %d", layer,
+                             kind == VIEW_ENC ? "encoder" : "decoder", layers_of(c, kind));
+    }
+    return 0;
+}
+
+static int queries_of(const struct job *j, int kind) {
+    return kind == VIEW_ENC ? j->src.n : j->tgt.n;
+}
+static int keys_of(const struct job *j, int kind) { return kind == VIEW_DEC ? j->tgt.n : j->src.n; }
+
+static int check_size(const struct job *j, const struct view_options *o, struct err *err) {
+    const struct config *c = &j->loaded.model->config;
+    double cells = 0;
+    for (int kind = 0; kind < VIEW_KINDS; kind++) {
+        int n = o->layer[kind] == VIEW_NONE  ? 0
+                : o->layer[kind] == VIEW_ALL ? layers_of(c, kind)
+                                             : 1;
+        cells += (double)n * c->n_head * queries_of(j, kind) * keys_of(j, kind);
+    }
+    if (cells <= MAX_CELLS) return 0;
+    return err_set(err, HEED_ELIMIT,
+                   "%d source and %d target tokens make %.0f probabilities, too many for one "
+                   "picture; --kind and --layer choose some",
+                   j->src.n, j->tgt.n, cells);
+}
+
+/* One forced pass with everything chosen kept. */
+static int look(struct job *j, const struct view_options *o, struct err *err) {
+    struct model *m = j->loaded.model;
+    struct batch batch;
+    int rc = check_size(j, o, err);
+    if (!rc) rc = acts_new(&j->acts, m, j->src.n, j->tgt.n, 0, err);
+    if (!rc) rc = view_new(&j->view, j->acts, o, err);
+    if (rc) return rc;
+    rc = batch_init(&batch, j->src.n, j->tgt.n, 1, tokenizer_bos(j->loaded.tokenizer), err);
+    if (rc) return rc;
+    rc = batch_add(&batch, j->src.ids, j->src.n, j->tgt.ids, j->tgt.n, err);
+    if (rc > 0) rc = acts_load(j->acts, &batch, err);
+    if (!rc) rc = view_load(j->view, err);
+    if (!rc) transformer_fwd(&(struct pass){.model = m, .acts = j->acts, .view = j->view});
+    for (int kind = 0; kind < VIEW_KINDS; kind++)
+        for (int l = 0; l < layers_of(&m->config, kind) && !rc && o->layer[kind] != VIEW_NONE;
+             l++) {
+            if (o->layer[kind] >= 0 && o->layer[kind] != l) continue;
+            if (!j->probs[kind])
+                j->probs[kind] =
+                    xcalloc((size_t)layers_of(&m->config, kind), sizeof *j->probs[kind]);
+            j->probs[kind][l] = xcalloc(view_size(j->view, kind), sizeof(float));
+            rc = view_read(j->view, kind, l, j->probs[kind][l], err);
+        }
+    batch_release(&batch);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------- drawing ------ */
+
+static const char **tokens_of(const struct job *j, const int32_t *ids, int n, int shifted) {
+    const char **token = xcalloc((size_t)n, sizeof *token);
+    const struct tokenizer *t = j->loaded.tokenizer;
+    for (int i = 0; i < n; i++)
+        token[i] = tokenizer_piece(t, !shifted ? ids[i] : i ? ids[i - 1] : tokenizer_bos(t));
+    return token;
+}
+
+/* What the drawing needs of one kind: the layers that were kept, from their first chosen head on. */
+static void fill_set(struct attention_set *s, const struct job *j, int kind) {
+    int n = layers_of(&j->loaded.model->config, kind);
+    *s = (struct attention_set){.query = kind == VIEW_ENC ? j->src_token : j->tgt_token,
+                                .key = kind == VIEW_DEC ? j->in_token : j->src_token,
+                                .n_query = queries_of(j, kind),
+                                .n_key = keys_of(j, kind)};
+    if (!j->probs[kind]) return;
+    s->n_layer = layer ? 1 : n;
+    s->first_layer = layer ? layer : 1;
+    s->probs = (const float *const *)(j->probs[kind] + (layer ? layer - 1 : 0));
+    size_t skip = head ? (size_t)(head - 1) * (size_t)s->n_query * (size_t)s->n_key : 0;
+    for (int l = 0; l < s->n_layer && skip; l++) /* the chosen head to the front */
+        memmove(j->probs[kind][s->first_layer - 1 + l],
+                j->probs[kind][s->first_layer - 1 + l] + skip,
+                (size_t)s->n_query * (size_t)s->n_key * sizeof(float));
+}
+
+static int draw(struct job *j, int svg, struct err *err) {
+    struct attention a = {.title = j->src.text,
+                          .n_head = head ? 1 : j->loaded.model->config.n_head,
+                          .first_head = head ? head : 1};
+    j->src_token = tokens_of(j, j->src.ids, j->src.n, 0);
+    j->tgt_token = tokens_of(j, j->tgt.ids, j->tgt.n, 0);
+    j->in_token = tokens_of(j, j->tgt.ids, j->tgt.n, 1);
+    int shown = 0;
+    for (int kind = 0; kind < VIEW_KINDS; kind++) {
+        fill_set(&a.set[kind], j, kind);
+        if (a.set[kind].n_layer) shown = kind;
+    }
+    struct file_writer w;
+    int rc = file_writer_open(&w, out, err);
+    if (rc) return rc;
+    if (svg)
+        attention_svg(&w, &a, (enum attention_kind)shown);
+    else
+        attention_html(&w, &a);
+    return file_writer_commit(&w, err);
+}
+
+/* ---------------------------------------------------------------------------------- the command -- */
+
+static void job_release(struct job *j) {
+    for (int kind = 0; kind < VIEW_KINDS && j->loaded.model; kind++) {
+        for (int l = 0; l < layers_of(&j->loaded.model->config, kind) && j->probs[kind]; l++)
+            xfree(j->probs[kind][l]);
+        xfree(j->probs[kind]);
+    }
+    view_free(j->view);
+    acts_free(j->acts);
+    loaded_close(&j->loaded);
+    xfree(j->src.text);
+    xfree(j->src.ids);
+    xfree(j->tgt.text);
+    xfree(j->tgt.ids);
+    xfree(j->src_token);
+    xfree(j->tgt_token);
+    xfree(j->in_token);
+}
+
+/* 1: SVG, 0: HTML, by the name's end. */
+static int format_of(const char *path, struct err *err) {
+    const char *dot = strrchr(path, '.');
+    if (dot && strcmp(dot, ".svg") == 0) return 1;
+    if (dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0)) return 0;
+    return cli_usage(err, "--out: '%.120s' ends neither in .svg nor in .html", path);
+}
+
+static int check_usage(struct err *err) {
+    if (!from.dir) return cli_usage(err, "attend: --model is missing");
+    if (!out) return cli_usage(err, "attend: --out is missing");
+    if (!src_text == !src_path) return cli_usage(err, "attend: one of --src and --src-file");
+    if (tgt_text && tgt_path) return cli_usage(err, "attend: --tgt or --tgt-file, not both");
+    if (src_path && tgt_path && strcmp(src_path, "-") == 0 && strcmp(tgt_path, "-") == 0)
+        return cli_usage(err,
+                         "attend: only one of --src-file and --tgt-file can be standard input");
+    return format_of(out, err);
+}
+
+static int run(int argc, char **argv, struct err *err) {
+    int rc = options_parse(&command, argc, argv, err);
+    if (rc) return rc > 0 ? 0 : rc;
+    int svg = check_usage(err);
+    if (svg < 0) return svg;
+    struct job j = {0};
+    struct view_options view = {0};
+    rc = read_pair(&j, err);
+    if (!rc) rc = choose(&view, &j.loaded.model->config, svg, err);
+    if (!rc) rc = look(&j, &view, err);
+    if (!rc) rc = draw(&j, svg, err);
+    job_release(&j);
+    return rc;
+}
+
+const struct subcommand cmd_attend = {.name = "attend",
+                                      .summary =
+                                          "draw what a model looks at: attention as SVG or HTML",
+                                      .run = run,
+                                      .commands = commands};

@@ -1,0 +1,21 @@
+/* label.h — a token as it may be shown: any bytes in, short harmless text out.
+ *
+ * Tokens come from files of others, and from users. What has no shape of its own, or would change the shape
+ * of its surroundings (control characters, marks that reverse the direction of writing, characters XML forbids),
+ * is replaced by something visible. What is left is well-formed UTF-8 and still wants escaping for where it goes:
+ * label_xml and label_json do that. */
+#ifndef VIZ_LABEL_H
+#define VIZ_LABEL_H
+
+#include "base/file.h"
+
+enum { LABEL_CHARS = 40, LABEL_SIZE = 9 * LABEL_CHARS + 8 }; /* longer tokens end in U+2026 */
+
+/* Returns the number of character cells it takes, wide characters counted twice. */
+int label_make(char out[LABEL_SIZE], const char *text);
+
+/* Between tags or quotes of XML, and between quotes of JSON inside a <script>. The text is clean UTF-8. */
+void label_xml(struct file_writer *w, const char *text);
+void label_json(struct file_writer *w, const char *text);
+
+#endif
