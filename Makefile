@@ -144,6 +144,11 @@ $(BUILD)/libheed-cuda.so: $(CUDA_OBJ)
 	    -Xlinker --version-script=$(BUILD)/exports-cuda,-z,defs \
 	    -Xlinker '-rpath=$$ORIGIN:$$ORIGIN/../lib:/usr/local/cuda/lib64'
 
+# Times single kernels, so it takes the plug-in's objects instead of loading it.
+$(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
+	$(call short,link $@) $(NVCC) -cudart static -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -lrt -lpthread -ldl \
+	    -Xlinker -rpath=/usr/local/cuda/lib64
+
 # Tests see hidden symbols too, and link only the objects they reach.
 $(BUILD)/tests/objects.a: $(HELPER_OBJ) $(LIB_OBJ)
 	$(call short,archive $@) mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
