@@ -38,7 +38,10 @@ static struct overrides overrides;
 static const struct option gemm_rows[] = {
     {"isa", OPTION_STRING, &gemm.isa, "NAME", "instruction set; all of this machine if not given",
      0, 0},
-    {"dtype", OPTION_STRING, &gemm.dtype, "TYPE", "f32 or bf16; both if not given", 0, 0},
+    {"dtype", OPTION_STRING, &gemm.dtype, "TYPE", "f32, bf16, or int8 (tiled); all if not given", 0,
+     0},
+    {"tiled", OPTION_FLAG, &gemm.tiled, NULL, "products with tiled weights, as frozen models have",
+     0, 0},
     {"threads", OPTION_INT, &gemm.threads, "N", "threads, 0 for all CPUs", 0, 1024},
     {"m", OPTION_INT, &gemm.m, "ROWS", "only products of that many rows, 0 for all", 0, 1 << 20},
     {"min-ms", OPTION_INT, &gemm.min_ms, "N", "time each case for at least that long", 1, 100000},
@@ -120,7 +123,9 @@ static const struct command *const commands[] = {&gemm_command,  &train_command,
 
 /* ---------------------------------------------------------------------------------- running ------ */
 
-static int run_gemm(struct err *err) { return bench_gemm_run(&gemm, err); }
+static int run_gemm(struct err *err) {
+    return gemm.tiled ? bench_tiled_run(&gemm, err) : bench_gemm_run(&gemm, err);
+}
 
 static int config_of(struct config *config, const char *preset, const char *n_vocab,
                      struct err *err) {
