@@ -1,0 +1,280 @@
+/* bench_tiled.c — how fast are products with tiled weights, beside what the machine could do at best?
+ *
+ * The shapes are those of decoding with the base model: M rows (hypotheses, or words of a batch) against its
+ * weights. Two yardsticks, measured on the same threads and in turns with the products: the kernel's own
+ * arithmetic on registers bounds products with many rows, and reading memory bounds those with few, which must
+ * bring in all of w for little work. Other programs can only slow any of them down, so each is the best of
+ * many short runs.
+ *
+ * Weights come in enough copies, used in turn, that none is still in a cache when its turn comes, as in a
+ * model whose layers take turns: that is how w is met while decoding. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/tiled.h"
+#include "backend/tile.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cli/bench.h"
+
+enum {
+    COPIES_BYTES = 128 << 20, /* of weights: beyond the caches */
+    READ_BYTES = 4 << 20,     /* of a run of the reading yardstick, per thread */
+    READ_RANGE = 4 << 10,     /* read side by side, four at a time */
+    MIN_RUNS = 5,
+    PEAK_RUNS = 20,
+};
+
+static const int rows_of_x[] = {1, 4, 16, 32, 128, 512, 2048};
+static const struct {
+    int n, k;
+} weights[] = {{512, 512}, {1536, 512}, {2048, 512}, {512, 2048}, {32000, 512}};
+static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_I8};
+
+struct bench {
+    const struct bench_gemm_options *o;
+    struct cpu_backend be;
+    struct tiled t;
+    char *w; /* COPIES_BYTES and one more matrix */
+    size_t w_size;
+    int copies, copy;
+    void *workspace;
+    /* yardsticks */
+    double (*peak)(int64_t iterations);
+    void (*enter)(void), (*leave)(void);
+    double *done;                /* per task */
+    double peak_rate, read_rate; /* best so far: operations and bytes per second */
+    size_t read_at;
+};
+
+struct speed {
+    double seconds, rate, of_peak, read, of_read;
+};
+
+static const char *type_name(enum dtype type) {
+    return type == DTYPE_I8 ? "int8" : dtype_name(type);
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* ---- the yardsticks ------------------------------------------------------------------------------- */
+
+static void peak_task(void *ctx, int task, int thread) {
+    struct bench *s = ctx;
+    (void)thread;
+    if (s->enter) s->enter();
+    s->done[task] = s->peak(50000);
+    if (s->leave) s->leave();
+}
+
+/* Ranges side by side, the ones after them asked for in advance: what reads fastest where it was tried. */
+static void read_task(void *ctx, int task, int thread) {
+    typedef int64_t vec __attribute__((vector_size(64), may_alias));
+    struct bench *s = ctx;
+    (void)thread;
+    const char *from = s->w + (s->read_at + (size_t)task * READ_BYTES) % COPIES_BYTES;
+    vec sum[4] = {{0}};
+    for (size_t at = 0; at < READ_BYTES; at += (size_t)4 * READ_RANGE)
+        for (size_t i = at; i < at + READ_RANGE; i += sizeof(vec))
+            for (size_t r = 0; r < 4; r++) {
+                __builtin_prefetch(from + i + (4 + r) * READ_RANGE, 0, 2);
+                sum[r] += *(const vec *)(from + i + r * READ_RANGE);
+            }
+    volatile int64_t keep = (sum[0] + sum[1] + sum[2] + sum[3])[0];
+    (void)keep;
+    s->done[task] = READ_BYTES;
+}
+
+/* Amount per second of one run of the task on every thread. */
+static double task_rate(struct bench *s, pool_fn *task) {
+    const int n = pool_size(s->be.pool);
+    double done = 0;
+    const double start = clock_seconds();
+    pool_run(s->be.pool, task, s, n);
+    const double seconds = clock_seconds() - start;
+    for (int i = 0; i < n; i++) done += s->done[i];
+    return done / seconds;
+}
+
+static void measure_yardsticks(struct bench *s) {
+    s->peak_rate = larger(s->peak_rate, task_rate(s, peak_task));
+    s->read_rate = larger(s->read_rate, task_rate(s, read_task));
+    s->read_at = (s->read_at + READ_BYTES * (size_t)pool_size(s->be.pool)) % COPIES_BYTES;
+}
+
+/* ---- one case -------------------------------------------------------------------------------------- */
+
+static double product_seconds(struct bench *s) {
+    s->t.w.data = s->w + (size_t)s->copy * s->w_size;
+    s->copy = (s->copy + 1) % s->copies;
+    const double start = clock_seconds();
+    tiled_run(&s->be, &s->t, s->workspace);
+    return clock_seconds() - start;
+}
+
+static struct speed measure(struct bench *s) {
+    struct speed v = {.seconds = product_seconds(s)};
+    const double end = clock_seconds() + 1e-3 * s->o->min_ms;
+    for (int i = 0; i < MIN_RUNS || clock_seconds() < end; i++) {
+        const double seconds = product_seconds(s);
+        if (seconds < v.seconds) v.seconds = seconds;
+        if (i % 64 == 0) measure_yardsticks(s);
+        if (seconds > 1) break; /* long enough to speak for itself */
+    }
+    v.rate = 2.0 * s->t.x.rows * s->t.w.rows * s->t.w.cols / v.seconds;
+    v.read = (double)s->w_size / v.seconds;
+    v.of_peak = v.rate / s->peak_rate;
+    v.of_read = v.read / s->read_rate;
+    return v;
+}
+
+static void report(const struct bench *s, const struct speed *v) {
+    const struct tiled *t = &s->t;
+    if (s->o->json)
+        printf(
+            "{\"bench\":\"tiled\",\"isa\":\"%s\",\"dtype\":\"%s\",\"threads\":%d,\"m\":%d,\"n\":%d,"
+            "\"k\":%d,\"us\":%.2f,\"gops\":%.2f,\"ratio\":%.4f,\"gops_peak\":%.2f,\"gbs\":%.2f,"
+            "\"gbs_ratio\":%.4f,\"gbs_peak\":%.2f}\n",
+            s->be.isa->name, type_name(t->w.type), pool_size(s->be.pool), t->x.rows, t->w.rows,
+            t->w.cols, 1e6 * v->seconds, 1e-9 * v->rate, v->of_peak, 1e-9 * s->peak_rate,
+            1e-9 * v->read, v->of_read, 1e-9 * s->read_rate);
+    else
+        printf("%-11s %-5s %6d %6d %6d %10.1f %10.1f %7.1f%% %10.1f %7.1f%%\n", s->be.isa->name,
+               type_name(t->w.type), t->x.rows, t->w.rows, t->w.cols, 1e6 * v->seconds,
+               1e-9 * v->rate, 100 * v->of_peak, 1e-9 * v->read, 100 * v->of_read);
+    fflush(stdout);
+}
+
+/* ---- all cases ------------------------------------------------------------------------------------ */
+
+static uint32_t next_random(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
+
+/* Every byte pattern here is a small weight: no value is denormal, infinite or beyond its type's range. */
+static void fill_weights(char *w, size_t size, enum dtype type) {
+    uint32_t state = 1;
+    for (size_t i = 0; i + 4 <= size; i += 4) {
+        const uint32_t r = next_random(&state) >> 8;
+        uint32_t word = 0x3f000000u | (r & 0x7fffffu);
+        if (type == DTYPE_BF16) word = 0x3f003f00u | (r & 0x7f007fu);
+        if (type == DTYPE_I8) word = r & 0x3f3f3f3fu;
+        memcpy(w + i, &word, 4);
+    }
+}
+
+static struct mat random_mat(int rows, int cols, enum dtype type) {
+    const size_t count = (size_t)rows * (size_t)cols;
+    struct mat m = {.data = mem_block(count * dtype_size(type)),
+                    .ld = cols,
+                    .rows = rows,
+                    .cols = cols,
+                    .type = type};
+    uint32_t state = 7;
+    for (size_t i = 0; m.data && i < count; i++) {
+        const float x = (float)(int32_t)next_random(&state) * 0x1p-31f;
+        if (type == DTYPE_F32)
+            ((float *)m.data)[i] = x;
+        else
+            ((uint16_t *)m.data)[i] = bf16_store(x);
+    }
+    return m;
+}
+
+static int run_case(struct bench *s, int m, int n, int k, enum dtype type, struct err *err) {
+    const enum dtype act = type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    struct mat scale = random_mat(1, (int)tiled_rows(n), DTYPE_F32);
+    int32_t *sum = xcalloc(tiled_rows(n), sizeof *sum);
+    s->t = (struct tiled){.y = random_mat(m, n, act),
+                          .x = random_mat(m, k, act),
+                          .b = random_mat(1, n, act),
+                          .w = {.ld = k, .rows = n, .cols = k, .type = type, .tiled = 1}};
+    s->t.w.scale = scale.data;
+    s->t.w.sum = sum;
+    s->w_size = tiled_bytes(n, k, type);
+    s->copies = s->w_size > COPIES_BYTES ? 1 : (int)(COPIES_BYTES / s->w_size);
+    s->copy = 0;
+    s->workspace = mem_block(tiled_workspace(&s->be, &s->t));
+    int rc = 0;
+    if (!s->t.y.data || !s->t.x.data || !s->t.b.data || !scale.data || !s->workspace) {
+        rc = err_set(err, HEED_ENOMEM, "bench gemm: no memory for %d x %d x %d", m, n, k);
+    } else {
+        const struct speed v = measure(s);
+        report(s, &v);
+    }
+    void *blocks[] = {s->t.y.data, s->t.x.data, s->t.b.data, scale.data, s->workspace};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mem_block_free(blocks[i]);
+    xfree(sum);
+    return rc;
+}
+
+/* The arithmetic of f32 and bf16 products is that of the plain ones. */
+static void pick_peak(struct bench *s, enum dtype type) {
+    const struct tiled_kernel *kernel = tiled_kernel_of(s->be.isa, type);
+    const struct gemm_kernel *plain =
+        type == DTYPE_BF16 ? s->be.isa->gemm_bf16 : s->be.isa->gemm_f32;
+    s->peak = kernel->peak ? kernel->peak : plain->peak;
+    s->enter = kernel->enter;
+    s->leave = kernel->leave;
+    s->peak_rate = 0;
+    for (int i = 0; i < PEAK_RUNS; i++) measure_yardsticks(s);
+}
+
+static int run_type(struct bench *s, enum dtype type, struct err *err) {
+    fill_weights(s->w, COPIES_BYTES, type);
+    pick_peak(s, type);
+    for (size_t w = 0; w < sizeof weights / sizeof *weights; w++)
+        for (size_t i = 0; i < sizeof rows_of_x / sizeof *rows_of_x; i++) {
+            if (s->o->m && s->o->m != rows_of_x[i]) continue;
+            const int rc = run_case(s, rows_of_x[i], weights[w].n, weights[w].k, type, err);
+            if (rc) return rc;
+        }
+    return 0;
+}
+
+static int run_isas(struct bench *s, const struct isa *only, struct err *err) {
+    int rc = 0;
+    for (const struct isa *const *i = isa_table; !rc && *i; i++) {
+        if (only ? *i != only : !isa_usable(*i)) continue;
+        s->be.isa = *i;
+        for (size_t t = 0; !rc && t < sizeof types / sizeof *types; t++)
+            if (!s->o->dtype || strcmp(s->o->dtype, type_name(types[t])) == 0)
+                rc = run_type(s, types[t], err);
+    }
+    return rc;
+}
+
+int bench_tiled_run(const struct bench_gemm_options *o, struct err *err) {
+    const struct isa *only = NULL;
+    int known = !o->dtype;
+    for (size_t t = 0; !known && t < sizeof types / sizeof *types; t++)
+        known = strcmp(o->dtype, type_name(types[t])) == 0;
+    if (!known)
+        return err_set(err, HEED_EINVAL, "bench gemm: dtype '%s' is not one of f32, bf16, int8",
+                       o->dtype);
+    int rc = o->isa ? isa_select(&only, o->isa, err) : 0;
+    if (rc) return rc;
+    struct bench *s = xcalloc(1, sizeof *s);
+    s->o = o;
+    rc = pool_new(&s->be.pool, o->threads, err);
+    if (rc) goto out;
+    s->done = xcalloc((size_t)pool_size(s->be.pool), sizeof *s->done);
+    s->w = mem_block((size_t)COPIES_BYTES + READ_BYTES);
+    if (!s->w) {
+        rc = err_set(err, HEED_ENOMEM, "bench gemm: no memory for weights");
+        goto out;
+    }
+    memset(s->w + COPIES_BYTES, 0, READ_BYTES);
+    if (!o->json)
+        printf(
+            "y = x w^T + b, x [m,k], w [n,k] tiled and not in a cache, %d threads; peak: the same "
+            "arithmetic on registers; read: memory read by the same threads\n"
+            "%-11s %-5s %6s %6s %6s %10s %10s %8s %10s %8s\n",
+            pool_size(s->be.pool), "isa", "dtype", "m", "n", "k", "us", "GOP/s", "of peak",
+            "GB/s of w", "of read");
+    rc = run_isas(s, only, err);
+out:
+    pool_free(s->be.pool);
+    mem_block_free(s->w);
+    xfree(s->done);
+    xfree(s);
+    return rc;
+}
