@@ -69,10 +69,9 @@ static BEAM_FN int beam_settled(const struct beam *b, const struct beam_rules *r
 
 BEAM_FN void beam_advance(struct beam *b, const struct beam_rules *r, const float *value,
                           const int32_t *id, int k) {
-    int head[BEAM_MAX], n_next = 0, rank = 0, last = b->len + 1 == b->max_len;
-    double next[BEAM_MAX];
+    int head[BEAM_MAX] = {0}, n_next = 0, rank = 0, last = b->len + 1 == b->max_len;
+    double next[BEAM_MAX] = {0};
     struct beam_node *node = b->node + (size_t)b->len * (size_t)r->width;
-    for (int h = 0; h < b->n_live; h++) head[h] = 0;
     while (n_next < r->width && !(last && rank == r->width)) {
         int h = beam_pick(b, value, k, head);
         if (h < 0) break;

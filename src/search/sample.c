@@ -17,7 +17,8 @@ double sample_uniform(uint64_t seed, uint64_t key, int sample, int step) {
 }
 
 static int before(const float *log_prob, int32_t a, int32_t b) {
-    return log_prob[a] > log_prob[b] || (log_prob[a] == log_prob[b] && a < b);
+    if (log_prob[a] != log_prob[b]) return log_prob[a] > log_prob[b];
+    return a < b;
 }
 
 static void swap(int32_t *order, int i, int j) {

@@ -73,6 +73,7 @@ struct hypothesis {
 
 /* One sentence of a call. prefix: tokens the translation must begin with (scored, never forbidden). key: chosen by the
  * caller, decides the random stream (e.g. the line number). */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): an array and its length stay side by side */
 struct search_input {
     const int32_t *src;
     int n_src; /* with its end mark */
