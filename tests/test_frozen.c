@@ -86,6 +86,7 @@ static struct config toy_variant(const char *variant) {
     } else if (strcmp(variant, "target") == 0) {
         c.tie = TIE_TARGET;
         c.n_vocab_src = 50;
+        c.d_ff = 1100; /* deeper than the kernels take at once */
         c.activation = ACT_SILU;
     }
     ASSERT_OK(config_check(&c, &err), err);
@@ -174,8 +175,7 @@ TEST(computes_the_same) {
                          precision_name(precisions[p]), i < 0 ? "ref" : isa_table[i]->name, d);
             if (p == 0 && i >= 0) {
                 float *plain = plain_logits("plain", &where, DTYPE_F32);
-                double same = distance(a, plain, n);
-                if (!(same < 1e-6)) fail_msg("tiled and plain differ by %g", same);
+                assert_memory_equal(a, plain, n * sizeof *a); /* the same sums in the same order */
                 xfree(plain);
             }
             xfree(a);
