@@ -111,7 +111,7 @@ static void count_segment(const struct work *work, struct counter *counter, int 
     struct segment ref[EVAL_MAX_FILES];
     for (int r = 0; r < eval->n_ref; r++) ref[r] = segment_of(&work->column[eval->n_hyp + r], at);
     uint32_t *out =
-        work->stat + (size_t)at * (size_t)(eval->n_hyp * eval->n_metric) * EVAL_MAX_STATS;
+        work->stat + (size_t)at * (size_t)eval->n_hyp * (size_t)eval->n_metric * EVAL_MAX_STATS;
     for (int h = 0; h < eval->n_hyp; h++) {
         struct segment hyp = segment_of(&work->column[h], at);
         for (int m = 0; m < eval->n_metric; m++, out += EVAL_MAX_STATS) {
@@ -211,7 +211,7 @@ static int count_all(struct work *work, struct err *err) {
 
 int eval_count(struct eval *eval, struct pool *pool, struct err *err) {
     struct work work = {.eval = eval, .pool = pool, .n_column = eval->n_hyp + eval->n_ref};
-    size_t cells = (size_t)(eval->n_hyp * eval->n_metric);
+    size_t cells = (size_t)eval->n_hyp * (size_t)eval->n_metric;
     work.column = xcalloc((size_t)work.n_column, sizeof *work.column);
     work.counter = xcalloc((size_t)pool_size(pool) * (size_t)eval->n_metric, sizeof *work.counter);
     work.stat = xmalloc(BLOCK_SEGMENTS * cells * EVAL_MAX_STATS * sizeof *work.stat);

@@ -72,7 +72,7 @@ static void title_text(char *out, const struct eval *eval, int m) {
 /* A row per system, a column per metric. */
 static void print_table(const struct eval *eval) {
     char text[CELL];
-    int first = width_of("system"), width[EVAL_MAX_METRICS];
+    int first = width_of("system"), width[EVAL_MAX_METRICS] = {0};
     for (int h = 0; h < eval->n_hyp; h++)
         first = width_of(eval->hyp[h]) > first ? width_of(eval->hyp[h]) : first;
     for (int m = 0; m < eval->n_metric; m++) {

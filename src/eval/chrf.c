@@ -75,13 +75,13 @@ void chrf_count(struct chrf *chrf, uint64_t *stat, struct segment hyp, const str
     codes_squeeze(&chrf->hyp);
     tokens_clear(&chrf->hyp_words);
     if (o->word_order) tokens_add_words(&chrf->hyp_words, hyp, o->lowercase);
-    double best = -1;
+    double best = 0;
     for (int i = 0; i < n_ref; i++) {
         uint64_t found[CHRF_MAX_STAT];
         count_characters(chrf, found, ref[i]);
         if (o->word_order) count_words(chrf, found + 3 * o->char_order, ref[i]);
         double score = n_ref > 1 ? chrf_score(found, o) : 0;
-        if (score <= best) continue;
+        if (i > 0 && score <= best) continue;
         best = score;
         memcpy(stat, found, (size_t)chrf_n_stat(o) * sizeof *stat);
     }

@@ -17,7 +17,7 @@ void codes_release(struct codes *codes) {
 }
 
 void codes_reserve(struct codes *codes, size_t room) {
-    if (room <= codes->room) return;
+    if (codes->code && room <= codes->room) return; /* never NULL, not even for nothing */
     codes->room = room + room / 2 + 64;
     codes->code = xrealloc(codes->code, codes->room * sizeof *codes->code);
 }
