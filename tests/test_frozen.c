@@ -156,7 +156,7 @@ TEST(computes_the_same) {
     const struct backend_options on_ref = {.device = "ref"};
     float *want = plain_logits("plain", &on_ref, DTYPE_F32);
     for (int p = 0; p < 3; p++) {
-        char tiled[16];
+        char tiled[32];
         snprintf(tiled, sizeof tiled, "tiled%d", p);
         freeze(tiled, "plain", precisions[p]);
         struct frozen *direct = open_frozen("plain", precisions[p]),
