@@ -19,6 +19,7 @@
 
 enum {
     COPIES_BYTES = 128 << 20, /* of weights: beyond the caches */
+    READ_RING = 64 << 20,     /* what the reading yardstick goes over */
     READ_BYTES = 4 << 20,     /* of a run of the reading yardstick, per thread */
     READ_RANGE = 4 << 10,     /* read side by side, four at a time */
     MIN_RUNS = 5,
@@ -35,7 +36,7 @@ struct bench {
     const struct bench_gemm_options *o;
     struct cpu_backend be;
     struct tiled t;
-    char *w; /* COPIES_BYTES and one more matrix */
+    char *w, *ring; /* COPIES_BYTES of weights; READ_RING bytes and the length of a run */
     size_t w_size;
     int copies, copy;
     void *workspace;
@@ -72,7 +73,7 @@ static void read_task(void *ctx, int task, int thread) {
     typedef int64_t vec __attribute__((vector_size(64), may_alias));
     struct bench *s = ctx;
     (void)thread;
-    const char *from = s->w + (s->read_at + (size_t)task * READ_BYTES) % COPIES_BYTES;
+    const char *from = s->ring + (s->read_at + (size_t)task * READ_BYTES) % READ_RING;
     vec sum[4] = {{0}};
     for (size_t at = 0; at < READ_BYTES; at += (size_t)4 * READ_RANGE)
         for (size_t i = at; i < at + READ_RANGE; i += sizeof(vec))
@@ -99,7 +100,7 @@ static double task_rate(struct bench *s, pool_fn *task) {
 static void measure_yardsticks(struct bench *s) {
     s->peak_rate = larger(s->peak_rate, task_rate(s, peak_task));
     s->read_rate = larger(s->read_rate, task_rate(s, read_task));
-    s->read_at = (s->read_at + READ_BYTES * (size_t)pool_size(s->be.pool)) % COPIES_BYTES;
+    s->read_at = (s->read_at + READ_BYTES * (size_t)pool_size(s->be.pool)) % READ_RING;
 }
 
 /* ---- one case -------------------------------------------------------------------------------------- */
@@ -257,12 +258,13 @@ int bench_tiled_run(const struct bench_gemm_options *o, struct err *err) {
     rc = pool_new(&s->be.pool, o->threads, err);
     if (rc) goto out;
     s->done = xcalloc((size_t)pool_size(s->be.pool), sizeof *s->done);
-    s->w = mem_block((size_t)COPIES_BYTES + READ_BYTES);
-    if (!s->w) {
+    s->w = mem_block(COPIES_BYTES);
+    s->ring = mem_block((size_t)READ_RING + READ_BYTES);
+    if (!s->w || !s->ring) {
         rc = err_set(err, HEED_ENOMEM, "bench gemm: no memory for weights");
         goto out;
     }
-    memset(s->w + COPIES_BYTES, 0, READ_BYTES);
+    memset(s->ring, 0, (size_t)READ_RING + READ_BYTES);
     if (!o->json)
         printf(
             "y = x w^T + b, x [m,k], w [n,k] tiled and not in a cache, %d threads; peak: the same "
@@ -274,6 +276,7 @@ int bench_tiled_run(const struct bench_gemm_options *o, struct err *err) {
 out:
     pool_free(s->be.pool);
     mem_block_free(s->w);
+    mem_block_free(s->ring);
     xfree(s->done);
     xfree(s);
     return rc;
