@@ -27,7 +27,7 @@ static void write_tokens(struct file_writer *w, const char *name, const char *co
     file_writer_printf(w, "\"%s\":[", name);
     for (int i = 0; i < n; i++) {
         char label[LABEL_SIZE];
-        label_make(label, token[i]);
+        label_make(label, token[i], LABEL_TOKEN);
         file_writer_printf(w, i ? ",\"" : "\"");
         label_json(w, label);
         file_writer_printf(w, "\"");
@@ -87,7 +87,7 @@ static void write_data(struct file_writer *w, const struct attention *a) {
 static void write_json(struct file_writer *w, const struct attention *a) {
     static const char *const name[] = {"enc", "dec", "cross"};
     char label[LABEL_SIZE];
-    label_make(label, a->title);
+    label_make(label, a->title, LABEL_TITLE);
     file_writer_printf(w, "{\"version\":1,\"title\":\"");
     label_json(w, label);
     file_writer_printf(w, "\",\"heads\":%d,\"first_head\":%d,\"kinds\":[", a->n_head,

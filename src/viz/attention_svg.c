@@ -51,12 +51,13 @@ static void begin(struct file_writer *w, int width, int height, const struct att
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' "
         "font-family='system-ui,\"Noto Sans\",sans-serif'>\n"
         "<style>.bg{fill:#fff}text{fill:#1c2430}.s{fill:#667080}.f{fill:none;stroke:#667080;"
-        "stroke-opacity:.35}.i{image-rendering:pixelated}"
+        "stroke-opacity:.35}.i{image-rendering:optimizeSpeed;image-rendering:pixelated}"
         "@media(prefers-color-scheme:dark){.bg{fill:#14181f}text{fill:#e6e9ee}.s{fill:#98a2b3}}"
         "</style>\n<rect class='bg' width='100%%' height='100%%'/>\n"
         "<text x='%d' y='36' font-size='18' font-weight='600'>",
         width, height, width, height, MARGIN);
-    label_make(label, a->title);
+    int room = (width - 2 * MARGIN) / 10; /* characters that fit */
+    label_make(label, a->title, room < LABEL_TITLE ? room : LABEL_TITLE);
     label_xml(w, label);
     file_writer_printf(w, "</text>\n<text class='s' x='%d' y='58' font-size='13'>%s</text>\n",
                        MARGIN, subtitle);
@@ -80,7 +81,7 @@ static int widest(const char *const *token, int n) {
     int most = 8;
     for (int i = 0; i < n; i++) {
         char label[LABEL_SIZE];
-        most = max_int(most, label_make(label, token[i]));
+        most = max_int(most, label_make(label, token[i], LABEL_TOKEN));
     }
     return most;
 }
@@ -90,7 +91,7 @@ static void draw_tokens(struct file_writer *w, const struct column *c, const cha
     file_writer_printf(w, "<g font-size='%.1f' text-anchor='%s'>\n", size, anchor);
     for (int i = 0; i < n; i++) {
         char label[LABEL_SIZE];
-        label_make(label, token[i]);
+        label_make(label, token[i], LABEL_TOKEN);
         file_writer_printf(w, "<text x='%.1f' y='%.1f'>", c->x + shift, row_at(c, i) + 0.35 * size);
         label_xml(w, label);
         file_writer_printf(w, "</text>\n");
@@ -273,8 +274,7 @@ static void svg_grid(struct file_writer *w, const struct attention *a, enum atte
     int left = MARGIN + 56, gap = 12, top = 106;
     int width = max_int((int)(left + a->n_head * (cell_w + gap)) + MARGIN, 620);
     int height = (int)(top + s->n_layer * (cell_h + gap)) + FOOT_HEIGHT;
-    snprintf(subtitle, sizeof subtitle, "%s: every layer and head; %s downwards, %s to the right",
-             attention_kind_name(kind), query_name(kind), key_name(kind));
+    snprintf(subtitle, sizeof subtitle, "%s, every layer and head", attention_kind_name(kind));
     begin(w, width, height, a, subtitle);
     for (int h = 0; h < a->n_head; h++)
         file_writer_printf(
@@ -292,7 +292,10 @@ static void svg_grid(struct file_writer *w, const struct attention *a, enum atte
                      left + h * (cell_w + gap), y, cell_w, cell_h);
         }
     }
-    end(w, height, "The shade of a cell is the square root of its probability.");
+    snprintf(subtitle, sizeof subtitle,
+             "Row: %s. Column: %s. The shade is the square root of the probability.",
+             query_name(kind), kind == ATTENTION_DEC ? "token written before" : "source token");
+    end(w, height, subtitle);
 }
 
 void attention_svg(struct file_writer *w, const struct attention *a, enum attention_kind kind) {

@@ -39,10 +39,10 @@ static int show(char out[16], uint32_t code) {
     return WITHIN(wide, code) ? 2 : 1;
 }
 
-int label_make(char out[LABEL_SIZE], const char *text) {
+int label_make(char out[LABEL_SIZE], const char *text, int chars) {
     size_t size = strlen(text), at = 0, used = 0;
     int cells = 0, shown = 0;
-    for (; at < size && shown < LABEL_CHARS; shown++) {
+    for (; at < size && shown < chars; shown++) {
         char one[16];
         uint32_t code = 0;
         int n = utf8_decode(&code, text + at, size - at);

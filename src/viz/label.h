@@ -9,10 +9,11 @@
 
 #include "base/file.h"
 
-enum { LABEL_CHARS = 40, LABEL_SIZE = 9 * LABEL_CHARS + 8 }; /* longer tokens end in U+2026 */
+enum { LABEL_TOKEN = 40, LABEL_TITLE = 100, LABEL_SIZE = 9 * LABEL_TITLE + 8 };
 
-/* Returns the number of character cells it takes, wide characters counted twice. */
-int label_make(char out[LABEL_SIZE], const char *text);
+/* At most `chars` characters of the text (LABEL_TOKEN or LABEL_TITLE), with U+2026 behind them when there are more.
+ * Returns the number of character cells it takes, wide characters counted twice. */
+int label_make(char out[LABEL_SIZE], const char *text, int chars);
 
 /* Between tags or quotes of XML, and between quotes of JSON inside a <script>. The text is clean UTF-8. */
 void label_xml(struct file_writer *w, const char *text);
