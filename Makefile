@@ -20,7 +20,7 @@ LDLIBS = $(shell pkg-config --libs $(PKGS)) -lstdc++ -lm -ldl -pthread
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
-LIB_DIRS = base backend backend/ref backend/cpu data io eval model search train viz serve
+LIB_DIRS = base backend backend/ref backend/cpu data io eval model search train viz serve api
 LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc)
 CLI_SRC := $(wildcard src/cli/*.c)
 # tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.

@@ -37,10 +37,10 @@ code() {
 }
 
 # Includes point downwards: base <- {data, io, eval, backend} <- model <- {search, train}
-# <- {viz, serve} <- cli. A folder may include itself and any lower layer.
+# <- {viz, serve, api} <- cli. A folder may include itself and any lower layer.
 grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
     BEGIN {
-        split("base:0 data:1 io:1 eval:1 backend:1 model:2 search:3 train:3 viz:4 serve:4 cli:5", all, " ")
+        split("base:0 data:1 io:1 eval:1 backend:1 model:2 search:3 train:3 viz:4 serve:4 api:4 cli:5", all, " ")
         for (i in all) { split(all[i], pair, ":"); layer[pair[1]] = pair[2] }
     }
     $1 ~ /^src\// {

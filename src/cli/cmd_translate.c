@@ -211,7 +211,7 @@ static void warn(const struct tally *t, const char *what) {
 
 static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
     struct translator_options options;
-    enum precision precision;
+    enum precision precision = PRECISION_AUTO;
     double begin = clock_seconds();
     int rc = make_options(&options, &precision, err);
     if (!rc) rc = watch_signals(err);

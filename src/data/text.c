@@ -28,10 +28,7 @@ enum {
     GATHER_MORE = 2        /* beyond the longest line: a CR, and the final NUL */
 };
 
-/* And a NUL, which need not be seen. */
-#define XZ_SIGNATURE                                                                               \
-    "\xFD"                                                                                         \
-    "7zXZ"
+#define XZ_SIGNATURE "\xFD\x37zXZ" /* and a NUL, which need not be seen */
 
 struct text {
     int fd, owned, raw_end;

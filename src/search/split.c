@@ -185,8 +185,8 @@ static int pack(struct splitter *s) {
         int last = i, sum = s->part[i].count;
         while (last + 1 < s->n && sum + s->part[last + 1].count <= s->limit)
             sum += s->part[++last].count;
-        int n = sum;
-        size_t at = s->part[i].at, end = at;
+        int n;
+        size_t at = s->part[i].at, end;
         for (;; last--) {
             end = s->part[last].at + s->part[last].size;
             n = last == i ? s->part[i].count : count_piece(s, at, end);

@@ -1,0 +1,30 @@
+/* model.h — what heed.h calls heed_model, as the files of src/api see it. */
+#ifndef API_MODEL_H
+#define API_MODEL_H
+
+#include <pthread.h>
+
+#include "search/translator.h"
+
+/* Whoever holds a busy session is the only one to touch it. translator is NULL until it is first used. */
+struct session {
+    struct translator *translator;
+    int busy;
+};
+
+struct heed_model {
+    struct ensemble *ensemble;
+    char *device, *isa;
+    int n_thread;
+    struct session *session; /* [n_session] */
+    int n_session;
+    pthread_mutex_t lock; /* guards busy, and translator of sessions that are not */
+    pthread_cond_t freed;
+};
+
+/* Waits for a session if need be. progress may be NULL; if it says so, HEED_ECANCELLED. */
+int model_take_session(struct heed_model *model, struct session **taken, heed_progress *progress,
+                       void *context, struct err *err);
+void model_give_session(struct heed_model *model, struct session *session);
+
+#endif

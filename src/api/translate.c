@@ -1,0 +1,235 @@
+/* translate.c — heed_translate and heed_result of heed.h.
+ *
+ * A translator's results last until its next run; the caller's last until it frees them. So they are copied into one
+ * block, which is measured and carved by the same code (base/mem.h). */
+#include <limits.h>
+#include <string.h>
+
+#include "api/model.h"
+#include "api/options.h"
+#include "base/mem.h"
+
+_Static_assert((int)HEED_NOTE_REPLACED == (int)TRANSLATION_REPLACED &&
+                   (int)HEED_NOTE_SPLIT == (int)TRANSLATION_SPLIT &&
+                   (int)HEED_NOTE_CUT == (int)TRANSLATION_CUT,
+               "notes have the same values on both sides");
+_Static_assert(sizeof(heed_link) == sizeof(struct align_link), "links are copied");
+
+/* ---------------------------------------------------------------------------------- options ------ */
+
+static heed_translate_options defaults(void) {
+    struct translator_options t = translator_defaults();
+    const struct search_options *s = &t.search;
+    return (heed_translate_options){.size = sizeof(heed_translate_options),
+                                    .beam = s->beam,
+                                    .n_best = s->n_best,
+                                    .alpha = s->alpha,
+                                    .min_length = s->min_len,
+                                    .max_length = s->max_len,
+                                    .max_extra = s->max_extra,
+                                    .alignment_layer = t.align.layer,
+                                    .alignment_head = t.align.head,
+                                    .temperature = s->temperature,
+                                    .top_k = s->top_k,
+                                    .top_p = s->top_p,
+                                    .seed = s->seed,
+                                    .repetition = s->repetition,
+                                    .batch_sentences = t.batch_sentences,
+                                    .batch_tokens = t.batch_tokens};
+}
+
+void heed_translate_options_init(heed_translate_options *options, size_t size) {
+    heed_translate_options d = defaults();
+    api_options_init(options, size, &d, sizeof d);
+}
+
+static struct translator_options internal(const heed_translate_options *o) {
+    struct translator_options t = translator_defaults();
+    t.search.beam = o->beam;
+    t.search.n_best = o->n_best;
+    t.search.alpha = o->alpha;
+    t.search.min_len = o->min_length;
+    t.search.max_len = o->max_length;
+    t.search.max_extra = o->max_extra;
+    t.search.sample = o->sample != 0;
+    t.search.temperature = o->temperature;
+    t.search.top_k = o->top_k;
+    t.search.top_p = o->top_p;
+    t.search.seed = o->seed;
+    t.search.no_repeat = o->no_repeat;
+    t.search.repetition = o->repetition;
+    t.search.ban_unk = o->no_unknown != 0;
+    t.batch_sentences = o->batch_sentences;
+    t.batch_tokens = o->batch_tokens;
+    t.max_source = o->max_source;
+    t.refuse_long = o->refuse_long != 0;
+    t.alignment = o->alignment != 0;
+    t.align = (struct align_options){o->alignment_layer, o->alignment_head};
+    return t;
+}
+
+/* ---------------------------------------------------------------------------------- results ------ */
+
+struct answer {
+    heed_translation *best; /* [n] */
+    size_t n;
+    unsigned notes;
+    const char *const *source; /* [n_source] */
+    size_t n_source;
+};
+
+struct heed_result {
+    size_t n;
+    struct answer *answer; /* [n] */
+};
+
+/* One pass of carving; with no memory behind the arena it measures, and nothing is written. */
+struct carver {
+    struct arena arena;
+    const struct tokenizer *tokenizer;
+    int alignment;
+};
+
+static char *carve_bytes(struct carver *c, const void *bytes, size_t size) {
+    char *p = arena_take(&c->arena, size);
+    if (c->arena.base && size) memcpy(p, bytes, size);
+    return p;
+}
+
+/* The pieces of ids: pointers, then their texts. */
+static const char *const *carve_pieces(struct carver *c, const int32_t *ids, int n) {
+    size_t size = 0;
+    for (int i = 0; i < n; i++) size += strlen(tokenizer_piece(c->tokenizer, ids[i])) + 1;
+    const char **piece = arena_take(&c->arena, ((size_t)n + 1) * sizeof *piece);
+    char *text = arena_take(&c->arena, size + 1);
+    if (!c->arena.base) return NULL;
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(tokenizer_piece(c->tokenizer, ids[i])) + 1;
+        memcpy(text, tokenizer_piece(c->tokenizer, ids[i]), length);
+        piece[i] = text;
+        text += length;
+    }
+    piece[n] = NULL;
+    return piece;
+}
+
+static void carve_candidate(struct carver *c, heed_translation *out, const struct candidate *in) {
+    heed_translation t = {.text = carve_bytes(c, in->text, in->size + 1),
+                          .score = in->score,
+                          .log_prob = in->log_prob,
+                          .cut = in->cut,
+                          .n_pieces = (size_t)in->n_tok};
+    if (c->alignment) {
+        t.pieces = carve_pieces(c, in->ids, in->n_tok);
+        t.n_links = (size_t)in->n_link;
+        t.links = (const heed_link *)(const void *)carve_bytes(
+            c, in->link, (size_t)in->n_link * sizeof(heed_link));
+    }
+    if (c->arena.base) *out = t;
+}
+
+static heed_result *carve(struct carver *c, const struct translation *in, size_t n) {
+    heed_result *r = arena_take(&c->arena, sizeof *r);
+    struct answer *answer = arena_take(&c->arena, n * sizeof *answer);
+    int real = c->arena.base != NULL;
+    for (size_t i = 0; i < n; i++) {
+        heed_translation *best = arena_take(&c->arena, (size_t)in[i].n * sizeof *best);
+        for (int k = 0; k < in[i].n; k++)
+            carve_candidate(c, real ? &best[k] : NULL, &in[i].best[k]);
+        const char *const *source = c->alignment ? carve_pieces(c, in[i].src, in[i].n_src) : NULL;
+        if (real)
+            answer[i] = (struct answer){.best = best,
+                                        .n = (size_t)in[i].n,
+                                        .notes = in[i].notes,
+                                        .source = source,
+                                        .n_source = source ? (size_t)in[i].n_src : 0};
+    }
+    if (real) *r = (heed_result){.n = n, .answer = answer};
+    return r;
+}
+
+static int copy_results(heed_result **result, const struct tokenizer *tokenizer, int alignment,
+                        const struct translation *in, size_t n, struct err *err) {
+    struct carver c = {.tokenizer = tokenizer, .alignment = alignment};
+    carve(&c, in, n);
+    c.arena = (struct arena){.base = mem_block(c.arena.used), .cap = c.arena.used};
+    if (!c.arena.base)
+        return err_set(err, HEED_ENOMEM, "no memory for results of %zu bytes", c.arena.cap);
+    *result = carve(&c, in, n); /* the first thing in the block, so freeing it frees all */
+    return 0;
+}
+
+void heed_result_free(heed_result *result) { mem_block_free(result); }
+
+size_t heed_result_size(const heed_result *r) { return r->n; }
+
+size_t heed_result_alternatives(const heed_result *r, size_t text) {
+    return text < r->n ? r->answer[text].n : 0;
+}
+
+const heed_translation *heed_result_get(const heed_result *r, size_t text, size_t k) {
+    return text < r->n && k < r->answer[text].n ? &r->answer[text].best[k] : NULL;
+}
+
+unsigned heed_result_notes(const heed_result *r, size_t text) {
+    return text < r->n ? r->answer[text].notes : 0;
+}
+
+const char *const *heed_result_source(const heed_result *r, size_t text, size_t *n_pieces) {
+    int there = text < r->n && r->answer[text].source;
+    if (n_pieces) *n_pieces = there ? r->answer[text].n_source : 0;
+    return there ? r->answer[text].source : NULL;
+}
+
+/* ---------------------------------------------------------------------------------- translating -- */
+
+static int tell(void *ctx, int done, int total) {
+    const heed_translate_options *o = ctx;
+    return o->progress ? o->progress(o->progress_context, (size_t)done, (size_t)total) : 0;
+}
+
+static int gather(struct translator_input *in, const char *const *texts, size_t n,
+                  const heed_translate_options *o, struct err *err) {
+    for (size_t i = 0; i < n; i++) {
+        if (!texts[i]) return err_set(err, HEED_EINVAL, "text %zu is NULL", i);
+        const char *prefix = o->prefix ? o->prefix[i] : NULL;
+        in[i] = (struct translator_input){.text = texts[i],
+                                          .size = strlen(texts[i]),
+                                          .prefix = prefix,
+                                          .prefix_size = prefix ? strlen(prefix) : 0,
+                                          .key = i,
+                                          .name = "text",
+                                          .number = i};
+    }
+    return 0;
+}
+
+static int translate(heed_model *m, const char *const *texts, size_t n, heed_translate_options *o,
+                     heed_result **result, struct err *err) {
+    struct session *s = NULL;
+    struct translator_options options = internal(o);
+    struct translator_input *in = xcalloc(n + 1, sizeof *in);
+    struct translation *out = xcalloc(n + 1, sizeof *out);
+    int rc = gather(in, texts, n, o, err);
+    if (!rc) rc = model_take_session(m, &s, o->progress, o->progress_context, err);
+    if (!rc) rc = translator_set(s->translator, &options, err);
+    if (!rc) rc = translator_run(s->translator, in, (int)n, out, tell, o, err);
+    if (!rc) rc = copy_results(result, m->ensemble->tokenizer, options.alignment, out, n, err);
+    if (s) model_give_session(m, s);
+    xfree(in);
+    xfree(out);
+    return rc;
+}
+
+int heed_translate(heed_model *model, const char *const *texts, size_t n,
+                   const heed_translate_options *options, heed_result **result, heed_error *error) {
+    struct err err = {0};
+    heed_translate_options o = defaults();
+    *result = NULL;
+    int rc = api_options_read(&o, sizeof o, options, "heed_translate_options", &err);
+    if (!rc && (!model || (n > 0 && !texts)))
+        rc = err_set(&err, HEED_EINVAL, "%s is NULL", model ? "texts" : "the model");
+    if (!rc && n > INT_MAX / 2) rc = err_set(&err, HEED_ELIMIT, "%zu texts in one call", n);
+    if (!rc) rc = translate(model, texts, n, &o, result, &err);
+    return api_error(error, rc, &err);
+}
