@@ -136,6 +136,10 @@ struct ops_backend {
  * in the number of threads alone. */
 struct ops_backend *ops_cpu_open(void);
 void ops_cpu_close(struct ops_backend *list);
+
+/* The same for a GPU: it comes twice, so that the tests that compare pairs compare two runs. See gpu.h. */
+struct ops_backend *ops_cuda_open(void);
+struct ops_backend *ops_open(const char *which); /* "cpu" or "cuda" */
 struct backend *ops_ref_open(void);
 
 /* For tests off the table: a matrix with these values (NULL: NaN), its values, integers; all in a

@@ -13,6 +13,7 @@ const struct op_case op_cases[] = {
     {"embed", "fixed positions, padded", {2, 3}, .d = 6, .n_vocab = 5, .n_pos = 3, .left = 1, .right = 2},
     {"embed", "many", {70, 1, 33, 2, 150}, .d = 67, .n_vocab = 90, .n_pos = 200, .p = 0.1f, .flags = DPOS | IGNORED, .large = 1},
     {"embed", "wide", {3, 17}, .d = 1037, .n_vocab = 9, .n_pos = 20, .p = 0.1f, .flags = DPOS, .large = 1},
+    {"embed", "model width", {60, 9}, .d = 256, .n_vocab = 12, .n_pos = 64, .scale = 16, .p = 0.1f, .flags = DPOS | IGNORED, .large = 1},
 
     {"linear", "one by one", {1}, .d = 1, .d_out = 1, .flags = BIAS},
     {"linear", "plain", {3, 1, 5}, .d = 5, .d_out = 7},
@@ -34,6 +35,9 @@ const struct op_case op_cases[] = {
     {"linear", "wide", {2, 11}, .d = 37, .d_out = 1030, .act = ACT_RELU, .p = 0.1f, .flags = BIAS, .large = 1},
     {"linear", "tall", {333, 1, 77}, .d = 65, .d_out = 130, .act = ACT_SILU, .p = 0.2f, .flags = BIAS | DX_ADD, .large = 1},
     {"linear", "tall, padded", {205, 1, 77}, .d = 130, .d_out = 67, .act = ACT_RELU, .flags = BIAS, .left = 1, .right = 4, .large = 1},
+    {"linear", "model width", {60, 9}, .d = 256, .d_out = 512, .act = ACT_RELU, .p = 0.1f, .flags = BIAS | DX_ADD, .large = 1},
+    {"linear", "model width, gelu", {40, 9}, .d = 128, .d_out = 64, .act = ACT_GELU, .p = 0.1f, .flags = BIAS, .large = 1},
+    {"linear", "model width, plain", {60, 90}, .d = 512, .d_out = 128, .flags = BIAS, .large = 1},
 
     {"attention", "one token", {1}, .n_head = 1, .d_k = 1, .d_v = 1},
     {"attention", "ones", {1, 1, 1}, .n_head = 2, .d_k = 3, .d_v = 2, .causal = 1},
@@ -63,6 +67,19 @@ const struct op_case op_cases[] = {
     {"attention", "200, window 65", {200, 3}, .n_head = 1, .d_k = 4, .d_v = 5, .window = 65, .flags = PROBS, .large = 1},
     {"attention", "200, causal window 65", {200, 3}, .n_head = 1, .d_k = 4, .d_v = 5, .causal = 1, .window = 65, .large = 1},
     {"attention", "300, window", {300, 3, 90}, .n_head = 1, .d_k = 8, .d_v = 8, .window = 20, .p = 0.1f, .flags = PROBS, .large = 1},
+    /* the widths of real heads */
+    {"attention", "64 wide, short", {5, 1, 16, 9}, .n_head = 2, .d_k = 64, .d_v = 64, .flags = PROBS, .large = 1},
+    {"attention", "32 wide, short, causal dropout", {5, 1, 16, 9}, .n_head = 2, .d_k = 32, .d_v = 32, .causal = 1, .p = 0.3f, .flags = PACKED, .large = 1},
+    {"attention", "64 wide, 32 long", {32, 31, 17, 1, 30, 16}, .n_head = 2, .d_k = 64, .d_v = 64, .causal = 1, .flags = PACKED, .large = 1},
+    {"attention", "64 wide, up to 64", {20, 64, 33, 3, 12, 40}, .n_head = 2, .d_k = 64, .d_v = 64, .causal = 1, .p = 0.1f, .large = 1},
+    {"attention", "64 wide, cross", {50, 64, 33, 3}, {3, 40, 64, 17}, .n_head = 2, .d_k = 64, .d_v = 64, .p = 0.1f, .left = 8, .right = 16, .large = 1},
+    {"attention", "128 wide", {20, 64, 33}, .n_head = 1, .d_k = 128, .d_v = 128, .causal = 1, .p = 0.1f, .large = 1},
+    {"attention", "64 wide, up to 128", {128, 100, 65, 20}, .n_head = 1, .d_k = 64, .d_v = 64, .p = 0.1f, .large = 1},
+    {"attention", "32 wide, window", {128, 100, 65, 20}, .n_head = 1, .d_k = 32, .d_v = 32, .window = 7, .p = 0.1f, .large = 1},
+    {"attention", "64 wide, one long", {200, 3, 1, 5, 30, 64, 1, 9, 1, 2, 1, 1}, .n_head = 1, .d_k = 64, .d_v = 64, .causal = 1, .p = 0.1f, .large = 1},
+    {"attention", "128 wide, causal window", {200, 30, 260}, .n_head = 1, .d_k = 128, .d_v = 128, .causal = 1, .window = 70, .large = 1},
+    {"attention", "32 wide, long cross", {37, 129, 1, 140}, {131, 1, 70, 300}, .n_head = 2, .d_k = 32, .d_v = 32, .p = 0.2f, .flags = PROBS, .large = 1},
+    {"attention", "64 wide, unaligned", {40, 20}, .n_head = 2, .d_k = 64, .d_v = 64, .left = 1, .right = 3, .large = 1},
 
     {"add_norm", "one wide", {1}, .d = 2, .flags = SUM},
     {"add_norm", "sum", {3, 1, 2}, .d = 5, .flags = SUM},
@@ -83,6 +100,10 @@ const struct op_case op_cases[] = {
     {"add_norm", "padded", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR, .left = 1, .right = 2},
     {"add_norm", "many", {150, 1, 83}, .d = 131, .p = 0.1f, .flags = SUM, .large = 1},
     {"add_norm", "many, aliases", {150, 1, 83}, .d = 1037, .p = 0.1f, .flags = SUM | WITH_DR | DX_IS_DY | R_IS_S, .large = 1},
+    {"add_norm", "256", {70, 1, 33}, .d = 256, .p = 0.1f, .flags = SUM | WITH_DR | DX_IS_DR | R_IS_S, .large = 1},
+    {"add_norm", "512", {70, 1, 33}, .d = 512, .p = 0.1f, .flags = SUM | DX_IS_DY | R_IS_S, .large = 1},
+    {"add_norm", "768", {9, 1}, .d = 768, .flags = WITH_DR | DX_IS_DR, .large = 1},
+    {"add_norm", "1024", {70, 1}, .d = 1024, .p = 0.1f, .flags = SUM, .large = 1},
 
     {"xent", "one token", {1}, .d = 1, .n_vocab = 2},
     {"xent", "plain", {3, 1}, .d = 5, .n_vocab = 7, .flags = ROW_NLL},
@@ -97,6 +118,7 @@ const struct op_case op_cases[] = {
     {"xent", "many, loss only", {150, 1, 83}, .d = 33, .n_vocab = 515, .flags = ROW_NLL | NO_DX, .large = 1},
     {"xent", "several chunks", {1000, 99, 1, 970}, .d = 6, .n_vocab = 13, .smoothing = 0.1f, .flags = BIAS | IGNORED | ROW_NLL, .large = 1},
     {"xent", "large vocabulary", {9, 30, 2}, .d = 20, .n_vocab = 5003, .smoothing = 0.1f, .flags = ROW_NLL, .large = 1},
+    {"xent", "model width", {60, 9, 40}, .d = 128, .n_vocab = 1024, .smoothing = 0.1f, .flags = BIAS | IGNORED | ROW_NLL, .large = 1},
 };
 /* clang-format on */
 const int op_case_count = sizeof op_cases / sizeof *op_cases;

@@ -86,8 +86,7 @@ TEST(adam_on_ref) {
     backend_close(ref);
 }
 
-TEST(adam_on_cpu) {
-    struct ops_backend *list = ops_cpu_open();
+static void adam_on_all(struct ops_backend *list) {
     for (int b = 0; list[b].be; b++)
         for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
             for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
@@ -95,6 +94,9 @@ TEST(adam_on_cpu) {
                     adam_steps(list[b].be, DTYPE_F32, sizes[n], variants[i], list[b].text);
     ops_cpu_close(list);
 }
+
+TEST(adam_on_cpu) { adam_on_all(ops_cpu_open()); }
+TEST(adam_on_cuda) { adam_on_all(ops_cuda_open()); }
 
 /* A zero gradient must not move a parameter, nor divide zero by zero, with clipping on. */
 static void zero_gradient(struct backend *be) {
@@ -112,14 +114,16 @@ static void zero_gradient(struct backend *be) {
     ops_release();
 }
 
-TEST(adam_zero_gradient) {
-    struct ops_backend *list = ops_cpu_open();
+static void zero_gradient_on_all(struct ops_backend *list) {
     struct backend *ref = ops_ref_open();
     zero_gradient(ref);
     for (int b = 0; list[b].be; b++) zero_gradient(list[b].be);
     backend_close(ref);
     ops_cpu_close(list);
 }
+
+TEST(adam_zero_gradient) { zero_gradient_on_all(ops_cpu_open()); }
+TEST(adam_zero_gradient_cuda) { zero_gradient_on_all(ops_cuda_open()); }
 
 static double run_sumsq(struct backend *be, enum dtype type, int rows, int cols) {
     double start[1] = {3};
@@ -132,9 +136,8 @@ static double run_sumsq(struct backend *be, enum dtype type, int rows, int cols)
     return got;
 }
 
-TEST(sumsq_adds_in_fixed_order) {
+static void sumsq_on_all(struct ops_backend *list) {
     static const int shape[][2] = {{1, 1}, {3, 7}, {1, 100003}, {41, 129}};
-    struct ops_backend *list = ops_cpu_open();
     struct backend *ref = ops_ref_open();
     double ones[6] = {1, 1, 2, 2, 1, 1}, start[1] = {0.5};
     struct sumsq_args a = {.x = ops_mat(ref, DTYPE_F32, 2, 3, ones)};
@@ -156,4 +159,8 @@ TEST(sumsq_adds_in_fixed_order) {
     ops_cpu_close(list);
 }
 
-TESTS(T(adam_on_ref), T(adam_on_cpu), T(adam_zero_gradient), T(sumsq_adds_in_fixed_order))
+TEST(sumsq_adds_in_fixed_order) { sumsq_on_all(ops_cpu_open()); }
+TEST(sumsq_adds_in_fixed_order_cuda) { sumsq_on_all(ops_cuda_open()); }
+
+TESTS(T(adam_on_ref), T(adam_on_cpu), T(adam_on_cuda), T(adam_zero_gradient),
+      T(adam_zero_gradient_cuda), T(sumsq_adds_in_fixed_order), T(sumsq_adds_in_fixed_order_cuda))

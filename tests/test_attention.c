@@ -20,7 +20,7 @@ static void run(struct op_test *test, struct op_image *after) {
 /* A window that reaches every position is no window, bit for bit. */
 TEST(wide_window_is_full) {
     static const char *const names[] = {"self", "causal", "one long, many short", "300, window"};
-    struct ops_backend *list = ops_cpu_open();
+    struct ops_backend *list = ops_open(TEST_ARG);
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         for (int i = 0; list[i].be; i++)
             for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
@@ -81,7 +81,7 @@ static int check_all_probs(struct backend *be, const char *what) {
 }
 
 TEST(probs_are_distributions) {
-    struct ops_backend *list = ops_cpu_open();
+    struct ops_backend *list = ops_open(TEST_ARG);
     struct backend *ref = ops_ref_open();
     assert_true(check_all_probs(ref, "ref") > 0);
     for (int i = 0; list[i].be; i++) check_all_probs(list[i].be, list[i].text);
@@ -91,7 +91,7 @@ TEST(probs_are_distributions) {
 
 /* Asking to see P must not change what is computed. */
 TEST(probs_change_nothing) {
-    struct ops_backend *list = ops_cpu_open();
+    struct ops_backend *list = ops_open(TEST_ARG);
     struct op_case with = find("long cross"), without = with;
     without.flags &= ~(unsigned)PROBS; /* probs is the last tensor: the others keep their places */
     for (int i = 0; list[i].be; i++) {
@@ -110,4 +110,6 @@ TEST(probs_change_nothing) {
     ops_cpu_close(list);
 }
 
-TESTS(T(wide_window_is_full), T(probs_are_distributions), T(probs_change_nothing))
+TESTS(TP(wide_window_is_full, "cpu"), TP(wide_window_is_full, "cuda"),
+      TP(probs_are_distributions, "cpu"), TP(probs_are_distributions, "cuda"),
+      TP(probs_change_nothing, "cpu"), TP(probs_change_nothing, "cuda"))

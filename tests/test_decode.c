@@ -58,7 +58,7 @@ static double *run_step(struct backend *be, enum dtype type, const struct step_c
 }
 
 TEST(step_compare) {
-    struct ops_backend *list = ops_cpu_open();
+    struct ops_backend *list = ops_open(TEST_ARG);
     struct backend *ref = ops_ref_open();
     for (size_t n = 0; n < sizeof step_cases / sizeof *step_cases; n++)
         for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
@@ -114,7 +114,7 @@ static void step_is_attention(struct backend *be, enum dtype type, const char *w
 }
 
 TEST(step_is_attention_of_one_query) {
-    struct ops_backend *list = ops_cpu_open();
+    struct ops_backend *list = ops_open(TEST_ARG);
     struct backend *ref = ops_ref_open();
     for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
         step_is_attention(ref, (enum dtype)type, "ref");
@@ -213,7 +213,7 @@ static void topk_compare(struct ops_backend *list, struct backend *ref, int n_vo
 TEST(topk_against_ref) {
     static const int shape[][2] = {{1, 1},    {2, 1},     {7, 7},     {9, 3},    {33, 16},
                                    {1000, 8}, {300, 256}, {257, 255}, {37003, 4}};
-    struct ops_backend *list = ops_cpu_open();
+    struct ops_backend *list = ops_open(TEST_ARG);
     struct backend *ref = ops_ref_open();
     for (size_t n = 0; n < sizeof shape / sizeof *shape; n++)
         for (int ties = 0; ties < 2; ties++)
@@ -240,7 +240,7 @@ static void topk_by_hand(struct backend *be) {
 }
 
 TEST(topk_order) {
-    struct ops_backend *list = ops_cpu_open();
+    struct ops_backend *list = ops_open(TEST_ARG);
     struct backend *ref = ops_ref_open();
     topk_by_hand(ref);
     for (int i = 0; list[i].be; i++) topk_by_hand(list[i].be);
@@ -248,5 +248,6 @@ TEST(topk_order) {
     ops_cpu_close(list);
 }
 
-TESTS(T(step_compare), T(step_is_attention_of_one_query), T(step_window), T(topk_against_ref),
-      T(topk_order))
+TESTS(TP(step_compare, "cpu"), TP(step_compare, "cuda"), TP(step_is_attention_of_one_query, "cpu"),
+      TP(step_is_attention_of_one_query, "cuda"), T(step_window), TP(topk_against_ref, "cpu"),
+      TP(topk_against_ref, "cuda"), TP(topk_order, "cpu"), TP(topk_order, "cuda"))

@@ -196,10 +196,10 @@ TEST(masks_ref) {
     backend_close(ref);
 }
 
-TEST(masks_cpu) {
-    struct ops_backend *list = ops_cpu_open();
+TEST(masks) {
+    struct ops_backend *list = ops_open(TEST_ARG);
     for (int i = 0; list[i].be; i++) all_masks(list[i].be);
     ops_cpu_close(list);
 }
 
-TESTS(T(definition), T(rate), T(independence), T(masks_ref), T(masks_cpu))
+TESTS(T(definition), T(rate), T(independence), T(masks_ref), TP(masks, "cpu"), TP(masks, "cuda"))

@@ -3,7 +3,7 @@
  * grad: on ref in f64, every analytic gradient against central differences of the forward op. This makes
  *     ref a trustworthy judge.
  * compare: the cpu backend, every usable instruction set, f32 and bf16, against ref on the same bits; and
- *     the same bits with one thread and with two.
+ *     the same bits with one thread and with two. The same for a GPU, where there is one: two runs, same bits.
  * batch: on the cpu, a packed batch gives bit for bit what its sentences give one at a time.
  * propagate: a NaN that reaches ref's results reaches the cpu's: a training run gone wrong is seen. */
 #include "base/mem.h"
@@ -144,18 +144,20 @@ static void compare_case(const struct ops_backend *list, struct backend *ref,
     op_close(judge);
 }
 
-TEST(compare) {
-    struct ops_backend *list = ops_cpu_open();
+static void compare_all(struct ops_backend *list, const char *op) {
     struct backend *ref = ops_ref_open();
     int checked = 0;
     for (int n = 0; n < op_case_count; n++)
         for (int type = 0; type < 2; type++)
-            if (strcmp(op_cases[n].op, TEST_ARG) == 0 && ++checked)
+            if (strcmp(op_cases[n].op, op) == 0 && ++checked)
                 compare_case(list, ref, &op_cases[n], act_types[type]);
     assert_true(checked >= 5);
     backend_close(ref);
     ops_cpu_close(list);
 }
+
+TEST(compare) { compare_all(ops_cpu_open(), TEST_ARG); }
+TEST(compare_cuda) { compare_all(ops_cuda_open(), TEST_ARG); }
 
 /* ---------------------------------------------------------------------------------- batch -------- */
 
@@ -240,23 +242,28 @@ static int nan_case(const struct ops_backend *list, struct backend *ref, const s
     return shown;
 }
 
-TEST(propagate) {
-    struct ops_backend *list = ops_cpu_open();
+static void propagate_all(struct ops_backend *list, const char *op) {
     struct backend *ref = ops_ref_open();
     int shown = 0;
     for (int n = 0; n < op_case_count; n++) {
         struct op_case c = op_cases[n];
         c.p = 0;
-        if (strcmp(c.op, TEST_ARG) == 0 && !c.large) shown += nan_case(list, ref, &c);
+        if (strcmp(c.op, op) == 0 && !c.large) shown += nan_case(list, ref, &c);
     }
     assert_true(shown >= 5);
     backend_close(ref);
     ops_cpu_close(list);
 }
 
+TEST(propagate) { propagate_all(ops_cpu_open(), TEST_ARG); }
+TEST(propagate_cuda) { propagate_all(ops_cuda_open(), TEST_ARG); }
+
 TESTS(TP(grad, "embed"), TP(grad, "linear"), TP(grad, "attention"), TP(grad, "add_norm"),
       TP(grad, "xent"), TP(compare, "embed"), TP(compare, "linear"), TP(compare, "attention"),
       TP(compare, "add_norm"), TP(compare, "xent"), TP(batch, "embed"), TP(batch, "linear"),
       TP(batch, "attention"), TP(batch, "add_norm"), TP(batch, "xent"), TP(propagate, "embed"),
       TP(propagate, "linear"), TP(propagate, "attention"), TP(propagate, "add_norm"),
-      TP(propagate, "xent"))
+      TP(propagate, "xent"), TP(compare_cuda, "embed"), TP(compare_cuda, "linear"),
+      TP(compare_cuda, "attention"), TP(compare_cuda, "add_norm"), TP(compare_cuda, "xent"),
+      TP(propagate_cuda, "embed"), TP(propagate_cuda, "linear"), TP(propagate_cuda, "attention"),
+      TP(propagate_cuda, "add_norm"), TP(propagate_cuda, "xent"))

@@ -3,6 +3,7 @@
  * The numbers come from tools/oracle.py, which uses PyTorch's own Transformer layers in float64. ref in
  * f64 must agree to the precision of the file (f32); the other backends to that of their arithmetic. */
 #include "backend/cpu/isa.h"
+#include "gpu.h"
 #include "io/safetensors.h"
 #include "model/transformer.h"
 #include "search/scorer.h"
@@ -233,5 +234,13 @@ static void compare_isas(const char *which, enum dtype type) {
 TEST(cpu_f32) { compare_isas(TEST_ARG, DTYPE_F32); }
 TEST(cpu_bf16) { compare_isas(TEST_ARG, DTYPE_BF16); }
 
+static void compare_cuda(const char *which, enum dtype type) {
+    gpu_needed();
+    compare(which, "cuda", NULL, type);
+}
+TEST(cuda_f32) { compare_cuda(TEST_ARG, DTYPE_F32); }
+TEST(cuda_bf16) { compare_cuda(TEST_ARG, DTYPE_BF16); }
+
 TESTS(TP(ref_f64, "post"), TP(ref_f64, "pre"), TP(ref_f32, "post"), TP(ref_f32, "pre"),
-      TP(cpu_f32, "post"), TP(cpu_f32, "pre"), TP(cpu_bf16, "post"), TP(cpu_bf16, "pre"))
+      TP(cpu_f32, "post"), TP(cpu_f32, "pre"), TP(cpu_bf16, "post"), TP(cpu_bf16, "pre"),
+      TP(cuda_f32, "post"), TP(cuda_f32, "pre"), TP(cuda_bf16, "post"), TP(cuda_bf16, "pre"))
