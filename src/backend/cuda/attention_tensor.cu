@@ -92,10 +92,15 @@ softmax_chunk(float (&s)[4][4], float (&top)[2], float (&sum)[2], float (&shrink
     }
 }
 
+/* Warps that must fit a multiprocessor at once; bounds registers to what spills nothing that matters. */
+template <int D, bool DROP> static constexpr int fwd_warps() {
+    return D == 32 ? 24 : D == 64 && !DROP ? 18 : D == 64 ? 16 : 12;
+}
+
 /* Grid: (tile, head), heads fastest. Shared memory: W tiles of 16 queries, then per stage `step` keys and as many
  * values. Bytes: q k v in, o out, 8 D per token and head, keys again for every further tile. */
 template <int D, int W, bool DROP>
-static __global__ void __launch_bounds__(32 * W)
+static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
     attention_fwd_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
                          const int step) {
     extern __shared__ uint4 shared[];
@@ -260,10 +265,15 @@ template <int D, int W> static constexpr size_t whole_bytes() {
            2 * sizeof(float) * (size_t)whole_rows<W>();
 }
 
+/* As fwd_warps. */
+template <int D, bool DROP> static constexpr int bwd_warps() {
+    return D == 32 ? 16 : D == 64 && !DROP ? 16 : D == 64 ? 12 : 8;
+}
+
 /* Grid: (sentence, head). Takes the sentences whose longer side is in (longer_than, 16 W]. Bytes: q k v o dout in,
  * dq dk dv out, 16 D per token and head, each once. */
 template <int D, int W, bool DROP>
-static __global__ void __launch_bounds__(32 * W)
+static __global__ void __launch_bounds__(32 * W, bwd_warps<D, DROP>() / W)
     attention_bwd_whole_kernel(const struct attention_view<bf16> a, const int longer_than) {
     extern __shared__ uint4 shared[];
     constexpr int PITCH = tile_pitch<D>(), ROWS = whole_rows<W>();
