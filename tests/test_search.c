@@ -44,13 +44,14 @@ static void draw_model(struct model *model, uint64_t seed) {
     xfree(flat);
 }
 
+/* Double precision is what only the reference backend has. */
 static void rig_open(struct rig *rig, int n_model, int n_vocab, enum dtype type, int n_thread,
                      uint64_t seed) {
     struct config c = rig_config(n_vocab);
     struct err err;
+    struct backend_options where = {type == DTYPE_F64 ? "ref" : "cpu", n_thread, NULL};
     *rig = (struct rig){.n_model = n_model, .n_vocab = n_vocab, .weight = {1, 1}};
-    check_ok(backend_open(&rig->toy[0].be, &(struct backend_options){"cpu", n_thread, NULL}, &err),
-             &err);
+    check_ok(backend_open(&rig->toy[0].be, &where, &err), &err);
     for (int m = 0; m < n_model; m++) {
         struct toy *toy = &rig->toy[m];
         toy->be = rig->toy[0].be;
@@ -356,6 +357,18 @@ TEST(cached_is_redecoded) {
         rig_close(&rig);
     }
     xfree(in);
+}
+
+TEST(reference_backend) {
+    struct rig rig;
+    struct search_input *in = inputs_new(N_IN, 12, 14, 3);
+    rig_open(&rig, 1, 14, DTYPE_F64, 1, 2);
+    struct search_options o = beam_of(4, 2);
+    check_naive(&rig, in, N_IN, &o, 1e-5);
+    o.no_repeat = 3; /* logits of double precision on the host */
+    check_naive(&rig, in, N_IN, &o, 1e-5);
+    xfree(in);
+    rig_close(&rig);
 }
 
 TEST(lengths_and_bans) {
@@ -989,8 +1002,8 @@ TEST(scores_that_are_no_numbers) {
     }
 }
 
-TESTS(T(beam_of_all_is_exhaustive), T(cached_is_redecoded), T(lengths_and_bans),
-      T(forbidden_marks_leave_enough), T(repetition_guards), T(no_ngram_twice),
+TESTS(T(beam_of_all_is_exhaustive), T(cached_is_redecoded), T(reference_backend),
+      T(lengths_and_bans), T(forbidden_marks_leave_enough), T(repetition_guards), T(no_ngram_twice),
       T(dead_ends_are_cut), T(prefixes_are_forced), T(twins_are_one), T(two_models_are_their_mean),
       T(best_of_one_is_greedy), T(samples_are_repeatable), T(samples_are_independent),
       T(samples_follow_the_model), TP(neighbours_do_not_matter, "f32"),
