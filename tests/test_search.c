@@ -1,6 +1,7 @@
 /* test_search.c — searching with real (random) models, judged by searches that share no code with it: exhaustive
  * enumeration on toy vocabularies, and a naive beam search that sends every prefix through the whole model
  * again at every step and never stops early. */
+#include "model/frozen.h"
 #include "model/transformer.h"
 #include "search/sample.h"
 #include "search/search.h"
@@ -757,9 +758,22 @@ static void check_crowd(const struct rig *rig, const struct search_input *in,
     searcher_free(alone);
 }
 
+/* Trained weights ("f32", "bf16") or frozen ones ("frozen-f32", ...). */
+static void crowd_open(struct rig *rig, struct frozen **frozen, const char *how, int n_thread) {
+    struct err err = {0};
+    enum dtype type = strcmp(how, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
+    const char *dash = strchr(how, '-');
+    enum precision precision;
+    *frozen = NULL;
+    rig_open(rig, 1, MAX_V, type, n_thread, 15);
+    if (!dash) return;
+    ASSERT_OK(precision_parse(&precision, dash + 1, &err), err);
+    ASSERT_OK(frozen_from_model(frozen, rig->toy[0].model, precision, &err), err);
+    ASSERT_OK(frozen_model(&rig->model[0], *frozen, rig->toy[0].be, &err), err);
+}
+
 TEST(neighbours_do_not_matter) {
     static const int32_t prefix[] = {5, 9};
-    enum dtype type = strcmp(TEST_ARG, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
     struct search_input *in = inputs_new(N_CROWD, CROWD_LEN, MAX_V, 15);
     uint64_t print[4][N_CROWD] = {{0}};
     for (int i = 0; i < N_CROWD; i += 7) {
@@ -768,8 +782,9 @@ TEST(neighbours_do_not_matter) {
     }
     for (int n_thread = 1; n_thread <= 2; n_thread++) {
         struct rig rig;
+        struct frozen *frozen;
         struct search_options o = beam_of(4, 2);
-        rig_open(&rig, 1, MAX_V, type, n_thread, 15);
+        crowd_open(&rig, &frozen, TEST_ARG, n_thread);
         check_crowd(&rig, in, &o, print[0]);
         o.no_repeat = 2;
         check_crowd(&rig, in, &o, print[1]);
@@ -777,6 +792,8 @@ TEST(neighbours_do_not_matter) {
         check_crowd(&rig, in, &o, print[2]);
         o = beam_of(1, 1);
         check_crowd(&rig, in, &o, print[3]);
+        if (frozen) model_free(rig.model[0]);
+        frozen_close(frozen);
         rig_close(&rig);
     }
     xfree(in);
@@ -1007,7 +1024,8 @@ TESTS(T(beam_of_all_is_exhaustive), T(cached_is_redecoded), T(reference_backend)
       T(dead_ends_are_cut), T(prefixes_are_forced), T(twins_are_one), T(two_models_are_their_mean),
       T(best_of_one_is_greedy), T(samples_are_repeatable), T(samples_are_independent),
       T(samples_follow_the_model), TP(neighbours_do_not_matter, "f32"),
-      TP(neighbours_do_not_matter, "bf16"), T(nothing_is_allocated_while_running),
-      T(cancelled_and_used_again), T(impossible_input), T(impossible_searchers),
-      T(impossible_ensembles), TP(scores_that_are_no_numbers, "f32"),
+      TP(neighbours_do_not_matter, "bf16"), TP(neighbours_do_not_matter, "frozen-f32"),
+      TP(neighbours_do_not_matter, "frozen-bf16"), TP(neighbours_do_not_matter, "frozen-int8"),
+      T(nothing_is_allocated_while_running), T(cancelled_and_used_again), T(impossible_input),
+      T(impossible_searchers), T(impossible_ensembles), TP(scores_that_are_no_numbers, "f32"),
       TP(scores_that_are_no_numbers, "bf16"))
