@@ -4,6 +4,7 @@
  * Probabilities are judged by the reference backend, scores by the loss that training computes (and, in
  * test_oracle.c, by PyTorch's logits). */
 #include "backend/cpu/isa.h"
+#include "model/frozen.h"
 #include "model/transformer.h"
 #include "model/view.h"
 #include "search/align.h"
@@ -384,7 +385,66 @@ TEST(scores_are_the_loss_and_do_not_depend_on_batches) {
     }
 }
 
-TESTS(T(rows_sum_to_one_and_respect_masks), T(equals_the_reference), T(neighbours_do_not_matter),
-      T(a_view_changes_no_result), T(impossible_views_are_refused),
-      T(an_alignment_is_cross_attention), T(impossible_alignments_are_refused),
-      T(links_are_the_largest_of_each_row), T(scores_are_the_loss_and_do_not_depend_on_batches))
+/* A frozen model has no loss: its scores come from logits, and are the same; so are its alignments. */
+static void frozen_agrees(enum precision precision, double tolerance) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct batch batch;
+    struct err err;
+    struct frozen *frozen;
+    struct model *model;
+    struct scorer *plain, *roomy, *tight;
+    struct aligner *aligner;
+    struct forced want, got, again;
+    float *matrix[N_SEQ];
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 12);
+    check_ok(frozen_from_model(&frozen, toy.model, precision, &err), &err);
+    check_ok(frozen_model(&model, frozen, toy.be, &err), &err);
+    force(&want, &batch);
+    force(&got, &batch);
+    force(&again, &batch);
+    check_ok(scorer_new(&plain, toy.model, TOY_BOS, TOKENS, TOKENS, 99, &err), &err);
+    check_ok(scorer_new(&roomy, model, TOY_BOS, TOKENS, TOKENS, 99, &err), &err);
+    check_ok(scorer_new(&tight, model, TOY_BOS, 32, 28, 2, &err), &err);
+    check_ok(scorer_run(plain, want.pair, want.n, &err), &err);
+    check_ok(scorer_run(roomy, got.pair, got.n, &err), &err);
+    check_ok(scorer_run(tight, again.pair, again.n, &err), &err);
+    assert_memory_equal(got.out, again.out, (size_t)batch.tgt.n_tok * sizeof *got.out);
+    for (int i = 0; i < batch.tgt.n_tok; i++)
+        ASSERT_NEAR((double)got.out[i], (double)want.out[i], tolerance);
+    check_ok(aligner_new(&aligner, model, TOY_BOS, &(struct align_options){-1, -1}, TOKENS, TOKENS,
+                         16, &err),
+             &err);
+    for (int s = 0; s < N_SEQ; s++)
+        matrix[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **matrix);
+    align_all(aligner, &batch, matrix, 0, N_SEQ);
+    for (int s = 0; s < N_SEQ; s++) {
+        for (int j = 0; j < tgt_len[s]; j++) {
+            double sum = 0;
+            for (int i = 0; i < src_len[s]; i++) sum += (double)matrix[s][j * src_len[s] + i];
+            ASSERT_NEAR(sum, 1, 1e-5);
+        }
+        xfree(matrix[s]);
+    }
+    aligner_free(aligner);
+    scorer_free(plain);
+    scorer_free(roomy);
+    scorer_free(tight);
+    model_free(model);
+    frozen_close(frozen);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TEST(frozen_models_score_and_align_the_same) {
+    frozen_agrees(PRECISION_F32, 1e-5);
+    frozen_agrees(PRECISION_BF16, 0.2);
+    frozen_agrees(PRECISION_INT8, 0.2);
+}
+
+TESTS(T(frozen_models_score_and_align_the_same), T(rows_sum_to_one_and_respect_masks),
+      T(equals_the_reference), T(neighbours_do_not_matter), T(a_view_changes_no_result),
+      T(impossible_views_are_refused), T(an_alignment_is_cross_attention),
+      T(impossible_alignments_are_refused), T(links_are_the_largest_of_each_row),
+      T(scores_are_the_loss_and_do_not_depend_on_batches))
