@@ -142,7 +142,7 @@ $(BUILD)/libheed-cuda.so: $(CUDA_OBJ)
 	@echo '{ global: heed_cuda_open; local: *; };' >$(BUILD)/exports-cuda
 	$(call short,link $@) $(NVCC) -shared -cudart static -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -lrt -lpthread -ldl \
 	    -Xlinker --version-script=$(BUILD)/exports-cuda,-z,defs \
-	    -Xlinker '-rpath=$$ORIGIN:$$ORIGIN/../lib:/usr/local/cuda/lib64'
+	    -Xlinker '-rpath=$$ORIGIN:$$ORIGIN/..:$$ORIGIN/../lib:/usr/local/cuda/lib64'
 
 # Times single kernels, so it takes the plug-in's objects instead of loading it.
 $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
@@ -273,10 +273,19 @@ uninstall: ## remove what install put there
 	    $(DEST)/lib/pkgconfig/heed.pc $(DEST)/share/man/man1/heed.1 \
 	    $(DEST)/share/bash-completion/completions/heed
 
-# A folder that runs where nothing can be installed. CUBLAS=1 takes cuBLASLt along; a machine with the toolkit has it.
+# A folder that runs where nothing can be installed. The program is linked once more, to look for libraries beside
+# itself, theirs included (which only the older kind of run path does). CUBLAS=1 takes cuBLASLt along, half a
+# gigabyte; machines with CUDA's toolkit have it.
 CUBLAS ?= 0
-dist: all ## build/dist/heed-VERSION and .tar.gz: program, libraries, plug-ins, what they need
-	tools/dist.sh $(BUILD) $(VERSION) $(CUBLAS)
+DIST   ?= $(BUILD)/dist
+dist: all ## build/dist/heed-VERSION and its .tar.gz: program, libraries, plug-ins and what they need
+	@$(MAKE) --no-print-directory dist-built
+
+dist-built:
+	@mkdir -p $(DIST)
+	$(call short,link $(DIST)/heed) $(CC) $(CFLAGS) -o $(DIST)/heed $(CLI_OBJ) $(LIB_OBJ) $(LDLIBS) \
+	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
+	@tools/dist.sh $(BUILD) $(DIST) $(VERSION) $(CUBLAS)
 
 clean: ## remove the build folder
 	rm -rf $(BUILD)
@@ -288,5 +297,5 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-gpu bench-gpu dist test-programs fuzz fuzz-programs asan tsan bench lint tidy format deps install \
+.PHONY: all demo test test-gpu bench-gpu dist dist-built test-programs fuzz fuzz-programs asan tsan bench lint tidy format deps install \
         install-built uninstall clean help FORCE

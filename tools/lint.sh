@@ -23,11 +23,11 @@ bad() {
     fi
 }
 
-mapfile -t sources < <(find include src tests bench tools -name '*.[ch]' -o -name '*.cc' 2>/dev/null | sort)
-mapfile -t below_cli < <(find src \( -name '*.[ch]' -o -name '*.cc' \) -not -path 'src/cli/*' | sort)
-# Kernel headers are templates: the file that includes them says for which vector width.
+mapfile -t sources < <(find include src tests bench tools -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' 2>/dev/null | sort)
+mapfile -t below_cli < <(find src \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) -not -path 'src/cli/*' | sort)
+# Kernel headers are templates: the file that includes them says for which vector width. The GPU's are C++.
 mapfile -t headers < <(find include src -name '*.h' -not -name vec.h -not -name '*_body.h' \
-    -not -path 'src/backend/cpu/gemm_*' -not -path 'src/backend/cpu/rows_*' | sort)
+    -not -path 'src/backend/cpu/gemm_*' -not -path 'src/backend/cpu/rows_*' -not -path 'src/backend/cuda/*' | sort)
 
 # Prints file:line: text of lines matching $1 that are not in a comment. The rest are files.
 code() {
@@ -57,8 +57,8 @@ code '\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort)\(
     "${below_cli[@]}" | grep -vE '^src/base/err\.c:[0-9]+: +(fprintf\(stderr, "heed: bug|abort\(\);)' |
     bad "only src/cli prints and exits (bug() in base/err.c excepted)"
 code '\b(secure_)?getenv\(' "${below_cli[@]}" |
-    grep -vE '^src/backend/backend\.c:[0-9]+:.*getenv\("HEED_' |
-    bad "only src/cli reads the environment (HEED_* in backend.c excepted)"
+    grep -vE '^src/backend/(backend\.c:[0-9]+:.*getenv\("HEED_|cuda/cuda\.cu:)' |
+    bad "only src/cli reads the environment (HEED_* in backend.c and the GPU's plug-in excepted)"
 
 grep -rnE '\b(TODO|FIXME|XXX)\b' include src tests/*.[ch] bench Makefile 2>/dev/null |
     grep -vE 'TODO\(#[0-9]+\)' | bad "a TODO names its issue: TODO(#12)"

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# dist.sh — gathers a built heed into a folder that runs on a machine where nothing can be installed.
+#
+#     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS      (`make dist` calls it; OUT/heed is the linked program)
+#
+# OUT/heed-VERSION/bin/heed, lib/ with libheed, every shared library the program and the plug-ins need beside the C
+# library and the GPU's driver, lib/heed/ with the plug-ins, include/, share/, and the licences of what is taken
+# along; and OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt (half a gigabyte), 0 leaves it to the machine.
+set -eu
+build=$1 out=$2 version=$3 with_cublas=$4
+most_mib=30 # unpacked, without cuBLASLt
+root=$out/heed-$version
+rm -rf "$root" "$root.tar.gz"
+mkdir -p "$root"/{bin,include,lib/heed,share/man/man1,share/bash-completion/completions,share/licenses}
+
+mv "$out/heed" "$root/bin/heed"
+cp "$build/libheed.so.$version" "$root/lib/"
+ln -s "libheed.so.$version" "$root/lib/libheed.so.${version%%.*}"
+ln -s "libheed.so.$version" "$root/lib/libheed.so"
+for plugin in "$build"/libheed-*.so; do
+    if [ -e "$plugin" ]; then cp "$plugin" "$root/lib/heed/"; fi
+done
+cp include/heed.h "$root/include/"
+cp "$build/heed.1" "$root/share/man/man1/"
+cp "$build/heed.bash" "$root/share/bash-completion/completions/heed"
+cp LICENSE README.md "$root/"
+
+# needed FILE... — paths of the libraries these files load, without those every machine must have its own of
+needed() {
+    ldd "$@" | awk '/=> \// { print $3 }' | sort -u |
+        grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util|cuda|nvidia-ml))\.so' || true
+}
+if ldd "$root/bin/heed" "$root"/lib/heed/*.so 2>/dev/null | grep 'not found' | grep -v cublasLt; then
+    echo "dist: libraries are missing on this machine" >&2 && exit 1
+fi
+files=("$root/bin/heed" "$root/lib/libheed.so.$version")
+for plugin in "$root"/lib/heed/*.so; do if [ -e "$plugin" ]; then files+=("$plugin"); fi; done
+while read -r library; do
+    case $library in
+    */libcublasLt.so*) [ "$with_cublas" = 1 ] || continue ;;
+    esac
+    cp -L "$library" "$root/lib/"
+    package=$(dpkg -S "$(readlink -f "$library")" 2>/dev/null | sed 's/:.*//' | head -n 1) || true
+    if [ -n "$package" ] && [ -e "/usr/share/doc/$package/copyright" ]; then
+        cp -L "/usr/share/doc/$package/copyright" "$root/share/licenses/$package"
+    fi
+done < <(needed "${files[@]}")
+
+find "$root/bin" "$root/lib" -type f -exec chmod u+w {} + -exec strip --strip-unneeded {} +
+tar -C "$out" -czf "$root.tar.gz" "heed-$version"
+size=$(du -sm --exclude='libcublasLt*' "$root" | cut -f1)
+echo "$root: $size MiB, packed $(du -m "$root.tar.gz" | cut -f1) MiB"
+if [ "$size" -gt "$most_mib" ]; then
+    echo "dist: $size MiB without cuBLASLt, $most_mib were meant to be enough" >&2 && exit 1
+fi
