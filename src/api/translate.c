@@ -125,7 +125,7 @@ static void carve_candidate(struct carver *c, heed_translation *out, const struc
         t.links = (const heed_link *)(const void *)carve_bytes(
             c, in->link, (size_t)in->n_link * sizeof(heed_link));
     }
-    if (c->arena.base) *out = t;
+    if (out) *out = t;
 }
 
 static heed_result *carve(struct carver *c, const struct translation *in, size_t n) {

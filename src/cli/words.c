@@ -17,7 +17,7 @@ void words_split(const struct command *command, int *argc, char **argv, char **w
     for (int i = 0; i < *argc; i++) {
         if (strcmp(argv[i], "--") == 0) {
             while (++i < *argc) words[(*n)++] = argv[i];
-        } else if (argv[i][0] != '-') {
+        } else if (argv[i][0] != '-' || !argv[i][1]) { /* "-" is standard input */
             words[(*n)++] = argv[i];
         } else {
             argv[kept++] = argv[i];

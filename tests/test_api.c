@@ -1,0 +1,432 @@
+/* test_api.c — heed.h as an embedder uses it: batches, alternatives, alignments, threads, cancelling, errors.
+ *
+ * The model is small and random: what it says is nonsense, but it says the same every time, and that is what is
+ * compared. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "data/tokenizer.h"
+#include "model/modeldir.h"
+#include "test.h"
+
+enum { N_TEXT = 24 };
+
+/* A model directory with random weights and a tokenizer learnt from a few lines; its path is static. */
+static const char *model_dir(const char *name, uint64_t seed, int vocabulary) {
+    static char dir[4][512];
+    static int n;
+    struct err err = {0};
+    char text[600], token[600], weights[600];
+    char *path = dir[n++ % 4];
+    snprintf(path, sizeof dir[0], "%s/%s", test_dir(), name);
+    snprintf(text, sizeof text, "%s.txt", path);
+    snprintf(token, sizeof token, "%s.model", path);
+    snprintf(weights, sizeof weights, "%s/%s", path, MODELDIR_WEIGHTS);
+    FILE *f = fopen(text, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 400; i++)
+        fprintf(f, "the %c%c cat number %d sat on mat %d, and so did dog %d.\n", 'a' + i % 26,
+                'a' + i * 7 % 26, i, i * 3, i * 5);
+    fclose(f);
+    const char *const input[] = {text};
+    ASSERT_OK(tokenizer_train(&(struct tokenizer_train_options){.input = input,
+                                                                .n_input = 1,
+                                                                .out = token,
+                                                                .size = vocabulary,
+                                                                .type = TOKENIZER_BPE,
+                                                                .threads = 1},
+                              NULL, &err),
+              err);
+    struct config c;
+    struct backend *be;
+    struct model *model;
+    ASSERT_OK(config_preset(&c, "tiny", &err), err);
+    c.n_vocab_src = c.n_vocab_tgt = vocabulary;
+    c.n_layer_enc = c.n_layer_dec = 2;
+    c.d_model = 32;
+    c.d_ff = 64;
+    c.n_head = 4;
+    c.d_k = c.d_v = 8;
+    c.max_len = 64;
+    ASSERT_OK(config_check(&c, &err), err);
+    ASSERT_OK(backend_open(&be, &(struct backend_options){"cpu", 1, NULL}, &err), err);
+    ASSERT_OK(model_new(&model, &c, be, DTYPE_F32, &err), err);
+    ASSERT_OK(model_draw(model, seed, &err), err);
+    ASSERT_OK(modeldir_init(path, &c, NULL, token, &err), err);
+    ASSERT_OK(
+        model_save(model, weights, &(struct weights_options){.step = 1, .type = DTYPE_F32}, &err),
+        err);
+    model_free(model);
+    backend_close(be);
+    return path;
+}
+
+static heed_model *open_model(const char *dir, int sessions, int threads) {
+    heed_model_options o;
+    heed_model *model;
+    heed_error error;
+    heed_model_options_init(&o, sizeof o);
+    o.sessions = sessions;
+    o.threads = threads;
+    if (heed_model_open(&model, dir, &o, &error)) fail_msg("%s", error.message);
+    return model;
+}
+
+static void make_texts(char text[N_TEXT][128], const char *pointer[N_TEXT]) {
+    for (int i = 0; i < N_TEXT; i++) {
+        int n = 0;
+        text[i][0] = 0;
+        for (int k = 0; k < i % 7; k++)
+            n += snprintf(text[i] + n, 128 - (size_t)n, "cat %d sat ", i * 31 + k);
+        pointer[i] = text[i];
+    }
+}
+
+TEST(options_have_defaults) {
+    heed_translate_options o;
+    heed_translate_options_init(&o, sizeof o);
+    assert_int_equal(o.size, sizeof o);
+    assert_int_equal(o.beam, 4);
+    assert_int_equal(o.n_best, 1);
+    assert_int_equal(o.max_extra, 50);
+    ASSERT_NEAR(o.alpha, 0.6, 1e-6);
+    /* A caller that knows only the beginning of the structure gets no more. */
+    unsigned char old[offsetof(heed_translate_options, alpha) + 1];
+    memset(old, 0xAA, sizeof old);
+    heed_translate_options_init((heed_translate_options *)(void *)old, sizeof old - 1);
+    assert_int_equal(old[sizeof old - 1], 0xAA);
+}
+
+TEST(translates_batches) {
+    char text[N_TEXT][128];
+    const char *pointer[N_TEXT];
+    heed_error error;
+    heed_result *all, *one;
+    heed_translate_options o;
+    make_texts(text, pointer);
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.n_best = 3;
+    o.alignment = 1;
+    o.max_extra = 5;
+    assert_int_equal(heed_translate(model, pointer, N_TEXT, &o, &all, &error), HEED_OK);
+    assert_int_equal(error.code, 0);
+    assert_int_equal(heed_result_size(all), N_TEXT);
+    for (size_t i = 0; i < N_TEXT; i++) {
+        assert_int_equal(heed_translate(model, pointer + i, 1, &o, &one, &error), HEED_OK);
+        size_t n = heed_result_alternatives(all, i), n_source, n_other;
+        assert_int_equal(n, heed_result_alternatives(one, 0));
+        assert_int_equal(n, i % 7 ? 3 : 1);
+        const char *const *source = heed_result_source(all, i, &n_source);
+        heed_result_source(one, 0, &n_other);
+        assert_non_null(source);
+        assert_int_equal(n_source, n_other);
+        for (size_t k = 0; k < n; k++) {
+            const heed_translation *a = heed_result_get(all, i, k), *b = heed_result_get(one, 0, k);
+            assert_string_equal(a->text, b->text);
+            assert_memory_equal(&a->score, &b->score, sizeof a->score);
+            assert_int_equal(a->n_links, b->n_links);
+            assert_int_equal(a->n_pieces, b->n_pieces);
+            if (k > 0) assert_true(a->score <= heed_result_get(all, i, k - 1)->score);
+            for (size_t j = 0; j < a->n_links; j++) {
+                assert_in_range(a->links[j].source, 0, n_source - 1);
+                assert_in_range(a->links[j].target, 0, a->n_pieces - 1);
+                assert_true(strlen(a->pieces[a->links[j].target]) > 0);
+            }
+        }
+        if (i % 7 == 0) assert_string_equal(heed_result_get(all, i, 0)->text, "");
+        heed_result_free(one);
+    }
+    heed_model_close(model); /* results stay */
+    assert_true(strlen(heed_result_get(all, 1, 0)->text) > 0);
+    assert_null(heed_result_get(all, N_TEXT, 0));
+    assert_null(heed_result_get(all, 0, 3));
+    assert_int_equal(heed_result_alternatives(all, N_TEXT), 0);
+    heed_result_free(all);
+    heed_result_free(NULL);
+    heed_model_close(NULL);
+}
+
+TEST(notes_and_limits) {
+    heed_error error;
+    heed_result *r;
+    heed_translate_options o;
+    char many[1200] = "";
+    for (int i = 0; i < 60; i++)
+        snprintf(many + strlen(many), sizeof many - strlen(many), "cat %d. ", i);
+    const char *text[] = {"cat \xFF sat", "cat sat", many};
+    const char *prefix[] = {NULL, "the mat", ""};
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.max_extra = 3;
+    o.prefix = prefix;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_OK);
+    assert_true(heed_result_notes(r, 0) & HEED_NOTE_REPLACED);
+    assert_int_equal(heed_result_notes(r, 1) & (HEED_NOTE_REPLACED | HEED_NOTE_SPLIT), 0);
+    assert_true(heed_result_notes(r, 2) & HEED_NOTE_SPLIT);
+    assert_int_equal(strncmp(heed_result_get(r, 1, 0)->text, "the mat", 7), 0);
+    assert_null(heed_result_source(r, 0, NULL)); /* not asked for */
+    heed_result_free(r);
+
+    o.refuse_long = 1;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_ELIMIT);
+    assert_non_null(strstr(error.message, "text 2: "));
+    heed_model_close(model);
+}
+
+/* Every way to fail has a status, a message, and no result. */
+static void refuse(heed_model *model, const char *const *text, size_t n,
+                   const heed_translate_options *o, int status, const char *part) {
+    heed_error error = {0};
+    heed_result *r = (heed_result *)(uintptr_t)8;
+    assert_int_equal(heed_translate(model, text, n, o, &r, &error), status);
+    assert_null(r);
+    assert_int_equal(error.code, status);
+    if (!strstr(error.message, part)) fail_msg("'%s' lacks '%s'", error.message, part);
+    assert_int_equal(heed_translate(model, text, n, o, &r, NULL), status);
+}
+
+TEST(errors) {
+    heed_error error;
+    heed_model *model;
+    heed_model_options mo;
+    heed_translate_options o;
+    const char *dir = model_dir("m", 1, 300), *text[] = {"cat", NULL};
+    const char *other[] = {model_dir("other", 2, 320)};
+    assert_int_equal(heed_model_open(&model, "/nowhere", NULL, &error), HEED_EIO);
+    assert_non_null(strstr(error.message, "/nowhere"));
+    assert_null(model);
+    assert_int_equal(heed_model_open(&model, NULL, NULL, NULL), HEED_EINVAL);
+    heed_model_options_init(&mo, sizeof mo);
+    mo.precision = "f12";
+    assert_int_equal(heed_model_open(&model, dir, &mo, &error), HEED_EINVAL);
+    assert_non_null(strstr(error.message, "f12"));
+    heed_model_options_init(&mo, sizeof mo);
+    mo.device = "abacus";
+    assert_int_equal(heed_model_open(&model, dir, &mo, &error), HEED_EDEVICE);
+    heed_model_options_init(&mo, sizeof mo);
+    mo.sessions = 0;
+    assert_int_equal(heed_model_open(&model, dir, &mo, &error), HEED_EINVAL);
+    heed_model_options_init(&mo, sizeof mo);
+    mo.ensemble = other;
+    mo.n_ensemble = 1;
+    assert_int_equal(heed_model_open(&model, dir, &mo, &error), HEED_ECONFIG);
+    assert_non_null(strstr(error.message, "tokenizer"));
+    mo.size = 0;
+    assert_int_equal(heed_model_open(&model, dir, &mo, &error), HEED_EINVAL);
+
+    model = open_model(dir, 1, 1);
+    refuse(model, text, 2, NULL, HEED_EINVAL, "text 1 is NULL");
+    refuse(model, NULL, 1, NULL, HEED_EINVAL, "texts is NULL");
+    heed_translate_options_init(&o, sizeof o);
+    o.beam = 0;
+    refuse(model, text, 1, &o, HEED_EINVAL, "beam");
+    heed_translate_options_init(&o, sizeof o);
+    o.n_best = 5;
+    refuse(model, text, 1, &o, HEED_EINVAL, "n_best");
+    heed_translate_options_init(&o, sizeof o);
+    o.alignment = 1;
+    o.alignment_layer = 9;
+    refuse(model, text, 1, &o, HEED_EINVAL, "layer");
+    heed_translate_options_init(&o, sizeof o);
+    o.max_source = 65;
+    refuse(model, text, 1, &o, HEED_EINVAL, "64");
+    heed_translate_options_init(&o, sizeof o);
+    o.max_source = 3;
+    o.refuse_long = 1;
+    text[1] = "cat number one sat on mat two";
+    refuse(model, text, 2, &o, HEED_ELIMIT, "text 1");
+    heed_result *r;
+    assert_int_equal(heed_translate(model, NULL, 0, NULL, &r, NULL), HEED_OK); /* nothing is fine */
+    assert_int_equal(heed_result_size(r), 0);
+    heed_result_free(r);
+    assert_int_equal(heed_translate(model, text, 1, NULL, &r, NULL),
+                     HEED_OK); /* and it still works */
+    heed_result_free(r);
+    heed_model_close(model);
+}
+
+TEST(describes) {
+    heed_model_info info;
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_model_describe(model, &info, sizeof info);
+    assert_int_equal(info.models, 1);
+    assert_int_equal(info.vocabulary, 300);
+    assert_int_equal(info.d_model, 32);
+    assert_int_equal(info.max_tokens, 64);
+    assert_string_equal(info.precision, "f32");
+    assert_true(info.weight_bytes > 300 * 32 * 4);
+    heed_model_close(model);
+}
+
+TEST(ensembles) {
+    heed_model_options o;
+    heed_model *model;
+    heed_error error;
+    heed_result *single, *both, *same;
+    const char *a = model_dir("a", 1, 300), *b = model_dir("b", 2, 300), *text[] = {"cat 12 sat"};
+    heed_model_options_init(&o, sizeof o);
+    o.n_ensemble = 1;
+    o.ensemble = &b;
+    model = open_model(a, 1, 1);
+    assert_int_equal(heed_translate(model, text, 1, NULL, &single, NULL), HEED_OK);
+    heed_model_close(model);
+    if (heed_model_open(&model, a, &o, &error)) fail_msg("%s", error.message);
+    assert_int_equal(heed_translate(model, text, 1, NULL, &both, NULL), HEED_OK);
+    heed_model_close(model);
+    o.ensemble = &a; /* a model with itself is itself */
+    if (heed_model_open(&model, a, &o, &error)) fail_msg("%s", error.message);
+    assert_int_equal(heed_translate(model, text, 1, NULL, &same, NULL), HEED_OK);
+    heed_model_close(model);
+    const heed_translation *s = heed_result_get(single, 0, 0), *t = heed_result_get(same, 0, 0);
+    assert_string_equal(s->text, t->text);
+    ASSERT_NEAR(s->log_prob, t->log_prob, 1e-4 * fabs((double)s->log_prob));
+    assert_true(fabsf(s->log_prob - heed_result_get(both, 0, 0)->log_prob) > 1e-4f);
+    heed_result_free(single);
+    heed_result_free(both);
+    heed_result_free(same);
+}
+
+/* ---------------------------------------------------------------------------------- threads ------ */
+
+struct worker {
+    heed_model *model;
+    const char *const *text;
+    const heed_result *want;
+    int wrong;
+};
+
+static void *work(void *ctx) {
+    struct worker *w = ctx;
+    for (int round = 0; round < 4; round++) {
+        heed_translate_options o;
+        heed_result *r;
+        heed_translate_options_init(&o, sizeof o);
+        o.batch_sentences = 1 + round; /* sessions are set up anew again and again */
+        o.max_extra = 5;
+        w->wrong += heed_translate(w->model, w->text, N_TEXT, &o, &r, NULL) != 0;
+        for (size_t i = 0; r && i < N_TEXT; i++)
+            w->wrong +=
+                strcmp(heed_result_get(r, i, 0)->text, heed_result_get(w->want, i, 0)->text) != 0;
+        heed_result_free(r);
+    }
+    return NULL;
+}
+
+/* More threads than sessions. */
+TEST(threads_share_a_model) {
+    enum { N = 5 };
+    char text[N_TEXT][128];
+    const char *pointer[N_TEXT];
+    pthread_t thread[N];
+    struct worker worker[N];
+    heed_result *want;
+    heed_translate_options o;
+    make_texts(text, pointer);
+    heed_model *model = open_model(model_dir("m", 1, 300), 3, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.max_extra = 5;
+    assert_int_equal(heed_translate(model, pointer, N_TEXT, &o, &want, NULL), HEED_OK);
+    for (int i = 0; i < N; i++) {
+        worker[i] = (struct worker){model, pointer, want, 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &worker[i]), 0);
+    }
+    for (int i = 0; i < N; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < N; i++) assert_int_equal(worker[i].wrong, 0);
+    heed_result_free(want);
+    heed_model_close(model);
+}
+
+/* ---------------------------------------------------------------------------------- cancelling --- */
+
+struct watch {
+    size_t calls, stop_at, done, total;
+    atomic_int *holding, *release; /* of a call that keeps its session until it may go on */
+};
+
+static int watch(void *ctx, size_t done, size_t total) {
+    struct watch *w = ctx;
+    w->calls++;
+    w->done = done;
+    w->total = total;
+    if (w->holding) {
+        atomic_store(w->holding, 1);
+        while (!atomic_load(w->release)) usleep(1000);
+    }
+    return w->stop_at && w->calls >= w->stop_at;
+}
+
+TEST(cancels) {
+    char text[N_TEXT][128];
+    const char *pointer[N_TEXT];
+    heed_translate_options o;
+    heed_result *r;
+    struct watch w = {0};
+    make_texts(text, pointer);
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.progress = watch;
+    o.progress_context = &w;
+    o.batch_sentences = 4;
+    o.max_extra = 5;
+    assert_int_equal(heed_translate(model, pointer, N_TEXT, &o, &r, NULL), HEED_OK);
+    heed_result_free(r);
+    size_t calls = w.calls;
+    assert_true(calls > 5);
+    assert_int_equal(w.total, N_TEXT - (N_TEXT + 6) / 7); /* every seventh is empty */
+    assert_true(w.done < w.total);
+    for (size_t stop = 1; stop <= calls; stop += calls / 4) {
+        w = (struct watch){.stop_at = stop};
+        refuse(model, pointer, N_TEXT, &o, HEED_ECANCELLED, "");
+    }
+    w = (struct watch){0};
+    assert_int_equal(heed_translate(model, pointer, N_TEXT, &o, &r, NULL), HEED_OK);
+    assert_int_equal(w.calls, calls); /* as if nothing had happened */
+    heed_result_free(r);
+    heed_model_close(model);
+}
+
+static void *hold(void *ctx) {
+    struct worker *w = ctx;
+    atomic_int *flag = (atomic_int *)(uintptr_t)w->want;
+    struct watch watching = {.holding = &flag[0], .release = &flag[1]};
+    heed_translate_options o;
+    heed_result *r;
+    heed_translate_options_init(&o, sizeof o);
+    o.progress = watch;
+    o.progress_context = &watching;
+    w->wrong = heed_translate(w->model, w->text, 1, &o, &r, NULL);
+    heed_result_free(r);
+    return NULL;
+}
+
+/* The only session is busy: waiting can be cancelled, too. */
+TEST(cancels_waiting) {
+    const char *text[] = {"cat 12 sat"};
+    atomic_int flag[2] = {0, 0};
+    pthread_t thread;
+    heed_translate_options o;
+    struct watch w = {.stop_at = 2};
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    struct worker holder = {model, text, (const heed_result *)(const void *)flag, 1};
+    assert_int_equal(pthread_create(&thread, NULL, hold, &holder), 0);
+    while (!atomic_load(&flag[0])) usleep(1000);
+    heed_translate_options_init(&o, sizeof o);
+    o.progress = watch;
+    o.progress_context = &w;
+    heed_result *r;
+    heed_error error;
+    assert_int_equal(heed_translate(model, text, 1, &o, &r, &error), HEED_ECANCELLED);
+    assert_int_equal(w.total, 0);
+    assert_non_null(strstr(error.message, "waiting"));
+    atomic_store(&flag[1], 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(holder.wrong, 0);
+    heed_model_close(model);
+}
+
+TESTS(T(options_have_defaults), T(translates_batches), T(notes_and_limits), T(errors), T(describes),
+      T(ensembles), TL(threads_share_a_model, 120), T(cancels), T(cancels_waiting))

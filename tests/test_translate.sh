@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# test_translate.sh — heed translate as a filter: a line for every line and in order, whatever the lines hold and
+# however they come; formats; what is refused; the same bytes for every batch size, thread and instruction set.
+# timeout: 120
+[ "${TEST_SLOW:-1}" = 0 ] && exit 77 # trains
+# shellcheck source=tests/train.sh
+. "$(dirname "$0")/train.sh"
+
+train run --steps 300 --save-every 300 --max-len 64 --quiet || fail 'no model to translate with'
+m=(translate --model run --threads 1 --min-length 3)
+t() { "$heed" "${m[@]}" "$@"; }
+# --max-extra 2: a model that learnt this little goes on and on
+t --max-extra 2 --quiet v.src >want || fail 'translating a file'
+[ "$(wc -l <want)" = 60 ] || fail "60 lines in, $(wc -l <want) out"
+[ "$(sort -u want | wc -l)" -gt 50 ] || fail 'the model says the same to everything: these tests would not see much'
+
+# ---- one line per line, in order
+t --max-extra 2 --quiet <v.src | cmp - want || fail 'standard input is not like a file'
+t --max-extra 2 --quiet - <v.src | cmp - want || fail '- is not like standard input'
+gzip -k v.src
+t --max-extra 2 --quiet v.src.gz - v.src <t.src >all || fail 'three files'
+cmp <(head -n 60 all) want && cmp <(tail -n 60 all) want || fail 'files out of order'
+printf '%s\n\n%s\r\n   \t \n%s' "$(sed -n 1p v.src)" "$(sed -n 2p v.src)" "$(sed -n 3p v.src)" >odd
+t --max-extra 2 --quiet odd >got
+cmp <(sed -n '1p;3p;5p' got) <(head -n 3 want) || fail 'empty lines changed their neighbours'
+[ "$(wc -l <got)" = 5 ] || fail 'not five lines'
+[ -z "$(sed -n '2p;4p' got)" ] || fail 'an empty line became text'
+[ -z "$(t </dev/null)" ] || fail 'text from nothing'
+t --max-extra 2 --quiet --output out v.src && cmp out want || fail '--output'
+
+# ---- the same bytes, whatever the batches, threads and instruction sets
+for p in f32 bf16 int8; do
+    t --max-extra 2 --quiet --precision $p v.src >want.$p || fail "precision $p"
+    for how in '--batch-sentences 1' '--batch-sentences 7 --threads 2' '--batch-sentences 64 --look-ahead 3' \
+        '--batch-tokens 20' '--beam 4 --nbest 0 --threads 2'; do
+        # shellcheck disable=SC2086 # words
+        t --max-extra 2 --quiet --precision $p $how v.src | cmp - want.$p || fail "$p $how changes the result"
+    done
+    isas=0
+    for isa in generic avx2 avx512 avx512bf16 avx512vnni amx; do
+        t --precision $p --isa $isa </dev/null >/dev/null 2>&1 || continue # not on this machine
+        isas=$((isas + 1))
+        t --max-extra 2 --quiet --precision $p --isa $isa v.src >got
+        if [ $p = int8 ]; then cmp got want.int8 || fail "int8 differs on $isa"; fi
+        [ "$(wc -l <got)" = 60 ] || fail "$p on $isa: not 60 lines"
+    done
+    [ $isas -gt 0 ] || fail 'no instruction set works'
+done
+cmp -s want.f32 want.int8 && note 'f32 and int8 agree on all lines'
+cmp want.f32 want || fail 'a trained model is not run in f32'
+
+# ---- streaming: answers come before the input ends, and half a line waits for its other half
+mkfifo in.fifo
+"$heed" "${m[@]}" --max-extra 2 <in.fifo >stream 2>/dev/null &
+child=$!
+exec 5>in.fifo
+until_lines() { for _ in $(seq 100); do [ "$(wc -l <stream)" -ge "$1" ] && return; sleep 0.1; done; fail "no line $1 yet"; }
+sed -n 1p v.src >&5
+until_lines 1
+sed -n 2p v.src >&5
+until_lines 2
+line=$(sed -n 3p v.src)
+printf '%s' "${line:0:5}" >&5
+sleep 0.3
+[ "$(wc -l <stream)" = 2 ] || fail 'half a line was translated'
+printf '%s\n%s\n' "${line:5}" "$(sed -n 4p v.src)" >&5
+until_lines 4
+exec 5>&-
+wait "$child" || fail 'the stream did not end well'
+cmp stream <(head -n 4 want) || fail 'a stream is not like a file'
+
+# ---- signals: no partial line, the conventional status
+"$heed" "${m[@]}" <in.fifo >stream 2>err &
+child=$!
+exec 5>in.fifo
+sed -n 1p v.src >&5
+until_lines 1
+kill -INT $child
+rc=0
+wait $child || rc=$?
+[ $rc = 130 ] || fail "SIGINT while waiting: exit $rc"
+[ ! -s err ] || fail "SIGINT is not quiet: $(cat err)"
+exec 5>&-
+yes "$(cat v.src | tr '\n' ' ' | head -c 200)" | "$heed" "${m[@]}" >stream 2>err &
+for _ in $(seq 50); do [ -s stream ] && break; sleep 0.1; done
+kill -TERM $!
+rc=0
+wait $! || rc=$?
+[ $rc = 143 ] || fail "SIGTERM while translating: exit $rc"
+[ ! -s stream ] || [ -z "$(tail -c 1 stream)" ] || fail 'SIGTERM left half a line'
+rc=$( (set +o pipefail; { yes 'ba da ga' | { "$heed" "${m[@]}" --max-extra 2 2>err; echo $? >rc; } | head -n 3 >three; }; cat rc))
+[ "$rc" = 141 ] || fail "a closed pipe: exit $rc"
+[ "$(wc -l <three)" = 3 ] || fail 'not three lines from the pipe'
+[ ! -s err ] || fail "a closed pipe is not quiet: $(cat err)"
+
+# ---- endless input in bounded memory
+mem() { (ulimit -v 600000; "$heed" "${m[@]}" --quiet --beam 1 --max-extra 0 >/dev/null); }
+yes '' | head -n 3000000 | mem || fail 'three million empty lines'
+head -c 900000 /dev/zero | tr '\0' ' ' | mem || fail 'a line of spaces'
+
+# ---- odd text
+printf 'ba \xff\xfe da\nba da\nba \xc3\n' >bad
+out=$(t --max-extra 2 bad 2>&1 >got) || fail 'bad UTF-8'
+has '2 lines held bytes that are not UTF-8'
+has 'the first is line 1'
+[ "$(wc -l <got)" = 3 ] || fail 'not three lines'
+out=$(t --max-extra 2 --quiet bad 2>&1 >got)
+[ -z "$out" ] || fail "--quiet says: $out"
+head -c 1100000 /dev/zero | tr '\0' 'a' >huge
+expect 1 'line 2: longer than 1048576 bytes' "$heed" "${m[@]}" --quiet --max-extra 0 <(sed -n 1p v.src; cat huge)
+
+# ---- long lines: split, or refused after what comes before them
+for _ in 1 2 3 4 5 6; do tr '\n' ' ' <v.src | head -c 80; printf '. '; done >long
+echo >>long
+sed -n 1p v.src >>long
+out=$(t --max-extra 2 long 2>&1 >got) || fail 'a long line'
+has 'too many tokens for the model'
+[ "$(wc -l <got)" = 2 ] || fail 'a long line did not stay one line'
+cmp <(tail -n 1 got) <(head -n 1 want) || fail 'a long line changes its neighbour'
+{ sed -n 1p v.src; cat long; } >long2
+rc=0
+out=$(t --max-extra 2 --long refuse long2 2>&1 >got) || rc=$?
+[ $rc = 1 ] || fail "--long refuse: exit $rc"
+has 'line 2: '
+has 'tokens, and 63 at most'
+cmp got <(head -n 1 want) || fail 'what comes before a refused line is lost'
+out=$(t --max-source 9 --max-extra 2 v.src 2>&1 >got) || fail '--max-source'
+has 'split'
+[ "$(wc -l <got)" = 60 ] || fail '--max-source: not 60 lines'
+
+# ---- formats
+t --max-extra 2 --quiet --scores odd >got
+grep -cE '^.+ \|\|\| -[0-9]+\.[0-9]{6}$' got | grep -qx 3 || fail "--scores: $(cat got)"
+t --max-extra 2 --quiet --nbest 3 --alignment odd >got
+[ "$(grep -c '^0 ||| ' got)" = 3 ] || fail "--nbest 3: $(cat got)"
+[ "$(grep -c '^1 ||| ' got)" = 1 ] || fail "--nbest of an empty line: $(cat got)"
+grep '^0' got | grep -qE '^0 \|\|\| [^|]+ \|\|\| -[0-9.]+ \|\|\|( [0-9]+-[0-9]+)+$' || fail "--alignment: $(cat got)"
+cmp <(grep '^0' got | head -n 1 | sed 's/^0 ||| //; s/ |||.*//') <(head -n 1 want) || fail 'the first of the n-best is not the best'
+t --max-extra 2 --quiet --json --nbest 2 --alignment odd >got
+[ "$(wc -l <got)" = 5 ] || fail '--json: not five lines'
+if command -v python3 >/dev/null; then
+    python3 - got want <<'END' || fail '--json'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+want = open(sys.argv[2]).read().split('\n')
+assert [l["line"] for l in lines] == [1, 2, 3, 4, 5]
+assert [l["text"] for l in lines] == [want[0], "", want[1], "", want[2]]
+for l in lines[::2]:
+    assert l["nbest"][0]["text"] == l["text"] and len(l["nbest"]) == 2
+    assert l["nbest"][0]["score"] >= l["nbest"][1]["score"] and l["log_prob"] < 0
+    assert len(l["pieces"]) == l["tokens"]
+    for i, j in l["alignment"]:
+        assert 0 <= i < len(l["source_pieces"]) and 0 <= j < l["tokens"]
+END
+fi
+t --quiet --json --stats --max-extra 2 v.src 2>err >/dev/null
+grep -q '"tokens_per_s":' err || fail "--stats: $(cat err)"
+
+# ---- search options arrive
+t --quiet --max-length 4 v.src --json | grep -q '"tokens":[5-9]' && fail '--max-length'
+out=$(t --max-length 4 v.src 2>&1 >/dev/null)
+has 'a length limit cut off'
+t --quiet --force-length 9 v.src --json | grep -vq '"tokens":9' && fail '--force-length'
+t --quiet --sample --seed 3 --max-extra 2 v.src >s1
+t --quiet --sample --seed 3 --max-extra 2 --batch-sentences 3 v.src | cmp - s1 || fail 'samples depend on batches'
+t --quiet --sample --seed 4 --max-extra 2 v.src | cmp -s - s1 && fail 'the seed does nothing'
+sed 's/ .*//' want >pre
+t --quiet --prefix pre --max-extra 20 v.src >got || fail '--prefix'
+paste -d '|' pre got | awk -F '|' 'substr($2, 1, length($1)) != $1 { exit 1 }' || fail 'a prefix is not there'
+head -n 5 pre >pre5
+expect 1 'no line for it: it ends after 5' "$heed" "${m[@]}" --quiet --max-extra 2 --prefix pre5 v.src
+{ cat pre; echo x; } >pre61
+expect 1 "more lines than the input's 60" "$heed" "${m[@]}" --quiet --max-extra 20 --prefix pre61 v.src
+"$heed" translate --model run --model run --min-length 3 --max-extra 2 --quiet v.src >got || fail 'an ensemble'
+cmp got want || fail 'a model with itself is not itself'
+
+# ---- refused
+expect 2 '--model is missing' "$heed" translate
+expect 1 'nowhere' "$heed" translate --model nowhere
+expect 1 'nothing.txt' "$heed" "${m[@]}" nothing.txt
+expect 2 "'f64'" "$heed" "${m[@]}" --precision f64
+expect 2 "--long: 'cut'" "$heed" "${m[@]}" --long cut
+expect 2 '--nbest: 5 of a beam of 4' "$heed" "${m[@]}" --nbest 5
+expect 2 '64 tokens the model has positions for' "$heed" "${m[@]}" --max-source 65
+expect 2 'layer' "$heed" "${m[@]}" --alignment --alignment-layer 7
+expect 1 'no/such/dir' "$heed" "${m[@]}" --output no/such/dir/file v.src
+if [ -w /dev/full ]; then expect 1 'No space left' "$heed" "${m[@]}" --max-extra 2 --quiet --output /dev/full v.src; fi
+cp -r run other
+"$heed" vocab --input t.src --size 150 --out other/tokenizer.model --quiet
+expect 2 '150 pieces, but the model has' "$heed" translate --model other v.src
+"$heed" vocab --input v.tgt --size 200 --out other/tokenizer.model --quiet
+expect 2 'different tokenizers' "$heed" translate --model run --model other v.src
