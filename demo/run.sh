@@ -20,12 +20,18 @@ run "$heed" train --config "$demo/train.json" \
     --src "$demo/train.en.xz" --tgt "$demo/train.de.xz" \
     --valid-src "$demo/valid.en.xz" --valid-tgt "$demo/valid.de.xz" --out "$out" "$@"
 run "$heed" average --out "$out/average" --last 5 "$out"
-run "$heed" demo --model "$out/average" --input "$demo/heldout.en.xz" --reference "$demo/heldout.de.xz" --show 10
+run "$heed" translate --model "$out/average" --output "$out/heldout.de" --quiet "$demo/heldout.en"
+echo
+# Every fiftieth sentence beside its translation and the reference.
+paste -d '\t' "$demo/heldout.en" "$out/heldout.de" "$demo/heldout.de" | awk -F '\t' 'NR % 50 == 25 {
+    printf "  %s\n    -> %s%s\n", $1, $2, $2 == $3 ? "   (as the reference)" : ""
+    if ($2 != $3) printf "       (reference: %s)\n", $3 }'
+run "$heed" eval --ref "$demo/heldout.de" --hyp "$out/heldout.de"
 
 cat <<END
 
 None of these sentences were in the training data. Try your own (short and simple ones: it has seen little):
-    echo 'Where is my book?' | $heed demo --model $out/average
+    echo 'Where is my book?' | $heed translate --model $out/average
 Its learning curves as a picture:
     $heed inspect $out --curves $out/curves.svg
 $out is all it wrote; remove it to train again.

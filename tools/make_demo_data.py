@@ -82,8 +82,12 @@ def main():
     for name, pairs in choose(pathlib.Path(sys.argv[1])).items():
         for side, language in enumerate(("en", "de")):
             text = "".join(pair[side] + "\n" for pair in pairs)
-            path = folder / f"{name}.{language}.xz"
-            path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+            path = folder / f"{name}.{language}"  # heldout stays as it is: the demo shows it beside translations
+            data = text.encode()
+            if name != "heldout":
+                path = path.with_name(path.name + ".xz")
+                data = lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)
+            path.write_bytes(data)
             print(f"{path}: {len(pairs)} lines, {path.stat().st_size} bytes")
 
 

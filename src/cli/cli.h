@@ -14,7 +14,7 @@ struct subcommand {
 };
 
 extern const struct subcommand cmd_export, cmd_quantize;
-extern const struct subcommand cmd_train, cmd_translate, cmd_eval, cmd_average, cmd_bench, cmd_demo,
+extern const struct subcommand cmd_train, cmd_translate, cmd_eval, cmd_average, cmd_bench,
     cmd_inspect, cmd_score, cmd_attend, cmd_vocab;
 
 /* For usage errors that options_parse did not find itself. */

@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 
 static const struct subcommand *const subcommands[] = {
-    &cmd_vocab,  &cmd_train,    &cmd_translate, &cmd_score, &cmd_attend, &cmd_eval, &cmd_average,
-    &cmd_export, &cmd_quantize, &cmd_inspect,   &cmd_demo,  &cmd_bench,  NULL};
+    &cmd_vocab,   &cmd_train,  &cmd_translate, &cmd_score,   &cmd_attend, &cmd_eval,
+    &cmd_average, &cmd_export, &cmd_quantize,  &cmd_inspect, &cmd_bench,  NULL};
 
 static const struct subcommand *find(const char *name) {
     for (int i = 0; subcommands[i]; i++)
