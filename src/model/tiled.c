@@ -15,7 +15,8 @@ static const char *file_type(enum dtype type) {
 /* ---------------------------------------------------------------------------------- views -------- */
 
 struct mat tiled_part(const struct mat *m, int first, int last) {
-    BUG_ON(!m->tiled || first % TILE_ROWS || first < 0 || last > m->rows || last <= first);
+    BUG_ON(!m->tiled || m->type == DTYPE_F64);
+    BUG_ON(first % TILE_ROWS || first < 0 || last > m->rows || last <= first);
     struct mat part = *m;
     part.data = (char *)m->data + tiled_at(m, first, 0);
     part.rows = last - first;
@@ -25,6 +26,7 @@ struct mat tiled_part(const struct mat *m, int first, int last) {
 }
 
 float tiled_value(const struct mat *m, size_t at) {
+    BUG_ON(m->type == DTYPE_F64);
     int i = (int)(at / (size_t)m->cols), j = (int)(at % (size_t)m->cols);
     const char *from = (const char *)m->data + tiled_at(m, i, j);
     if (m->type == DTYPE_I8) return (float)*(const int8_t *)from * m->scale[i];
