@@ -89,8 +89,9 @@ struct tiled_part {
  * run:    the rectangle. An element's arithmetic depends on its row of x and its row of w alone.
  * peak, enter, leave: as of gemm_kernel; around any calls of run. */
 struct tiled_kernel {
-    int stage_bytes; /* of a staged element; 0: x is multiplied where it lies, with stage never called */
-    int row_unit; /* staged rows are padded to a multiple of it, and parts begin at one */
+    int in_place;    /* x may be multiplied where it lies, too */
+    int stage_bytes; /* of a staged element */
+    int row_unit;    /* staged rows are padded to a multiple of it, and parts begin at one */
     void (*stage)(void *dst, int64_t ld, float *factor, const struct mat *x, int first, int last);
     void (*run)(const struct tiled_part *p);
     double (*peak)(int64_t iterations);

@@ -12,15 +12,16 @@
 enum { SUM_LINES = 512 }; /* KC of gemm_avx512bf16.c, in pairs */
 
 GEMM_INLINE void dp_lines(__m512 *sum, const char *const *x, int64_t ldx, const char *w,
-                          int64_t ldw, int lines, int64_t ahead, const int rows, const int across) {
+                          int64_t ldw, int lines, struct tiled_next next, const int rows,
+                          const int across) {
     const char *at[5];
 #pragma GCC unroll 5
     for (int i = 0; i < (rows + 2) / 3; i++) at[i] = x[i];
-    for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES) {
+    for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES, next.at += next.step) {
         __m512bh part[4];
 #pragma GCC unroll 4
         for (int t = 0; t < across; t++) {
-            __builtin_prefetch(w + t * ldw + ahead, 0, 2);
+            __builtin_prefetch(next.at + t * ldw, 0, 2);
             part[t] = (__m512bh)_mm512_loadu_si512(w + t * ldw);
         }
 #pragma GCC unroll 16
@@ -37,11 +38,12 @@ GEMM_INLINE void dp_lines(__m512 *sum, const char *const *x, int64_t ldx, const 
     }
 }
 
-GEMM_INLINE void dp_block(const struct tiled_part *p, int row, int tile, int64_t ahead,
+GEMM_INLINE void dp_block(const struct tiled_part *p, int row, int tile, struct tiled_next next,
                           const int rows, const int across) {
     const int64_t ldx = p->ldx, ldw = p->ldw;
     const char *w = p->w + tile * ldw;
     float t[14 * 2 * TILE_ROWS] __attribute__((aligned(64)));
+    tiled_expect(p, row, tile, rows, across);
     for (int line = 0; line < p->lines; line += SUM_LINES) {
         const int lines = p->lines - line < SUM_LINES ? p->lines - line : SUM_LINES;
         const char *at[5];
@@ -51,8 +53,7 @@ GEMM_INLINE void dp_block(const struct tiled_part *p, int row, int tile, int64_t
             at[i] = p->x + (row + 3 * i) * ldx + (int64_t)line * 4;
 #pragma GCC unroll 32
         for (int i = 0; i < rows * across; i++) sum[i] = _mm512_setzero_ps();
-        dp_lines(sum, at, ldx, w + (int64_t)line * TILE_LINE_BYTES, ldw, lines, ahead, rows,
-                 across);
+        dp_lines(sum, at, ldx, w + (int64_t)line * TILE_LINE_BYTES, ldw, lines, next, rows, across);
 #pragma GCC unroll 32
         for (int i = 0; i < rows * across; i++) {
             if (line) sum[i] = _mm512_add_ps(_mm512_load_ps(t + i * 16), sum[i]);

@@ -31,18 +31,18 @@ GEMM_INLINE void f32_step(tvec *sum, const tvec *w, const char *const *x, int64_
 }
 
 GEMM_INLINE void f32_lines(tvec *sum, const char *const *x, int64_t ldx, const char *w, int64_t ldw,
-                           int lines, int64_t ahead, const int rows, const int across,
+                           int lines, struct tiled_next next, const int rows, const int across,
                            const int bf) {
     enum { PARTS = TILE_ROWS / VL };
     const int nv = across * PARTS;
     const char *at[5];
 #pragma GCC unroll 5
     for (int i = 0; i < (rows + 2) / 3; i++) at[i] = x[i];
-    for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES) {
+    for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES, next.at += next.step) {
         tvec even[4 * PARTS], odd[4 * PARTS];
 #pragma GCC unroll 4
         for (int t = 0; t < across; t++) {
-            __builtin_prefetch(w + t * ldw + ahead, 0, 2);
+            __builtin_prefetch(next.at + t * ldw, 0, 2);
 #pragma GCC unroll 4
             for (int j = 0; j < PARTS; j++) {
                 const char *from = w + t * ldw + j * 4 * VL;
@@ -58,13 +58,15 @@ GEMM_INLINE void f32_lines(tvec *sum, const char *const *x, int64_t ldx, const c
     }
 }
 
-GEMM_INLINE void f32_any_block(const struct tiled_part *p, int row, int tile, int64_t ahead,
-                               const int rows, const int across, const int bf) {
+GEMM_INLINE void f32_any_block(const struct tiled_part *p, int row, int tile,
+                               struct tiled_next next, const int rows, const int across,
+                               const int bf) {
     const int nr = across * TILE_ROWS, nv = nr / VL;
     const int deep = bf ? SUM_DEPTHS / 2 : SUM_DEPTHS; /* lines */
     const int64_t ldx = p->ldx, ldw = p->ldw;
     const char *w = p->w + tile * ldw, *x = p->x + row * ldx;
     float t[14 * 2 * TILE_ROWS] __attribute__((aligned(64)));
+    tiled_expect(p, row, tile, rows, across);
     for (int line = 0; line < p->lines; line += deep) {
         const int lines = p->lines - line < deep ? p->lines - line : deep;
         const char *at[5];
@@ -74,8 +76,9 @@ GEMM_INLINE void f32_any_block(const struct tiled_part *p, int row, int tile, in
             at[i] = x + 3 * i * ldx + (int64_t)line * (bf ? 8 : 4);
 #pragma GCC unroll 64
         for (int i = 0; i < rows * nv; i++) sum[i] = (tvec){0};
-        f32_lines(sum, at, ldx, w + (int64_t)line * TILE_LINE_BYTES, ldw, lines, ahead, rows,
-                  across, bf);
+        f32_lines(sum, at, ldx, w + (int64_t)line * TILE_LINE_BYTES, ldw, lines, next, rows, across,
+                  bf);
+        next.at += lines * next.step;
 #pragma GCC unroll 64
         for (int i = 0; i < rows * nv; i++) {
             tvec *to = (tvec *)(t + i * VL);
@@ -88,14 +91,22 @@ GEMM_INLINE void f32_any_block(const struct tiled_part *p, int row, int tile, in
     gemm_store_tile(&to, t, nr, rows, cols);
 }
 
-GEMM_INLINE void f32_block(const struct tiled_part *p, int row, int tile, int64_t ahead,
+GEMM_INLINE void f32_block(const struct tiled_part *p, int row, int tile, struct tiled_next next,
                            const int rows, const int across) {
-    f32_any_block(p, row, tile, ahead, rows, across, 0);
+    f32_any_block(p, row, tile, next, rows, across, 0);
 }
 
-GEMM_INLINE void bf16_block(const struct tiled_part *p, int row, int tile, int64_t ahead,
+GEMM_INLINE void bf16_block(const struct tiled_part *p, int row, int tile, struct tiled_next next,
                             const int rows, const int across) {
-    f32_any_block(p, row, tile, ahead, rows, across, 1);
+    f32_any_block(p, row, tile, next, rows, across, 1);
+}
+
+/* x as it is, for rows that share cache sets where they lie. */
+static void copy_stage(void *dst, int64_t ld, float *factor, const struct mat *x, int first,
+                       int last) {
+    (void)factor;
+    for (int i = first; i < last; i++)
+        memcpy((char *)dst + i * ld, (const float *)x->data + i * x->ld, (size_t)x->cols * 4);
 }
 
 /* x widened, with a zero where an odd depth ends it. */

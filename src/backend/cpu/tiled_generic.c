@@ -36,7 +36,8 @@ static void f32_run(const struct tiled_part *p) { tiled_walk(p, f32_block_blocks
 static void bf16_run(const struct tiled_part *p) { tiled_walk(p, bf16_block_blocks); }
 static void i8_run(const struct tiled_part *p) { tiled_walk(p, i8_block_blocks); }
 
-const struct tiled_kernel tiled_f32_generic = {.row_unit = 1, .run = f32_run};
+const struct tiled_kernel tiled_f32_generic = {
+    .in_place = 1, .stage_bytes = 4, .row_unit = 1, .stage = copy_stage, .run = f32_run};
 const struct tiled_kernel tiled_bf16_generic = {
     .stage_bytes = 4, .row_unit = 1, .stage = widen_stage, .run = bf16_run};
 const struct tiled_kernel tiled_i8_generic = {.stage_bytes = sizeof(i8_word) / 4,

@@ -122,23 +122,24 @@ GEMM_INLINE void i8_finish(const struct tiled_part *p, const ivec *sum, int row,
     }
 }
 
-GEMM_INLINE void i8_block(const struct tiled_part *p, int row, int tile, int64_t ahead,
+GEMM_INLINE void i8_block(const struct tiled_part *p, int row, int tile, struct tiled_next next,
                           const int rows, const int across) {
     const int nv = across * I8_PARTS, lines = p->lines;
     const int64_t ldx = p->ldx, ldw = p->ldw;
     const char *w = p->w + tile * ldw, *x[5];
     ivec sum[14 * 2 * I8_PARTS];
+    tiled_expect(p, row, tile, rows, across);
 #pragma GCC unroll 5
     for (int i = 0; i < (rows + 2) / 3; i++) x[i] = p->x + (row + 3 * i) * ldx;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 16
         for (int j = 0; j < nv; j++) sum[i * nv + j] = i8_start(p->sum + tile * TILE_ROWS + j * VL);
-    for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES) {
+    for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES, next.at += next.step) {
         struct i8_line part[4 * I8_PARTS];
 #pragma GCC unroll 4
         for (int t = 0; t < across; t++) {
-            __builtin_prefetch(w + t * ldw + ahead, 0, 2);
+            __builtin_prefetch(next.at + t * ldw, 0, 2);
 #pragma GCC unroll 4
             for (int j = 0; j < I8_PARTS; j++)
                 part[t * I8_PARTS + j] = i8_load(w + t * ldw + j * 4 * VL);

@@ -7,8 +7,8 @@
  * The walk takes some tiles and passes all rows of x by them before it takes the next, so w is read from
  * memory once. x, at a few hundred KiB (tiled.c sees to it), stays in the core's second-level cache, as do the
  * tiles at hand: a step of depth does 2 * 14 * 2 vector operations' worth of work on 2 lines of w and 14 words of
- * x, so even that cache need only deliver 5 bytes per cycle. With the last rows the next tiles are asked
- * for, line by line, so that they are near when their turn comes.
+ * x, so even that cache need only deliver 5 bytes per cycle. Meanwhile the next tiles are asked for, so that
+ * they are near when their turn comes.
  *
  * Rows are shared out evenly: 16 rows are twice 8, not 14 and 2, which would leave multipliers idle. */
 #ifndef BACKEND_CPU_TILED_WALK_H
@@ -16,8 +16,15 @@
 
 #include "backend/cpu/gemm_store.h"
 
-/* Rows row .. of the part against tiles tile ..; `ahead` is how many bytes further lines will be wanted next. */
-typedef void tiled_block_fn(const struct tiled_part *p, int row, int tile, int64_t ahead);
+/* Lines that will be wanted next: with every line it multiplies, a block asks for what is at `at`, in every tile,
+ * and moves on by `step`. */
+struct tiled_next {
+    const char *at;
+    int64_t step;
+};
+
+/* Rows row .. of the part against tiles tile .. . */
+typedef void tiled_block_fn(const struct tiled_part *p, int row, int tile, struct tiled_next next);
 
 /* The blocks of a kernel: f[n - 1] is for n rows, n at most rows_most, and `across` tiles. */
 struct tiled_blocks {
@@ -29,8 +36,8 @@ struct tiled_blocks {
  * the table. The lists are what registers allow. */
 #define TILED_BLOCK(block, n, across)                                                              \
     static void block##_##n##_##across(const struct tiled_part *p, int row, int tile,              \
-                                       int64_t ahead) {                                            \
-        block(p, row, tile, ahead, n, across);                                                     \
+                                       struct tiled_next next) {                                   \
+        block(p, row, tile, next, n, across);                                                      \
     }
 #define TILED_ENTRY(block, n, across) block##_##n##_##across,
 #define TILED_1(X, block, across)     X(block, 1, across)
@@ -55,15 +62,15 @@ struct tiled_blocks {
             {2, r2, {TILED_##r2(TILED_ENTRY, block, 2)}},                                          \
             {1, r1, {TILED_##r1(TILED_ENTRY, block, 1)}}};
 
-/* All rows by the tiles from `tile` on, and the number of those tiles. */
+/* All rows by the tiles from `tile` on, and the number of those tiles. The next tiles are asked for bit by bit: each
+ * block of rows sees to its share of their lines. */
 GEMM_INLINE int tiled_pass(const struct tiled_part *p, const struct tiled_blocks *b, int rows,
-                           int tile) {
-    for (int row = 0; row < p->rows; row += rows) {
+                           int n_block, int tile) {
+    const char *next = p->w + (tile + b->across) * p->ldw;
+    const int64_t step = (TILE_LINE_BYTES + n_block - 1) / n_block, share = p->lines * step;
+    for (int row = 0; row < p->rows; row += rows, next += share) {
         const int left = p->rows - row;
-        if (left <= rows)
-            b->f[left - 1](p, row, tile, b->across * p->ldw);
-        else
-            b->f[rows - 1](p, row, tile, 0);
+        b->f[(left < rows ? left : rows) - 1](p, row, tile, (struct tiled_next){next, step});
     }
     return b->across;
 }
@@ -74,13 +81,25 @@ GEMM_INLINE void tiled_walk(const struct tiled_part *p, const struct tiled_block
     for (int tile = 0; tile < p->tiles;) {
         const struct tiled_blocks *b = table;
         while (rows > b->rows_most || b->across > p->tiles - tile) b++;
-        tile += tiled_pass(p, b, rows, tile);
+        tile += tiled_pass(p, b, rows, n_block, tile);
     }
 }
 
 /* Row i of x, three rows to a pointer: the others are at one and two strides from it, which an address can
  * say, so that pointers do not run out of registers. */
 #define X_ROW(x, i, ldx) ((x)[(i) / 3] + (i) % 3 * (ldx))
+
+/* Asks for the lines of y that the block will write: stores that had to fetch them would hold up the next block
+ * when y is too large for the caches, as scores over a vocabulary are. */
+GEMM_INLINE void tiled_expect(const struct tiled_part *p, int row, int tile, const int rows,
+                              const int across) {
+    const int64_t size = (int64_t)dtype_size(p->to.type);
+    const char *y = (const char *)p->to.c + (row * p->to.ldc + tile * TILE_ROWS) * size;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++, y += p->to.ldc * size)
+#pragma GCC unroll 4
+        for (int t = 0; t < across; t++) __builtin_prefetch(y + t * 64, 1, 3);
+}
 
 /* Where a block's results go: columns of the tiles from `tile` on. Returns their number. */
 GEMM_INLINE int tiled_target(struct gemm_store *to, const struct tiled_part *p, int row, int tile,
