@@ -316,6 +316,7 @@ TEST(precision_rules) {
 TEST(cannot_change) {
     struct err err = {0};
     struct config c = toy_variant("post"), config;
+    struct frozen *plain;
     struct backend *be;
     struct model *m, *other;
     struct acts *acts;
@@ -331,13 +332,18 @@ TEST(cannot_change) {
     ASSERT_ERR(model_get(m, flat, &err), err, HEED_EINVAL, "frozen");
     ASSERT_ERR(model_draw(m, 1, &err), err, HEED_EINVAL, "frozen");
     ASSERT_ERR(model_save(m, file, &(struct weights_options){0}, &err), err, HEED_EINVAL, "frozen");
-    assert_int_not_equal(acts_new(&acts, m, 10, 10, 1, &err), 0);
+    ASSERT_ERR(acts_new(&acts, m, 10, 10, 1, &err), err, HEED_EINVAL, "w is");
+    model_free(m);
+    plain = open_frozen("plain", PRECISION_F32);
+    ASSERT_OK(frozen_model(&m, plain, be, &err), err);
+    ASSERT_ERR(acts_new(&acts, m, 10, 10, 1, &err), err, HEED_EINVAL, "tiled f32");
     ASSERT_ERR(modeldir_open(&md, dir, &err), err, HEED_EFORMAT, "exported int8 model");
     ASSERT_ERR(model_load(&other, dir, be, DTYPE_F32, &err), err, HEED_EFORMAT, "int8");
     ASSERT_ERR(modeldir_read_config(dir, &config, NULL, &err), err, HEED_EFORMAT, "int8");
     xfree(flat);
     model_free(m);
     frozen_close(f);
+    frozen_close(plain);
     backend_close(be);
     xfree(dir);
     xfree(file);

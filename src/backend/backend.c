@@ -143,16 +143,16 @@ size_t backend_workspace(const struct backend *be) { return be->need; }
 /* One argument that is not what the contract says: the message names op, argument, shape and wish. */
 static bool mismatch(struct backend *be, const char *op, const char *name, const struct mat *m,
                      int rows, int cols, enum dtype type) {
-    backend_fail(be, HEED_EINVAL, "%s: %s is [%d,%d] %s (row stride %lld), expected [%d,%d] %s", op,
-                 name, m->rows, m->cols, dtype_name(m->type), (long long)m->ld, rows, cols,
-                 dtype_name(type));
+    backend_fail(be, HEED_EINVAL, "%s: %s is [%d,%d] %s%s (row stride %lld), expected [%d,%d] %s",
+                 op, name, m->rows, m->cols, m->tiled ? "tiled " : "", dtype_name(m->type),
+                 (long long)m->ld, rows, cols, dtype_name(type));
     return false;
 }
 
 static bool is(struct backend *be, const char *op, const char *name, const struct mat *m, int rows,
                int cols, enum dtype type) {
     if (m->rows == rows && m->cols == cols && m->type == type && m->ld >= cols && rows >= 1 &&
-        cols >= 1)
+        cols >= 1 && !m->tiled)
         return true;
     return mismatch(be, op, name, m, rows, cols, type);
 }
@@ -167,7 +167,10 @@ static bool is_weight(struct backend *be, const char *op, const char *name, cons
                       int rows, int cols, enum dtype t) {
     if (!m->tiled) return is(be, op, name, m, rows, cols, t);
     bool quantised = m->type == DTYPE_I8;
-    if (!is(be, op, name, m, rows, cols, quantised && t == DTYPE_F32 ? DTYPE_I8 : t)) return false;
+    struct mat shape = *m;
+    shape.tiled = 0;
+    if (!is(be, op, name, &shape, rows, cols, quantised && t == DTYPE_F32 ? DTYPE_I8 : t))
+        return false;
     if (quantised && cols > TILE_I8_COLS) {
         backend_fail(be, HEED_EINVAL, "%s: %s is %d wide, i8 weights may be %d", op, name, cols,
                      TILE_I8_COLS);
