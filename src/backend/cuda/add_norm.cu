@@ -262,13 +262,14 @@ void cuda_add_norm_fwd(struct backend *base, const struct add_norm_args *a) {
         if (!passes) {
             auto kernel = sum ? add_norm_fwd_kernel_block_per_row<T, true>
                               : add_norm_fwd_kernel_block_per_row<T, false>;
-            LAUNCH(be, kernel, k.rows, ANY_THREADS, 0, k);
+            LAUNCH_AS(be, "add_norm_fwd_kernel_block_per_row", kernel, k.rows, ANY_THREADS, 0, k);
             return;
         }
         with_passes(passes, [&](auto p) {
             auto kernel = sum ? add_norm_fwd_kernel_warp_per_row<T, decltype(p)::value, true>
                               : add_norm_fwd_kernel_warp_per_row<T, decltype(p)::value, false>;
-            LAUNCH(be, kernel, cuda_blocks(k.rows, WARPS), 32 * WARPS, 0, k);
+            LAUNCH_AS(be, "add_norm_fwd_kernel_warp_per_row", kernel, cuda_blocks(k.rows, WARPS),
+                      32 * WARPS, 0, k);
         });
     });
 }

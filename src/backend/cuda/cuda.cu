@@ -59,26 +59,27 @@ bool cuda_allow_shared(struct cuda_backend *be, const void *kernel, size_t bytes
 
 static void *cuda_alloc(struct backend *base, size_t size) {
     void *ptr = NULL;
-    (void)base;
+    cuda_bind(cuda_of(base));
     if (cudaMalloc(&ptr, size ? size : 1) == cudaSuccess) return ptr;
     cudaGetLastError();
     return NULL;
 }
 
 static void cuda_free(struct backend *base, void *ptr) {
-    (void)base;
+    cuda_bind(cuda_of(base));
     cudaFree(ptr); /* waits for work that may still use it */
 }
 
 static size_t cuda_available(const struct backend *base) {
     size_t left = 0, all = 0;
-    (void)base;
+    cuda_bind((const struct cuda_backend *)base);
     if (cudaMemGetInfo(&left, &all) != cudaSuccess) cudaGetLastError();
     return left;
 }
 
 static void cuda_sync(struct backend *base) {
     struct cuda_backend *be = cuda_of(base);
+    cuda_bind(be);
     cuda_ok(be, cudaStreamSynchronize(be->stream), "waiting for the device");
 }
 
@@ -106,6 +107,7 @@ void *cuda_workspace(struct cuda_backend *be, size_t size) {
         return NULL;
     }
     if (be->base.err.code) return NULL;
+    cuda_bind(be);
     if (be->workspace && size <= be->workspace_size) return be->workspace;
     if (be->base.committed) {
         cuda_fail(be, HEED_EINTERNAL,
@@ -151,6 +153,7 @@ static void cuda_settle(struct backend *base) {
 
 static void cuda_mark(struct backend *base, enum op op, int end) {
     struct cuda_backend *be = cuda_of(base);
+    cuda_bind(be);
     if (!be->timing) be->timing = (struct cuda_timing *)calloc(1, sizeof *be->timing);
     struct cuda_timing *t = be->timing;
     if (!t) return;
@@ -165,6 +168,7 @@ static void cuda_mark(struct backend *base, enum op op, int end) {
 
 static void cuda_close(struct backend *base) {
     struct cuda_backend *be = cuda_of(base);
+    cuda_bind(be);
     if (be->stream) cudaStreamSynchronize(be->stream);
     timing_free(be->timing);
     cuda_products_free(be);

@@ -74,6 +74,11 @@ void cuda_fail(struct cuda_backend *be, enum heed_status code, const char *fmt, 
 /* True if rc is success; else records it with `what` (a kernel, a call). */
 bool cuda_ok(struct cuda_backend *be, cudaError_t rc, const char *what);
 
+/* CUDA has a current device per thread, at first 0; whoever calls a backend may do so from any thread. */
+static inline void cuda_bind(const struct cuda_backend *be) {
+    if (be->device != 0) cudaSetDevice(be->device);
+}
+
 /* ---------------------------------------------------------------------------------- scratch ------ */
 
 /* See above. NULL means "compute nothing". */
@@ -110,6 +115,9 @@ static inline void cuda_launch(struct cuda_backend *be, const char *what, void (
 /* grid and block: dim3 or a number. More than 48 KiB of shared memory: call cuda_allow_shared before. */
 #define LAUNCH(be, kernel, grid, block, shared, ...)                                               \
     cuda_launch(be, #kernel, kernel, grid, block, shared, __VA_ARGS__)
+/* The same for a kernel chosen beforehand: `name` is what a message calls it. */
+#define LAUNCH_AS(be, name, kernel, grid, block, shared, ...)                                      \
+    cuda_launch(be, name, kernel, grid, block, shared, __VA_ARGS__)
 
 /* Once per kernel, at its first use: lets it have `bytes` of dynamic shared memory. */
 bool cuda_allow_shared(struct cuda_backend *be, const void *kernel, size_t bytes, const char *what);

@@ -43,9 +43,9 @@ void cuda_embed_fwd(struct backend *base, const struct embed_args *a) {
     cuda_with_type(a->y.type, [&](auto t) {
         using T = decltype(t);
         auto kernel = wide ? embed_fwd_kernel<T, true> : embed_fwd_kernel<T, false>;
-        LAUNCH(be, kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld, cuda_data<T>(&a->table),
-               a->table.ld, cuda_data<T>(&a->pos_table), a->pos_table.ld, a->ids, a->pos, a->scale,
-               rows, cols, cuda_dropout_of(&a->drop));
+        LAUNCH_AS(be, "embed_fwd_kernel", kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld,
+                  cuda_data<T>(&a->table), a->table.ld, cuda_data<T>(&a->pos_table),
+                  a->pos_table.ld, a->ids, a->pos, a->scale, rows, cols, cuda_dropout_of(&a->drop));
     });
 }
 
@@ -201,7 +201,7 @@ static void scatter(struct cuda_backend *be, const struct embed_args *a, const s
     cuda_with_type(a->dy.type, [&](auto t) {
         using T = decltype(t);
         auto kernel = cuda_wide(&a->dy) ? scatter_kernel<T, true> : scatter_kernel<T, false>;
-        LAUNCH(be, kernel, tiles, TILE_THREADS, 0, k, *o);
+        LAUNCH_AS(be, "scatter_kernel", kernel, tiles, TILE_THREADS, 0, k, *o);
     });
     LAUNCH(be, scatter_edges_kernel, tiles, TILE_THREADS, 0, k, *o);
 }

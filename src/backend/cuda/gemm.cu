@@ -169,8 +169,9 @@ static bool describe(struct call *call, const struct cuda_backend *be, const str
            cublasLtMatrixLayoutInit(&call->c, out, n, rows, g->ldc) == CUBLAS_STATUS_SUCCESS;
 }
 
+/* Activations and weights begin at multiples of 64 bytes; more is luck, and would split the cache. */
 static uint8_t alignment(const void *ptr) {
-    uint8_t align = 128;
+    uint8_t align = 64;
     while ((uintptr_t)ptr % align) align /= 2;
     return align;
 }
@@ -380,15 +381,20 @@ void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *whole) {
         g.bias = NULL;
         g.relu = 0;
     }
-    struct choice *c = NULL;
-    if (g.lda <= INT32_MAX && g.ldb <= INT32_MAX && g.ldc <= INT32_MAX &&
-        describe(&call, be, &g, g.m, g.k))
-        c = choice_for(be, &g, &call);
-    if (!c) {
-        gemm_any(be, whole);
-        return;
-    }
-    cublasStatus_t rc = multiply(be, &g, &call, &c->algo, g.add ? 1.0f : 0.0f);
+    bool described = g.lda <= INT32_MAX && g.ldb <= INT32_MAX && g.ldc <= INT32_MAX &&
+                     describe(&call, be, &g, g.m, g.k);
+    struct choice *c;
+    cublasStatus_t rc;
+    do {
+        c = described ? choice_for(be, &g, &call) : NULL;
+        if (!c) {
+            gemm_any(be, whole);
+            return;
+        }
+        rc = multiply(be, &g, &call, &c->algo, g.add ? 1.0f : 0.0f);
+        /* A kernel may have promised too much (addresses are not part of the question): the next one. */
+        c->found = rc != CUBLAS_STATUS_NOT_SUPPORTED && rc != CUBLAS_STATUS_INVALID_VALUE;
+    } while (!c->found);
     if (rc != CUBLAS_STATUS_SUCCESS) {
         cuda_fail(be, HEED_EDEVICE, "cuda: a product of %d x %d x %d failed: %s", g.m, g.n, g.k,
                   cublasLtGetStatusString(rc));

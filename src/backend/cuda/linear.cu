@@ -136,8 +136,8 @@ void cuda_linear_fwd(struct backend *base, const struct linear_args *a) {
         with_act(smooth(a->act) ? a->act : ACT_NONE, [&](auto act) {
             auto kernel = wide ? linear_fwd_kernel<T, decltype(act)::value, true>
                                : linear_fwd_kernel<T, decltype(act)::value, false>;
-            LAUNCH(be, kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld, cuda_data<T>(z), z->ld,
-                   rows, cols, drop);
+            LAUNCH_AS(be, "linear_fwd_kernel", kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld,
+                      cuda_data<T>(z), z->ld, rows, cols, drop);
         });
     });
 }
@@ -162,8 +162,8 @@ static void bwd_rows(struct cuda_backend *be, const struct linear_args *a, float
         with_act(a->act, [&](auto act) {
             auto kernel = wide ? linear_bwd_kernel<T, decltype(act)::value, true>
                                : linear_bwd_kernel<T, decltype(act)::value, false>;
-            LAUNCH(be, kernel, grid, block, 0, partial, cuda_data<T>(&a->dy), a->dy.ld,
-                   cuda_data<T>(z), z->ld, rows, cols, drop);
+            LAUNCH_AS(be, "linear_bwd_kernel", kernel, grid, block, 0, partial,
+                      cuda_data<T>(&a->dy), a->dy.ld, cuda_data<T>(z), z->ld, rows, cols, drop);
         });
     });
     if (partial) cuda_add_partials(be, cuda_data<float>(&a->db), partial, n_block, cols, cols);

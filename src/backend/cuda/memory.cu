@@ -59,6 +59,7 @@ static bool next_slot(struct cuda_backend *be) {
 void cuda_upload(struct backend *base, void *dst, const void *host_src, size_t size) {
     struct cuda_backend *be = cuda_of(base);
     struct cuda_staging *s = be->staging;
+    cuda_bind(be);
     for (size_t at = 0; at < size;) {
         if (s->used >= SLOT_SIZE && !next_slot(be)) return;
         size_t n = SLOT_SIZE - s->used < size - at ? SLOT_SIZE - s->used : size - at;
@@ -78,6 +79,7 @@ void cuda_download(struct backend *base, void *host_dst, const void *src, size_t
     struct cuda_backend *be = cuda_of(base);
     bool small = size <= BOUNCE_SIZE;
     void *to = small ? be->staging->bounce : host_dst;
+    cuda_bind(be);
     if (!cuda_ok(be, cudaMemcpyAsync(to, src, size, cudaMemcpyDeviceToHost, be->stream),
                  "download") ||
         !cuda_ok(be, cudaStreamSynchronize(be->stream), "download"))
@@ -87,6 +89,7 @@ void cuda_download(struct backend *base, void *host_dst, const void *src, size_t
 
 void cuda_zero(struct backend *base, void *dst, size_t size) {
     struct cuda_backend *be = cuda_of(base);
+    cuda_bind(be);
     cuda_ok(be, cudaMemsetAsync(dst, 0, size, be->stream), "zero");
 }
 
@@ -130,6 +133,7 @@ static void cast_to(struct cuda_backend *be, const struct mat *dst, const struct
 void cuda_cast(struct backend *base, const struct mat *dst, const struct mat *src) {
     struct cuda_backend *be = cuda_of(base);
     if (!cuda_plain(be, dst, "cast") || !cuda_plain(be, src, "cast")) return;
+    cuda_bind(be);
     if (dst->type == DTYPE_F64)
         cast_to<double>(be, dst, src);
     else if (dst->type == DTYPE_F32)

@@ -107,7 +107,8 @@ void cuda_topk(struct backend *base, const struct topk_args *a) {
         using T = decltype(t);
         auto kernel = cached ? topk_kernel<T, true> : topk_kernel<T, false>;
         if (!cuda_allow_shared(be, (const void *)kernel, shared, "topk_kernel")) return;
-        LAUNCH(be, kernel, a->logits.rows, THREADS, shared, cuda_data<float>(&a->value),
-               a->value.ld, a->id, k, cuda_data<T>(&a->logits), a->logits.ld, n);
+        LAUNCH_AS(be, "topk_kernel", kernel, a->logits.rows, THREADS, shared,
+                  cuda_data<float>(&a->value), a->value.ld, a->id, k, cuda_data<T>(&a->logits),
+                  a->logits.ld, n);
     });
 }

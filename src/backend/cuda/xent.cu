@@ -170,9 +170,9 @@ static void launch(struct cuda_backend *be, struct xent_job *j) {
     size_t shared = CACHED ? cache_size(a->w.rows, j->z_type) : 0;
     auto kernel = xent_kernel<Z, T, CACHED, GRAD, THREADS>;
     if (!cuda_allow_shared(be, (const void *)kernel, shared, "xent_kernel")) return;
-    LAUNCH(be, kernel, j->n, THREADS, shared, (Z *)j->z, j->ld, a->w.rows, a->target, a->smoothing,
-           a->grad_scale, j->first, j->rows,
-           mat_empty(&a->row_nll) ? (float *)NULL : cuda_data<float>(&a->row_nll));
+    LAUNCH_AS(be, "xent_kernel", kernel, j->n, THREADS, shared, (Z *)j->z, j->ld, a->w.rows,
+              a->target, a->smoothing, a->grad_scale, j->first, j->rows,
+              mat_empty(&a->row_nll) ? (float *)NULL : cuda_data<float>(&a->row_nll));
 }
 
 /* Long rows leave room for one block per multiprocessor only: it gets all the threads. */
