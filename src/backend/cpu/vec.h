@@ -261,7 +261,7 @@ INLINE vf vexp(vf x) {
     q = q * r + 0.16666577f;
     q = q * r + 0.5f;
     vf p = (q * r) * r + r + 1.0f;
-    vf scale = (vf)(((vi)t << 23) + (127 << 23)); /* the low bits of t are n */
+    vf scale = (vf)(((vu)t << 23) + (127u << 23)); /* the low bits of t are n */
     return vkeep(~(x < lo), p * scale);
 }
 
