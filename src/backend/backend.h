@@ -85,9 +85,12 @@ static inline int mat_empty(const struct mat *m) { return m->cols == 0; }
 enum { TILE_ROWS = 16, TILE_LINES = 16, TILE_LINE_BYTES = 64 };
 enum { TILE_I8_COLS = 65536 }; /* at most, so that integer sums stay below 2^31 */
 
-/* Lines of a tile, and bytes of a whole tiled matrix. */
+/* Depths of a line, lines of a tile, and bytes of a whole tiled matrix. */
+static inline int tiled_depths(enum dtype type) {
+    return type == DTYPE_I8 ? 4 : type == DTYPE_BF16 ? 2 : 1;
+}
 static inline size_t tiled_lines(int cols, enum dtype type) {
-    size_t deep = (size_t)TILE_LINES * 4 / dtype_size(type);
+    size_t deep = (size_t)TILE_LINES * (size_t)tiled_depths(type);
     return ((size_t)cols + deep - 1) / deep * TILE_LINES;
 }
 static inline size_t tiled_rows(int rows) {
@@ -99,7 +102,7 @@ static inline size_t tiled_bytes(int rows, int cols, enum dtype type) {
 
 /* Where element (i, j) of a tiled matrix lies, in bytes. */
 static inline size_t tiled_at(const struct mat *m, int i, int j) {
-    size_t size = dtype_size(m->type), e = 4 / size;
+    size_t size = dtype_size(m->type), e = (size_t)tiled_depths(m->type);
     size_t line = (size_t)(i / TILE_ROWS) * tiled_lines(m->cols, m->type) + (size_t)j / e;
     return line * TILE_LINE_BYTES + (size_t)(i % TILE_ROWS) * 4 + (size_t)j % e * size;
 }

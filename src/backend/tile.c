@@ -61,7 +61,7 @@ static void quantise_words(uint32_t *restrict word, const float *restrict src, i
 static void pack_tile(const struct mat *dst, int tile, const float *src, int64_t ld,
                       const float *factor, int32_t *sum) {
     uint32_t square[TILE_ROWS][WORDS] = {0};
-    const int deep = WORDS * 4 / (int)dtype_size(dst->type);
+    const int deep = WORDS * tiled_depths(dst->type);
     const int rows = min_int(TILE_ROWS, dst->rows - tile * TILE_ROWS);
     char *line = (char *)dst->data + (size_t)tile * tile_size(dst);
     src += (int64_t)tile * TILE_ROWS * ld;
@@ -83,7 +83,9 @@ static void pack_tile(const struct mat *dst, int tile, const float *src, int64_t
 }
 
 void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, int last) {
-    for (int t = first; t < last; t++) pack_tile(dst, t, src, ld, NULL, NULL);
+    const float no_factor[TILE_ROWS] = {0};
+    int32_t no_sum[TILE_ROWS] = {0};
+    for (int t = first; t < last; t++) pack_tile(dst, t, src, ld, no_factor, no_sum);
 }
 
 /* The largest |w| of a row; as integers, the bits of absolute values order as they do, infinity above all
@@ -132,7 +134,7 @@ static void word_values(float *dst, const uint32_t *word, int n, enum dtype type
 }
 
 void tile_values(float *dst, int64_t ld, const struct mat *src, int first, int last) {
-    const int deep = WORDS * 4 / (int)dtype_size(src->type);
+    const int deep = WORDS * tiled_depths(src->type);
     for (int t = first; t < last; t++) {
         const char *line = (const char *)src->data + (size_t)t * tile_size(src);
         const int rows = min_int(TILE_ROWS, src->rows - t * TILE_ROWS);

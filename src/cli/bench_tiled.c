@@ -191,7 +191,8 @@ static int run_case(struct bench *s, int m, int n, int k, enum dtype type, struc
     s->t.w.scale = scale.data;
     s->t.w.sum = sum;
     s->w_size = tiled_bytes(n, k, type);
-    s->copies = s->w_size > COPIES_BYTES ? 1 : (int)(COPIES_BYTES / s->w_size);
+    for (s->copies = 1; s->w_size * (size_t)(s->copies + 1) <= COPIES_BYTES && s->copies < 4096;)
+        s->copies++;
     s->copy = 0;
     s->workspace = mem_block(tiled_workspace(&s->be, &s->t));
     int rc = 0;

@@ -109,7 +109,7 @@ static void tiled_row(float *out, const struct mat *m, int row, int col, int end
         float f[4];
         uint16_t half[2];
         int8_t q[4];
-        const int n = 4 / (int)dtype_size(m->type);
+        const int n = tiled_depths(m->type);
         switch (m->type) {
         case DTYPE_F32:
             memcpy(f, word, 4);

@@ -51,7 +51,7 @@ const struct tiled_kernel *tiled_kernel_of(const struct isa *isa, enum dtype w_t
 
 /* Bytes of a staged row: whole lines of w's depth, and the spare. */
 static size_t staged_row(const struct tiled_kernel *kernel, const struct mat *w) {
-    const size_t depth = tiled_lines(w->cols, w->type) * (4 / dtype_size(w->type));
+    const size_t depth = tiled_lines(w->cols, w->type) * (size_t)tiled_depths(w->type);
     return depth * (size_t)kernel->stage_bytes + ROW_SPARE;
 }
 
@@ -165,7 +165,7 @@ void tiled_run(struct cpu_backend *be, const struct tiled *t, void *workspace) {
                     .factor = workspace,
                     .stage = (char *)workspace + (factors + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN,
                     .ldw = (int64_t)tiled_lines(t->w.cols, t->w.type) * TILE_LINE_BYTES,
-                    .lines = ceil_div(t->w.cols, 4 / (int)dtype_size(t->w.type)),
+                    .lines = ceil_div(t->w.cols, tiled_depths(t->w.type)),
                     .tiles = ceil_div(t->w.rows, TILE_ROWS)};
     j.ldx = staged ? (int64_t)staged_row(kernel, &t->w) : t->x.ld * (int64_t)dtype_size(t->x.type);
     for (j.row0 = 0; j.row0 < t->x.rows; j.row0 += chunk) {

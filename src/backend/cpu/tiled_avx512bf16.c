@@ -11,12 +11,9 @@
 
 enum { SUM_LINES = 512 }; /* KC of gemm_avx512bf16.c, in pairs */
 
-GEMM_INLINE void dp_lines(__m512 *sum, const char *const *x, int64_t ldx, const char *w,
-                          int64_t ldw, int lines, struct tiled_next next, const int rows,
-                          const int across) {
-    const char *at[5];
-#pragma GCC unroll 5
-    for (int i = 0; i < (rows + 2) / 3; i++) at[i] = x[i];
+/* Moves the pointers to rows of x, `at`, on as it goes. */
+GEMM_INLINE void dp_lines(__m512 *sum, const char **at, int64_t ldx, const char *w, int64_t ldw,
+                          int lines, struct tiled_next next, const int rows, const int across) {
     for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES, next.at += next.step) {
         __m512bh part[4];
 #pragma GCC unroll 4
@@ -44,7 +41,8 @@ GEMM_INLINE void dp_block(const struct tiled_part *p, int row, int tile, struct 
     const char *w = p->w + tile * ldw;
     float t[14 * 2 * TILE_ROWS] __attribute__((aligned(64)));
     tiled_expect(p, row, tile, rows, across);
-    for (int line = 0; line < p->lines; line += SUM_LINES) {
+    int line = 0;
+    do {
         const int lines = p->lines - line < SUM_LINES ? p->lines - line : SUM_LINES;
         const char *at[5];
         __m512 sum[14 * 2];
@@ -54,12 +52,14 @@ GEMM_INLINE void dp_block(const struct tiled_part *p, int row, int tile, struct 
 #pragma GCC unroll 32
         for (int i = 0; i < rows * across; i++) sum[i] = _mm512_setzero_ps();
         dp_lines(sum, at, ldx, w + (int64_t)line * TILE_LINE_BYTES, ldw, lines, next, rows, across);
+        next.at += lines * next.step;
 #pragma GCC unroll 32
         for (int i = 0; i < rows * across; i++) {
             if (line) sum[i] = _mm512_add_ps(_mm512_load_ps(t + i * 16), sum[i]);
             _mm512_store_ps(t + i * 16, sum[i]);
         }
-    }
+        line += SUM_LINES;
+    } while (line < p->lines);
     struct gemm_store to;
     const int cols = tiled_target(&to, p, row, tile, across);
     gemm_store_tile(&to, t, across * TILE_ROWS, rows, cols);

@@ -30,14 +30,12 @@ GEMM_INLINE void f32_step(tvec *sum, const tvec *w, const char *const *x, int64_
     }
 }
 
-GEMM_INLINE void f32_lines(tvec *sum, const char *const *x, int64_t ldx, const char *w, int64_t ldw,
+/* Moves the pointers to rows of x, `at`, on as it goes. */
+GEMM_INLINE void f32_lines(tvec *sum, const char **at, int64_t ldx, const char *w, int64_t ldw,
                            int lines, struct tiled_next next, const int rows, const int across,
                            const int bf) {
     enum { PARTS = TILE_ROWS / VL };
     const int nv = across * PARTS;
-    const char *at[5];
-#pragma GCC unroll 5
-    for (int i = 0; i < (rows + 2) / 3; i++) at[i] = x[i];
     for (int line = 0; line < lines; line++, w += TILE_LINE_BYTES, next.at += next.step) {
         tvec even[4 * PARTS], odd[4 * PARTS];
 #pragma GCC unroll 4
@@ -67,7 +65,8 @@ GEMM_INLINE void f32_any_block(const struct tiled_part *p, int row, int tile,
     const char *w = p->w + tile * ldw, *x = p->x + row * ldx;
     float t[14 * 2 * TILE_ROWS] __attribute__((aligned(64)));
     tiled_expect(p, row, tile, rows, across);
-    for (int line = 0; line < p->lines; line += deep) {
+    int line = 0;
+    do {
         const int lines = p->lines - line < deep ? p->lines - line : deep;
         const char *at[5];
         tvec sum[14 * 2 * TILE_ROWS / VL];
@@ -85,7 +84,8 @@ GEMM_INLINE void f32_any_block(const struct tiled_part *p, int row, int tile,
             if (line) sum[i] += *to;
             *to = sum[i];
         }
-    }
+        line += deep;
+    } while (line < p->lines);
     struct gemm_store to;
     const int cols = tiled_target(&to, p, row, tile, across);
     gemm_store_tile(&to, t, nr, rows, cols);
