@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test_install.sh — installs into a folder, builds a program against it the way a user would (pkg-config,
-# shared and static), runs it, and uninstalls without a trace.
+# test_install.sh — installs into a folder, builds programs against it the way a user would (pkg-config,
+# shared and static), runs them (examples/translate.c with a model trained for the purpose), and uninstalls
+# without a trace.
 # timeout: 120
 set -eu
 cd "$(dirname "$0")/.."
@@ -35,6 +36,22 @@ readelf -d "$root/shared" | grep -qE 'NEEDED.*libheed\.so\.[0-9]+\]'
 cc "$root/user.c" -o "$root/static" $(pkg-config --cflags heed) "$root/opt/heed/lib/libheed.a" \
     $(PKG_CONFIG_SYSROOT_DIR='' pkg-config --static --libs-only-l heed | sed 's/-lheed//') -pthread
 [ "$("$root/static")" = "$version" ]
+
+# The example, with a model that the installed program trains in a second.
+seq 1000 | sed 's/./& /g' >"$root/numbers"
+"$root/opt/heed/bin/heed" train --src "$root/numbers" --tgt "$root/numbers" --out "$root/model" --preset tiny \
+    --n-layer 1 --d-model 16 --d-ff 32 --n-head 2 --vocab-size 20 --steps 20 --tokens 400 --threads 1 --quiet
+# shellcheck disable=SC2046
+cc -Wall -Wextra -Werror examples/translate.c -o "$root/example" $(pkg-config --cflags --libs heed)
+# shellcheck disable=SC2046
+cc examples/translate.c -o "$root/example-static" $(pkg-config --cflags heed) "$root/opt/heed/lib/libheed.a" \
+    $(PKG_CONFIG_SYSROOT_DIR='' pkg-config --static --libs-only-l heed | sed 's/-lheed//') -pthread
+LD_LIBRARY_PATH=$root/opt/heed/lib "$root/example" "$root/model" '1 2 3' '' '4 5' >"$root/answers"
+"$root/example-static" "$root/model" '1 2 3' '' '4 5' | cmp - "$root/answers"
+printf '1 2 3\n\n4 5\n' | "$root/opt/heed/bin/heed" translate --model "$root/model" --quiet |
+    cmp - <(grep -v '^    ' "$root/answers")
+if LD_LIBRARY_PATH=$root/opt/heed/lib "$root/example" "$root/nowhere" x 2>"$root/complaint"; then exit 1; fi
+grep -q nowhere "$root/complaint"
 
 exported=$(nm -D --defined-only "$root/opt/heed/lib/libheed.so" | awk '$3 !~ /^heed_/')
 [ -z "$exported" ] || { echo "exported by accident: $exported" && exit 1; }

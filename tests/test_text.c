@@ -395,6 +395,76 @@ static void *feed_huge(void *ctx) {
 }
 
 /* A single line of 200 MB costs nothing. */
+/* Nothing is waited for that has not been written: neither at the beginning, where the kind of file is looked
+ * for, nor in the middle of a line. */
+TEST(text_ready_lines) {
+    static const char *const bad[] = {"BZ", "BZh9", "\xEF\xBB"};
+    struct err err = {0};
+    struct text *text;
+    struct line line;
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(write(fd[1], "a\nbc", 4), 4);
+    ASSERT_OK(text_open_fd(&text, fd[0], 1, "pipe", &err), err);
+    assert_int_equal(text_fd(text), fd[0]);
+    assert_int_equal(text_ready(text), 1);
+    assert_int_equal(text_next(text, &line, &err), 1);
+    assert_string_equal(line.text, "a");
+    assert_int_equal(text_ready(text), 0);
+    assert_int_equal(text_ready(text), 0);
+    assert_int_equal(write(fd[1], "de", 2), 2);
+    assert_int_equal(text_ready(text), 0);
+    assert_int_equal(write(fd[1], "f\n\nrest", 7), 7);
+    assert_int_equal(text_ready(text), 1);
+    assert_int_equal(text_next(text, &line, &err), 1);
+    assert_string_equal(line.text, "bcdef");
+    assert_int_equal(text_ready(text), 1);
+    assert_int_equal(text_next(text, &line, &err), 1);
+    assert_string_equal(line.text, "");
+    assert_int_equal(text_ready(text), 0);
+    close(fd[1]);
+    assert_int_equal(text_ready(text), 1);
+    assert_int_equal(text_next(text, &line, &err), 1);
+    assert_string_equal(line.text, "rest");
+    assert_int_equal(text_ready(text), 1);
+    assert_int_equal(text_next(text, &line, &err), 0);
+    text_close(text);
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad;
+         i++) { /* half a signature, then something else */
+        assert_int_equal(pipe(fd), 0);
+        assert_true(write(fd[1], bad[i], strlen(bad[i])) > 0);
+        assert_int_equal(write(fd[1], "-\n", 2), 2);
+        ASSERT_OK(text_open_fd(&text, fd[0], 1, "pipe", &err), err);
+        assert_int_equal(text_ready(text), 1);
+        assert_int_equal(text_next(text, &line, &err), 1);
+        close(fd[1]);
+        text_close(text);
+    }
+}
+
+TEST(text_longer_lines) {
+    enum { N = 3 * TEXT_MAX_LINE };
+    struct err err = {0};
+    struct text *text;
+    struct line line;
+    char *data = xmalloc(N + 1);
+    memset(data, 'a', N);
+    data[N] = '\n';
+    ASSERT_OK(text_open(&text, file_with("long", data, N + 1), &err), err);
+    text_max_line(text, N);
+    assert_int_equal(text_next(text, &line, &err), 1);
+    assert_int_equal(line.size, N);
+    assert_int_equal(line.flags, 0);
+    text_close(text);
+    ASSERT_OK(text_open(&text, file_with("long", data, N + 1), &err), err);
+    text_max_line(text, N - 1);
+    assert_int_equal(text_next(text, &line, &err), 1);
+    assert_int_equal(line.flags, LINE_TOO_LONG);
+    text_close(text);
+    xfree(data);
+}
+
 TEST(text_bounded_memory) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -419,4 +489,4 @@ TEST(text_bounded_memory) {
 
 TESTS(T(utf8_code_points), T(utf8_replacement), T(text_lines), T(text_long_lines),
       T(text_replaced_long_line), T(text_concatenated), T(text_damaged), T(text_refused),
-      T(text_pipe), T(text_bounded_memory))
+      T(text_pipe), T(text_ready_lines), T(text_longer_lines), T(text_bounded_memory))

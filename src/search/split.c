@@ -100,15 +100,18 @@ struct splitter {
     split_count *count;
     void *ctx;
     struct split_part *part;
-    int n, cap;
+    int *group; /* [n] of each part: what was cut out of one too long piece stays among itself */
+    int n, cap, n_group;
     struct err *err;
 };
 
-static void add(struct splitter *s, size_t at, size_t end, int count) {
+static void add(struct splitter *s, size_t at, size_t end, int count, int group) {
     if (s->n == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 16;
         s->part = xrealloc(s->part, (size_t)s->cap * sizeof *s->part);
+        s->group = xrealloc(s->group, (size_t)s->cap * sizeof *s->group);
     }
+    s->group[s->n] = group;
     s->part[s->n++] = (struct split_part){at, end - at, count};
 }
 
@@ -146,7 +149,7 @@ static int longest_run(struct splitter *s, size_t at, size_t end, size_t *run_en
     return good > at;
 }
 
-static int cut_hard(struct splitter *s, size_t at, size_t end) {
+static int cut_hard(struct splitter *s, size_t at, size_t end, int group) {
     while (at < end) {
         size_t run_end;
         int count, rc = longest_run(s, at, end, &run_end, &count);
@@ -154,22 +157,24 @@ static int cut_hard(struct splitter *s, size_t at, size_t end) {
         if (rc == 0)
             return err_set(s->err, HEED_ELIMIT, "one character of it has more than %d tokens",
                            s->limit);
-        add(s, at, run_end, count);
+        add(s, at, run_end, count, group);
         at = run_end;
     }
     return 0;
 }
 
 /* Cuts text[at..end) into pieces of this rank, and those that are too long into pieces of the next. */
-static int shatter(struct splitter *s, size_t begin, size_t end, enum split_rank rank) {
+static int shatter(struct splitter *s, size_t begin, size_t end, enum split_rank rank, int group) {
     for (size_t at = begin; at < end;) {
         size_t next = split_next(s->text, end, at, rank);
         int n = count_piece(s, at, next);
         if (n < 0) return n;
         if (n <= s->limit) {
-            add(s, at, next, n);
+            add(s, at, next, n, group);
         } else { /* at most as deep as there are ranks */
-            int rc = rank == SPLIT_WORD ? cut_hard(s, at, next) : shatter(s, at, next, rank + 1);
+            int inner = ++s->n_group;
+            int rc = rank == SPLIT_WORD ? cut_hard(s, at, next, group)
+                                        : shatter(s, at, next, rank + 1, inner);
             if (rc) return rc;
         }
         at = next;
@@ -177,16 +182,17 @@ static int shatter(struct splitter *s, size_t begin, size_t end, enum split_rank
     return 0;
 }
 
-/* Joins neighbours. Tokens of a whole are not quite the sum of its pieces', so the result is counted again, and
- * a piece given back where that says so. */
+/* Joins neighbours of one group: where a sentence had to be cut, its end is not glued to the next. Tokens of a whole
+ * are not quite the sum of its pieces', so the result is counted again, and a piece given back where that
+ * says so. */
 static int pack(struct splitter *s) {
     int kept = 0;
     for (int i = 0; i < s->n;) {
-        int last = i, sum = s->part[i].count;
-        while (last + 1 < s->n && sum + s->part[last + 1].count <= s->limit)
-            sum += s->part[++last].count;
-        int n;
+        int last = i, sum = s->part[i].count, n;
         size_t at = s->part[i].at, end;
+        while (last + 1 < s->n && s->group[last + 1] == s->group[i] &&
+               sum + s->part[last + 1].count <= s->limit)
+            sum += s->part[++last].count;
         for (;; last--) {
             end = s->part[last].at + s->part[last].size;
             n = last == i ? s->part[i].count : count_piece(s, at, end);
@@ -215,11 +221,12 @@ static void trim(struct split_part *p, const char *text) {
 int split_text(struct split_part **parts, int *n_part, const char *text, size_t size, int limit,
                split_count *count, void *ctx, struct err *err) {
     struct splitter s = {.text = text, .limit = limit, .count = count, .ctx = ctx, .err = err};
-    int rc = shatter(&s, 0, size, SPLIT_SENTENCE);
+    int rc = shatter(&s, 0, size, SPLIT_SENTENCE, 0);
     if (!rc) rc = pack(&s);
     for (int i = 0; !rc && i < s.n; i++) trim(&s.part[i], text);
     *parts = rc ? NULL : s.part;
     *n_part = rc ? 0 : s.n;
     if (rc) xfree(s.part);
+    xfree(s.group);
     return rc;
 }

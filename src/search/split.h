@@ -3,7 +3,7 @@
  * Where a text may be cut is a matter of rank: behind a sentence, else behind a clause, else between two words,
  * and only where even a single word is too long, between two characters. Cuts are as few as possible: what
  * looks like the end of a sentence may be an abbreviation, and the less often that matters the better. So
- * neighbouring pieces are put together again as long as they fit.
+ * neighbouring sentences are put together again as long as they fit, and so are the pieces of one that does not.
  *
  * Pure functions over bytes of UTF-8; how long a piece is (in tokens) the caller's function says. */
 #ifndef SEARCH_SPLIT_H
