@@ -190,3 +190,14 @@ cp -r run other
 expect 2 '150 pieces, but the model has' "$heed" translate --model other v.src
 "$heed" vocab --input v.tgt --size 200 --out other/tokenizer.model --quiet
 expect 2 'different tokenizers' "$heed" translate --model run --model other v.src
+
+# ---- BLEU while training is that of translating and scoring afterwards
+train bleu --steps 300 --save-every 300 --max-len 64 --valid-every 50 --bleu-every 100 --bleu-lines 60 --quiet || fail '--bleu-every'
+[ "$(grep -c '"valid_bleu":' bleu/log.jsonl)" = 3 ] || fail 'not three measurements'
+[ "$(grep -c '"valid_loss":' bleu/log.jsonl)" = 6 ] || fail 'not six validations'
+cmp bleu/model.safetensors run/model.safetensors || cmp bleu/ckpt-00000300/model.safetensors run/ckpt-00000300/model.safetensors ||
+    fail 'measuring BLEU changes what is learnt'
+want=$("$heed" translate --model bleu/ckpt-00000300 --quiet v.src | "$heed" eval --ref v.tgt --metric bleu --score-only --width 4)
+got=$(sed -n 's/.*"step":300,.*"valid_bleu":\([0-9.e-]*\).*/\1/p' bleu/log.jsonl)
+awk -v a="$want" -v b="$got" 'BEGIN { exit !(a == 0 && b == 0 || b - a < 1e-4 && a - b < 1e-4) }' || fail "BLEU $got in the log, $want by translating"
+expect 2 'not a multiple of --valid-every' "$heed" train "${data[@]}" --out x --valid-every 50 --bleu-every 60

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/train_bleu.h"
 #include "model/modeldir.h"
 
 /* ---------------------------------------------------------------------------------- options ------ */
@@ -25,6 +26,7 @@ static struct train_args args = {.preset = "base",
                                  .seed = 1,
                                  .log_every = 50,
                                  .valid_every = 500,
+                                 .bleu_lines = 500,
                                  .save_every = 500,
                                  .keep = 5,
                                  .max_length = 256,
@@ -71,6 +73,10 @@ static const struct option rows[] = {
     {"seed", OPTION_INT, &args.seed, "N", "of initial weights, dropout and order", 0, MANY},
     {"log-every", OPTION_INT, &args.log_every, "N", "updates per line of the log", 1, MANY},
     {"valid-every", OPTION_INT, &args.valid_every, "N", "updates between validations", 1, MANY},
+    {"bleu-every", OPTION_INT, &args.bleu_every, "N",
+     "updates between validations that also translate and measure BLEU; 0: none do", 0, MANY},
+    {"bleu-lines", OPTION_INT, &args.bleu_lines, "N",
+     "validation lines to translate for that, at most", 1, 1 << 20},
     {"save-every", OPTION_INT, &args.save_every, "N", "updates between checkpoints", 1, MANY},
     {"keep", OPTION_INT, &args.keep, "N", "checkpoints kept, beside the best one", 1, MANY},
     {"patience", OPTION_INT, &args.patience, "N",
@@ -119,6 +125,11 @@ static int check_args(enum divergence *divergence, struct err *err) {
         return cli_usage(err, "train: --valid-src and --valid-tgt belong together");
     if (args.patience && !args.valid_src)
         return cli_usage(err, "--patience: there is nothing to validate on; give --valid-src");
+    if (args.bleu_every && !args.valid_src)
+        return cli_usage(err, "--bleu-every: there is nothing to translate; give --valid-src");
+    if (args.bleu_every % args.valid_every)
+        return cli_usage(err, "--bleu-every: %d is not a multiple of --valid-every %d",
+                         args.bleu_every, args.valid_every);
     if (args.max_length > args.tokens)
         return cli_usage(err, "--tokens: %d is smaller than one sentence of --max-length %d",
                          args.tokens, args.max_length);
@@ -162,6 +173,7 @@ static void show_step(struct progress *p, const struct train_status *s) {
 
 static void listen(void *ctx, enum train_event event, const struct train_status *s) {
     struct progress *p = ctx;
+    char bleu[32] = "";
     switch (event) {
     case TRAIN_RESUMED:
         progress_note(p, "continuing %s", s->text);
@@ -177,8 +189,9 @@ static void listen(void *ctx, enum train_event event, const struct train_status 
             progress_line(p, "step %lld  validating", (long long)s->step);
         break;
     case TRAIN_VALIDATED:
-        progress_note(p, "step %lld  validation loss %.4f  ppl %.2f%s", (long long)s->step,
-                      s->valid_loss, exp(s->valid_nll), s->valid_is_best ? "  (best)" : "");
+        if (!isnan(s->valid_bleu)) snprintf(bleu, sizeof bleu, "  BLEU %.2f", s->valid_bleu);
+        progress_note(p, "step %lld  validation loss %.4f  ppl %.2f%s%s", (long long)s->step,
+                      s->valid_loss, exp(s->valid_nll), bleu, s->valid_is_best ? "  (best)" : "");
         break;
     case TRAIN_SAVED:
         break;
@@ -273,7 +286,8 @@ static void say_end(struct progress *p, enum train_end end, const struct train_s
 static int train(struct train_setup *s, enum divergence divergence, enum train_end *end,
                  struct err *err) {
     unsigned char hash[TOKENIZER_HASH_SIZE];
-    struct trainer *trainer;
+    struct trainer *trainer = NULL;
+    struct train_bleu *bleu = NULL;
     tokenizer_hash(s->tokenizer, hash);
     struct trainer_options o = {.dir = args.out,
                                 .max_steps = args.steps,
@@ -289,11 +303,14 @@ static int train(struct train_setup *s, enum divergence divergence, enum train_e
                                 .new_data = args.new_data,
                                 .new_tokenizer = args.new_tokenizer,
                                 .tokenizer_hash = hash,
-                                .stop = &stop_signal};
-    int rc = args.overwrite ? checkpoint_forget(args.out, -1, err) : 0;
+                                .stop = &stop_signal,
+                                .bleu_every = args.bleu_every,
+                                .bleu = train_bleu_measure};
+    int rc = args.bleu_every ? train_bleu_open(&bleu, s, args.bleu_lines, &stop_signal, err) : 0;
+    o.bleu_ctx = bleu;
+    if (!rc && args.overwrite) rc = checkpoint_forget(args.out, -1, err);
     if (!rc) rc = trainer_new(&trainer, &o, s->opt, s->batches, s->sweep, listen, s->progress, err);
-    if (rc) return rc;
-    rc = write_config(s, err);
+    if (!rc) rc = write_config(s, err);
     if (!rc && args.steps && s->opt->step >= args.steps)
         progress_note(s->progress,
                       "%lld of %d steps are done already; --steps counts from the run's beginning",
@@ -302,6 +319,7 @@ static int train(struct train_setup *s, enum divergence divergence, enum train_e
     progress_end(s->progress);
     if (!rc) say_end(s->progress, *end, trainer_status(trainer));
     trainer_free(trainer);
+    train_bleu_close(bleu);
     return rc;
 }
 

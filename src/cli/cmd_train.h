@@ -14,6 +14,7 @@ struct train_args {
     const char *valid_src, *valid_tgt, *out, *preset, *tokenizer, *vocab_type, *cache;
     const char *device, *isa, *dtype, *on_divergence, *config_file;
     int vocab_size, tokens, accumulate, warmup, steps, epochs, seed, threads;
+    int bleu_every, bleu_lines;
     int log_every, valid_every, save_every, keep, patience, max_length, prefetch;
     double minutes, lr_scale, clip, ratio;
     int dry_run, overwrite, new_data, new_tokenizer, quiet;

@@ -111,11 +111,13 @@ void runlog_valid(struct runlog *log, const struct runlog_valid *x) {
     put(o, "valid_loss", x->loss);
     put(o, "valid_nll", x->nll);
     put(o, "valid_ppl", exp(x->nll));
+    if (!isnan(x->bleu)) put(o, "valid_bleu", x->bleu);
     put(o, "valid_time", x->seconds);
     json_object_set_new(o, "best", json_boolean(x->best));
     append(log, o);
     tensorboard_scalar(log->tb, "valid/loss", x->step, x->loss);
     tensorboard_scalar(log->tb, "valid/ppl", x->step, exp(x->nll));
+    if (!isnan(x->bleu)) tensorboard_scalar(log->tb, "valid/bleu", x->step, x->bleu);
     tensorboard_flush(log->tb, log->err.code ? NULL : &log->err);
 }
 

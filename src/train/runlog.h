@@ -25,6 +25,7 @@ struct runlog_valid {
     int64_t step;
     double loss, nll; /* per target token */
     double seconds;   /* the validation took */
+    double bleu;      /* NaN: not measured */
     int best;
 };
 

@@ -215,7 +215,9 @@ static int save(struct trainer *t, struct err *err) {
 
 /* ---------------------------------------------------------------------------------- validation --- */
 
-static int validate(struct trainer *t, struct err *err) {
+static int due(const struct trainer *t, int every) { return every && t->opt->step % every == 0; }
+
+static int validate(struct trainer *t, int last, struct err *err) {
     struct update_report sum = {0};
     const struct batch *batch;
     double begin = clock_seconds();
@@ -235,9 +237,13 @@ static int validate(struct trainer *t, struct err *err) {
         t->best_loss = t->status.valid_loss;
         t->best_step = t->opt->step;
     }
+    t->status.valid_bleu = NAN;
+    if (t->o.bleu_every && (due(t, t->o.bleu_every) || last))
+        if ((rc = t->o.bleu(t->o.bleu_ctx, &t->status.valid_bleu, err))) return rc;
     runlog_valid(t->log, &(struct runlog_valid){.step = t->opt->step,
                                                 .loss = t->status.valid_loss,
                                                 .nll = t->status.valid_nll,
+                                                .bleu = t->status.valid_bleu,
                                                 .seconds = clock_seconds() - begin,
                                                 .best = t->status.valid_is_best});
     tell(t, TRAIN_VALIDATED);
@@ -386,8 +392,6 @@ static int out_of_patience(const struct trainer *t) {
     return t->o.patience && t->n_stale >= t->o.patience;
 }
 
-static int due(const struct trainer *t, int every) { return every && t->opt->step % every == 0; }
-
 static int stop_asked(const struct trainer *t) { return t->o.stop && *t->o.stop; }
 
 int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
@@ -405,7 +409,7 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
         if (rc || t->opt->step <= before) continue; /* skipped or rewound */
         if (due(t, t->o.log_every) || limit_reached(t)) log_window(t);
         int last = limit_reached(t);
-        if (t->valid && (due(t, t->o.valid_every) || last)) rc = validate(t, err);
+        if (t->valid && (due(t, t->o.valid_every) || last)) rc = validate(t, last, err);
         if (!rc && (due(t, t->o.save_every) || (t->valid && t->best_step == t->opt->step) || last))
             rc = save(t, err);
     }
@@ -433,7 +437,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
                           .best_loss = INFINITY,
                           .best_step = -1,
                           .saved_step = -1};
-    t->status.valid_loss = t->status.valid_nll = t->status.fraction = NAN;
+    t->status.valid_loss = t->status.valid_nll = t->status.valid_bleu = t->status.fraction = NAN;
     t->batch = xcalloc((size_t)options->accumulate, sizeof *t->batch);
     t->batch_list = xcalloc((size_t)options->accumulate, sizeof(const struct batch *));
     int rc = 0;

@@ -32,6 +32,11 @@ struct trainer_options {
     int new_data, new_tokenizer;         /* a resume may go on although these changed */
     const unsigned char *tokenizer_hash; /* [16] */
     const volatile int *stop;            /* non-zero: save and end; may be NULL */
+    int bleu_every; /* updates; a multiple of valid_every: these validations, and the last one, also measure
+                       BLEU. 0: none do */
+    /* How, which is not the trainer's business: the score of the model as it is now, or NaN. */
+    int (*bleu)(void *ctx, double *score, struct err *err);
+    void *bleu_ctx;
 };
 
 enum train_event {
@@ -50,6 +55,7 @@ struct train_status {
     double loss, nll; /* per token, means over the last log window */
     double rate, grad_norm, tok_s, seconds;
     double valid_loss, valid_nll; /* NaN: none yet */
+    double valid_bleu;            /* NaN: not measured this time */
     int valid_is_best;
     const char *text;
 };

@@ -1,0 +1,115 @@
+/* train_bleu.c — see train_bleu.h. */
+#include "cli/train_bleu.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/text.h"
+#include "eval/bleu.h"
+#include "search/translator.h"
+
+struct train_bleu {
+    const struct train_setup *setup;
+    const volatile int *stop;
+    struct translator_input *input; /* [n] */
+    char **reference;               /* [n] */
+    struct translation *result;     /* [n] */
+    int n;
+};
+
+static char *copy_line(const struct line *line) {
+    char *text = xmalloc(line->size + 1);
+    memcpy(text, line->text, line->size + 1);
+    return text;
+}
+
+static int read_pairs(struct train_bleu *b, struct text *src, struct text *tgt, int lines,
+                      struct err *err) {
+    struct line line, reference;
+    while (b->n < lines) {
+        int rc = text_next(src, &line, err), rc_tgt = rc > 0 ? text_next(tgt, &reference, err) : 0;
+        if (rc <= 0 || rc_tgt <= 0) return rc < 0 ? rc : rc_tgt < 0 ? rc_tgt : 0;
+        if ((line.flags | reference.flags) & LINE_TOO_LONG) continue;
+        b->input[b->n] = (struct translator_input){.text = copy_line(&line),
+                                                   .size = line.size,
+                                                   .name = "validation line",
+                                                   .number = (uint64_t)b->n + 1};
+        b->reference[b->n++] = copy_line(&reference);
+    }
+    return 0;
+}
+
+int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, int lines,
+                    const volatile int *stop, struct err *err) {
+    struct text *src = NULL, *tgt = NULL;
+    struct train_bleu *b = xcalloc(1, sizeof *b);
+    *b = (struct train_bleu){.setup = setup, .stop = stop};
+    b->input = xcalloc((size_t)lines, sizeof *b->input);
+    b->reference = xcalloc((size_t)lines, sizeof *b->reference);
+    b->result = xcalloc((size_t)lines, sizeof *b->result);
+    int rc = text_open(&src, setup->a->valid_src, err);
+    if (!rc) rc = text_open(&tgt, setup->a->valid_tgt, err);
+    if (!rc) rc = read_pairs(b, src, tgt, lines, err);
+    text_close(src);
+    text_close(tgt);
+    if (rc)
+        train_bleu_close(b);
+    else
+        *bleu = b;
+    return rc;
+}
+
+void train_bleu_close(struct train_bleu *b) {
+    if (!b) return;
+    for (int i = 0; i < b->n; i++) {
+        xfree((char *)(uintptr_t)b->input[i].text);
+        xfree(b->reference[i]);
+    }
+    xfree(b->input);
+    xfree(b->reference);
+    xfree(b->result);
+    xfree(b);
+}
+
+static int should_stop(void *ctx, int done, int total) {
+    const struct train_bleu *b = ctx;
+    (void)done, (void)total;
+    return *b->stop;
+}
+
+static double score_of(const struct train_bleu *b) {
+    struct bleu bleu;
+    struct bleu_score score;
+    bleu_init(&bleu, &(struct bleu_options){.tokenizer = TOKENIZE_13A, .smooth_value = -1});
+    for (int i = 0; i < b->n; i++) {
+        struct segment reference = {b->reference[i], strlen(b->reference[i])};
+        bleu_add(&bleu, (struct segment){b->result[i].best[0].text, b->result[i].best[0].size},
+                 &reference, 1);
+    }
+    bleu_score(&score, bleu.sum, &bleu.options);
+    bleu_release(&bleu);
+    return score.score;
+}
+
+int train_bleu_measure(void *ctx, double *score, struct err *err) {
+    struct train_bleu *b = ctx;
+    const struct train_args *a = b->setup->a;
+    struct frozen *frozen = NULL;
+    struct ensemble *ensemble = NULL;
+    struct translator *translator = NULL;
+    struct translator_options options = translator_defaults();
+    *score = NAN;
+    int rc = frozen_from_model(&frozen, b->setup->model, PRECISION_F32, err);
+    if (!rc) rc = ensemble_borrow(&ensemble, frozen, b->setup->tokenizer, err);
+    if (!rc)
+        rc = translator_new(&translator, ensemble,
+                            &(struct backend_options){a->device, a->threads, a->isa}, err);
+    if (!rc) rc = translator_set(translator, &options, err);
+    if (!rc) rc = translator_run(translator, b->input, b->n, b->result, should_stop, b, err);
+    if (!rc) *score = score_of(b);
+    translator_free(translator);
+    ensemble_close(ensemble);
+    frozen_close(frozen);
+    return rc == HEED_ECANCELLED ? 0 : rc;
+}

@@ -1,0 +1,20 @@
+/* train_bleu.h — BLEU of a model in training, on the beginning of its validation text: real translations by
+ * beam search, detokenised and scored as `heed translate | heed eval` would.
+ *
+ * Costs a copy of the weights and a translator's memory while it runs; keeps the text only. */
+#ifndef CLI_TRAIN_BLEU_H
+#define CLI_TRAIN_BLEU_H
+
+#include "cli/cmd_train.h"
+
+struct train_bleu;
+
+/* Reads at most `lines` pairs of the validation text. stop: as in trainer.h; ends a measurement. */
+int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, int lines,
+                    const volatile int *stop, struct err *err);
+void train_bleu_close(struct train_bleu *bleu);
+
+/* For trainer_options: the score as the model is now; NaN when it was stopped. ctx is a struct train_bleu. */
+int train_bleu_measure(void *ctx, double *score, struct err *err);
+
+#endif
