@@ -11,7 +11,7 @@
 #define VL 16
 typedef float fvec __attribute__((vector_size(4 * VL)));
 typedef int32_t ivec __attribute__((vector_size(4 * VL)));
-typedef int32_t i8_word;
+enum { I8_WORD = 4 };
 
 #define VNNI_INLINE static inline __attribute__((always_inline))
 
@@ -26,9 +26,19 @@ VNNI_INLINE ivec i8_start(const int32_t *sums) {
     return (ivec)_mm512_slli_epi32(
         _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(sums)), 7);
 }
-VNNI_INLINE ivec i8_dot(ivec sum, i8_word x, struct i8_line line) {
-    return (ivec)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(x), line.w);
+struct i8_x {
+    __m512i u;
+};
+
+VNNI_INLINE struct i8_x i8_fetch(const char *from) {
+    int32_t word;
+    memcpy(&word, from, sizeof word);
+    return (struct i8_x){_mm512_set1_epi32(word)};
 }
+VNNI_INLINE ivec i8_dot(ivec sum, struct i8_x x, struct i8_line line) {
+    return (ivec)_mm512_dpbusd_epi32((__m512i)sum, x.u, line.w);
+}
+#define I8_HIDE(x) __asm__("" : "+v"((x).u))
 VNNI_INLINE void i8_put(char *to, ivec q) {
     const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)q);
     _mm_storeu_si128((__m128i *)to, _mm_xor_si128(bytes, _mm_set1_epi8(-128)));

@@ -40,8 +40,5 @@ const struct tiled_kernel tiled_f32_generic = {
     .in_place = 1, .stage_bytes = 4, .row_unit = 1, .stage = copy_stage, .run = f32_run};
 const struct tiled_kernel tiled_bf16_generic = {
     .stage_bytes = 4, .row_unit = 1, .stage = widen_stage, .run = bf16_run};
-const struct tiled_kernel tiled_i8_generic = {.stage_bytes = sizeof(i8_word) / 4,
-                                              .row_unit = 1,
-                                              .stage = i8_stage,
-                                              .run = i8_run,
-                                              .peak = i8_peak};
+const struct tiled_kernel tiled_i8_generic = {
+    .stage_bytes = I8_WORD / 4, .row_unit = 1, .stage = i8_stage, .run = i8_run, .peak = i8_peak};

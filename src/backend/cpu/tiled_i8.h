@@ -2,7 +2,8 @@
  * files, which define
  *
  *     VL                        lanes of a vector; types fvec (f32) and ivec (int32) of that width
- *     i8_word                   the staged form of 4 depths of x: int32_t, or int64_t for two vector operands
+ *     I8_WORD                   bytes of 4 depths of x, staged
+ *     struct i8_x               those broadcast;  i8_fetch(from) does it, I8_HIDE(x) makes them unknown
  *     struct i8_line            a vector of a line of w, ready to multiply;  i8_load(from) reads one
  *     i8_dot(sum, x, line)      sum + the products of 4 depths; exact
  *     i8_start(sums)            where sums begin, given those of w's rows
@@ -52,7 +53,7 @@ static float i8_largest(const float *x, int n) {
 
 /* The row at x, times factor, to integers. */
 GEMM_INLINE void i8_quantise(char *to, const float *x, int n, float factor) {
-    const int64_t step = VL * (int64_t)(sizeof(i8_word) / 4);
+    const int64_t step = VL * (int64_t)(I8_WORD / 4);
     fvec v = {0};
     int k = 0;
     for (; k + VL <= n; k += VL, to += step) {
@@ -77,7 +78,7 @@ static void i8_stage(void *dst, int64_t ld, float *factor, const struct mat *x, 
             i8_quantise(to, from, x->cols, inverse);
         else
             for (int k = 0; k < x->cols; k += VL)
-                i8_put(to + k * (int64_t)(sizeof(i8_word) / 4), (ivec){0});
+                i8_put(to + k * (int64_t)(I8_WORD / 4), (ivec){0});
     }
 }
 
@@ -146,28 +147,30 @@ GEMM_INLINE void i8_block(const struct tiled_part *p, int row, int tile, struct 
         }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
-            i8_word word;
-            memcpy(&word, X_ROW(x, i, ldx), sizeof word);
+            const struct i8_x word = i8_fetch(X_ROW(x, i, ldx));
 #pragma GCC unroll 16
             for (int j = 0; j < nv; j++) sum[i * nv + j] = i8_dot(sum[i * nv + j], word, part[j]);
         }
 #pragma GCC unroll 5
-        for (int i = 0; i < (rows + 2) / 3; i++) x[i] += sizeof(i8_word);
+        for (int i = 0; i < (rows + 2) / 3; i++) x[i] += I8_WORD;
     }
     i8_finish(p, sum, row, tile, rows, across);
 }
 
-/* As many independent i8_dot as a step of the largest block has. The empty asm hides the operands' values. */
+/* As many independent i8_dot as a step of the largest block has. Hiding the operand keeps the compiler from doing
+ * once what the product does for every row. */
 #define I8_PEAK(n_sum)                                                                             \
     static double i8_peak(int64_t iterations) {                                                    \
+        static const int32_t ones[2] = {0x01010101, 0x01010101};                                   \
         ivec sum[n_sum], w = (ivec){0} + 0x01020304;                                               \
-        i8_word x = 0x01010101;                                                                    \
-        _Pragma("GCC unroll 32") for (int i = 0; i < (n_sum); i++) sum[i] = (ivec){0} + i;         \
         struct i8_line line = i8_load((const char *)&w);                                           \
+        struct i8_x x = i8_fetch((const char *)ones);                                              \
+        _Pragma("GCC unroll 32") for (int i = 0; i < (n_sum); i++) sum[i] = (ivec){0} + i;         \
         for (int64_t n = 0; n < iterations; n++) {                                                 \
-            __asm__("" : "+r"(x));                                                                 \
-            _Pragma("GCC unroll 32") for (int i = 0; i < (n_sum); i++) sum[i] =                    \
-                i8_dot(sum[i], x, line);                                                           \
+            _Pragma("GCC unroll 32") for (int i = 0; i < (n_sum); i++) {                           \
+                I8_HIDE(x);                                                                        \
+                sum[i] = i8_dot(sum[i], x, line);                                                  \
+            }                                                                                      \
         }                                                                                          \
         ivec all = {0};                                                                            \
         _Pragma("GCC unroll 32") for (int i = 0; i < (n_sum); i++) all += sum[i];                  \

@@ -16,7 +16,7 @@ typedef float fvec __attribute__((vector_size(4 * VL)));
 typedef int32_t ivec __attribute__((vector_size(4 * VL)));
 typedef int16_t hvec __attribute__((vector_size(4 * VL)));
 typedef int32_t ihalf __attribute__((vector_size(2 * VL)));
-typedef int64_t i8_word;
+enum { I8_WORD = 8 };
 
 #define PAIRS_INLINE static inline __attribute__((always_inline))
 
@@ -39,10 +39,23 @@ PAIRS_INLINE ivec i8_start(const int32_t *sums) {
     return (ivec){0};
 }
 
-PAIRS_INLINE ivec i8_dot(ivec sum, i8_word x, struct i8_line w) {
-    const ivec even = (ivec){0} + (int32_t)x, odd = (ivec){0} + (int32_t)(x >> 32);
-    return sum + i8_madd(w.even, even) + i8_madd(w.odd, odd);
+struct i8_x {
+    ivec even, odd;
+};
+
+PAIRS_INLINE struct i8_x i8_fetch(const char *from) {
+    int32_t even, odd;
+    memcpy(&even, from, 4);
+    memcpy(&odd, from + 4, 4);
+    return (struct i8_x){.even = (ivec){0} + even, .odd = (ivec){0} + odd};
 }
+
+PAIRS_INLINE ivec i8_dot(ivec sum, struct i8_x x, struct i8_line w) {
+    return sum + i8_madd(w.even, x.even) + i8_madd(w.odd, x.odd);
+}
+
+/* Hides the values of the lanes from the compiler. */
+#define I8_HIDE(x) __asm__("" : "+x"((x).even), "+x"((x).odd))
 
 /* Lanes 0 1 2 3 of every four become words 0 2 1 3. */
 PAIRS_INLINE void i8_put(char *to, ivec q) {
