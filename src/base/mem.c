@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 static atomic_uint_fast64_t n_alloc;
@@ -25,11 +26,17 @@ char *xstrdup(const char *s) {
     return memcpy(xmalloc(n), s, n);
 }
 
+/* Large blocks ask for large pages: a cache of keys and values or a matrix of weights has more small pages than the
+ * processor remembers translations for. It is a wish, and nothing depends on it. */
 void *mem_block(size_t size) {
+    enum { LARGE_PAGE = 2 << 20 };
     if (size > SIZE_MAX / 2) return NULL;
     atomic_fetch_add_explicit(&n_alloc, 1, memory_order_relaxed);
-    size = (size + MEM_ALIGN - 1) & ~(size_t)(MEM_ALIGN - 1);
-    return aligned_alloc(MEM_ALIGN, size ? size : MEM_ALIGN);
+    size_t align = size >= 4 * (size_t)LARGE_PAGE ? LARGE_PAGE : MEM_ALIGN;
+    size = (size + align - 1) & ~(align - 1);
+    void *block = aligned_alloc(align, size ? size : MEM_ALIGN);
+    if (block && align == LARGE_PAGE) madvise(block, size, MADV_HUGEPAGE);
+    return block;
 }
 
 void mem_block_free(void *block) { free(block); }

@@ -1,8 +1,8 @@
 /* decode.c — what decoding needs beside the forward ops: attention over a cache, and the best tokens.
  *
- * attention_step reads each cached row of each hypothesis once: it is bound by the cache the rows sit in.
- * An item is one head of one hypothesis; a task is as many items as make some 32k multiplications, so that
- * a short cache does not drown in hand-outs.
+ * attention_step reads each cached row of each hypothesis once, all heads of it together: it is bound by the
+ * memory the rows sit in. A task is as many hypotheses as make some 32k multiplications, so that a short cache
+ * does not drown in hand-outs.
  *
  * topk takes one row per task: one sweep for the sum of exponentials, one for the best k, in which vectors
  * without an element above the k-th best so far cost one comparison. Ties go to the lower id because the
@@ -20,70 +20,74 @@ enum { STEP_WORK = 1 << 15 };
 struct step_job {
     const struct attention_step_args *a;
     const struct row_kernels *rows;
-    float *score; /* [threads, score_ld] */
-    size_t score_ld;
-    int n_item, items_per_task;
+    float *scratch; /* [threads, scratch_ld] */
+    size_t scratch_ld, score_size;
+    int rows_per_task;
 };
 
-/* The new key and value of one head go into the cache. Nobody but this item reads them in this call. */
-static void append_head(const struct attention_step_args *a, int b, int h, int d_k, int d_v) {
-    int t = a->len[b] - 1;
-    int64_t row = a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
-    struct mat k = mat_cols(a->k, h * d_k, d_k), k_new = mat_cols(a->k_new, h * d_k, d_k);
-    struct mat v = mat_cols(a->v, h * d_v, d_v), v_new = mat_cols(a->v_new, h * d_v, d_v);
-    memcpy(mat_row(&k, row), mat_row(&k_new, b), (size_t)d_k * dtype_size(k.type));
-    memcpy(mat_row(&v, row), mat_row(&v_new, b), (size_t)d_v * dtype_size(v.type));
+static int64_t cache_row(const struct attention_step_args *a, int b, int t) {
+    return a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
 }
 
-static void step_item(const struct step_job *j, int item, float *score) {
+/* The new key and value go into the cache. Nobody but this hypothesis reads them in this call. */
+static void append(const struct attention_step_args *a, int b) {
+    int64_t row = cache_row(a, b, a->len[b] - 1);
+    size_t size = dtype_size(a->k.type);
+    memcpy(mat_row(&a->k, row), mat_row(&a->k_new, b), (size_t)a->k.cols * size);
+    memcpy(mat_row(&a->v, row), mat_row(&a->v_new, b), (size_t)a->v.cols * size);
+}
+
+static void step_row(const struct step_job *j, int b, float *scratch) {
     const struct attention_step_args *a = j->a;
-    int b = item / a->n_head, h = item % a->n_head;
-    int d_k = a->q.cols / a->n_head, d_v = a->v.cols / a->n_head, len = a->len[b];
-    struct mat q = mat_cols(a->q, h * d_k, d_k), k = mat_cols(a->k, h * d_k, d_k);
-    struct mat v = mat_cols(a->v, h * d_v, d_v), o = mat_cols(a->o, h * d_v, d_v);
-    struct attend x = {.o = mat_row(&o, b),
-                       .q = mat_row(&q, b),
-                       .k = k.data,
-                       .v = v.data,
-                       .ld_k = k.ld,
-                       .ld_v = v.ld,
-                       .index = a->index ? a->index + b * a->index_ld : NULL,
-                       .start = a->index ? 0 : a->start[b],
-                       .first = a->window > 0 && len - 1 > a->window ? len - 1 - a->window : 0,
-                       .len = len,
-                       .d_k = d_k,
-                       .d_v = d_v,
-                       .scale = a->scale,
-                       .type = a->q.type,
-                       .score = score};
-    if (!mat_empty(&a->k_new)) append_head(a, b, h, d_k, d_v);
-    j->rows->attend(&x);
+    int len = a->len[b];
+    if (!mat_empty(&a->k_new)) append(a, b);
+    j->rows->attend(
+        &(struct attend){.o = mat_row(&a->o, b),
+                         .q = mat_row(&a->q, b),
+                         .k = a->k.data,
+                         .v = a->v.data,
+                         .ld_k = a->k.ld,
+                         .ld_v = a->v.ld,
+                         .index = a->index ? a->index + b * a->index_ld : NULL,
+                         .start = a->index ? 0 : a->start[b],
+                         .first = a->window > 0 && len - 1 > a->window ? len - 1 - a->window : 0,
+                         .len = len,
+                         .n_head = a->n_head,
+                         .d_k = a->q.cols / a->n_head,
+                         .d_v = a->v.cols / a->n_head,
+                         .scale = a->scale,
+                         .type = a->q.type,
+                         .score = scratch,
+                         .sum = scratch + j->score_size});
 }
 
 static void step_task(void *ctx, int task, int thread) {
     const struct step_job *j = ctx;
-    int first = task * j->items_per_task, last = first + j->items_per_task;
-    for (int item = first; item < last && item < j->n_item; item++)
-        step_item(j, item, j->score + (size_t)thread * j->score_ld);
+    int first = task * j->rows_per_task, last = first + j->rows_per_task;
+    for (int b = first; b < last && b < j->a->q.rows; b++)
+        step_row(j, b, j->scratch + (size_t)thread * j->scratch_ld);
 }
 
-/* Items that together make STEP_WORK. max_len may be far above the lengths at hand, so those count. */
-static int items_per_task(const struct attention_step_args *a) {
-    int64_t rows = 0;
-    for (int b = 0; b < a->q.rows; b++) rows += a->len[b];
-    int64_t per_item = rows / a->q.rows * (a->q.cols + a->v.cols) / a->n_head + 1;
-    return (int)(STEP_WORK / per_item) + 1;
+/* Hypotheses that together make STEP_WORK. max_len may be far above the lengths at hand, so those count. */
+static int rows_per_task(const struct attention_step_args *a) {
+    int64_t steps = 0;
+    for (int b = 0; b < a->q.rows; b++) steps += a->len[b];
+    int64_t per_row = steps / a->q.rows * (a->q.cols + a->v.cols) + 1;
+    return (int)(STEP_WORK / per_row) + 1;
 }
+
+static size_t whole_lines(size_t n) { return (n + 15) / 16 * 16; }
 
 void cpu_attention_step(struct backend *base, const struct attention_step_args *a) {
     struct cpu_backend *be = cpu_of(base);
-    struct step_job job = {.a = a, .rows = be->isa->rows, .n_item = a->q.rows * a->n_head};
-    job.score_ld = ((size_t)a->max_len + MEM_ALIGN / 4 - 1) / (MEM_ALIGN / 4) * (MEM_ALIGN / 4);
-    job.score =
-        cpu_workspace(be, size_mul(job.score_ld * sizeof *job.score, (size_t)pool_size(be->pool)));
-    if (!job.score) return;
-    job.items_per_task = items_per_task(a);
-    pool_run(be->pool, step_task, &job, cpu_blocks(job.n_item, job.items_per_task));
+    struct step_job job = {.a = a, .rows = be->isa->rows};
+    job.score_size = size_mul((size_t)a->max_len + 1, attend_width(a->n_head));
+    job.scratch_ld = size_add(job.score_size, whole_lines((size_t)a->v.cols));
+    job.scratch = cpu_workspace(
+        be, size_mul(size_mul(job.scratch_ld, sizeof *job.scratch), (size_t)pool_size(be->pool)));
+    if (!job.scratch) return;
+    job.rows_per_task = rows_per_task(a);
+    pool_run(be->pool, step_task, &job, cpu_blocks(a->q.rows, job.rows_per_task));
 }
 
 /* ---------------------------------------------------------------------------------- topk --------- */

@@ -50,17 +50,21 @@ struct attention_tile {
     uint32_t row; /* row in the batch of query q0 */
 };
 
-/* One head of one hypothesis in attention_step: pointers are to the head's columns. */
+/* One hypothesis in attention_step, all heads: k and v are the whole cache. */
 struct attend {
     void *o;
     const void *q, *k, *v;
     int64_t ld_k, ld_v;
     const int32_t *index; /* cache row of step t, or NULL: start + t */
-    int start, first, len, d_k, d_v;
+    int start, first, len, n_head, d_k, d_v;
     float scale;
     enum dtype type;
-    float *score; /* [len] scratch */
+    float *score; /* [len + 1, attend_width(n_head)] scratch */
+    float *sum;   /* [n_head * d_v] scratch */
 };
+
+/* Heads, rounded up to whole vectors of any set. */
+static inline size_t attend_width(int n_head) { return ((size_t)n_head + 15) / 16 * 16; }
 
 /* What xent says about one row. */
 struct xent_row {

@@ -213,75 +213,98 @@ static struct xent_row xent_row(const struct xent_args *a, int i, float *z) {
 
 /* ---------------------------------------------------------------------------------- decode ------- */
 
-INLINE const void *cache_row(const struct attend *a, const void *base, int64_t ld, int t, int bf) {
+INLINE const char *cache_row(const struct attend *a, const void *base, int64_t ld, int t, int bf) {
     int64_t row = a->index ? a->index[t] : a->start + t;
     return (const char *)base + (size_t)(row * ld) * elem(bf);
 }
 
-/* `wide` columns of vectors of o at a time, so that each cached row's part is read once and the sums stay in
- * registers. */
-INLINE void attend_columns(const struct attend *a, float inv, int c, const int wide, int bf) {
-    vf acc[8] = {{0}};
-    for (int t = a->first; t < a->len; t++) {
-        const void *v = cache_row(a, a->v, a->ld_v, t, bf);
-        float p = a->score[t];
-        if (c + wide * W <= a->d_v)
-            for (int k = 0; k < wide; k++) acc[k] += p * vload(v, c + k * W, W, bf);
-        else
-            for (int k = 0; k < wide && c + k * W < a->d_v; k++)
-                acc[k] += p * vload(v, c + k * W, lanes(a->d_v - c - k * W), bf);
-    }
-    for (int k = 0; k < wide && c + k * W < a->d_v; k++)
-        vstore(a->o, c + k * W, lanes(a->d_v - c - k * W), bf, acc[k] * inv);
+/* Rows lie anywhere in the cache, and a processor guesses only within them: ask for the next one. */
+INLINE void ask_row(const struct attend *a, const void *base, int64_t ld, int t, int n, int bf) {
+    if (t >= a->len) return;
+    const char *row = cache_row(a, base, ld, t, bf);
+    for (size_t at = 0; at < (size_t)n * elem(bf); at += 64) __builtin_prefetch(row + at);
 }
 
-INLINE void attend_values(const struct attend *a, float inv, int bf) {
-    int c = 0;
-    for (; c + 8 * W <= a->d_v; c += 8 * W) attend_columns(a, inv, c, 8, bf);
-    for (; c < a->d_v; c += 4 * W) attend_columns(a, inv, c, 4, bf);
-}
-
-/* Scores of W keys from step t on. Each has one strand of sums, as a key alone would: the same bits. */
-INLINE vf attend_keys(const struct attend *a, int t, int bf) {
-    const void *k[W];
+/* Scores of `n` heads from head h on against one key. Lane j is head h + j. */
+INLINE vf attend_heads(const struct attend *a, const char *key, int h, const int n, int bf) {
     vf dot[W];
-    for (int j = 0; j < W; j++) {
-        k[j] = cache_row(a, a->k, a->ld_k, t + j, bf);
-        dot[j] = (vf){0};
-    }
+    for (int j = 0; j < W; j++) dot[j] = (vf){0};
     FOR_LANES(i, m, 0, a->d_k) {
-        vf q = vload(a->q, i, m, bf);
-        for (int j = 0; j < W; j++) dot[j] += q * vload(k[j], i, m, bf);
+        for (int j = 0; j < n; j++) {
+            int64_t at = (int64_t)(h + j) * a->d_k + i;
+            dot[j] += vload(a->q, at, m, bf) * vload(key, at, m, bf);
+        }
     }
     return vsum_each(dot) * a->scale;
 }
 
-INLINE float attend_key(const struct attend *a, int t, int bf) {
-    const void *k = cache_row(a, a->k, a->ld_k, t, bf);
-    vf dot = {0};
-    FOR_LANES(i, m, 0, a->d_k) dot += vload(a->q, i, m, bf) * vload(k, i, m, bf);
-    return vsum(dot) * a->scale;
+INLINE void attend_scores(const struct attend *a, int bf) {
+    size_t width = attend_width(a->n_head);
+    for (int t = a->first; t < a->len; t++) {
+        const char *key = cache_row(a, a->k, a->ld_k, t, bf);
+        float *score = a->score + (size_t)t * width;
+        ask_row(a, a->k, a->ld_k, t + 2, a->n_head * a->d_k, bf);
+        int h = 0;
+        for (; h + W <= a->n_head; h += W) vstore(score, h, W, 0, attend_heads(a, key, h, W, bf));
+        if (h < a->n_head) vstore(score, h, W, 0, attend_heads(a, key, h, a->n_head - h, bf));
+    }
 }
 
+/* Scores to exponentials, W heads at a time; the sums over time go behind the last step's row. */
+INLINE void attend_softmax(const struct attend *a) {
+    size_t width = attend_width(a->n_head);
+    for (int h = 0; h < a->n_head; h += W) {
+        vf max = splat(-INFINITY), sum = {0};
+        for (int t = a->first; t < a->len; t++) {
+            vf s = vload(a->score + (size_t)t * width, h, W, 0);
+            max = vsel(~(s <= max), s, max);
+        }
+        for (int t = a->first; t < a->len; t++) {
+            float *score = a->score + (size_t)t * width;
+            vf e = vexp(vload(score, h, W, 0) - max);
+            vstore(score, h, W, 0, e);
+            sum += e;
+        }
+        vstore(a->score + (size_t)a->len * width, h, W, 0, 1.0f / sum);
+    }
+}
+
+/* `n` steps from t on are added to the sums of all heads, in order. */
+INLINE void attend_steps(const struct attend *a, int t, const int n, int bf) {
+    size_t width = attend_width(a->n_head);
+    const char *value[4];
+    for (int j = 0; j < n; j++) {
+        value[j] = cache_row(a, a->v, a->ld_v, t + j, bf);
+        ask_row(a, a->v, a->ld_v, t + n + j, a->n_head * a->d_v, bf);
+    }
+    for (int h = 0; h < a->n_head; h++) {
+        float p[4];
+        for (int j = 0; j < n; j++) p[j] = a->score[(size_t)(t + j) * width + (size_t)h];
+        FOR_LANES(c, m, 0, a->d_v) {
+            int64_t at = (int64_t)h * a->d_v + c;
+            vf sum = t == a->first ? (vf){0} : vload(a->sum, at, m, 0);
+            for (int j = 0; j < n; j++) sum += p[j] * vload(value[j], at, m, bf);
+            vstore(a->sum, at, m, 0, sum);
+        }
+    }
+}
+
+/* All heads together, step by step, so that a cached row is read as one stretch: heads apart would read scattered
+ * pieces of it, and the cache is larger than the core's. */
 INLINE void attend_body(const struct attend *a, int bf) {
+    attend_scores(a, bf);
+    attend_softmax(a);
     int t = a->first;
-    vf top = splat(-INFINITY);
-    for (; t + W <= a->len; t += W) {
-        vf s = attend_keys(a, t, bf);
-        vstore(a->score, t, W, 0, s);
-        top = vsel(~(s <= top), s, top);
-    }
-    float max = vmax_all(top);
-    for (; t < a->len; t++) {
-        float s = a->score[t] = attend_key(a, t, bf);
-        if (!(s <= max)) max = s;
-    }
-    float *score = a->score + a->first;
-    float sum = exp_and_sum(score, score, a->len - a->first, max, 0);
-    attend_values(a, 1.0f / sum, bf);
+    for (; t + 4 <= a->len; t += 4) attend_steps(a, t, 4, bf);
+    for (; t < a->len; t++) attend_steps(a, t, 1, bf);
+    const float *inv = a->score + (size_t)a->len * attend_width(a->n_head);
+    for (int h = 0; h < a->n_head; h++) FOR_LANES(c, m, 0, a->d_v) {
+            int64_t at = (int64_t)h * a->d_v + c;
+            vstore(a->o, at, m, bf, vload(a->sum, at, m, 0) * inv[h]);
+        }
 }
 
-static void attend_head(const struct attend *a) {
+static void attend_row(const struct attend *a) {
     a->type == DTYPE_BF16 ? attend_body(a, 1) : attend_body(a, 0);
 }
 
@@ -309,7 +332,7 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
         .linear_fwd = linear_fwd_rows, .linear_bwd = linear_bwd_rows,                              \
         .add_norm_fwd = add_norm_fwd_rows, .add_norm_bwd = add_norm_bwd_rows,                      \
         .attention_softmax = attention_softmax, .attention_grad = attention_grad,                  \
-        .attention_probs = attention_probs, .xent_row = xent_row, .attend = attend_head,           \
+        .attention_probs = attention_probs, .xent_row = xent_row, .attend = attend_row,            \
         .sum_exp = sum_exp, .find_above = find_above, .sumsq = sumsq_elements,                     \
         .adam = adam_elements,                                                                     \
     }
