@@ -2,7 +2,7 @@
  * and rows of log-probabilities. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "search/beam.h"
+#include "backend/beam.h"
 #include "search/constraint.h"
 #include "search/logprob.h"
 #include "search/sample.h"

@@ -111,6 +111,45 @@ void backend_zero(struct backend *be, void *dst, size_t size) {
     if (!be->err.code && !be->planning && size) be->vt->zero(be, dst, size);
 }
 
+/* ---------------------------------------------------------------------------------- queue -------- */
+
+/* Events that time single ops would be part of a recording, so there is none while profiling. */
+static bool can_record(const struct backend *be) {
+    return be->vt->replay && !be->profiling && !be->planning && !be->err.code;
+}
+
+int backend_replay(struct backend *be, struct recording **recording) {
+    return can_record(be) && be->vt->replay(be, recording);
+}
+
+int backend_recorded(struct backend *be, struct recording **recording) {
+    return be->vt->recorded && be->vt->recorded(be, recording);
+}
+
+void backend_forget(struct backend *be, struct recording *recording) {
+    if (recording) be->vt->forget(be, recording);
+}
+
+void backend_post(struct backend *be, int slot, const void *src, size_t size) {
+    BUG_ON(slot < 0 || slot >= POST_SLOTS || size > POST_SIZE);
+    if (be->err.code || be->planning) return;
+    if (be->vt->post)
+        be->vt->post(be, slot, src, size);
+    else
+        be->vt->download(be, be->posted[slot], src, size);
+}
+
+void backend_collect(struct backend *be, int slot, void *host_dst, size_t size) {
+    BUG_ON(slot < 0 || slot >= POST_SLOTS || size > POST_SIZE);
+    if (be->err.code || be->planning) return;
+    if (be->vt->collect)
+        be->vt->collect(be, slot, host_dst, size);
+    else
+        memcpy(host_dst, be->posted[slot], size);
+}
+
+/* ---------------------------------------------------------------------------------- workspace ---- */
+
 void backend_plan(struct backend *be) {
     be->planning = 1;
     be->settled = be->need;
@@ -317,6 +356,17 @@ static bool check_topk(struct backend *be, const char *op, const struct topk_arg
            rule(be, op, k >= 1 && k <= v && k <= TOPK_MAX, "k is not in [1, min(V, TOPK_MAX)]");
 }
 
+static bool check_beam_step(struct backend *be, const char *op, const struct beam_step_args *a) {
+    const struct beam_rules *r = &a->rules;
+    if (!RULE(r->width >= 1) || !RULE(r->width <= BEAM_MAX) || !RULE(r->n_best >= 1) ||
+        !RULE(r->n_best <= r->width) || !RULE(a->n_seq >= 1) || !RULE(a->longest >= 1) ||
+        !RULE(a->n_row >= a->n_seq) || !RULE(a->n_row <= INT_MAX / a->longest) ||
+        !RULE(a->n_row / r->width >= a->n_seq))
+        return false;
+    return a->begin || (IS(value, a->value.rows, a->value.cols, DTYPE_F32) &&
+                        RULE(a->value.ld == a->value.cols));
+}
+
 static bool check_sumsq(struct backend *be, const char *op, const struct sumsq_args *a) {
     return act_type_ok(be, op, a->x.type) && IS(out, 1, 1, DTYPE_F64) &&
            IS(x, a->x.rows, a->x.cols, a->x.type);
@@ -385,6 +435,9 @@ static double flops_attention_step(const struct attention_step_args *a) {
 static double flops_topk(const struct topk_args *a) {
     return 3.0 * a->logits.rows * a->logits.cols;
 }
+static double flops_beam_step(const struct beam_step_args *a) {
+    return 4.0 * a->rules.width * a->rules.width * a->n_seq;
+}
 static double flops_sumsq(const struct sumsq_args *a) { return 2.0 * a->x.rows * a->x.cols; }
 static double flops_adam(const struct adam_args *a) { return 12.0 * a->p.cols; }
 
@@ -448,5 +501,6 @@ OP_DEFINE(xent, xent_args, check_xent(be, "xent", a), flops_xent(a))
 OP_DEFINE(attention_step, attention_step_args, check_attention_step(be, "attention_step", a),
           flops_attention_step(a))
 OP_DEFINE(topk, topk_args, check_topk(be, "topk", a), flops_topk(a))
+OP_DEFINE(beam_step, beam_step_args, check_beam_step(be, "beam_step", a), flops_beam_step(a))
 OP_DEFINE(sumsq, sumsq_args, check_sumsq(be, "sumsq", a), flops_sumsq(a))
 OP_DEFINE(adam, adam_args, check_adam(be, "adam", a), flops_adam(a))

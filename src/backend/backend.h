@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/beam.h"
 #include "base/err.h"
 
 /* ---------------------------------------------------------------------------------- data --------- */
@@ -255,6 +256,32 @@ struct topk_args {
     int32_t *id; /* [B,k] */
 };
 
+/* beam_step: the bookkeeping of a beam search, one token of all sentences, without the host (beam.h).
+ *     for every sentence s that is not done: strike forbidden tokens out of its rows of candidates; beam_advance
+ *     for every sentence still not done, in order: its live hypotheses are the next rows of the next step
+ * n_seq sentences have room; their state is `table`. value [B,k] F32 without gaps and id [B*k] are what topk gave for the
+ * rows of this step, and scratch afterwards. The end mark is struck out below min_len tokens, `unk` (unless -1)
+ * always. A row with a NaN makes its sentence done and broken.
+ * With `begin` there are no candidates yet: every sentence gets one live hypothesis without tokens, whose token in
+ * the first step is bos; one whose max_len[s] is 0 is absent, which is to say done.
+ * Rows of the next step, n_row of them: ids (tokens), pos, len (= pos + 1), src_start and src_len (those of the
+ * sentence, from src[s] and src[s+1]), and index: the line of the parent in old_index, then pos * n_row + row.
+ * Rows that nobody lives in are made harmless: token -1, pos 0, len 1, index step * n_row + row, source row 0.
+ * So any number of rows that is not below count->n_row may be computed next. index and old_index do not
+ * overlap; both have lines of `longest`. All pointers are in backend memory, rules.penalty too. No backward. */
+struct beam_step_args {
+    struct mat value;
+    int32_t *id;
+    struct beam_rules rules;
+    int32_t bos, unk;
+    int min_len, begin, n_seq, n_row, longest;
+    const int32_t *src, *max_len; /* [n_seq + 1], [n_seq] */
+    struct beam_table table;
+    int32_t *ids, *pos, *len, *src_start, *src_len; /* [n_row] */
+    int32_t *index;                                 /* [n_row, longest] */
+    const int32_t *old_index;
+};
+
 /* sumsq: out[0] += sum of x^2 over all elements; out [1,1] F64, x any float type. Fixed order. */
 struct sumsq_args {
     struct mat out, x;
@@ -288,6 +315,7 @@ struct adam_args {
     X(xent, xent_args)                                                                             \
     X(attention_step, attention_step_args)                                                         \
     X(topk, topk_args)                                                                             \
+    X(beam_step, beam_step_args)                                                                   \
     X(sumsq, sumsq_args)                                                                           \
     X(adam, adam_args)
 
@@ -299,6 +327,9 @@ enum op {
 };
 
 struct backend;
+struct recording;
+
+enum { POST_SLOTS = 4, POST_SIZE = 64 };
 
 /* The vtable. Slots are called only by backend.c, with arguments already checked, and never while an
  * error is pending. */
@@ -319,6 +350,12 @@ struct backend_vtable {
      * an op begins or ends on the device; settle waits and adds what was noted to be->cost[].ns. */
     void (*mark)(struct backend *be, enum op op, int end);
     void (*settle)(struct backend *be);
+    /* Recording and posts; all NULL where ops are not queued. See backend_replay and backend_post. */
+    int (*replay)(struct backend *be, struct recording **recording);
+    int (*recorded)(struct backend *be, struct recording **recording);
+    void (*forget)(struct backend *be, struct recording *recording);
+    void (*post)(struct backend *be, int slot, const void *src, size_t size);
+    void (*collect)(struct backend *be, int slot, void *host_dst, size_t size);
 #define OP_SLOT(slot, args) void (*slot)(struct backend * be, const struct args *a);
     BACKEND_OPS(OP_SLOT)
 #undef OP_SLOT
@@ -338,6 +375,7 @@ struct backend {
     size_t need,
         settled; /* workspace: largest request of this plan, and of those committed before */
     struct op_cost cost[OP_COUNT];
+    char posted[POST_SLOTS][POST_SIZE]; /* of backends without a queue */
 };
 
 struct backend_options {
@@ -362,6 +400,25 @@ void backend_cast(struct backend *be, const struct mat *dst, const struct mat *s
 int backend_sync(struct backend *be, struct err *err);
 /* The same without waiting: what is still queued may fail later. */
 int backend_check(struct backend *be, struct err *err);
+
+/* Recording. A sequence of ops that comes again and again with the very same arguments (addresses, shapes, numbers; what
+ * lies at the addresses may change) can be kept by a device and queued in one go:
+ *
+ *     if (!backend_replay(be, &recording))
+ *         do { ops; } while (backend_recorded(be, &recording));
+ *
+ * *recording is NULL at first and the caller's to forget. backend_replay queues what was recorded, or returns 0:
+ * then the caller calls the ops, and backend_recorded says whether they have to be called once more because a
+ * recording was tried in vain. Backends without a queue, and any backend while it profiles, just run the ops.
+ * Between the two calls nothing but ops. */
+int backend_replay(struct backend *be, struct recording **recording);
+int backend_recorded(struct backend *be, struct recording **recording);
+void backend_forget(struct backend *be, struct recording *recording);
+
+/* Posts: small results that the host reads while the device goes on. backend_post queues a copy of at most
+ * POST_SIZE bytes into a slot (0 .. POST_SLOTS - 1), backend_collect waits for that copy and no longer. */
+void backend_post(struct backend *be, int slot, const void *src, size_t size);
+void backend_collect(struct backend *be, int slot, void *host_dst, size_t size);
 
 /* Workspace. Ops need scratch memory. Between backend_plan and backend_commit ops check their arguments
  * and record the largest scratch they would need, but compute nothing and touch no data (addresses may

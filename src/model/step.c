@@ -29,8 +29,6 @@ static void carve(struct stepper *s) {
         s->cross_kv[l] = mat_take(&s->arena, s->cap.src, qk + vv, t);
     }
     s->side.is_tgt = 1;
-    s->side.ids = take_ints(s, (size_t)n);
-    s->side.pos = take_ints(s, (size_t)n);
     s->side.x = mat_take(&s->arena, n, c->d_model, t);
     if (c->norm == NORM_PRE) {
         s->side.bottom.y = mat_take(&s->arena, n, c->d_model, t);
@@ -46,10 +44,9 @@ static void carve(struct stepper *s) {
     s->logits = mat_take(&s->arena, n, c->n_vocab_tgt, t);
     s->value = mat_take(&s->arena, n, s->cap.top, dtype_wide(t));
     s->top = take_ints(s, (size_t)n * (size_t)s->cap.top);
-    s->index = take_ints(s, (size_t)n * (size_t)s->cap.len);
-    s->len = take_ints(s, (size_t)n);
-    s->src_start = take_ints(s, (size_t)n);
-    s->src_len = take_ints(s, (size_t)n);
+    size_t table = (size_t)n * (size_t)s->cap.len;
+    s->rows = take_ints(s, 5 * (size_t)n + table);
+    s->other_index = take_ints(s, table);
 }
 
 /* ---------------------------------------------------------------------------------- one step ----- */
@@ -66,11 +63,12 @@ static struct join join_of(const struct stepper *s, int which, int n) {
 }
 
 /* Self-attention of the new rows, whose keys and values join the cache on the way. */
-static void self_step(const struct stepper *s, int l, int n, struct mat x, struct join *join) {
+static void self_step(const struct stepper *s, const struct stepper_rows *rows, int l, int max_len,
+                      struct mat x, struct join *join) {
     const struct config *c = &s->model->config;
     const struct self_params *w = &s->model->w.dec[l].self;
     struct backend *be = s->model->be;
-    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = x.rows;
     struct mat qkv = rows_of(s->qkv, 0, n), att = rows_of(s->att, 0, n), kv = s->self_kv[l];
     linear_fwd(be, &(struct linear_args){.y = qkv, .x = x, .w = w->w_qkv, .b = w->b_qkv});
     attention_step(be, &(struct attention_step_args){.o = att,
@@ -79,21 +77,22 @@ static void self_step(const struct stepper *s, int l, int n, struct mat x, struc
                                                      .v = mat_cols(kv, qk, vv),
                                                      .k_new = mat_cols(qkv, qk, qk),
                                                      .v_new = mat_cols(qkv, 2 * qk, vv),
-                                                     .index = s->index,
-                                                     .index_ld = s->cap.len,
-                                                     .len = s->len,
-                                                     .max_len = s->t + 1,
+                                                     .index = rows->index,
+                                                     .index_ld = rows->index_ld,
+                                                     .len = rows->len,
+                                                     .max_len = max_len,
                                                      .n_head = c->n_head,
                                                      .window = c->window,
                                                      .scale = attention_scale(c)});
     linear_fwd(be, &(struct linear_args){.y = join->s, .x = att, .w = w->w_o, .b = w->b_o});
 }
 
-static void cross_step(const struct stepper *s, int l, int n, struct mat x, struct join *join) {
+static void cross_step(const struct stepper *s, const struct stepper_rows *rows, int l,
+                       struct mat x, struct join *join) {
     const struct config *c = &s->model->config;
     const struct cross_params *w = &s->model->w.dec[l].cross;
     struct backend *be = s->model->be;
-    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = x.rows;
     struct mat q = mat_cols(rows_of(s->qkv, 0, n), 0, qk);
     struct mat att = rows_of(s->att, 0, n), kv = s->cross_kv[l];
     linear_fwd(be, &(struct linear_args){.y = q, .x = x, .w = w->w_q, .b = w->b_q});
@@ -101,19 +100,22 @@ static void cross_step(const struct stepper *s, int l, int n, struct mat x, stru
                                                      .q = q,
                                                      .k = mat_cols(kv, 0, qk),
                                                      .v = mat_cols(kv, qk, vv),
-                                                     .start = s->src_start,
-                                                     .len = s->src_len,
+                                                     .start = rows->src_start,
+                                                     .len = rows->src_len,
                                                      .max_len = s->cap.src,
                                                      .n_head = c->n_head,
                                                      .scale = attention_scale(c)});
     linear_fwd(be, &(struct linear_args){.y = join->s, .x = att, .w = w->w_o, .b = w->b_o});
 }
 
-static void run_step(struct stepper *s, int n) {
+/* No hypothesis looks at more than max_len rows of the cache. */
+static void run_step(struct stepper *s, const struct stepper_rows *rows, int n, int max_len) {
     struct model *m = s->model;
     const struct config *c = &m->config;
     struct pass pass = {.model = m};
     struct side side = s->side;
+    side.ids = rows->ids;
+    side.pos = rows->pos;
     side.x = rows_of(side.x, 0, n);
     if (c->norm == NORM_PRE) {
         side.bottom.y = rows_of(side.bottom.y, 0, n);
@@ -125,10 +127,10 @@ static void run_step(struct stepper *s, int n) {
     int turn = 0; /* a join reads the previous one's output, so two sets of buffers take turns */
     for (int l = 0; l < c->n_layer_dec; l++) {
         struct join join = join_of(s, turn, n);
-        self_step(s, l, n, flow.in, &join);
+        self_step(s, rows, l, max_len, flow.in, &join);
         flow = join_fwd(&pass, &join, flow, dec_self_norm(&m->w, c, l), 0);
         join = join_of(s, turn ^= 1, n);
-        cross_step(s, l, n, flow.in, &join);
+        cross_step(s, rows, l, flow.in, &join);
         flow = join_fwd(&pass, &join, flow, dec_cross_norm(&m->w, c, l), 0);
         ff.join = join_of(s, turn ^= 1, n);
         ff_fwd(&pass, &m->w.dec[l].ff, &ff, flow.in, 0);
@@ -156,9 +158,9 @@ static void pick(const struct stepper *s, int k) {
 
 static int plan(struct stepper *s, struct err *err) {
     struct backend *be = s->model->be;
+    struct stepper_rows rows = {.index_ld = s->cap.len};
     backend_plan(be);
-    s->t = s->cap.len - 1; /* the longest history */
-    run_step(s, s->cap.hyp);
+    run_step(s, &rows, s->cap.hyp, s->cap.len);
     for (int l = 0; l < s->model->config.n_layer_dec; l++) {
         const struct cross_params *w = &s->model->w.dec[l].cross;
         struct mat memory = {.ld = s->model->config.d_model,
@@ -170,7 +172,6 @@ static int plan(struct stepper *s, struct err *err) {
     }
     project(s);
     pick(s, s->cap.top);
-    s->t = 0;
     return backend_commit(be, err);
 }
 
@@ -196,9 +197,9 @@ int stepper_new(struct stepper **out, struct model *model, const struct stepper_
     *s = (struct stepper){.model = model, .cap = cap};
     s->self_kv = xcalloc((size_t)n_layer, sizeof *s->self_kv);
     s->cross_kv = xcalloc((size_t)n_layer, sizeof *s->cross_kv);
-    s->host = xcalloc(5 * (size_t)cap.hyp, sizeof *s->host);
-    s->host_index = xcalloc((size_t)cap.hyp * (size_t)cap.len, sizeof *s->host_index);
-    s->host_old = xcalloc((size_t)cap.hyp * (size_t)cap.len, sizeof *s->host_old);
+    size_t ints = (size_t)cap.hyp * (5 + (size_t)cap.len);
+    s->host = xcalloc(ints, sizeof *s->host);
+    s->host_old = xcalloc(ints, sizeof *s->host_old);
     carve(s);
     size_t size = s->arena.used;
     int rc = plan(s, err);
@@ -219,7 +220,6 @@ void stepper_free(struct stepper *s) {
     xfree(s->self_kv);
     xfree(s->cross_kv);
     xfree(s->host);
-    xfree(s->host_index);
     xfree(s->host_old);
     xfree(s);
 }
@@ -240,7 +240,18 @@ int stepper_begin(struct stepper *s, const struct acts *acts, const struct packe
     s->sentence_start = src->start;
     s->n_sentence = n_seq;
     s->t = 0;
-    return backend_sync(s->model->be, err);
+    return backend_check(s->model->be, err);
+}
+
+/* n rows from `at` on: five arrays, then an index table with lines of `line`. */
+static struct stepper_rows rows_at(int32_t *at, int n, int line) {
+    return (struct stepper_rows){.ids = at,
+                                 .pos = at + n,
+                                 .len = at + 2 * (size_t)n,
+                                 .src_start = at + 3 * (size_t)n,
+                                 .src_len = at + 4 * (size_t)n,
+                                 .index = at + 5 * (size_t)n,
+                                 .index_ld = line};
 }
 
 int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *parent,
@@ -250,30 +261,41 @@ int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *pa
                        "decoder: step %d of %d hypotheses; there is room for %d of %d", s->t + 1, n,
                        s->cap.len, s->cap.hyp);
     int32_t *swap = s->host_old;
-    s->host_old = s->host_index;
-    s->host_index = swap;
-    size_t cap = (size_t)s->cap.len, width = (size_t)n * sizeof(int32_t);
-    int32_t *pos = s->host, *len = pos + n, *start = len + n, *src_len = start + n;
+    s->host_old = s->host;
+    s->host = swap;
+    /* All that the host has to say, without gaps: five numbers per row, then lines of t + 1 cache rows. */
+    size_t t = (size_t)s->t, old_n = (size_t)s->n;
+    struct stepper_rows to = rows_at(s->host, n, s->t + 1);
     for (int b = 0; b < n; b++) {
-        int32_t *row = s->host_index + (size_t)b * cap;
-        if (s->t) memcpy(row, s->host_old + (size_t)parent[b] * cap, (size_t)s->t * sizeof *row);
-        row[s->t] = s->t * s->cap.hyp + b;
-        pos[b] = s->t;
-        len[b] = s->t + 1;
-        start[b] = s->sentence_start[sentence[b]];
-        src_len[b] = s->sentence_start[sentence[b] + 1] - start[b];
+        int32_t *line = to.index + (size_t)b * (t + 1);
+        if (t) memcpy(line, s->host_old + 5 * old_n + (size_t)parent[b] * t, t * sizeof *line);
+        line[t] = s->t * s->cap.hyp + b;
+        to.ids[b] = ids[b];
+        to.pos[b] = s->t;
+        to.len[b] = s->t + 1;
+        to.src_start[b] = s->sentence_start[sentence[b]];
+        to.src_len[b] = s->sentence_start[sentence[b] + 1] - to.src_start[b];
     }
-    struct backend *be = s->model->be;
-    backend_upload(be, s->index, s->host_index, width * cap);
-    backend_upload(be, s->side.ids, ids, width);
-    backend_upload(be, s->side.pos, pos, width);
-    backend_upload(be, s->len, len, width);
-    backend_upload(be, s->src_start, start, width);
-    backend_upload(be, s->src_len, src_len, width);
-    run_step(s, n);
+    backend_upload(s->model->be, s->rows, s->host, (size_t)n * (6 + t) * sizeof *s->host);
+    struct stepper_rows rows = rows_at(s->rows, n, s->t + 1);
+    run_step(s, &rows, n, s->t + 1);
     s->t++;
     s->n = n;
     return 0; /* a failure is sticky: whoever asks for the result hears of it */
+}
+
+struct stepper_rows stepper_rows(const struct stepper *s, int turn) {
+    struct stepper_rows rows = rows_at(s->rows, s->cap.hyp, s->cap.len);
+    if (turn) rows.index = s->other_index;
+    return rows;
+}
+
+void stepper_queue(struct stepper *s, int n, int k, int turn) {
+    struct stepper_rows rows = stepper_rows(s, turn);
+    BUG_ON(n < 1 || n > s->cap.hyp || k < 1 || k > s->cap.top);
+    run_step(s, &rows, n, s->cap.len);
+    project(s);
+    pick(s, k);
 }
 
 struct mat stepper_logits(struct stepper *s) {

@@ -11,6 +11,8 @@
  * Which way a row goes depends on the options and its own sentence alone, so that the bits of a result do not
  * depend on the neighbours. Forbidding a token leaves the other probabilities as they are.
  *
+ * Plain searches on a device leave all of this to it (resident.h): the fast way, without the host.
+ *
  * The rows of a step are ordered by sentence, then by slot of the beam. A sentence that is done has no rows any
  * more, so the steps get cheaper as sentences end. */
 #include "search/search.h"
@@ -18,12 +20,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/beam.h"
 #include "base/mem.h"
 #include "model/step.h"
 #include "model/transformer.h"
-#include "search/beam.h"
 #include "search/constraint.h"
 #include "search/logprob.h"
+#include "search/resident.h"
 #include "search/sample.h"
 
 _Static_assert((int)SEARCH_MAX_BEAM == (int)BEAM_MAX, "two names of one limit");
@@ -50,6 +53,7 @@ struct searcher {
     float weight[SEARCH_MAX_MODELS];
     struct acts *encoder[SEARCH_MAX_MODELS];
     struct stepper *stepper[SEARCH_MAX_MODELS];
+    struct resident *resident;       /* or NULL */
     void *block;                     /* owns all that follows */
     struct packed src;               /* the call's sentences */
     struct sentence *sentence;       /* [n_seq] */
@@ -62,6 +66,8 @@ struct searcher {
     int32_t *sample;                 /* [hyp] */
     struct beam_node *node;          /* [n_seq, len, width] */
     struct beam_end *end;            /* [n_seq, n_best] */
+    struct beam_head *head;          /* [n_seq] resident only, as the next */
+    int32_t *max_len;                /* [n_seq] */
     void *raw;                       /* [V] one row as the model has it */
     float *row, *log_prob, *weights; /* [n_model, V], [V], [V] */
     int32_t *order, *written;        /* [V], [len] */
@@ -208,6 +214,8 @@ static void carve(struct searcher *s, struct arena *arena) {
     s->sample = arena_take(arena, items(hyp, 1, sizeof *s->sample));
     s->node = arena_take(arena, items(hyp, len, sizeof *s->node));
     s->end = arena_take(arena, items(n_best, 1, sizeof *s->end));
+    s->head = arena_take(arena, items(n_seq, 1, sizeof *s->head));
+    s->max_len = arena_take(arena, items(n_seq, 1, sizeof *s->max_len));
     s->raw = arena_take(arena, items(v, 1, sizeof(double)));
     s->row = arena_take(arena, items(v, (size_t)s->n_model, sizeof *s->row));
     s->log_prob = arena_take(arena, items(v, 1, sizeof *s->log_prob));
@@ -272,6 +280,23 @@ static int open_models(struct searcher *s, struct model *const *models, struct e
     return 0;
 }
 
+static int32_t banned(const struct searcher *s) { return s->options.ban_unk ? s->marks.unk : -1; }
+
+/* Where the device can rank by itself, it shall. */
+static int open_resident(struct searcher *s, struct err *err) {
+    const struct stepper *stepper = s->stepper[0];
+    int wanted = s->options.place == SEARCH_BACKEND ||
+                 (s->options.place == SEARCH_AUTO && stepper->model->be->vt->device_memory);
+    if (!wanted || s->full || stepper->value.type != DTYPE_F32) return 0;
+    struct resident_rules rules = {.beam = s->rules,
+                                   .bos = s->marks.bos,
+                                   .unk = banned(s),
+                                   .min_len = s->min_len,
+                                   .k = s->k,
+                                   .n_seq = s->caps.n_seq};
+    return resident_new(&s->resident, s->stepper[0], &rules, err);
+}
+
 static void take_weights(struct searcher *s, const float *weights) {
     double sum = 0;
     for (int m = 0; m < s->n_model; m++) sum += weights ? (double)weights[m] : 1;
@@ -299,17 +324,21 @@ int searcher_new(struct searcher **out, struct model *const *models, const float
     rc = check_caps(s, err);
     if (!rc) rc = reserve(s, err);
     if (!rc) rc = open_models(s, models, err);
+    if (!rc) {
+        fill_penalty(s);
+        rc = open_resident(s, err);
+    }
     if (rc) {
         searcher_free(s);
         return rc;
     }
-    fill_penalty(s);
     *out = s;
     return 0;
 }
 
 void searcher_free(struct searcher *s) {
     if (!s) return;
+    resident_free(s->resident);
     for (int m = 0; m < s->n_model; m++) {
         stepper_free(s->stepper[m]);
         acts_free(s->encoder[m]);
@@ -511,30 +540,14 @@ static int advance_full(struct searcher *s, struct sentence *x, const struct mat
     return 0;
 }
 
-/* Strikes forbidden marks out of a row of candidates. */
-static int strike(const struct searcher *s, const struct sentence *x, float *value, int32_t *id) {
-    int32_t eos = end_forbidden(s, x) ? s->marks.eos : -1;
-    int32_t unk = s->options.ban_unk ? s->marks.unk : -1;
-    int n = 0;
-    for (int i = 0; i < s->k; i++) {
-        if (isnan(value[i])) return -1;
-        if (id[i] == eos || id[i] == unk) continue;
-        value[n] = value[i];
-        id[n++] = id[i];
-    }
-    for (; n < s->k; n++) {
-        value[n] = -INFINITY;
-        id[n] = -1;
-    }
-    return 0;
-}
-
 /* The fast way, for one sentence. */
 static int advance_fast(const struct searcher *s, struct sentence *x, struct err *err) {
     size_t first = (size_t)x->row * (size_t)s->k;
+    int32_t eos = end_forbidden(s, x) ? s->marks.eos : -1;
     for (int h = 0; h < x->beam.n_live; h++) {
         size_t at = first + (size_t)h * (size_t)s->k;
-        if (strike(s, x, s->value + at, s->top + at)) return no_number(s, x, err);
+        if (beam_strike(s->value + at, s->top + at, s->k, eos, banned(s)))
+            return no_number(s, x, err);
     }
     beam_advance(&x->beam, &s->rules, s->value + first, s->top + first, s->k);
     return 0;
@@ -607,21 +620,52 @@ static void report(struct searcher *s, struct search_result *out, int n_seq) {
     }
 }
 
+static int plain(const struct search_input *in, int n_seq) {
+    for (int i = 0; i < n_seq; i++)
+        if (in[i].n_prefix) return 0;
+    return 1;
+}
+
+/* The device searches, the host reads. The sentence to complain of is the one the host's way would have met
+ * first: of those with the fewest tokens the first. */
+static int run_resident(struct searcher *s, int n_seq, search_poll *poll, void *ctx,
+                        struct err *err) {
+    const struct sentence *sick = NULL;
+    for (int i = 0; i < n_seq; i++) s->max_len[i] = s->sentence[i].beam.max_len;
+    int rc = resident_run(s->resident, s->src.start, s->max_len, n_seq, poll, ctx, err);
+    if (!rc) rc = resident_read(s->resident, s->head, s->node, s->end, n_seq, err);
+    for (int i = 0; !rc && i < n_seq; i++) {
+        struct sentence *x = &s->sentence[i];
+        x->beam.len = s->head[i].len;
+        x->beam.n_live = s->head[i].n_live;
+        x->beam.n_end = s->head[i].n_end;
+        if (s->head[i].broken && (!sick || x->beam.len < sick->beam.len)) sick = x;
+    }
+    return rc || !sick ? rc : no_number(s, sick, err);
+}
+
+static int run_on_host(struct searcher *s, search_poll *poll, void *ctx, struct err *err) {
+    for (int t = 0; s->n_row > 0; t++) {
+        if (poll && poll(ctx))
+            return err_set(err, HEED_ECANCELLED, "search: cancelled after %d tokens", t);
+        int rc = 0;
+        for (int m = 0; !rc && m < s->n_model; m++)
+            rc = stepper_step(s->stepper[m], s->n_row, s->id, s->parent, s->owner, err);
+        if (!rc) rc = advance(s, err);
+        if (rc) return rc;
+        gather(s);
+    }
+    return 0;
+}
+
 int searcher_run(struct searcher *s, const struct search_input *in, int n_seq,
                  struct search_result *out, search_poll *poll, void *ctx, struct err *err) {
     int rc = pack(s, in, n_seq, err);
     if (rc || n_seq == 0) return rc;
     if ((rc = begin(s, in, n_seq, err))) return rc;
-    for (int t = 0; s->n_row > 0; t++) {
-        if (poll && poll(ctx))
-            return err_set(err, HEED_ECANCELLED, "search: cancelled after %d tokens", t);
-        for (int m = 0; m < s->n_model; m++) {
-            rc = stepper_step(s->stepper[m], s->n_row, s->id, s->parent, s->owner, err);
-            if (rc) return rc;
-        }
-        if ((rc = advance(s, err))) return rc;
-        gather(s);
-    }
+    rc = s->resident && plain(in, n_seq) ? run_resident(s, n_seq, poll, ctx, err)
+                                         : run_on_host(s, poll, ctx, err);
+    if (rc) return rc;
     report(s, out, n_seq);
     return 0;
 }

@@ -13,7 +13,7 @@
  * has the proofs.
  *
  * A searcher owns all memory of searching: the encoder's activations, one stepper per model, the hypotheses.
- * It is sized once and nothing is allocated while it runs. It borrows the models, which share one vocabulary
+ * It is sized once and nothing is allocated while it runs (a device's driver may, for recordings). It borrows the models, which share one vocabulary
  * and one backend. One searcher serves one thread at a time.
  *
  * The result of a sentence does not depend on its neighbours in the batch: rows are independent, ties go to
@@ -25,6 +25,10 @@
 #include "model/model.h"
 
 enum { SEARCH_MAX_BEAM = 64, SEARCH_MAX_MODELS = 16 };
+
+/* Where hypotheses are ranked. Auto: on a device of its own memory there, where the search is plain enough (resident.h),
+ * else on the host. The other two are for tests; what is not plain is always ranked on the host. */
+enum search_place { SEARCH_AUTO, SEARCH_HOST, SEARCH_BACKEND };
 
 struct search_options {
     int beam;      /* hypotheses kept; 1 is greedy */
@@ -43,6 +47,7 @@ struct search_options {
     float
         repetition; /* divide positive and multiply negative logits of tokens already written; 1: off */
     int ban_unk; /* never write the unknown mark */
+    enum search_place place;
 };
 
 /* The paper's: beam 4, alpha 0.6, input + 50. */

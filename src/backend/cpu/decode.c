@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/ref/ref.h"
 #include "base/mem.h"
 
 /* ---------------------------------------------------------------------------------- attention ---- */
@@ -158,4 +159,12 @@ void cpu_topk(struct backend *base, const struct topk_args *a) {
     if (!cpu_workspace(be, 0)) return;
     struct topk_job job = {.a = a, .rows = be->isa->rows};
     pool_run(be->pool, topk_task, &job, a->logits.rows);
+}
+
+/* ---------------------------------------------------------------------------------- beam_step ---- */
+
+/* Some hundred comparisons per sentence: there is nothing to be faster at than the specification. Searches on the cpu
+ * do this on the host's own arrays (search/search.c), which is the same memory. */
+void cpu_beam_step(struct backend *base, const struct beam_step_args *a) {
+    if (cpu_workspace(cpu_of(base), 0)) ref_beam_step(a);
 }

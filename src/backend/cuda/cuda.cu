@@ -173,6 +173,7 @@ static void cuda_close(struct backend *base) {
     timing_free(be->timing);
     cuda_products_free(be);
     cuda_staging_free(be);
+    cuda_posts_free(be);
     cudaFree(be->workspace);
     cudaFree(be->blas_workspace);
     if (be->blas) cublasLtDestroy(be->blas);
@@ -197,6 +198,11 @@ static const struct backend_vtable *cuda_vtable(void) {
     vt.available = cuda_available;
     vt.mark = cuda_mark;
     vt.settle = cuda_settle;
+    vt.replay = cuda_replay;
+    vt.recorded = cuda_recorded;
+    vt.forget = cuda_forget;
+    vt.post = cuda_post;
+    vt.collect = cuda_collect;
 #define CUDA_OP_ENTRY(slot, args) vt.slot = cuda_##slot;
     BACKEND_OPS(CUDA_OP_ENTRY)
 #undef CUDA_OP_ENTRY
@@ -254,6 +260,11 @@ static bool env_on(const char *name) {
     return value && strcmp(value, "0") != 0 && *value;
 }
 
+static bool env_off(const char *name) {
+    const char *value = getenv(name);
+    return value && strcmp(value, "0") == 0;
+}
+
 static int describe_device(struct cuda_backend *be, struct err *err) {
     int major = 0, minor = 0, l2 = 0;
     char name[64] = "?";
@@ -303,6 +314,7 @@ static int open_device(struct cuda_backend *be, struct err *err) {
         return err_set(err, HEED_EDEVICE, "cuda: cuBLASLt cannot be started: %s",
                        cublasLtGetStatusString(blas));
     code = cuda_staging_new(be, err);
+    if (!code) code = cuda_posts_new(be, err);
     return code ? code : cuda_products_new(be, err);
 }
 
@@ -327,6 +339,7 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     be->tf32 = env_on("HEED_CUDA_TF32");
     be->sync_each = env_on("HEED_CUDA_SYNC");
     be->tune = env_on("HEED_CUDA_TUNE");
+    be->no_graphs = env_off("HEED_CUDA_GRAPHS");
     be->bgrad = env_on("HEED_CUDA_BGRAD");
     be->wide_logits = env_on("HEED_CUDA_WIDE_LOGITS");
     if ((code = open_device(be, err))) {

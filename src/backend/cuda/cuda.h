@@ -40,6 +40,7 @@ extern "C" {
 
 struct cuda_products; /* gemm.cu: descriptors and algorithms of matrix products, by shape */
 struct cuda_staging;  /* memory.cu: pinned memory that uploads pass through */
+struct cuda_posts;    /* record.cu: small results on their way to the host */
 struct cuda_timing;   /* cuda.cu: events of ops while profiling */
 
 struct cuda_backend {
@@ -51,6 +52,7 @@ struct cuda_backend {
     int tf32, sync_each; /* HEED_CUDA_TF32: products of f32 on tensor cores; HEED_CUDA_SYNC */
     int tune; /* HEED_CUDA_TUNE: time the candidates of each product; not reproducible run to run */
     int wide_logits; /* HEED_CUDA_WIDE_LOGITS: see xent.cu */
+    int no_graphs;   /* HEED_CUDA_GRAPHS=0: see record.cu */
     int bgrad;       /* HEED_CUDA_BGRAD: let cuBLASLt sum the columns for bias gradients */
     cudaStream_t stream;
     cublasLtHandle_t blas;
@@ -60,6 +62,7 @@ struct cuda_backend {
     size_t workspace_size;
     struct cuda_products *products;
     struct cuda_staging *staging;
+    struct cuda_posts *posts;
     struct cuda_timing *timing;
 };
 
@@ -335,6 +338,15 @@ void cuda_upload(struct backend *base, void *dst, const void *host_src, size_t s
 void cuda_download(struct backend *base, void *host_dst, const void *src, size_t size);
 void cuda_zero(struct backend *base, void *dst, size_t size);
 void cuda_cast(struct backend *base, const struct mat *dst, const struct mat *src);
+
+/* record.cu */
+int cuda_replay(struct backend *base, struct recording **recording);
+int cuda_recorded(struct backend *base, struct recording **recording);
+void cuda_forget(struct backend *base, struct recording *recording);
+int cuda_posts_new(struct cuda_backend *be, struct err *err);
+void cuda_posts_free(struct cuda_backend *be);
+void cuda_post(struct backend *base, int slot, const void *src, size_t size);
+void cuda_collect(struct backend *base, int slot, void *host_dst, size_t size);
 
 #define CUDA_OP_DECLARE(slot, args) void cuda_##slot(struct backend *base, const struct args *a);
 BACKEND_OPS(CUDA_OP_DECLARE)

@@ -2,14 +2,15 @@
  *
  * Nothing here knows of models or devices. Log-probabilities of next tokens come in; the next live hypotheses
  * with their parents, the best ended ones, and the verdict "done" come out. The state is plain arrays that
- * somebody else owns; nothing is allocated and nothing of the C library is called, so that the same source can
- * be compiled for a device (BEAM_FN then says which kind of function it is). Nothing can fail.
+ * somebody else owns; nothing is allocated and nothing of the C library is called, so that the same source is
+ * compiled for the host, where src/search calls it, and for devices, where the op beam_step does (BEAM_FN
+ * then says which kind of function it is). Nothing can fail.
  *
  * The past is a trellis: node (t, slot) holds the t-th token of the hypothesis that was in `slot` after t + 1
  * tokens, and the slot of its parent one token earlier. Hypotheses share their beginnings in it, and a
  * translation is read off backwards, once, when the sentence is done. docs/math/search.md has the proofs. */
-#ifndef SEARCH_BEAM_H
-#define SEARCH_BEAM_H
+#ifndef BACKEND_BEAM_H
+#define BACKEND_BEAM_H
 
 #include <stdint.h>
 
@@ -71,8 +72,41 @@ BEAM_FN void beam_advance(struct beam *b, const struct beam_rules *r, const floa
 BEAM_FN void beam_draw(struct beam *b, const struct beam_rules *r, const float *value,
                        const int32_t *id);
 
+/* Strikes two tokens out of a row of k candidates: the others move up, and what is left at the end is -INFINITY
+ * and token -1. A token of -1 strikes nothing. Returns -1, the row half done, where a candidate is NaN. */
+BEAM_FN int beam_strike(float *value, int32_t *id, int k, int32_t a, int32_t b);
+
 /* The first n tokens of the hypothesis that was in slot `hyp` after n tokens; log_prob may be NULL. */
 BEAM_FN void beam_trace(int32_t *token, float *log_prob, const struct beam *b,
                         const struct beam_rules *r, int hyp, int n);
+
+/* ---------------------------------------------------------------------------------- tables ------- */
+
+/* The beams of many sentences side by side, in memory of a backend: the state of the op beam_step. */
+struct beam_head {
+    int32_t len, max_len, n_live, n_end, done; /* as in struct beam */
+    int32_t row;    /* of the first live hypothesis in the present step */
+    int32_t broken; /* the model's scores for token `len` were not numbers; done, too */
+};
+
+struct beam_count {
+    int32_t n_active; /* sentences that are not done */
+    int32_t n_row;    /* their live hypotheses: rows of the next step */
+    int32_t step;     /* its number */
+};
+
+struct beam_table {
+    struct beam_head *head;   /* [n_seq] */
+    double *log_prob;         /* [n_seq, width] */
+    struct beam_node *node;   /* [n_seq, longest, width] */
+    struct beam_end *end;     /* [n_seq, n_best] */
+    struct beam_count *count; /* [1] */
+};
+
+/* The beam of sentence s of a table, for all functions above but beam_draw; `unused` is memory for one number. */
+BEAM_FN void beam_load(struct beam *b, const struct beam_table *t, const struct beam_rules *r,
+                       int longest, int s, int32_t *unused);
+/* What has changed in b goes back to the head; the arrays are the table's own. */
+BEAM_FN void beam_store(const struct beam *b, const struct beam_table *t, int s);
 
 #endif

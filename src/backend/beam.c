@@ -5,7 +5,7 @@
  * ranking is a merge of n_live sorted rows. Of the first `width` candidates those with an end mark end; the
  * first `width` without one live on. At most n_live <= width candidates have an end mark, so the merge looks at
  * no more than 2 * width of them. */
-#include "search/beam.h"
+#include "backend/beam.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -133,4 +133,44 @@ BEAM_FN void beam_trace(int32_t *token, float *log_prob, const struct beam *b,
         if (log_prob) log_prob[t] = node->log_prob;
         hyp = node->parent;
     }
+}
+
+BEAM_FN int beam_strike(float *value, int32_t *id, int k, int32_t a, int32_t b) {
+    int n = 0;
+    for (int i = 0; i < k; i++) {
+        if (isnan(value[i])) return -1;
+        if (id[i] >= 0 && (id[i] == a || id[i] == b)) continue;
+        value[n] = value[i];
+        id[n++] = id[i];
+    }
+    for (; n < k; n++) {
+        value[n] = -INFINITY;
+        id[n] = -1;
+    }
+    return 0;
+}
+
+BEAM_FN void beam_load(struct beam *b, const struct beam_table *t, const struct beam_rules *r,
+                       int longest, int s, int32_t *unused) {
+    const struct beam_head *head = &t->head[s];
+    size_t first = (size_t)s * (size_t)r->width;
+    b->len = head->len;
+    b->max_len = head->max_len;
+    b->n_live = head->n_live;
+    b->n_end = head->n_end;
+    b->open = 0;
+    b->done = head->done;
+    b->log_prob = t->log_prob + first;
+    b->sample = unused;
+    b->node = t->node + first * (size_t)longest;
+    b->end = t->end + (size_t)s * (size_t)r->n_best;
+}
+
+BEAM_FN void beam_store(const struct beam *b, const struct beam_table *t, int s) {
+    struct beam_head *head = &t->head[s];
+    head->len = b->len;
+    head->max_len = b->max_len;
+    head->n_live = b->n_live;
+    head->n_end = b->n_end;
+    head->done = b->done;
 }

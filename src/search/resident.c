@@ -1,0 +1,162 @@
+/* resident.c — see resident.h. */
+#include "search/resident.h"
+
+#include <string.h>
+
+enum { MAX_SIZES = 64 };
+
+struct resident {
+    struct stepper *stepper;
+    struct resident_rules rules;
+    struct arena arena; /* backend memory: */
+    struct beam_table table;
+    int32_t *src, *max_len;                    /* [2 * n_seq + 1] together */
+    double *penalty;                           /* [cap.len + 1] */
+    int32_t *host;                             /* what goes to src and max_len */
+    int size[MAX_SIZES], n_size;               /* numbers of rows, ascending; the last is cap.hyp */
+    struct recording *recording[MAX_SIZES][2]; /* by size and turn of the index tables */
+};
+
+static void carve(struct resident *r) {
+    size_t n_seq = (size_t)r->rules.n_seq, width = (size_t)r->rules.beam.width;
+    size_t len = (size_t)r->stepper->cap.len, n_best = (size_t)r->rules.beam.n_best;
+    r->arena.used = 0;
+    r->table.head = arena_take(&r->arena, n_seq * sizeof *r->table.head);
+    r->table.log_prob = arena_take(&r->arena, n_seq * width * sizeof *r->table.log_prob);
+    r->table.node = arena_take(&r->arena, n_seq * width * len * sizeof *r->table.node);
+    r->table.end = arena_take(&r->arena, n_seq * n_best * sizeof *r->table.end);
+    r->table.count = arena_take(&r->arena, sizeof *r->table.count);
+    r->penalty = arena_take(&r->arena, (len + 1) * sizeof *r->penalty);
+    r->src = arena_take(&r->arena, (2 * n_seq + 1) * sizeof *r->src);
+    r->max_len = r->src ? r->src + n_seq + 1 : NULL;
+}
+
+/* 1 2 3 4 6 8 12 16 ...: never half as many rows again as there are hypotheses. */
+static void list_sizes(struct resident *r) {
+    int most = r->stepper->cap.hyp, n = 0;
+    for (int64_t size = 1; size < most && n < MAX_SIZES - 2; size *= 2) {
+        r->size[n++] = (int)size;
+        if (size > 1 && size + size / 2 < most) r->size[n++] = (int)(size + size / 2);
+    }
+    r->size[n++] = most;
+    r->n_size = n;
+}
+
+int resident_new(struct resident **out, struct stepper *stepper, const struct resident_rules *rules,
+                 struct err *err) {
+    struct backend *be = stepper->model->be;
+    struct resident *r = *out = xcalloc(1, sizeof *r);
+    *r = (struct resident){.stepper = stepper, .rules = *rules};
+    BUG_ON((int64_t)rules->n_seq * rules->beam.width > stepper->cap.hyp);
+    r->host = xcalloc(2 * (size_t)rules->n_seq + 1, sizeof *r->host);
+    list_sizes(r);
+    carve(r);
+    r->arena.cap = r->arena.used;
+    if (!(r->arena.base = backend_alloc(be, r->arena.cap, err))) {
+        resident_free(r);
+        *out = NULL;
+        return HEED_ENOMEM;
+    }
+    carve(r);
+    backend_upload(be, r->penalty, rules->beam.penalty,
+                   ((size_t)stepper->cap.len + 1) * sizeof *r->penalty);
+    return 0;
+}
+
+void resident_free(struct resident *r) {
+    if (!r) return;
+    struct backend *be = r->stepper->model->be;
+    for (int i = 0; i < r->n_size; i++)
+        for (int turn = 0; turn < 2; turn++) backend_forget(be, r->recording[i][turn]);
+    backend_free(be, r->arena.base);
+    xfree(r->host);
+    xfree(r);
+}
+
+/* ---------------------------------------------------------------------------------- running ------ */
+
+/* Bookkeeping after a step of n rows in turn `turn`: the next one's are written into the other table. */
+static struct beam_step_args bookkeeping(const struct resident *r, int n, int turn) {
+    const struct stepper *s = r->stepper;
+    struct stepper_rows from = stepper_rows(s, turn), to = stepper_rows(s, !turn);
+    struct beam_step_args a = {.id = s->top,
+                               .rules = r->rules.beam,
+                               .bos = r->rules.bos,
+                               .unk = r->rules.unk,
+                               .min_len = r->rules.min_len,
+                               .n_seq = r->rules.n_seq,
+                               .n_row = s->cap.hyp,
+                               .longest = s->cap.len,
+                               .src = r->src,
+                               .max_len = r->max_len,
+                               .table = r->table,
+                               .ids = to.ids,
+                               .pos = to.pos,
+                               .len = to.len,
+                               .src_start = to.src_start,
+                               .src_len = to.src_len,
+                               .index = to.index,
+                               .old_index = from.index};
+    a.rules.penalty = r->penalty;
+    a.value = (struct mat){
+        .data = s->value.data, .ld = r->rules.k, .rows = n, .cols = r->rules.k, .type = DTYPE_F32};
+    return a;
+}
+
+/* One step of at least `rows` rows. */
+static void queue_step(struct resident *r, int rows, int turn) {
+    struct backend *be = r->stepper->model->be;
+    int i = 0;
+    while (r->size[i] < rows) i++;
+    if (backend_replay(be, &r->recording[i][turn])) return;
+    do {
+        struct beam_step_args a = bookkeeping(r, r->size[i], turn);
+        stepper_queue(r->stepper, r->size[i], r->rules.k, turn);
+        beam_step(be, &a);
+    } while (backend_recorded(be, &r->recording[i][turn]));
+}
+
+/* Absent sentences have a longest length of 0. Returns the longest of all. */
+static int begin(struct resident *r, const int32_t *src, const int32_t *max_len, int n_seq) {
+    struct backend *be = r->stepper->model->be;
+    size_t room = (size_t)r->rules.n_seq, n = (size_t)n_seq;
+    int longest = 0;
+    memset(r->host, 0, (2 * room + 1) * sizeof *r->host);
+    memcpy(r->host, src, (n + 1) * sizeof *src);
+    memcpy(r->host + room + 1, max_len, n * sizeof *max_len);
+    for (int i = 0; i < n_seq; i++) longest = max_len[i] > longest ? max_len[i] : longest;
+    backend_upload(be, r->src, r->host, (2 * room + 1) * sizeof *r->host);
+    struct beam_step_args a = bookkeeping(r, 1, 1); /* writes the rows of turn 0 */
+    a.begin = 1;
+    beam_step(be, &a);
+    return longest;
+}
+
+int resident_run(struct resident *r, const int32_t *src, const int32_t *max_len, int n_seq,
+                 int (*poll)(void *ctx), void *ctx, struct err *err) {
+    struct backend *be = r->stepper->model->be;
+    int longest = begin(r, src, max_len, n_seq);
+    struct beam_count count = {.n_active = n_seq};
+    for (int t = 0; t < longest && count.n_active > 0; t++) {
+        if (poll && poll(ctx)) /* what is queued still runs, before anything of a later call */
+            return err_set(err, HEED_ECANCELLED, "search: cancelled after %d tokens", t);
+        queue_step(r, t ? count.n_active * r->rules.beam.width : n_seq, t % 2);
+        backend_post(be, t % POST_SLOTS, r->table.count, sizeof count);
+        /* One step late: the device is never without work while the host reads. */
+        if (t) backend_collect(be, (t - 1) % POST_SLOTS, &count, sizeof count);
+        int rc = backend_check(be, err);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+int resident_read(struct resident *r, struct beam_head *head, struct beam_node *node,
+                  struct beam_end *end, int n_seq, struct err *err) {
+    struct backend *be = r->stepper->model->be;
+    size_t n = (size_t)n_seq, width = (size_t)r->rules.beam.width;
+    backend_download(be, head, r->table.head, n * sizeof *head);
+    backend_download(be, node, r->table.node,
+                     n * (size_t)r->stepper->cap.len * width * sizeof *node);
+    backend_download(be, end, r->table.end, n * (size_t)r->rules.beam.n_best * sizeof *end);
+    return backend_sync(be, err);
+}

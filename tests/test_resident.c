@@ -1,0 +1,317 @@
+/* test_resident.c — searching in the backend's memory gives what searching on the host gives, on every backend; and the
+ * pieces of it: recordings, posts, and the op beam_step where nobody is left. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "gpu.h"
+#include "model/frozen.h"
+#include "search/search.h"
+#include "test.h"
+#include "toy.h"
+
+enum { BOS = 0, EOS = 1, UNK = 2, V = 33, MAX_SEQ = 48, MAX_SRC = 20 };
+
+struct rig {
+    struct backend *be;
+    struct model *model;
+};
+
+/* "cpu-f32", "ref-f32", "cuda-bf16", ...: the device and the type. */
+static void rig_open(struct rig *rig, const char *where, const char *head, int n_vocab,
+                     uint64_t seed) {
+    struct config c;
+    struct err err = {0};
+    char device[8] = "";
+    memcpy(device, where, (size_t)(strchr(where, '-') - where));
+    enum dtype type = strstr(where, "bf16") ? DTYPE_BF16 : DTYPE_F32;
+    if (strcmp(device, "cuda") == 0)
+        rig->be = gpu_open();
+    else
+        ASSERT_OK(backend_open(&rig->be, &(struct backend_options){.device = device, .n_thread = 1},
+                               &err),
+                  err);
+    check_ok(config_preset(&c, "tiny", &err), &err);
+    c.n_layer_enc = 1;
+    c.n_layer_dec = 2;
+    c.d_model = strcmp(head, "odd") == 0 ? 24 : 64;
+    c.n_head = strcmp(head, "odd") == 0 ? 3 : 2;
+    c.d_ff = 80;
+    c.max_len = 40;
+    c.tie = TIE_NONE;
+    c.n_vocab_src = c.n_vocab_tgt = n_vocab;
+    check_ok(config_check(&c, &err), &err);
+    check_ok(model_new(&rig->model, &c, rig->be, type, &err), &err);
+    /* larger weights than training begins with, so that distributions have peaks */
+    float *flat = xcalloc(rig->model->table.n_elem, sizeof *flat);
+    check_ok(model_draw(rig->model, seed, &err), &err);
+    check_ok(model_get(rig->model, flat, &err), &err);
+    for (size_t i = 0; i < rig->model->table.n_elem; i++) flat[i] *= 1.6f;
+    check_ok(model_set(rig->model, flat, &err), &err);
+    xfree(flat);
+}
+
+static void rig_close(struct rig *rig) {
+    model_free(rig->model);
+    backend_close(rig->be);
+}
+
+static struct searcher *searcher_of(const struct rig *rig, struct search_options o, int n_seq,
+                                    enum search_place place) {
+    struct searcher *s;
+    struct err err = {0};
+    o.place = place;
+    ASSERT_OK(searcher_new(&s, &rig->model, NULL, 1, &(struct search_marks){BOS, EOS, UNK}, &o,
+                           &(struct search_caps){n_seq, n_seq * MAX_SRC, MAX_SRC}, &err),
+              err);
+    return s;
+}
+
+/* n random sentences of 1 .. MAX_SRC - 1 words and an end mark, in one allocation. */
+static struct search_input *inputs_new(int n, int n_vocab, uint64_t seed) {
+    struct search_input *in = xcalloc((size_t)n, sizeof *in + MAX_SRC * sizeof(int32_t));
+    int32_t *id = (int32_t *)(in + n);
+    struct rng rng = {.key = seed};
+    for (int s = 0; s < n; s++, id += MAX_SRC) {
+        int len = 1 + (int)rng_below(&rng, MAX_SRC - 1);
+        for (int i = 0; i < len; i++) id[i] = (int32_t)rng_below(&rng, (uint32_t)n_vocab);
+        id[len] = EOS;
+        in[s] = (struct search_input){.src = id, .n_src = len + 1, .key = 100 + (uint64_t)s};
+    }
+    return in;
+}
+
+/* ---------------------------------------------------------------------------------- equality ----- */
+
+static int same_hypothesis(const struct hypothesis *a, const struct hypothesis *b) {
+    return a->n == b->n && a->cut == b->cut &&
+           (a->n == 0 || memcmp(a->ids, b->ids, (size_t)a->n * sizeof *a->ids) == 0);
+}
+
+static void check_same(const struct search_result *host, const struct search_result *back, int i) {
+    if (host->n != back->n) fail_msg("sentence %d: %d hypotheses, %d", i, host->n, back->n);
+    for (int k = 0; k < host->n; k++) {
+        const struct hypothesis *a = &host->best[k], *b = &back->best[k];
+        if (!same_hypothesis(a, b)) fail_msg("sentence %d, rank %d: other tokens", i, k);
+        if (memcmp(&a->score, &b->score, sizeof a->score) != 0 ||
+            memcmp(&a->log_prob, &b->log_prob, sizeof a->log_prob) != 0)
+            fail_msg("sentence %d, rank %d: score %.9g, %.9g", i, k, (double)a->score,
+                     (double)b->score);
+        assert_memory_equal(a->token_log_prob, b->token_log_prob,
+                            (size_t)(a->n + !a->cut) * sizeof(float));
+    }
+}
+
+/* Both ways, twice and with fewer sentences in between: recordings are made on the way. To the bit. */
+static void check_options(const struct rig *rig, const struct search_options *o, int n,
+                          const struct search_input *in) {
+    struct err err = {0};
+    struct search_result host[MAX_SEQ], back[MAX_SEQ];
+    struct searcher *a = searcher_of(rig, *o, n, SEARCH_HOST);
+    struct searcher *b = searcher_of(rig, *o, n, SEARCH_BACKEND);
+    for (int run = 0; run < 4; run++) {
+        int fewer = run == 2 ? n / 2 : 0;
+        ASSERT_OK(searcher_run(a, in + fewer, n - fewer, host, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(b, in + fewer, n - fewer, back, NULL, NULL, &err), err);
+        for (int i = 0; i < n - fewer; i++) check_same(&host[i], &back[i], i + fewer);
+    }
+    searcher_free(a);
+    searcher_free(b);
+}
+
+/* NOLINTNEXTLINE(bugprone-easily-swappable-parameters) */
+static struct search_options beam_of(int beam, int n_best, float alpha) {
+    struct search_options o = search_defaults();
+    o.beam = beam;
+    o.n_best = n_best;
+    o.alpha = alpha;
+    o.max_extra = 8;
+    return o;
+}
+
+/* `most` hypotheses at a time, so that products have the same number of rows, rounded, in every step: on a GPU
+ * another kernel may add in another order. */
+static void check_many(const struct rig *rig, int most, int n_vocab) {
+    static const float alpha[] = {0.6f, 0, -0.7f, 1.5f};
+    struct search_input *in = inputs_new(MAX_SEQ, n_vocab, 3);
+    for (int beam = 1; beam <= 5; beam++) {
+        struct search_options o = beam_of(beam, 1, alpha[beam % 4]);
+        check_options(rig, &o, most / beam, in);
+        o = beam_of(beam, beam, alpha[(beam + 1) % 4]);
+        o.min_len = 4;
+        check_options(rig, &o, most / beam, in);
+    }
+    struct search_options o = beam_of(4, 3, 0.6f);
+    check_options(rig, &o, 1, in);
+    o.ban_unk = 1;
+    o.max_len = 7;
+    check_options(rig, &o, most / 4, in);
+    o.max_len = 1;
+    check_options(rig, &o, most / 4, in);
+    o = beam_of(4, 4, 1);
+    o.force_len = 17;
+    check_options(rig, &o, most / 4, in);
+    o.force_len = 40; /* to the model's last position */
+    check_options(rig, &o, most / 4, in);
+    xfree(in);
+}
+
+TEST(host_and_backend_agree) {
+    struct rig rig;
+    int most = strncmp(TEST_ARG, "ref", 3) == 0 ? 5 : 16;
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        const char *head = seed == 1 ? "odd" : "even";
+        rig_open(&rig, TEST_ARG, head, V, seed);
+        check_many(&rig, most, V);
+        rig_close(&rig);
+    }
+    rig_open(&rig, TEST_ARG, "even", 4, 5); /* fewer words than hypotheses */
+    check_many(&rig, most, 4);
+    rig_close(&rig);
+}
+
+/* A crowd of several hundred rows that shrinks. On a GPU the two ways may round differently then, so that scores
+ * agree to a tolerance and almost all translations are the same. */
+TEST(crowds_agree) {
+    struct rig rig;
+    struct err err = {0};
+    struct search_result host[MAX_SEQ], back[MAX_SEQ];
+    struct search_input *in = inputs_new(MAX_SEQ, V, 11);
+    struct search_options o = beam_of(8, 2, 0.6f);
+    int same = 0;
+    double tol = strstr(TEST_ARG, "bf16") ? 0.05 : 1e-4;
+    rig_open(&rig, TEST_ARG, "even", V, 7);
+    struct searcher *a = searcher_of(&rig, o, MAX_SEQ, SEARCH_HOST);
+    struct searcher *b = searcher_of(&rig, o, MAX_SEQ, SEARCH_BACKEND);
+    ASSERT_OK(searcher_run(a, in, MAX_SEQ, host, NULL, NULL, &err), err);
+    for (int run = 0; run < 3; run++) {
+        same = 0;
+        ASSERT_OK(searcher_run(b, in, MAX_SEQ, back, NULL, NULL, &err), err);
+        for (int i = 0; i < MAX_SEQ; i++) {
+            same += same_hypothesis(host[i].best, back[i].best);
+            ASSERT_NEAR(host[i].best->score, back[i].best->score, tol);
+        }
+        print_message("%d of %d the same\n", same, MAX_SEQ);
+        assert_true(same >= (strstr(TEST_ARG, "cuda") ? MAX_SEQ * 9 / 10 : MAX_SEQ));
+    }
+    searcher_free(a);
+    searcher_free(b);
+    xfree(in);
+    rig_close(&rig);
+}
+
+/* ---------------------------------------------------------------------------------- conduct ------ */
+
+static void spoil(struct model *model, const char *name, int row) {
+    struct err err;
+    float *flat = xcalloc(model->table.n_elem, sizeof *flat);
+    const struct param *p = param_table_find(&model->table, name);
+    check_ok(model_get(model, flat, &err), &err);
+    flat[p->offset + (size_t)row * (size_t)p->cols] = NAN;
+    check_ok(model_set(model, flat, &err), &err);
+    xfree(flat);
+}
+
+/* A model that yields no numbers for one sentence, or for all: the same message as from the host. */
+TEST(no_numbers) {
+    static const int32_t well[] = {5, 6, EOS}, sick[] = {5, 13, EOS};
+    struct search_input in[3] = {{.src = well, .n_src = 3, .key = 100},
+                                 {.src = sick, .n_src = 3, .key = 101},
+                                 {.src = well, .n_src = 3, .key = 102}};
+    struct rig rig;
+    struct err err = {0};
+    struct search_result got[3];
+    struct search_options o = beam_of(4, 1, 0.6f);
+    rig_open(&rig, TEST_ARG, "even", V, 20);
+    spoil(rig.model, "src_embed", 13);
+    struct searcher *s = searcher_of(&rig, o, 3, SEARCH_BACKEND);
+    ASSERT_ERR(searcher_run(s, in, 3, got, NULL, NULL, &err), err, HEED_EINTERNAL,
+               "token 0 of sentence 1 (key 101)");
+    spoil(rig.model, "out", V - 1);
+    ASSERT_ERR(searcher_run(s, in, 3, got, NULL, NULL, &err), err, HEED_EINTERNAL,
+               "token 0 of sentence 0 (key 100)");
+    searcher_free(s);
+    rig_close(&rig);
+}
+
+static int third_time(void *ctx) { return ++*(int *)ctx == 3; }
+
+/* Prefixes go the host's way in the same searcher; a cancelled search leaves nothing behind; nothing is allocated. */
+TEST(conduct) {
+    static const int32_t prefix[] = {5, 9};
+    struct rig rig;
+    struct err err = {0};
+    struct search_result host[6], back[6];
+    struct search_input *in = inputs_new(4, V, 17);
+    struct search_options o = beam_of(4, 1, 0.6f);
+    int calls = 0;
+    rig_open(&rig, TEST_ARG, "even", V, 17);
+    struct searcher *a = searcher_of(&rig, o, 4, SEARCH_HOST);
+    struct searcher *b = searcher_of(&rig, o, 4, SEARCH_BACKEND);
+    uint64_t before = mem_count();
+    for (int run = 0; run < 2; run++) {
+        ASSERT_OK(searcher_run(a, in, 4, host, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(b, in, 4, back, NULL, NULL, &err), err);
+        for (int i = 0; i < 4; i++) check_same(&host[i], &back[i], i);
+        calls = 0;
+        ASSERT_ERR(searcher_run(b, in, 4, back, third_time, &calls, &err), err, HEED_ECANCELLED,
+                   "after 2 tokens");
+    }
+    in[2].prefix = prefix;
+    in[2].n_prefix = 2;
+    ASSERT_OK(searcher_run(a, in, 4, host, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(b, in, 4, back, NULL, NULL, &err), err);
+    for (int i = 0; i < 4; i++) check_same(&host[i], &back[i], i);
+    assert_memory_equal(back[2].best->ids, prefix, sizeof prefix);
+    if (strcmp(rig.be->vt->name, "ref") != 0) assert_int_equal(mem_count(), before);
+    searcher_free(a);
+    searcher_free(b);
+    xfree(in);
+    rig_close(&rig);
+}
+
+/* ---------------------------------------------------------------------------------- queue -------- */
+
+/* Five rounds of "double what is there": plain, recorded, replayed; and again after the workspace has moved. */
+TEST(recordings) {
+    enum { N = 64 };
+    struct rig rig;
+    struct err err = {0};
+    struct recording *recording = NULL;
+    rig_open(&rig, TEST_ARG, "even", V, 1);
+    struct backend *be = rig.be;
+    double *sum = backend_alloc(be, 2 * sizeof *sum, &err), got = 0, zero[2] = {0};
+    float *x = backend_alloc(be, N * sizeof *x, &err), ones[N];
+    for (int i = 0; i < N; i++) ones[i] = 1;
+    backend_upload(be, x, ones, sizeof ones);
+    backend_upload(be, sum, zero, sizeof zero);
+    struct sumsq_args a = {.out = {.data = sum, .ld = 1, .rows = 1, .cols = 1, .type = DTYPE_F64},
+                           .x = {.data = x, .ld = N, .rows = 1, .cols = N, .type = DTYPE_F32}};
+    for (int round = 1; round <= 8; round++) {
+        if (round == 5) { /* more workspace than so far */
+            struct embed_args large = {
+                .dy = {.ld = 64, .rows = 1 << 18, .cols = 64, .type = DTYPE_F32},
+                .dtable = {.ld = 64, .rows = 50, .cols = 64, .type = DTYPE_F32}};
+            backend_plan(be);
+            embed_bwd(be, &large);
+            ASSERT_OK(backend_commit(be, &err), err);
+        }
+        if (!backend_replay(be, &recording)) do {
+                sumsq(be, &a);
+                sumsq(be, &a);
+            } while (backend_recorded(be, &recording));
+        backend_post(be, round % POST_SLOTS, sum, sizeof *sum);
+        backend_collect(be, round % POST_SLOTS, &got, sizeof got);
+        ASSERT_OK(backend_sync(be, &err), err);
+        if (got != 2.0 * N * round) fail_msg("round %d: %g", round, got);
+    }
+    backend_forget(be, recording);
+    backend_free(be, sum);
+    backend_free(be, x);
+    rig_close(&rig);
+}
+
+TESTS(TP(host_and_backend_agree, "cpu-f32"), TP(host_and_backend_agree, "cpu-bf16"),
+      TP(host_and_backend_agree, "ref-f32"), TP(host_and_backend_agree, "cuda-f32"),
+      TP(host_and_backend_agree, "cuda-bf16"), TP(crowds_agree, "cpu-f32"),
+      TP(crowds_agree, "cuda-f32"), TP(crowds_agree, "cuda-bf16"), TP(no_numbers, "cpu-f32"),
+      TP(no_numbers, "cuda-f32"), TP(no_numbers, "cuda-bf16"), TP(conduct, "cpu-f32"),
+      TP(conduct, "cuda-f32"), TP(recordings, "cpu-f32"), TP(recordings, "cuda-f32"))
