@@ -225,28 +225,36 @@ INLINE void ask_row(const struct attend *a, const void *base, int64_t ld, int t,
     for (size_t at = 0; at < (size_t)n * elem(bf); at += 64) __builtin_prefetch(row + at);
 }
 
-/* Scores of `n` heads from head h on against one key. Lane j is head h + j. */
-INLINE vf attend_heads(const struct attend *a, const char *key, int h, const int n, int bf) {
-    vf dot[W];
-    for (int j = 0; j < W; j++) dot[j] = (vf){0};
-    FOR_LANES(i, m, 0, a->d_k) {
-        for (int j = 0; j < n; j++) {
-            int64_t at = (int64_t)(h + j) * a->d_k + i;
-            dot[j] += vload(a->q, at, m, bf) * vload(key, at, m, bf);
-        }
+/* q . k of one head, in two strands so that sums do not wait for each other. */
+INLINE vf attend_dot(const struct attend *a, const char *key, int h, const int d_k, int bf) {
+    vf even = {0}, odd = {0};
+    int64_t at = (int64_t)h * d_k;
+    int i = 0;
+    for (; i + 2 * W <= d_k; i += 2 * W) {
+        even += vload(a->q, at + i, W, bf) * vload(key, at + i, W, bf);
+        odd += vload(a->q, at + i + W, W, bf) * vload(key, at + i + W, W, bf);
     }
-    return vsum_each(dot) * a->scale;
+    for (; i < d_k; i += W) {
+        int m = lanes(d_k - i);
+        even += vload(a->q, at + i, m, bf) * vload(key, at + i, m, bf);
+    }
+    return even + odd;
 }
 
-INLINE void attend_scores(const struct attend *a, int bf) {
+/* Scores of all heads against every key. Lane j of a vector is head h + j. */
+INLINE void attend_scores(const struct attend *a, const int d_k, int bf) {
     size_t width = attend_width(a->n_head);
     for (int t = a->first; t < a->len; t++) {
         const char *key = cache_row(a, a->k, a->ld_k, t, bf);
         float *score = a->score + (size_t)t * width;
-        ask_row(a, a->k, a->ld_k, t + 2, a->n_head * a->d_k, bf);
+        ask_row(a, a->k, a->ld_k, t + 4, a->n_head * d_k, bf);
         int h = 0;
-        for (; h + W <= a->n_head; h += W) vstore(score, h, W, 0, attend_heads(a, key, h, W, bf));
-        if (h < a->n_head) vstore(score, h, W, 0, attend_heads(a, key, h, a->n_head - h, bf));
+        for (; h + W <= a->n_head; h += W) {
+            vf dot[W];
+            for (int j = 0; j < W; j++) dot[j] = attend_dot(a, key, h + j, d_k, bf);
+            vstore(score, h, W, 0, vsum_each(dot) * a->scale);
+        }
+        for (; h < a->n_head; h++) score[h] = vsum(attend_dot(a, key, h, d_k, bf)) * a->scale;
     }
 }
 
@@ -270,42 +278,51 @@ INLINE void attend_softmax(const struct attend *a) {
 }
 
 /* `n` steps from t on are added to the sums of all heads, in order. */
-INLINE void attend_steps(const struct attend *a, int t, const int n, int bf) {
+INLINE void attend_steps(const struct attend *a, int t, const int n, const int d_v, int bf) {
     size_t width = attend_width(a->n_head);
     const char *value[4];
     for (int j = 0; j < n; j++) {
         value[j] = cache_row(a, a->v, a->ld_v, t + j, bf);
-        ask_row(a, a->v, a->ld_v, t + n + j, a->n_head * a->d_v, bf);
+        ask_row(a, a->v, a->ld_v, t + n + j, a->n_head * d_v, bf);
     }
     for (int h = 0; h < a->n_head; h++) {
         float p[4];
         for (int j = 0; j < n; j++) p[j] = a->score[(size_t)(t + j) * width + (size_t)h];
-        FOR_LANES(c, m, 0, a->d_v) {
-            int64_t at = (int64_t)h * a->d_v + c;
-            vf sum = t == a->first ? (vf){0} : vload(a->sum, at, m, 0);
-            for (int j = 0; j < n; j++) sum += p[j] * vload(value[j], at, m, bf);
-            vstore(a->sum, at, m, 0, sum);
+        int64_t at = (int64_t)h * d_v;
+        FOR_LANES(c, m, 0, d_v) {
+            vf sum = vload(a->sum, at + c, m, 0);
+            for (int j = 0; j < n; j++) sum += p[j] * vload(value[j], at + c, m, bf);
+            vstore(a->sum, at + c, m, 0, sum);
         }
     }
 }
 
 /* All heads together, step by step, so that a cached row is read as one stretch: heads apart would read scattered
  * pieces of it, and the cache is larger than the core's. */
-INLINE void attend_body(const struct attend *a, int bf) {
-    attend_scores(a, bf);
+INLINE void attend_body(const struct attend *a, const int d_k, const int d_v, int bf) {
+    attend_scores(a, d_k, bf);
     attend_softmax(a);
+    memset(a->sum, 0, (size_t)a->n_head * (size_t)d_v * sizeof *a->sum);
     int t = a->first;
-    for (; t + 4 <= a->len; t += 4) attend_steps(a, t, 4, bf);
-    for (; t < a->len; t++) attend_steps(a, t, 1, bf);
+    for (; t + 4 <= a->len; t += 4) attend_steps(a, t, 4, d_v, bf);
+    for (; t < a->len; t++) attend_steps(a, t, 1, d_v, bf);
     const float *inv = a->score + (size_t)a->len * attend_width(a->n_head);
-    for (int h = 0; h < a->n_head; h++) FOR_LANES(c, m, 0, a->d_v) {
-            int64_t at = (int64_t)h * a->d_v + c;
+    for (int h = 0; h < a->n_head; h++) FOR_LANES(c, m, 0, d_v) {
+            int64_t at = (int64_t)h * d_v + c;
             vstore(a->o, at, m, bf, vload(a->sum, at, m, 0) * inv[h]);
         }
 }
 
+/* Heads of 64, the paper's, get loops of known length. */
+INLINE void attend_width_known(const struct attend *a, int bf) {
+    if (a->d_k == 64 && a->d_v == 64)
+        attend_body(a, 64, 64, bf);
+    else
+        attend_body(a, a->d_k, a->d_v, bf);
+}
+
 static void attend_row(const struct attend *a) {
-    a->type == DTYPE_BF16 ? attend_body(a, 1) : attend_body(a, 0);
+    a->type == DTYPE_BF16 ? attend_width_known(a, 1) : attend_width_known(a, 0);
 }
 
 INLINE float sum_exp_body(const void *x, int n, float *max, int bf) {
