@@ -27,7 +27,7 @@ mapfile -t sources < <(find include src tests bench tools -name '*.[ch]' -o -nam
 mapfile -t below_cli < <(find src \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) -not -path 'src/cli/*' | sort)
 # Kernel headers are templates: the file that includes them says for which vector width. The GPU's are C++.
 mapfile -t headers < <(find include src -name '*.h' -not -name vec.h -not -name '*_body.h' \
-    -not -path 'src/backend/cpu/gemm_*' -not -path 'src/backend/cpu/rows_*' -not -path 'src/backend/cuda/*' | sort)
+    -not -path 'src/backend/cpu/gemm_*' -not -path 'src/backend/cpu/rows_*' -not -path 'src/backend/cpu/tiled_*' -not -path 'src/backend/cuda/*' | sort)
 
 # Prints file:line: text of lines matching $1 that are not in a comment. The rest are files.
 code() {

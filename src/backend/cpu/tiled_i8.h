@@ -99,8 +99,8 @@ GEMM_INLINE void i8_column(const struct gemm_store *to, const ivec *sum, const i
     if (to->bias) memcpy(&bias, to->bias, size);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
-        const fvec z = i8_value(sum[i * nv], (fvec){0} + factor[i], scale, bias, to->relu);
-        memcpy((float *)to->c + i * to->ldc, &z, size);
+        const fvec zero = {0}, z = i8_value(sum[i * nv], zero + factor[i], scale, bias, to->relu);
+        memcpy(&((float *)to->c)[i * to->ldc], &z, size);
     }
 }
 

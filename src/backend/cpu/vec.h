@@ -214,7 +214,7 @@ INLINE vf vsum_each(const vf v[W]) {
              __builtin_shufflevector(four[0], four[1], 1, 3, 9, 11, 5, 7, 13, 15);
     return __builtin_shufflevector(sum, sum, 0, 4, 1, 5, 2, 6, 3, 7);
 #else
-    vf sum;
+    vf sum = {0};
     for (int i = 0; i < W; i++) sum[i] = vsum(v[i]);
     return sum;
 #endif
