@@ -1,8 +1,8 @@
 /* test_beam.c — the parts of searching that know of no model: beams over made-up languages, draws, constraints,
  * and rows of log-probabilities. */
+#include "backend/beam.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "backend/beam.h"
 #include "search/constraint.h"
 #include "search/logprob.h"
 #include "search/sample.h"

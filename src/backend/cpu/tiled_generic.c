@@ -16,7 +16,7 @@ PAIRS_INLINE ivec i8_madd(ivec a, ivec b) {
     return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
 }
 PAIRS_INLINE ivec i8_round(fvec v) {
-    ivec q;
+    ivec q = {0};
     for (int i = 0; i < VL; i++) q[i] = (int32_t)__builtin_rintf(v[i]);
     return q;
 }
