@@ -6,30 +6,30 @@
 #     bench/gpu.sh bench BUILD      figures alone, from a build on this machine (`make bench-gpu`)
 #
 # STAGES picks of run: "test sanitize bench peers" (all). PEERS: folder with the PyTorch programs to run beside heed
-# (torch_train.py); pack takes it along. OUT: where whole logs go (local/gpu/out). Every figure that is printed is
+# (torch_train.py); pack takes it along. OUT: where whole logs go (local/gpu/out). HOME_GPU: another folder than local/gpu. Every figure that is printed is
 # taken in this call, heed's and the peer's one after the other on the same device.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 mode=${1:-run}
-home=local/gpu
+home=${HOME_GPU:-local/gpu}
 stages=${STAGES:-test sanitize bench peers}
 out=${OUT:-$home/out}
 
 pack() {
     local build=${1:-build}
-    rm -rf $home
-    mkdir -p $home/tests $home/lib
-    cp "$build/heed" "$build/libheed-cuda.so" $home/
+    rm -rf "$home"
+    mkdir -p "$home/tests" "$home/lib"
+    cp "$build/heed" "$build/libheed-cuda.so" "$home/"
     for program in "$build"/tests/test_*; do
         if [ -f "$program" ] && [ -x "$program" ] && "$program" --list 2>/dev/null | grep -q cuda; then
-            cp "$program" $home/tests/
+            cp "$program" "$home/tests/"
         fi
     done
-    ldd $home/heed $home/tests/* $home/libheed-cuda.so | awk '/=> \// { print $3 }' | sort -u |
-        grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda|cublasLt))\.so' | xargs cp -Lt $home/lib
-    if [ -n "${PEERS:-}" ]; then cp -r "$PEERS" $home/peers; fi
-    find $home -type f \( -name 'test_*' -o -name 'heed' -o -name '*.so*' \) -exec strip --strip-unneeded {} + 2>/dev/null
-    du -sh $home
+    ldd "$home/heed" "$home"/tests/* "$home/libheed-cuda.so" | awk '/=> \// { print $3 }' | sort -u |
+        grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda|cublasLt))\.so' | xargs cp -Lt "$home/lib"
+    if [ -n "${PEERS:-}" ]; then cp -r "$PEERS" "$home/peers"; fi
+    find "$home" -type f \( -name 'test_*' -o -name 'heed' -o -name '*.so*' \) -exec strip --strip-unneeded {} + 2>/dev/null
+    du -sh "$home"
 }
 
 # cuBLASLt is the toolkit's, or came with PyTorch.

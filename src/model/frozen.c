@@ -329,20 +329,41 @@ size_t frozen_bytes(const struct frozen *f) { return f->bytes; }
 
 /* ---------------------------------------------------------------------------------- model -------- */
 
+struct spreading {
+    const struct frozen *f;
+    const struct run *run;
+    float *flat;
+};
+
+static void spread_run(void *ctx, int task, int thread) {
+    const struct spreading *s = ctx;
+    struct run r = s->run[task];
+    const struct mat *v = &s->f->view[r.param];
+    float *to = s->flat + s->f->table.param[r.param].offset;
+    size_t first = (size_t)r.first * (size_t)v->cols, last = (size_t)r.last * (size_t)v->cols;
+    (void)thread;
+    if (v->tiled)
+        tile_values(to, v->cols, v, r.first / TILE_ROWS, tile_count(r.last));
+    else if (v->type == DTYPE_F32)
+        memcpy(to + first, (const float *)v->data + first, (last - first) * sizeof *to);
+    else
+        for (size_t k = first; k < last; k++) to[k] = bf16_load(((const uint16_t *)v->data)[k]);
+}
+
 /* All values as f32 in the layout of the table. */
-static void plain_values(const struct frozen *f, float *flat) {
+static int plain_values(const struct frozen *f, float *flat, struct err *err) {
+    struct pool *pool;
+    struct spreading s = {.f = f, .flat = flat};
+    int n_run, rc = pool_new(&pool, 0, err);
+    size_t most;
+    if (rc) return rc;
+    struct run *run = list_runs(&f->table, &n_run, &most);
+    s.run = run;
     memset(flat, 0, f->table.n_elem * sizeof *flat);
-    for (int i = 0; i < f->table.n_param; i++) {
-        const struct mat *v = &f->view[i];
-        float *to = flat + f->table.param[i].offset;
-        size_t n = (size_t)v->rows * (size_t)v->cols;
-        if (v->tiled)
-            tile_values(to, v->cols, v, 0, tile_count(v->rows));
-        else if (v->type == DTYPE_F32)
-            memcpy(to, v->data, n * sizeof *to);
-        else
-            for (size_t k = 0; k < n; k++) to[k] = bf16_load(((const uint16_t *)v->data)[k]);
-    }
+    pool_run(pool, spread_run, &s, n_run);
+    xfree(run);
+    pool_free(pool);
+    return 0;
 }
 
 /* A device of its own memory has its own form of weights. int8 becomes bf16 there, which holds it as well as
@@ -353,8 +374,8 @@ static int copy_to_device(struct model **out, const struct frozen *f, struct bac
     size_t size = f->table.n_elem * sizeof(float);
     float *flat = mem_block(size);
     if (!flat) return err_set(err, HEED_ENOMEM, "cannot allocate %zu bytes for weights", size);
-    plain_values(f, flat);
-    int rc = model_new(out, &f->config, be, type, err);
+    int rc = plain_values(f, flat, err);
+    if (!rc) rc = model_new(out, &f->config, be, type, err);
     if (!rc && (rc = model_set(*out, flat, err))) {
         model_free(*out);
         *out = NULL;

@@ -70,25 +70,17 @@ static __device__ __forceinline__ void partial_join_lanes(struct partial<N> &a, 
     partial_join(a, b);
 }
 
-template <class T, int N>
-static __device__ __forceinline__ void unpack(float (&x)[N], const pack<T, N> &p) {
-#pragma unroll
-    for (int i = 0; i < N; i++) x[i] = to_f32(p.x[i]);
-}
-
 /* Where step t of a hypothesis is read, for a lane whose columns begin at `column`. The newest row also goes
  * into the cache. */
-template <class T, int N>
-static __device__ __forceinline__ void row_load(pack<T, N> &k, pack<T, N> &v,
-                                                const struct step_view<T> &a, int b, int t,
-                                                bool newest, int64_t column) {
-    typedef pack<T, N> P;
+template <class T>
+static __device__ __forceinline__ void row_load(uint4 &k, uint4 &v, const struct step_view<T> &a,
+                                                int b, int t, bool newest, int64_t column) {
     int64_t row = cache_row(a, b, t);
-    P *ck = reinterpret_cast<P *>(a.k + row * a.ldk + column);
-    P *cv = reinterpret_cast<P *>(a.v + row * a.ldv + column);
+    uint4 *ck = reinterpret_cast<uint4 *>(a.k + row * a.ldk + column);
+    uint4 *cv = reinterpret_cast<uint4 *>(a.v + row * a.ldv + column);
     if (newest) {
-        k = *reinterpret_cast<const P *>(a.k_new + b * a.ldk_new + column);
-        v = *reinterpret_cast<const P *>(a.v_new + b * a.ldv_new + column);
+        k = *reinterpret_cast<const uint4 *>(a.k_new + b * a.ldk_new + column);
+        v = *reinterpret_cast<const uint4 *>(a.v_new + b * a.ldv_new + column);
         *ck = k, *cv = v;
     } else {
         k = *ck, v = *cv;
@@ -103,7 +95,7 @@ static __device__ __forceinline__ struct partial<N> team_walk(const struct step_
     constexpr int LANES = D / N, FLIGHT = 4;
     struct partial<N> p;
     struct step_range r = range_of(a, b);
-    pack<T, N> k[FLIGHT], v[FLIGHT];
+    uint4 k[FLIGHT] = {}, v[FLIGHT] = {};
     float q[N], x[N];
     load_pack<T, N>(q, a.q + b * a.ldq + column);
     p.top = -INFINITY, p.sum = 0;
@@ -113,26 +105,34 @@ static __device__ __forceinline__ struct partial<N> team_walk(const struct step_
 #pragma unroll
         for (int m = 0; m < FLIGHT; m++) {
             int t = t0 + m * teams + team;
-            if (t < r.len) row_load<T, N>(k[m], v[m], a, b, t, a.k_new && t == r.len - 1, column);
+            if (t < r.len) row_load<T>(k[m], v[m], a, b, t, a.k_new && t == r.len - 1, column);
         }
+        float s[FLIGHT], top = p.top;
 #pragma unroll
         for (int m = 0; m < FLIGHT; m++) {
-            bool there = t0 + m * teams + team < r.len;
-            float s = 0;
-            if (there) {
-                unpack<T, N>(x, k[m]);
+            s[m] = 0;
+            unpack16(x, k[m]);
 #pragma unroll
-                for (int c = 0; c < N; c++) s += q[c] * x[c];
-            }
+            for (int c = 0; c < N; c++) s[m] += q[c] * x[c];
 #pragma unroll
             for (int lanes = LANES / 2; lanes > 0; lanes /= 2)
-                s += __shfl_xor_sync(0xffffffffu, s, lanes);
-            if (!there) continue;
-            float top = fmaxf(p.top, s), shrink = expf(p.top - top), w = expf(s - top);
-            unpack<T, N>(x, v[m]);
-            p.top = top, p.sum = p.sum * shrink + w;
+                s[m] += __shfl_xor_sync(0xffffffffu, s[m], lanes);
+            if (t0 + m * teams + team >= r.len) s[m] = -INFINITY;
+            top = fmaxf(top, s[m]);
+        }
+        /* once for all that were in flight */
+        float base = top == -INFINITY ? 0 : top, shrink = expf(p.top - base);
+        p.top = top, p.sum *= shrink;
 #pragma unroll
-            for (int c = 0; c < N; c++) p.out[c] = p.out[c] * shrink + w * x[c];
+        for (int c = 0; c < N; c++) p.out[c] *= shrink;
+#pragma unroll
+        for (int m = 0; m < FLIGHT; m++) {
+            if (t0 + m * teams + team >= r.len) continue; /* not read: whatever it holds */
+            float w = expf(s[m] - base);
+            unpack16(x, v[m]);
+            p.sum += w;
+#pragma unroll
+            for (int c = 0; c < N; c++) p.out[c] += w * x[c];
         }
     }
     return p;
@@ -141,7 +141,7 @@ static __device__ __forceinline__ struct partial<N> team_walk(const struct step_
 /* Grid: items (hypothesis, head), heads fastest; WARPS warps to an item, 4 / WARPS items (at least one) to a
  * block. N columns to a lane. */
 template <class T, int D, int WARPS>
-static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128)
+static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128, WARPS == 8 ? 3 : 6)
     attention_step_kernel(const struct step_view<T> a) {
     constexpr int N = 16 / sizeof(T), LANES = D / N, PER_WARP = 32 / LANES;
     constexpr int ITEMS = WARPS >= 4 ? 1 : 4 / WARPS;
@@ -245,7 +245,7 @@ template <class T> static struct step_view<T> view_of(const struct attention_ste
 template <class T, int D>
 static void step_launch(struct cuda_backend *be, const struct step_view<T> &v) {
     int items = v.n_row * v.n_head;
-    if (items >= 32 * be->n_sm)
+    if (items >= 8 * be->n_sm)
         LAUNCH(be, (attention_step_kernel<T, D, 1>), cuda_blocks(items, 4), 128, 0, v);
     else if (items > be->n_sm)
         LAUNCH(be, (attention_step_kernel<T, D, 4>), items, 128, 0, v);

@@ -161,6 +161,21 @@ static __device__ __forceinline__ void store_pack(T *to, const float (&in)[N]) {
     *reinterpret_cast<pack<T, N> *>(to) = p;
 }
 
+/* 16 bytes as they lie in memory, to be held in four registers until they are needed as numbers (an array of bf16
+ * would take a register for each). */
+static __device__ __forceinline__ void unpack16(float (&x)[4], const uint4 &raw) {
+    x[0] = __uint_as_float(raw.x), x[1] = __uint_as_float(raw.y);
+    x[2] = __uint_as_float(raw.z), x[3] = __uint_as_float(raw.w);
+}
+static __device__ __forceinline__ void unpack16(float (&x)[8], const uint4 &raw) {
+    uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        x[2 * i] = __uint_as_float(word[i] << 16); /* a bf16 is the upper half of an f32 */
+        x[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
+    }
+}
+
 /* Eight columns of a row, of which the first n exist; WIDE: all of them do, and the address is a multiple of
  * 16 bytes. The others read as 0 and are not written. */
 template <bool WIDE, class T>

@@ -1,10 +1,12 @@
 /* topk.cu — the k best tokens of each row by log-probability.
  *
- * A block per row. Candidates are ordered by one 64-bit number: the logit's bits, made to sort like the
- * number, above the complement of the id, so that a plain maximum prefers the larger logit and then the
- * lower id. Every thread knows the best of its own columns; k times the block picks the best of all threads,
- * and the thread it came from looks for its next one, which must be below. One pass over the row for the
- * maxima and the sum of exponentials, which is kept in shared memory where it fits. */
+ * A block per row, which is read once, 16 bytes to a thread at a time: bound by memory. Every thread sums the exponentials
+ * of its own columns below its own maximum so far, and keeps the two best of them. Then, k times, the
+ * block picks the best of all threads, and the thread it came from offers its next one. Only a thread that has
+ * had both of its best picked looks through its columns again, which are in the cache by then.
+ *
+ * Candidates are ordered by one 64-bit number: the logit's bits, made to sort like the number, above the
+ * complement of the id, so that a plain maximum prefers the larger logit and then the lower id. */
 #include "backend/cuda/cuda.h"
 
 enum { THREADS = 512 };
@@ -43,56 +45,104 @@ static __device__ __forceinline__ unsigned long long block_best(unsigned long lo
     return warp_best(lane < THREADS / 32 ? slot[lane] : 0);
 }
 
+/* A thread's columns, N of them together: 16 bytes if WIDE (then they all exist), else one. Four such loads are
+ * on their way at a time. body(z, first column) */
+template <bool WIDE, class T, class Body>
+static __device__ __forceinline__ void each_part(const T *row, int n, Body body) {
+    constexpr int N = WIDE ? 16 / (int)sizeof(T) : 1, FLIGHT = 4, STRIDE = THREADS * N;
+    for (int j0 = (int)threadIdx.x * N; j0 < n; j0 += FLIGHT * STRIDE) {
+        uint4 raw[FLIGHT];
+        float z[FLIGHT][N];
+#pragma unroll
+        for (int m = 0; m < FLIGHT; m++) {
+            int j = j0 + m * STRIDE;
+            if (j >= n) continue;
+            if constexpr (WIDE)
+                raw[m] = *reinterpret_cast<const uint4 *>(row + j);
+            else
+                z[m][0] = to_f32(row[j]);
+        }
+#pragma unroll
+        for (int m = 0; m < FLIGHT; m++) {
+            int j = j0 + m * STRIDE;
+            if (j >= n) continue;
+            if constexpr (WIDE) unpack16(z[m], raw[m]);
+            body(z[m], j);
+        }
+    }
+}
+
+/* What a thread knows of its columns: sum = sum of exp(z - max), and the two best, 0 where there is none. */
+struct share {
+    float max, sum;
+    unsigned long long best, second;
+};
+
+static __device__ __forceinline__ void share_offer(struct share &x, unsigned long long rank) {
+    if (rank > x.best) {
+        x.second = x.best;
+        x.best = rank;
+    } else if (rank > x.second) {
+        x.second = rank;
+    }
+}
+
+/* Few parts have anything to offer once the thread has seen some; one comparison then does for all columns. */
+template <int N>
+static __device__ __forceinline__ void share_add(struct share &x, const float (&z)[N], int first) {
+    float most = z[0];
+#pragma unroll
+    for (int i = 1; i < N; i++) most = fmaxf(most, z[i]);
+    if (most > x.max) {
+        x.sum *= expf(x.max - most);
+        x.max = most;
+    }
+    float base = x.max == -INFINITY ? 0.0f : x.max;
+#pragma unroll
+    for (int i = 0; i < N; i++) x.sum += expf(z[i] - base);
+    if (x.second != 0 && most <= logit_of(x.second) && logit_of(x.second) > -INFINITY) return;
+#pragma unroll
+    for (int i = 0; i < N; i++) share_offer(x, rank_of(z[i], first + i));
+}
+
 /* The best of this thread's columns below `bound`. */
-static __device__ __forceinline__ unsigned long long best_below(const float *z, int n,
-                                                                unsigned long long bound) {
+template <bool WIDE, class T>
+static __device__ __noinline__ unsigned long long best_below(const T *row, int n,
+                                                             unsigned long long bound) {
     unsigned long long best = 0;
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        unsigned long long rank = rank_of(z[j], j);
-        if (rank < bound && rank > best) best = rank;
-    }
+    each_part<WIDE>(row, n, [&](const auto &z, int first) {
+#pragma unroll
+        for (int i = 0; i < (int)(sizeof z / sizeof *z); i++) {
+            unsigned long long rank = rank_of(z[i], first + i);
+            if (rank < bound && rank > best) best = rank;
+        }
+    });
     return best;
 }
 
-template <class T>
-static __device__ __forceinline__ unsigned long long best_below_global(const T *z, int n,
-                                                                       unsigned long long bound) {
-    unsigned long long best = 0;
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        unsigned long long rank = rank_of(to_f32(z[j]), j);
-        if (rank < bound && rank > best) best = rank;
-    }
-    return best;
-}
-
-template <class T, bool CACHED>
+template <class T, bool WIDE>
 static __global__ void __launch_bounds__(THREADS)
     topk_kernel(float *value, int64_t value_ld, int32_t *id, int k, const T *logits, int64_t ld,
                 int n) {
-    extern __shared__ float cache[]; /* [n] */
     __shared__ unsigned long long slot[2][32];
     __shared__ float sums[2][32];
     const T *row = logits + blockIdx.x * ld;
-    float max = -INFINITY, sum = 0;
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        float z = to_f32(row[j]);
-        if (CACHED) cache[j] = z;
-        max = fmaxf(max, z);
-    }
-    max = block_max(max, sums[0]);
-    for (int j = threadIdx.x; j < n; j += THREADS)
-        sum += expf((CACHED ? cache[j] : to_f32(row[j])) - max);
+    struct share x = {-INFINITY, 0, 0, 0};
+    each_part<WIDE>(row, n, [&](const auto &z, int first) { share_add(x, z, first); });
+    float max = block_max(x.max, sums[0]);
+    /* A thread without a number adds nothing, unless that is NaN or the whole row is like that. */
+    float sum = x.sum * (x.max == max ? 1.0f : expf(x.max - max));
     float lse = logf(block_sum(sum, sums[1]));
-    unsigned long long bound = ~0ull, mine;
-    mine = CACHED ? best_below(cache, n, bound) : best_below_global(row, n, bound);
     for (int i = 0; i < k; i++) {
-        bound = block_best(mine, slot[i % 2]); /* two slots: one barrier per round is enough */
+        unsigned long long bound = block_best(x.best, slot[i % 2]); /* two slots: one barrier */
         if (threadIdx.x == 0) {
             value[blockIdx.x * value_ld + i] = logit_of(bound) - max - lse;
             id[(int64_t)blockIdx.x * k + i] = id_of(bound);
         }
-        if (mine == bound)
-            mine = CACHED ? best_below(cache, n, bound) : best_below_global(row, n, bound);
+        if (x.best == bound) {
+            x.best = x.second ? x.second : best_below<WIDE>(row, n, bound);
+            x.second = 0;
+        }
     }
 }
 
@@ -100,15 +150,11 @@ void cuda_topk(struct backend *base, const struct topk_args *a) {
     struct cuda_backend *be = cuda_of(base);
     if (!cuda_workspace(be, 0)) return;
     int n = a->logits.cols, k = a->value.cols;
-    size_t shared = (size_t)n * sizeof(float);
-    bool cached = shared + 2048 <= (size_t)be->shared_max; /* beside the slots */
-    if (!cached) shared = 0;
+    bool wide = cuda_aligned(&a->logits, 16);
     cuda_with_type(a->logits.type, [&](auto t) {
         using T = decltype(t);
-        auto kernel = cached ? topk_kernel<T, true> : topk_kernel<T, false>;
-        if (!cuda_allow_shared(be, (const void *)kernel, shared, "topk_kernel")) return;
-        LAUNCH_AS(be, "topk_kernel", kernel, a->logits.rows, THREADS, shared,
-                  cuda_data<float>(&a->value), a->value.ld, a->id, k, cuda_data<T>(&a->logits),
-                  a->logits.ld, n);
+        LAUNCH_AS(be, "topk_kernel", (wide ? topk_kernel<T, true> : topk_kernel<T, false>),
+                  a->logits.rows, THREADS, 0, cuda_data<float>(&a->value), a->value.ld, a->id, k,
+                  cuda_data<T>(&a->logits), a->logits.ld, n);
     });
 }
