@@ -33,6 +33,8 @@ if [ "${SANITIZE:-1}" = 1 ] && command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
         for name in step_compare.cuda topk_against_ref.cuda; do checked "$tool" test_decode $name; done
     done
+    checked memcheck test_resident conduct.cuda-f32
+    checked racecheck test_resident no_numbers.cuda-f32
     checked memcheck test_adam adam_on_cuda
     checked memcheck test_oracle cuda_bf16.post
     checked initcheck test_oracle cuda_f32.pre

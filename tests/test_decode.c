@@ -211,8 +211,9 @@ static void topk_compare(struct ops_backend *list, struct backend *ref, int n_vo
 }
 
 TEST(topk_against_ref) {
-    static const int shape[][2] = {{1, 1},    {2, 1},     {7, 7},     {9, 3},    {33, 16},
-                                   {1000, 8}, {300, 256}, {257, 255}, {37003, 4}};
+    static const int shape[][2] = {{1, 1},     {2, 1},     {7, 7},     {9, 3},
+                                   {33, 16},   {1000, 8},  {300, 256}, {257, 255},
+                                   {37003, 4}, {37000, 5}, {4096, 200}};
     struct ops_backend *list = ops_open(TEST_ARG);
     struct backend *ref = ops_ref_open();
     for (size_t n = 0; n < sizeof shape / sizeof *shape; n++)

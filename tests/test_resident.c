@@ -86,32 +86,34 @@ static int same_hypothesis(const struct hypothesis *a, const struct hypothesis *
            (a->n == 0 || memcmp(a->ids, b->ids, (size_t)a->n * sizeof *a->ids) == 0);
 }
 
-static void check_same(const struct search_result *host, const struct search_result *back, int i) {
+/* To the bit, or with scores within tol. */
+static void check_same(const struct search_result *host, const struct search_result *back, int i,
+                       double tol) {
     if (host->n != back->n) fail_msg("sentence %d: %d hypotheses, %d", i, host->n, back->n);
     for (int k = 0; k < host->n; k++) {
         const struct hypothesis *a = &host->best[k], *b = &back->best[k];
         if (!same_hypothesis(a, b)) fail_msg("sentence %d, rank %d: other tokens", i, k);
-        if (memcmp(&a->score, &b->score, sizeof a->score) != 0 ||
-            memcmp(&a->log_prob, &b->log_prob, sizeof a->log_prob) != 0)
+        if (!(fabs((double)a->score - (double)b->score) <= tol) ||
+            !(fabs((double)a->log_prob - (double)b->log_prob) <= tol))
             fail_msg("sentence %d, rank %d: score %.9g, %.9g", i, k, (double)a->score,
                      (double)b->score);
-        assert_memory_equal(a->token_log_prob, b->token_log_prob,
-                            (size_t)(a->n + !a->cut) * sizeof(float));
+        for (int t = 0; t < a->n + !a->cut; t++)
+            ASSERT_NEAR(a->token_log_prob[t], b->token_log_prob[t], tol);
     }
 }
 
-/* Both ways, twice and with fewer sentences in between: recordings are made on the way. To the bit. */
+/* Both ways, several times and with fewer sentences in between: recordings are made on the way. */
 static void check_options(const struct rig *rig, const struct search_options *o, int n,
-                          const struct search_input *in) {
+                          const struct search_input *in, double tol) {
     struct err err = {0};
     struct search_result host[MAX_SEQ], back[MAX_SEQ];
     struct searcher *a = searcher_of(rig, *o, n, SEARCH_HOST);
     struct searcher *b = searcher_of(rig, *o, n, SEARCH_BACKEND);
     for (int run = 0; run < 4; run++) {
-        int fewer = run == 2 ? n / 2 : 0;
-        ASSERT_OK(searcher_run(a, in + fewer, n - fewer, host, NULL, NULL, &err), err);
-        ASSERT_OK(searcher_run(b, in + fewer, n - fewer, back, NULL, NULL, &err), err);
-        for (int i = 0; i < n - fewer; i++) check_same(&host[i], &back[i], i + fewer);
+        int first = n == 1 ? run : 0, count = run == 2 ? (n + 1) / 2 : n;
+        ASSERT_OK(searcher_run(a, in + first, count, host, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(b, in + first, count, back, NULL, NULL, &err), err);
+        for (int i = 0; i < count; i++) check_same(&host[i], &back[i], first + i, tol);
     }
     searcher_free(a);
     searcher_free(b);
@@ -127,44 +129,52 @@ static struct search_options beam_of(int beam, int n_best, float alpha) {
     return o;
 }
 
-/* `most` hypotheses at a time, so that products have the same number of rows, rounded, in every step: on a GPU
- * another kernel may add in another order. */
-static void check_many(const struct rig *rig, int most, int n_vocab) {
+/* Sentences of different lengths that end at different times, by every rule there is. */
+static void check_ends(const struct rig *rig, int n, int n_vocab, double tol) {
     static const float alpha[] = {0.6f, 0, -0.7f, 1.5f};
     struct search_input *in = inputs_new(MAX_SEQ, n_vocab, 3);
-    for (int beam = 1; beam <= 5; beam++) {
+    for (int beam = 1; beam <= 6; beam += 1 + (beam == 4)) {
         struct search_options o = beam_of(beam, 1, alpha[beam % 4]);
-        check_options(rig, &o, most / beam, in);
+        check_options(rig, &o, n, in, tol);
         o = beam_of(beam, beam, alpha[(beam + 1) % 4]);
         o.min_len = 4;
-        check_options(rig, &o, most / beam, in);
+        check_options(rig, &o, n, in, tol);
     }
     struct search_options o = beam_of(4, 3, 0.6f);
-    check_options(rig, &o, 1, in);
     o.ban_unk = 1;
     o.max_len = 7;
-    check_options(rig, &o, most / 4, in);
+    check_options(rig, &o, n, in, tol);
     o.max_len = 1;
-    check_options(rig, &o, most / 4, in);
-    o = beam_of(4, 4, 1);
-    o.force_len = 17;
-    check_options(rig, &o, most / 4, in);
-    o.force_len = 40; /* to the model's last position */
-    check_options(rig, &o, most / 4, in);
+    check_options(rig, &o, n, in, tol);
     xfree(in);
 }
 
+/* All sentences live to the same length, at last to the model's last position. */
+static void check_forced(const struct rig *rig) {
+    struct search_input *in = inputs_new(MAX_SEQ, V, 4);
+    for (int n = 1; n <= 16; n *= 4) {
+        struct search_options o = beam_of(4, 4, 1);
+        o.force_len = n == 16 ? 40 : 17;
+        check_options(rig, &o, n, in, 0);
+    }
+    xfree(in);
+}
+
+/* To the bit wherever both ways compute the same number of rows: on a GPU another number may mean another kernel, which
+ * adds in another order. One sentence has 1 row and then `beam`, all of which are sizes that recordings come in. */
 TEST(host_and_backend_agree) {
     struct rig rig;
-    int most = strncmp(TEST_ARG, "ref", 3) == 0 ? 5 : 16;
-    for (uint64_t seed = 1; seed <= 2; seed++) {
-        const char *head = seed == 1 ? "odd" : "even";
-        rig_open(&rig, TEST_ARG, head, V, seed);
-        check_many(&rig, most, V);
+    int cuda = strncmp(TEST_ARG, "cuda", 4) == 0, ref = strncmp(TEST_ARG, "ref", 3) == 0;
+    for (uint64_t seed = 1; seed <= (ref || TEST_SANITIZED ? 1 : 2); seed++) {
+        rig_open(&rig, TEST_ARG, seed == 1 ? "odd" : "even", V, seed);
+        if (!ref) check_ends(&rig, 1, V, 0);
+        if (!cuda) check_ends(&rig, ref ? 2 : 16, V, 0);
+        if (!ref) check_forced(&rig);
         rig_close(&rig);
     }
+    if (cuda && strstr(TEST_ARG, "bf16")) return;
     rig_open(&rig, TEST_ARG, "even", 4, 5); /* fewer words than hypotheses */
-    check_many(&rig, most, 4);
+    check_ends(&rig, 2, 4, cuda ? 1e-4 : 0);
     rig_close(&rig);
 }
 
@@ -174,11 +184,11 @@ TEST(crowds_agree) {
     struct rig rig;
     struct err err = {0};
     struct search_result host[MAX_SEQ], back[MAX_SEQ];
-    struct search_input *in = inputs_new(MAX_SEQ, V, 11);
     struct search_options o = beam_of(8, 2, 0.6f);
     int same = 0;
     double tol = strstr(TEST_ARG, "bf16") ? 0.05 : 1e-4;
     rig_open(&rig, TEST_ARG, "even", V, 7);
+    struct search_input *in = inputs_new(MAX_SEQ, V, 11);
     struct searcher *a = searcher_of(&rig, o, MAX_SEQ, SEARCH_HOST);
     struct searcher *b = searcher_of(&rig, o, MAX_SEQ, SEARCH_BACKEND);
     ASSERT_OK(searcher_run(a, in, MAX_SEQ, host, NULL, NULL, &err), err);
@@ -240,17 +250,18 @@ TEST(conduct) {
     struct rig rig;
     struct err err = {0};
     struct search_result host[6], back[6];
-    struct search_input *in = inputs_new(4, V, 17);
     struct search_options o = beam_of(4, 1, 0.6f);
     int calls = 0;
+    double tol = strstr(TEST_ARG, "cuda") ? 1e-4 : 0;
     rig_open(&rig, TEST_ARG, "even", V, 17);
+    struct search_input *in = inputs_new(4, V, 17);
     struct searcher *a = searcher_of(&rig, o, 4, SEARCH_HOST);
     struct searcher *b = searcher_of(&rig, o, 4, SEARCH_BACKEND);
     uint64_t before = mem_count();
     for (int run = 0; run < 2; run++) {
         ASSERT_OK(searcher_run(a, in, 4, host, NULL, NULL, &err), err);
         ASSERT_OK(searcher_run(b, in, 4, back, NULL, NULL, &err), err);
-        for (int i = 0; i < 4; i++) check_same(&host[i], &back[i], i);
+        for (int i = 0; i < 4; i++) check_same(&host[i], &back[i], i, tol);
         calls = 0;
         ASSERT_ERR(searcher_run(b, in, 4, back, third_time, &calls, &err), err, HEED_ECANCELLED,
                    "after 2 tokens");
@@ -259,7 +270,7 @@ TEST(conduct) {
     in[2].n_prefix = 2;
     ASSERT_OK(searcher_run(a, in, 4, host, NULL, NULL, &err), err);
     ASSERT_OK(searcher_run(b, in, 4, back, NULL, NULL, &err), err);
-    for (int i = 0; i < 4; i++) check_same(&host[i], &back[i], i);
+    for (int i = 0; i < 4; i++) check_same(&host[i], &back[i], i, tol);
     assert_memory_equal(back[2].best->ids, prefix, sizeof prefix);
     if (strcmp(rig.be->vt->name, "ref") != 0) assert_int_equal(mem_count(), before);
     searcher_free(a);

@@ -14,7 +14,7 @@
 
 #include "backend/plugin.h"
 
-enum { BLAS_WORKSPACE = 64 << 20, LEAST_WORKSPACE = 1 << 16, LEAST_CAPABILITY = 80 };
+enum { BLAS_WORKSPACE = 64 << 20, LEAST_WORKSPACE = 1 << 16, LEAST_CAPABILITY = 80, RECORD_AT = 2 };
 
 /* ---------------------------------------------------------------------------------- errors ------- */
 
@@ -260,9 +260,9 @@ static bool env_on(const char *name) {
     return value && strcmp(value, "0") != 0 && *value;
 }
 
-static bool env_off(const char *name) {
+static int env_number(const char *name, int otherwise) {
     const char *value = getenv(name);
-    return value && strcmp(value, "0") == 0;
+    return value && *value ? atoi(value) : otherwise;
 }
 
 static int describe_device(struct cuda_backend *be, struct err *err) {
@@ -339,7 +339,7 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     be->tf32 = env_on("HEED_CUDA_TF32");
     be->sync_each = env_on("HEED_CUDA_SYNC");
     be->tune = env_on("HEED_CUDA_TUNE");
-    be->no_graphs = env_off("HEED_CUDA_GRAPHS");
+    be->record_at = env_number("HEED_CUDA_GRAPHS", RECORD_AT);
     be->bgrad = env_on("HEED_CUDA_BGRAD");
     be->wide_logits = env_on("HEED_CUDA_WIDE_LOGITS");
     if ((code = open_device(be, err))) {

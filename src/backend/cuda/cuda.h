@@ -52,7 +52,7 @@ struct cuda_backend {
     int tf32, sync_each; /* HEED_CUDA_TF32: products of f32 on tensor cores; HEED_CUDA_SYNC */
     int tune; /* HEED_CUDA_TUNE: time the candidates of each product; not reproducible run to run */
     int wide_logits; /* HEED_CUDA_WIDE_LOGITS: see xent.cu */
-    int no_graphs;   /* HEED_CUDA_GRAPHS=0: see record.cu */
+    int record_at;   /* HEED_CUDA_GRAPHS: see record.cu */
     int bgrad;       /* HEED_CUDA_BGRAD: let cuBLASLt sum the columns for bias gradients */
     cudaStream_t stream;
     cublasLtHandle_t blas;

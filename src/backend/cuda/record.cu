@@ -1,9 +1,9 @@
 /* record.cu — ops queued in one go (CUDA graphs), and small results that the host reads while the device goes on.
  *
- * A recording has three lives. The first time its ops are called they just run: kernels are loaded and products
- * choose theirs, which a capture should not have to do, and what comes once is not worth a graph. The second
- * time the stream is captured and the graph launched. From then on it is launched alone: one call of the
- * driver instead of one per kernel.
+ * The first time a recording's ops just run: kernels are loaded and products choose theirs, which a capture should not
+ * have to do, and what comes once is not worth a graph. The second time the stream is captured and the graph
+ * launched. From then on it is launched alone: one call of the driver instead of one per kernel.
+ * HEED_CUDA_GRAPHS=N: at the N-th use; 0: never.
  *
  * A graph holds addresses. Those of the arguments are the caller's promise; the workspace's is ours, so a
  * recording remembers it and is made anew where it has moved. What cannot be captured runs as it always did.
@@ -15,17 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum life { NEW, SEEN, CAPTURING, READY, REFUSED };
+enum life { NEW, CAPTURING, READY, REFUSED };
 
 struct recording {
     enum life life;
+    int uses;
     cudaGraphExec_t graph;
     void *workspace;
 };
 
 /* Capturing would be in the way of timing candidates, and waiting after each launch in the way of capturing. */
 static bool can_capture(const struct cuda_backend *be) {
-    return !be->tune && !be->sync_each && !be->no_graphs;
+    return !be->tune && !be->sync_each && be->record_at > 0;
 }
 
 static void drop_graph(struct recording *r) {
@@ -45,7 +46,8 @@ int cuda_replay(struct backend *base, struct recording **recording) {
         cuda_ok(be, cudaGraphLaunch(r->graph, be->stream), "a recording");
         return 1;
     }
-    if (r->life == SEEN || r->life == READY) {
+    bool due = ++r->uses > 1 && r->uses >= be->record_at;
+    if (r->life == READY || (r->life == NEW && due)) {
         drop_graph(r);
         /* Relaxed: other threads, with streams of their own, go on allocating. */
         cudaError_t rc = cudaStreamBeginCapture(be->stream, cudaStreamCaptureModeRelaxed);
@@ -53,7 +55,6 @@ int cuda_replay(struct backend *base, struct recording **recording) {
         r->workspace = be->workspace;
         cudaGetLastError();
     }
-    if (r->life == NEW) r->life = SEEN;
     return 0;
 }
 

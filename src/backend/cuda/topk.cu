@@ -1,9 +1,11 @@
 /* topk.cu — the k best tokens of each row by log-probability.
  *
- * A block per row, which is read once, 16 bytes to a thread at a time: bound by memory. Every thread sums the exponentials
- * of its own columns below its own maximum so far, and keeps the two best of them. Then, k times, the
- * block picks the best of all threads, and the thread it came from offers its next one. Only a thread that has
- * had both of its best picked looks through its columns again, which are in the cache by then.
+ * A block per row. The first pass reads it, 16 bytes to a thread at a time, and takes of each thread's columns only
+ * the maximum and the sum of exponentials: six instructions per number, so that memory is the bound. The k
+ * largest different maxima of the threads leave a bar that all of the k best reach. Only threads whose maximum
+ * reaches it look through their columns again, which are in the cache by then, and keep the two best of them.
+ * Then, k times, the block picks the best of all threads, and the thread it came from offers its next one; one
+ * that has had both picked looks for the next.
  *
  * Candidates are ordered by one 64-bit number: the logit's bits, made to sort like the number, above the
  * complement of the id, so that a plain maximum prefers the larger logit and then the lower id. */
@@ -72,9 +74,40 @@ static __device__ __forceinline__ void each_part(const T *row, int n, Body body)
     }
 }
 
-/* What a thread knows of its columns: sum = sum of exp(z - max), and the two best, 0 where there is none. */
-struct share {
+static __device__ __forceinline__ float part_max(const float (&z)[1]) { return z[0]; }
+template <int N> static __device__ __forceinline__ float part_max(const float (&z)[N]) {
+    float most = z[0];
+#pragma unroll
+    for (int i = 1; i < N; i++) most = fmaxf(most, z[i]);
+    return most;
+}
+
+/* e^x to 2^-22 or so for x <= 0. The difference to the maximum has been rounded before, so no more is to be had. */
+static __device__ __forceinline__ float exp_below(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    return y;
+}
+
+/* sum = sum of exp(z - max) over the columns seen. */
+struct total {
     float max, sum;
+};
+
+template <int N>
+static __device__ __forceinline__ void total_add(struct total &t, const float (&z)[N]) {
+    float most = part_max(z);
+    if (most > t.max) {
+        t.sum *= exp_below(t.max - most);
+        t.max = most;
+    }
+    float base = t.max == -INFINITY ? 0.0f : t.max;
+#pragma unroll
+    for (int i = 0; i < N; i++) t.sum += exp_below(z[i] - base);
+}
+
+/* The two best, 0 where there is none. */
+struct share {
     unsigned long long best, second;
 };
 
@@ -87,37 +120,28 @@ static __device__ __forceinline__ void share_offer(struct share &x, unsigned lon
     }
 }
 
-/* Few parts have anything to offer once the thread has seen some; one comparison then does for all columns. */
-template <int N>
-static __device__ __forceinline__ void share_add(struct share &x, const float (&z)[N], int first) {
-    float most = z[0];
-#pragma unroll
-    for (int i = 1; i < N; i++) most = fmaxf(most, z[i]);
-    if (most > x.max) {
-        x.sum *= expf(x.max - most);
-        x.max = most;
-    }
-    float base = x.max == -INFINITY ? 0.0f : x.max;
-#pragma unroll
-    for (int i = 0; i < N; i++) x.sum += expf(z[i] - base);
-    if (x.second != 0 && most <= logit_of(x.second) && logit_of(x.second) > -INFINITY) return;
-#pragma unroll
-    for (int i = 0; i < N; i++) share_offer(x, rank_of(z[i], first + i));
-}
-
-/* The best of this thread's columns below `bound`. */
+/* The two best of this thread's columns below `bound`, if they are among those that reach the bar. */
 template <bool WIDE, class T>
-static __device__ __noinline__ unsigned long long best_below(const T *row, int n,
-                                                             unsigned long long bound) {
-    unsigned long long best = 0;
+static __device__ __noinline__ struct share share_find(const T *row, int n, float bar,
+                                                       unsigned long long bound) {
+    struct share x = {0, 0};
     each_part<WIDE>(row, n, [&](const auto &z, int first) {
+        if (part_max(z) < bar) return; /* most of them; what is no number passes, and ranks low */
 #pragma unroll
         for (int i = 0; i < (int)(sizeof z / sizeof *z); i++) {
             unsigned long long rank = rank_of(z[i], first + i);
-            if (rank < bound && rank > best) best = rank;
+            if (rank < bound) share_offer(x, rank);
         }
     });
-    return best;
+    return x;
+}
+
+/* At least k columns of the row are not below what this returns, for most is a column of each thread. */
+static __device__ __forceinline__ float bar_of(float most, int k, float (*slot)[32]) {
+    float bar = INFINITY;
+    for (int i = 0; i < k && bar > -INFINITY; i++)
+        bar = block_max(i == 0 || most < bar ? most : -INFINITY, slot[i % 2]);
+    return bar;
 }
 
 template <class T, bool WIDE>
@@ -125,24 +149,28 @@ static __global__ void __launch_bounds__(THREADS)
     topk_kernel(float *value, int64_t value_ld, int32_t *id, int k, const T *logits, int64_t ld,
                 int n) {
     __shared__ unsigned long long slot[2][32];
-    __shared__ float sums[2][32];
+    __shared__ float sums[2][32], maxima[2][32];
     const T *row = logits + blockIdx.x * ld;
-    struct share x = {-INFINITY, 0, 0, 0};
-    each_part<WIDE>(row, n, [&](const auto &z, int first) { share_add(x, z, first); });
-    float max = block_max(x.max, sums[0]);
+    struct total t = {-INFINITY, 0};
+    each_part<WIDE>(row, n, [&](const auto &z, int) { total_add(t, z); });
+    float max = block_max(t.max, sums[0]);
     /* A thread without a number adds nothing, unless that is NaN or the whole row is like that. */
-    float sum = x.sum * (x.max == max ? 1.0f : expf(x.max - max));
+    float sum = t.sum * (t.max == max ? 1.0f : exp_below(t.max - max));
     float lse = logf(block_sum(sum, sums[1]));
+    float bar = bar_of(t.max, k, maxima);
+    struct share x = {0, 0};
+    if (t.max >= bar) x = share_find<WIDE>(row, n, bar, ~0ull);
     for (int i = 0; i < k; i++) {
         unsigned long long bound = block_best(x.best, slot[i % 2]); /* two slots: one barrier */
         if (threadIdx.x == 0) {
             value[blockIdx.x * value_ld + i] = logit_of(bound) - max - lse;
             id[(int64_t)blockIdx.x * k + i] = id_of(bound);
         }
-        if (x.best == bound) {
-            x.best = x.second ? x.second : best_below<WIDE>(row, n, bound);
-            x.second = 0;
-        }
+        if (x.best != bound) continue;
+        if (x.second)
+            x = (struct share){x.second, 0};
+        else
+            x = share_find<WIDE>(row, n, bar, bound);
     }
 }
 
