@@ -72,13 +72,17 @@ short = $(if $(V),,@echo '  $1';)
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call short,cc $<) $(CC) $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) -c $< -o $@
+	$(call short,cc $<) $(CC) $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) $(UNCHECKED) -c $< -o $@
 
 $(BUILD)/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call short,c++ $<) $(CXX) $(ALL_CXXFLAGS) -c $< -o $@
 
 $(BUILD)/src/base/%.o: private WARN += -Wconversion
+# Dozens of unrolled variants each: checking every index in them takes a compiler minutes, and they have no
+# branches a fuzzer could find.
+KERNEL_CHECKS ?= -fno-sanitize=undefined
+$(BUILD)/src/backend/cpu/tiled_%.o: private UNCHECKED = $(KERNEL_CHECKS)
 $(BUILD)/tests/amx_emulated.o $(BUILD)/tests/amx_emulated_tiled.o: private WARN += $(ISA_avx512)
 
 # The page that it puts into the program.
@@ -190,7 +194,7 @@ test-programs: $(TEST_BIN)
 
 # Fuzzing wants clang, and the library compiled for it. In `make test` it is left out where clang cannot be
 # had, where TESTS asks for something else, and in sanitizer builds, since it has its own.
-FUZZ_BUILD = $(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CUDA=0 CC=clang CXX=clang++ CWARN=-Wno-error \
+FUZZ_BUILD = $(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CUDA=0 CC=clang CXX=clang++ CWARN=-Wno-error KERNEL_CHECKS=-fno-sanitize=all \
     CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all' \
     fuzz-programs
 FUZZ_IN_TEST = $(if $(filter 0,$(TEST_SLOW)),,$(if $(TESTS),$(findstring fuzz,$(TESTS)),yes))
