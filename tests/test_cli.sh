@@ -23,7 +23,7 @@ expect 2 'hint: heed --help' -- trian
 expect 0 '--tokens' -- bench train --help
 expect 0 '--label-smoothing' -- bench train --help
 expect 0 'post|pre' -- bench train --help
-expect 2 "'gem' is not one of gemm, train, scale" -- bench gem
+expect 2 "'gem' is not one of gemm, train, translate, scale" -- bench gem
 expect 2 "no option '--tokenz'" -- bench train --tokenz 3
 expect 2 "--tokens: 'many' is not a whole number" -- bench train --tokens many
 expect 2 '--tokens: 0 is not between' -- bench train --tokens 0
