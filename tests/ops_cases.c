@@ -81,29 +81,29 @@ const struct op_case op_cases[] = {
     {"attention", "32 wide, long cross", {37, 129, 1, 140}, {131, 1, 70, 300}, .n_head = 2, .d_k = 32, .d_v = 32, .p = 0.2f, .flags = PROBS, .large = 1},
     {"attention", "64 wide, unaligned", {40, 20}, .n_head = 2, .d_k = 64, .d_v = 64, .left = 1, .right = 3, .large = 1},
 
-    {"add_norm", "one wide", {1}, .d = 2, .flags = SUM},
+    {"add_norm", "one wide", {1}, .d = 2, .flags = SUM | BIAS},
     {"add_norm", "sum", {3, 1, 2}, .d = 5, .flags = SUM},
     {"add_norm", "norm only", {3, 1, 2}, .d = 5},
     {"add_norm", "norm only, dr", {3, 2}, .d = 5, .flags = WITH_DR},
     {"add_norm", "norm only, dr, dx is dr", {3, 2}, .d = 5, .flags = WITH_DR | DX_IS_DR},
-    {"add_norm", "dr", {3, 2}, .d = 7, .flags = SUM | WITH_DR},
-    {"add_norm", "no ds", {3, 2}, .d = 7, .flags = SUM | WITH_DR | NO_DS},
-    {"add_norm", "dropout", {4, 3}, .d = 19, .p = 0.3f, .flags = SUM},
+    {"add_norm", "dr", {3, 2}, .d = 7, .flags = SUM | BIAS | WITH_DR},
+    {"add_norm", "no ds", {3, 2}, .d = 7, .flags = SUM | BIAS | WITH_DR | NO_DS},
+    {"add_norm", "dropout", {4, 3}, .d = 19, .p = 0.3f, .flags = SUM | BIAS},
     {"add_norm", "dropout, dr", {4, 3}, .d = 19, .p = 0.3f, .flags = SUM | WITH_DR},
-    {"add_norm", "r is s", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR | R_IS_S},
-    {"add_norm", "dx is dy", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR | DX_IS_DY},
-    {"add_norm", "dx is dr", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR | DX_IS_DR},
-    {"add_norm", "ds is dy", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR | DS_IS_DY},
-    {"add_norm", "ds is dr", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR | DS_IS_DR},
-    {"add_norm", "dx is dr, ds is dy, r is s", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR | DX_IS_DR | DS_IS_DY | R_IS_S},
-    {"add_norm", "dx is dy, ds is dr", {4, 3}, .d = 9, .flags = SUM | WITH_DR | DX_IS_DY | DS_IS_DR},
-    {"add_norm", "padded", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | WITH_DR, .left = 1, .right = 2},
+    {"add_norm", "r is s", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | BIAS | WITH_DR | R_IS_S},
+    {"add_norm", "dx is dy", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | BIAS | WITH_DR | DX_IS_DY},
+    {"add_norm", "dx is dr", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | BIAS | WITH_DR | DX_IS_DR},
+    {"add_norm", "ds is dy", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | BIAS | WITH_DR | DS_IS_DY},
+    {"add_norm", "ds is dr", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | BIAS | WITH_DR | DS_IS_DR},
+    {"add_norm", "dx is dr, ds is dy, r is s", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | BIAS | WITH_DR | DX_IS_DR | DS_IS_DY | R_IS_S},
+    {"add_norm", "dx is dy, ds is dr", {4, 3}, .d = 9, .flags = SUM | BIAS | WITH_DR | DX_IS_DY | DS_IS_DR},
+    {"add_norm", "padded", {4, 3}, .d = 9, .p = 0.3f, .flags = SUM | BIAS | WITH_DR, .left = 1, .right = 2},
     {"add_norm", "many", {150, 1, 83}, .d = 131, .p = 0.1f, .flags = SUM, .large = 1},
-    {"add_norm", "many, aliases", {150, 1, 83}, .d = 1037, .p = 0.1f, .flags = SUM | WITH_DR | DX_IS_DY | R_IS_S, .large = 1},
-    {"add_norm", "256", {70, 1, 33}, .d = 256, .p = 0.1f, .flags = SUM | WITH_DR | DX_IS_DR | R_IS_S, .large = 1},
-    {"add_norm", "512", {70, 1, 33}, .d = 512, .p = 0.1f, .flags = SUM | DX_IS_DY | R_IS_S, .large = 1},
+    {"add_norm", "many, aliases", {150, 1, 83}, .d = 1037, .p = 0.1f, .flags = SUM | BIAS | WITH_DR | DX_IS_DY | R_IS_S, .large = 1},
+    {"add_norm", "256", {70, 1, 33}, .d = 256, .p = 0.1f, .flags = SUM | BIAS | WITH_DR | DX_IS_DR | R_IS_S, .large = 1},
+    {"add_norm", "512", {70, 1, 33}, .d = 512, .p = 0.1f, .flags = SUM | BIAS | DX_IS_DY | R_IS_S, .large = 1},
     {"add_norm", "768", {9, 1}, .d = 768, .flags = WITH_DR | DX_IS_DR, .large = 1},
-    {"add_norm", "1024", {70, 1}, .d = 1024, .p = 0.1f, .flags = SUM, .large = 1},
+    {"add_norm", "1024", {70, 1}, .d = 1024, .p = 0.1f, .flags = SUM | BIAS, .large = 1},
 
     {"xent", "one token", {1}, .d = 1, .n_vocab = 2},
     {"xent", "plain", {3, 1}, .d = 5, .n_vocab = 7, .flags = ROW_NLL},
@@ -269,6 +269,7 @@ static void make_add_norm(struct op_test *t, const struct op_case *c, int n) {
         out(t, "ds", AXIS_Q_ROWS, n, c->d);
     acc(t, "dgamma", 1, c->d);
     acc(t, "dbeta", 1, c->d);
+    if (f & BIAS) acc(t, "dbias", 1, c->d);
     loss(t, "y", "dy");
     if (f & WITH_DR) loss(t, f & SUM ? "r" : "x", "dr");
     grad(t, "x", "dx");
@@ -424,9 +425,8 @@ static struct attention_args attention_of(const struct op_test *t) {
 
 static struct add_norm_args add_norm_of(const struct op_test *t) {
     return (struct add_norm_args){
-        V(y),    V(r),      V(x),     V(s),         V(gamma),
-        V(beta), V(stats),  V(dy),    V(dr),        V(dx),
-        V(ds),   V(dgamma), V(dbeta), .eps = 1e-5f, .drop = drop_of(t->c)};
+        V(y),  V(r),  V(x),  V(s),      V(gamma), V(beta),  V(stats),     V(dy),
+        V(dr), V(dx), V(ds), V(dgamma), V(dbeta), V(dbias), .eps = 1e-5f, .drop = drop_of(t->c)};
 }
 
 static struct xent_args xent_of(const struct op_test *t) {

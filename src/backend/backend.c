@@ -315,10 +315,11 @@ static bool check_add_norm(struct backend *be, const char *op, const struct add_
     if (!bwd)
         return IS(x, n, d, t) && IS(beta, 1, d, t) && IS(y, n, d, t) &&
                (sum ? IS(s, n, d, t) && IS(r, n, d, t) : IS_ABSENT(r));
-    if (sum ? a->drop.p > 0 && !IS(ds, n, d, t) : !IS_ABSENT(ds)) return false;
+    if (sum ? a->drop.p > 0 && !IS(ds, n, d, t) : !(IS_ABSENT(ds) && IS_ABSENT(dbias)))
+        return false;
     return (sum || IS(x, n, d, t)) && IS_OR_ABSENT(r, n, d, t) && IS(dy, n, d, t) &&
            IS_OR_ABSENT(dr, n, d, t) && IS(dx, n, d, t) && IS_OR_ABSENT(ds, n, d, t) &&
-           IS(dgamma, 1, d, w) && IS(dbeta, 1, d, w);
+           IS(dgamma, 1, d, w) && IS(dbeta, 1, d, w) && IS_OR_ABSENT(dbias, 1, d, w);
 }
 
 static bool check_xent(struct backend *be, const char *op, const struct xent_args *a) {

@@ -203,14 +203,15 @@ struct attention_args {
  * absent too (the kept input is x). r may be s itself. Kept for bwd: r (or x when s is absent) and
  * stats [N,2] = (mean, 1/sqrt(var+eps)) per row.
  * bwd: g = LayerNorm'(dy) + dr, where dr (the gradient reaching r by other ways) may be absent;
- *     dx = g;  ds = drop'(g);  dgamma += sum dy * rhat;  dbeta += sum dy.
+ *     dx = g;  ds = drop'(g);  dgamma += sum dy * rhat;  dbeta += sum dy;  dbias += sum ds as stored.
+ * dbias (the gradient of the bias that the layer which made s added) may be absent, and is when s is.
  * dx may be dy or dr itself. ds may be dy or dr itself, unless dx is the same one. ds is absent when s
  * is; when drop.p == 0 it may be absent too, dx then stands for both. */
 struct add_norm_args {
     struct mat y, r, x, s, gamma, beta, stats;
     float eps;
     struct dropout drop;
-    struct mat dy, dr, dx, ds, dgamma, dbeta;
+    struct mat dy, dr, dx, ds, dgamma, dbeta, dbias;
 };
 
 /* xent: output projection, softmax and label-smoothed cross-entropy in one op, in chunks of rows, so

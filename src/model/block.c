@@ -58,12 +58,9 @@ void self_bwd(const struct pass *p, const struct side *side, const struct self_p
     att.dq = mat_cols(d_qkv, 0, qk);
     att.dk = mat_cols(d_qkv, qk, qk);
     att.dv = mat_cols(d_qkv, 2 * qk, vv);
-    linear_bwd(be, &(struct linear_args){.x = a->att,
-                                         .w = w->w_o,
-                                         .dy = side->d_out,
-                                         .dx = side->d_att,
-                                         .dw = g->w_o,
-                                         .db = g->b_o});
+    linear_bwd(be,
+               &(struct linear_args){
+                   .x = a->att, .w = w->w_o, .dy = side->d_out, .dx = side->d_att, .dw = g->w_o});
     attention_bwd(be, &att);
     linear_bwd(be, &(struct linear_args){.x = x,
                                          .w = w->w_qkv,
@@ -118,12 +115,8 @@ void cross_bwd(const struct pass *p, const struct cross_params *w, const struct 
     att.dq = d_q;
     att.dk = mat_cols(d_kv, 0, qk);
     att.dv = mat_cols(d_kv, qk, vv);
-    linear_bwd(be, &(struct linear_args){.x = a->att,
-                                         .w = w->w_o,
-                                         .dy = tgt->d_out,
-                                         .dx = tgt->d_att,
-                                         .dw = g->w_o,
-                                         .db = g->b_o});
+    linear_bwd(be, &(struct linear_args){
+                       .x = a->att, .w = w->w_o, .dy = tgt->d_out, .dx = tgt->d_att, .dw = g->w_o});
     attention_bwd(be, &att);
     linear_bwd(be, &(struct linear_args){.x = memory,
                                          .w = w->w_kv,
@@ -167,10 +160,8 @@ void ff_fwd(const struct pass *p, const struct ff_params *w, const struct ff_act
 void ff_bwd(const struct pass *p, const struct side *side, const struct ff_params *w,
             const struct ff_params *g, const struct ff_acts *a, struct mat x, uint32_t site) {
     struct mat d_h = mat_cols(side->d_wide, 0, config_of(p)->d_ff);
-    linear_bwd(
-        be_of(p),
-        &(struct linear_args){
-            .x = a->h, .w = w->w_2, .dy = side->d_out, .dx = d_h, .dw = g->w_2, .db = g->b_2});
+    linear_bwd(be_of(p), &(struct linear_args){
+                             .x = a->h, .w = w->w_2, .dy = side->d_out, .dx = d_h, .dw = g->w_2});
     struct linear_args inner = ff_inner(p, w, a, x, site);
     inner.dy = d_h;
     inner.dx = side->d_in;
@@ -198,7 +189,8 @@ struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flo
 }
 
 void join_bwd(const struct pass *p, const struct side *side, const struct join *j,
-              struct norm_pair norm, struct norm_pair d_norm, int top, uint32_t site) {
+              struct norm_pair norm, struct norm_pair d_norm, struct mat d_bias, int top,
+              uint32_t site) {
     const struct config *c = config_of(p);
     int pre = c->norm == NORM_PRE;
     add_norm_bwd(be_of(p),
@@ -212,7 +204,8 @@ void join_bwd(const struct pass *p, const struct side *side, const struct join *
                                          .dx = pre ? side->d_res : side->d_in,
                                          .ds = side->d_out,
                                          .dgamma = d_norm.gamma,
-                                         .dbeta = d_norm.beta});
+                                         .dbeta = d_norm.beta,
+                                         .dbias = d_bias});
 }
 
 /* ---------------------------------------------------------------------------------- norms -------- */

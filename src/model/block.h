@@ -58,11 +58,13 @@ void ff_fwd(const struct pass *p, const struct ff_params *w, const struct ff_act
 void ff_bwd(const struct pass *p, const struct side *side, const struct ff_params *w,
             const struct ff_params *g, const struct ff_acts *a, struct mat x, uint32_t site);
 
-/* site: the very site of this join's dropout. top: the last join of a stack, whose r nobody else reads. */
+/* site: the very site of this join's dropout. top: the last join of a stack, whose r nobody else reads. d_bias: the
+ * gradient of the bias of the sub-layer's last product, which the join sums since d_out passes through it. */
 struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flow,
                      struct norm_pair norm, uint32_t site);
 void join_bwd(const struct pass *p, const struct side *side, const struct join *j,
-              struct norm_pair norm, struct norm_pair d_norm, int top, uint32_t site);
+              struct norm_pair norm, struct norm_pair d_norm, struct mat d_bias, int top,
+              uint32_t site);
 
 /* Which LayerNorm closes a join: the sub-layer's own in post-norm, the next one's in pre-norm. *_first_norm
  * opens a pre-norm stack. Over the weights or over the gradients, as `params` is. */

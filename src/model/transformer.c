@@ -99,15 +99,15 @@ static void decoder_bwd(const struct pass *p) {
         int top = l == c->n_layer_dec - 1;
         uint32_t site = site_at(SITE_DEC, l, 0);
         struct mat in = l ? dec_at(acts, l - 1)->ff.join.y : bottom_output(p, side);
-        join_bwd(p, side, &a->ff.join, dec_ff_norm(w, c, l), dec_ff_norm(g, c, l), top,
-                 site + SITE_FF);
+        join_bwd(p, side, &a->ff.join, dec_ff_norm(w, c, l), dec_ff_norm(g, c, l), g->dec[l].ff.b_2,
+                 top, site + SITE_FF);
         ff_bwd(p, side, &w->dec[l].ff, &g->dec[l].ff, &a->ff, a->cross.join.y, site);
-        join_bwd(p, side, &a->cross.join, dec_cross_norm(w, c, l), dec_cross_norm(g, c, l), 0,
-                 site + SITE_CROSS);
+        join_bwd(p, side, &a->cross.join, dec_cross_norm(w, c, l), dec_cross_norm(g, c, l),
+                 g->dec[l].cross.b_o, 0, site + SITE_CROSS);
         cross_bwd(p, &w->dec[l].cross, &g->dec[l].cross, &a->cross, a->self.join.y, memory, !top,
                   site);
-        join_bwd(p, side, &a->self.join, dec_self_norm(w, c, l), dec_self_norm(g, c, l), 0,
-                 site + SITE_SELF);
+        join_bwd(p, side, &a->self.join, dec_self_norm(w, c, l), dec_self_norm(g, c, l),
+                 g->dec[l].self.b_o, 0, site + SITE_SELF);
         self_bwd(p, side, &w->dec[l].self, &g->dec[l].self, &a->self, in, site);
     }
     bottom_bwd(p, side, dec_first_norm(w), dec_first_norm(g));
@@ -124,11 +124,11 @@ static void encoder_bwd(const struct pass *p) {
         int top = l == c->n_layer_enc - 1;
         uint32_t site = site_at(SITE_ENC, l, 0);
         struct mat in = l ? enc_at(acts, l - 1)->ff.join.y : bottom_output(p, side);
-        join_bwd(p, side, &a->ff.join, enc_ff_norm(w, c, l), enc_ff_norm(g, c, l), top,
-                 site + SITE_FF);
+        join_bwd(p, side, &a->ff.join, enc_ff_norm(w, c, l), enc_ff_norm(g, c, l), g->enc[l].ff.b_2,
+                 top, site + SITE_FF);
         ff_bwd(p, side, &w->enc[l].ff, &g->enc[l].ff, &a->ff, a->self.join.y, site);
-        join_bwd(p, side, &a->self.join, enc_self_norm(w, c, l), enc_self_norm(g, c, l), 0,
-                 site + SITE_SELF);
+        join_bwd(p, side, &a->self.join, enc_self_norm(w, c, l), enc_self_norm(g, c, l),
+                 g->enc[l].self.b_o, 0, site + SITE_SELF);
         self_bwd(p, side, &w->enc[l].self, &g->enc[l].self, &a->self, in, site);
     }
     bottom_bwd(p, side, enc_first_norm(w), enc_first_norm(g));

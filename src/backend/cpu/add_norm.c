@@ -2,7 +2,7 @@
  *
  * A row is read once and stays in the first-level cache for the passes that follow (sum, squares, output),
  * so both directions are bound by memory: forward moves x, s, r and y, backward dy, r, dx and ds. A task is
- * a block of rows; backward it also sums its rows' share of dgamma and dbeta into a row of partial sums. */
+ * a block of rows; backward it also sums its rows' share of dgamma, dbeta and dbias into a row of partial sums. */
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
@@ -11,7 +11,7 @@
 struct add_norm_job {
     const struct add_norm_args *a;
     const struct row_kernels *rows;
-    struct mat partial; /* [blocks of rows, 2 d]: dgamma, then dbeta */
+    struct mat partial; /* [blocks of rows, 2 d or 3 d]: dgamma, dbeta, and if asked for dbias */
 };
 
 static void fwd_task(void *ctx, int task, int thread) {
@@ -33,19 +33,24 @@ static void bwd_task(void *ctx, int task, int thread) {
     (void)thread;
     int first = task * CPU_SUM_ROWS, last = first + CPU_SUM_ROWS, d = j->a->dy.cols;
     float *sums = mat_row(&j->partial, task);
-    memset(sums, 0, 2 * (size_t)d * sizeof *sums);
-    j->rows->add_norm_bwd(j->a, first, last < j->a->dy.rows ? last : j->a->dy.rows, sums, sums + d);
+    memset(sums, 0, (size_t)j->partial.cols * sizeof *sums);
+    j->rows->add_norm_bwd(j->a, first, last < j->a->dy.rows ? last : j->a->dy.rows, sums, sums + d,
+                          mat_empty(&j->a->dbias) ? NULL : sums + 2 * (size_t)d);
 }
 
 void cpu_add_norm_bwd(struct backend *base, const struct add_norm_args *a) {
     struct cpu_backend *be = cpu_of(base);
     int n_block = cpu_blocks(a->dy.rows, CPU_SUM_ROWS), d = a->dy.cols;
-    void *ws = cpu_workspace(be, size_mul((size_t)n_block * sizeof(float), 2 * (size_t)d));
+    int wide = mat_empty(&a->dbias) ? 2 * d : 3 * d;
+    void *ws = cpu_workspace(be, size_mul((size_t)n_block * sizeof(float), (size_t)wide));
     if (!ws) return;
     struct add_norm_job job = {.a = a, .rows = be->isa->rows};
-    job.partial = (struct mat){.data = ws, .ld = 2 * (int64_t)d, .rows = n_block, .cols = 2 * d};
+    job.partial = (struct mat){.data = ws, .ld = wide, .rows = n_block, .cols = wide};
     pool_run(be->pool, bwd_task, &job, n_block);
     struct mat dgamma = mat_cols(job.partial, 0, d), dbeta = mat_cols(job.partial, d, d);
     cpu_sum_rows(be, a->dgamma.data, &dgamma);
     cpu_sum_rows(be, a->dbeta.data, &dbeta);
+    if (mat_empty(&a->dbias)) return;
+    struct mat dbias = mat_cols(job.partial, 2 * d, d);
+    cpu_sum_rows(be, a->dbias.data, &dbias);
 }

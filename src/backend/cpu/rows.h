@@ -100,7 +100,7 @@ struct row_kernels {
 
     void (*add_norm_fwd)(const struct add_norm_args *a, int first, int last);
     void (*add_norm_bwd)(const struct add_norm_args *a, int first, int last, float *dgamma,
-                         float *dbeta);
+                         float *dbeta, float *dbias); /* dbias may be NULL */
 
     /* s -> drop(P) up to the row's factor exp(max) / sum, max, sum and o brought up to date. */
     void (*attention_softmax)(const struct attention_tile *t);

@@ -368,7 +368,7 @@ INLINE void norm_sums(const struct add_norm_args *a, int row, float mean[2], flo
 }
 
 INLINE void add_norm_bwd_body(const struct add_norm_args *a, int first, int last, float *dgamma,
-                              float *dbeta, int bf) {
+                              float *dbeta, float *dbias, int bf) {
     const struct row_drop d = row_drop_of(&a->drop);
     uint16_t buf[CHUNK];
     int n = a->dy.cols, has_dr = !mat_empty(&a->dr), has_ds = !mat_empty(&a->ds);
@@ -391,15 +391,18 @@ INLINE void add_norm_bwd_body(const struct add_norm_args *a, int first, int last
                 vstore(dx, i, m, bf, g);
                 if (bits) g = drop(g, bits + (i - c), &d);
                 if (has_ds) vstore(ds, i, m, bf, g);
+                if (dbias) /* as stored: what the product below will see */
+                    vstore(dbias, i, m, 0,
+                           vload(dbias, i, m, 0) + vload(has_ds ? ds : dx, i, m, bf));
             }
         }
     }
 }
 
 static void add_norm_bwd_rows(const struct add_norm_args *a, int first, int last, float *dgamma,
-                              float *dbeta) {
-    a->dy.type == DTYPE_BF16 ? add_norm_bwd_body(a, first, last, dgamma, dbeta, 1)
-                             : add_norm_bwd_body(a, first, last, dgamma, dbeta, 0);
+                              float *dbeta, float *dbias) {
+    a->dy.type == DTYPE_BF16 ? add_norm_bwd_body(a, first, last, dgamma, dbeta, dbias, 1)
+                             : add_norm_bwd_body(a, first, last, dgamma, dbeta, dbias, 0);
 }
 
 /* ---------------------------------------------------------------------------------- adam --------- */

@@ -95,6 +95,7 @@ adam_some(const struct adam_buffers &b, const struct adam_factors &f, float clip
 template <int N>
 static __global__ void adam_kernel(struct adam_buffers b, struct adam_factors f, int64_t n) {
     __shared__ float shared_clip;
+    chain_wait();
     if (threadIdx.x == 0)
         shared_clip = b.sumsq ? (float)fmin(1.0, (double)f.clip / sqrt(*b.sumsq)) : 1.0f;
     __syncthreads();
@@ -124,7 +125,7 @@ void cuda_adam(struct backend *base, const struct adam_args *a) {
     bool wide = addresses % 16 == 0 && (uintptr_t)b.copy % 8 == 0;
     int64_t n = a->p.cols;
     if (wide)
-        LAUNCH(be, adam_kernel<4>, cuda_grid(be, (n + 3) / 4, THREADS, 16), THREADS, 0, b, f, n);
+        CHAIN(be, adam_kernel<4>, cuda_grid(be, (n + 3) / 4, THREADS, 16), THREADS, 0, b, f, n);
     else
-        LAUNCH(be, adam_kernel<1>, cuda_grid(be, n, THREADS, 16), THREADS, 0, b, f, n);
+        CHAIN(be, adam_kernel<1>, cuda_grid(be, n, THREADS, 16), THREADS, 0, b, f, n);
 }

@@ -6,11 +6,11 @@
  * second read. Other widths and unaligned rows take a block per row that reads the row again instead.
  *
  * Statistics are those of r as it is stored, since the backward pass sees no other. dgamma and dbeta are
- * summed over a block's rows first, then over the blocks (reduce.cu). Outputs may be inputs (backend.h): all
+ * summed over a block's rows first, then over the blocks (reduce.cu); so is dbias, for which ds is at hand. Outputs may be inputs (backend.h): all
  * reads of an element come before its first write, by the same thread. */
 #include "backend/cuda/cuda.h"
 
-enum { WARPS = 8, BWD_ROWS = 64, ANY_THREADS = 256 };
+enum { WARPS = 8, BWD_WARPS = 4, BWD_ROWS = 64, ANY_THREADS = 256 };
 
 template <class T> static __device__ __forceinline__ float rounded(float x) {
     return to_f32(from_f32<T>(x));
@@ -57,6 +57,7 @@ template <class T, int PASSES, bool SUM>
 static __global__ void __launch_bounds__(32 * WARPS)
     add_norm_fwd_kernel_warp_per_row(struct norm_args a) {
     int lane = threadIdx.x % 32, row = blockIdx.x * WARPS + threadIdx.x / 32;
+    chain_wait();
     if (row >= a.rows) return;
     const float n = PASSES * 256;
     float v[PASSES][8], sum = 0, squares = 0;
@@ -96,6 +97,7 @@ static __global__ void add_norm_fwd_kernel_block_per_row(struct norm_args a) {
     const T *in = SUM ? (const T *)a.r + row * a.r_ld : x;
     T *r = (T *)a.r + row * a.r_ld, *y = (T *)a.y + row * a.y_ld;
     float sum = 0, squares = 0;
+    chain_wait();
     for (int j = threadIdx.x; j < n; j += ANY_THREADS) {
         float v = to_f32(x[j]);
         if (SUM) {
@@ -123,25 +125,29 @@ static __global__ void add_norm_fwd_kernel_block_per_row(struct norm_args a) {
 
 /* ---------------------------------------------------------------------------------- backward ----- */
 
+/* How many blocks a multiprocessor holds: the sums of wide rows take most of its registers. */
+constexpr int bwd_per_sm(int passes) { return passes == 1 ? 8 : passes == 2 ? 5 : 3; }
+
 /* With rhat = (r - mean) rstd and t = gamma dy:  g = rstd (t - mean(t) - rhat mean(t rhat)) + dr.
- * A warp takes every WARPS-th of the block's BWD_ROWS rows; partial[block] = (dgamma, dbeta) of them. */
-template <class T, int PASSES>
-static __global__ void __launch_bounds__(32 * WARPS)
+ * A warp takes a row, then the row a whole grid further on. (Loading that one ahead costs more registers, and with
+ * them warps, than it gains.)
+ * partial[block] = (dgamma, dbeta, and if BIAS dbias) of the block's rows. */
+template <class T, int PASSES, bool BIAS>
+static __global__ void __launch_bounds__(32 * BWD_WARPS, bwd_per_sm(PASSES))
     add_norm_bwd_kernel_warp_per_row(float *partial, struct norm_args a) {
-    const int N = PASSES * 256;
-    __shared__ float part[WARPS][256];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int first = blockIdx.x * BWD_ROWS, last = min(first + BWD_ROWS, a.rows);
-    float d_gamma[PASSES][8] = {}, d_beta[PASSES][8] = {};
-    for (int row = first + warp; row < last; row += WARPS) {
-        const T *in = (const T *)a.r + row * a.r_ld + lane * 8;
-        const T *dy = (const T *)a.dy + row * a.dy_ld + lane * 8;
+    const int N = PASSES * 256, SUMS = BIAS ? 3 : 2;
+    __shared__ float part[BWD_WARPS][256];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, step = gridDim.x * BWD_WARPS;
+    int row = blockIdx.x * BWD_WARPS + warp;
+    float sums[SUMS][PASSES][8] = {}; /* of dgamma, dbeta, dbias */
+    chain_wait();
+    for (; row < a.rows; row += step) {
         float mean = a.stats[row * a.stats_ld], rstd = a.stats[row * a.stats_ld + 1];
         float rhat[PASSES][8], g[PASSES][8], sum = 0, sum_rhat = 0;
 #pragma unroll
         for (int p = 0; p < PASSES; p++) {
-            load_pack(rhat[p], in + p * 256);
-            load_pack(g[p], dy + p * 256);
+            load_pack(rhat[p], (const T *)a.r + row * a.r_ld + p * 256 + lane * 8);
+            load_pack(g[p], (const T *)a.dy + row * a.dy_ld + p * 256 + lane * 8);
         }
 #pragma unroll
         for (int p = 0; p < PASSES; p++) {
@@ -150,8 +156,8 @@ static __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
             for (int j = 0; j < 8; j++) {
                 rhat[p][j] = (rhat[p][j] - mean) * rstd;
-                d_gamma[p][j] += g[p][j] * rhat[p][j];
-                d_beta[p][j] += g[p][j];
+                sums[0][p][j] += g[p][j] * rhat[p][j];
+                sums[1][p][j] += g[p][j];
                 g[p][j] *= gamma[j];
                 sum += g[p][j];
                 sum_rhat += g[p][j] * rhat[p][j];
@@ -166,38 +172,44 @@ static __global__ void __launch_bounds__(32 * WARPS)
             for (int j = 0; j < 8; j++)
                 g[p][j] = rstd * (g[p][j] - mean_t - rhat[p][j] * mean_t_rhat) + dr[j];
             store_pack((T *)a.dx + row * a.dx_ld + p * 256 + lane * 8, g[p]);
-            if (!a.ds) continue;
             if (a.drop.threshold) {
                 uint32_t keep = dropout_keep8(a.drop, (uint32_t)row, p * 32 + lane);
 #pragma unroll
                 for (int j = 0; j < 8; j++)
                     g[p][j] = keep >> j & 1u ? a.drop.scale * g[p][j] : 0.0f;
             }
-            store_pack((T *)a.ds + row * a.ds_ld + p * 256 + lane * 8, g[p]);
+            if (a.ds) store_pack((T *)a.ds + row * a.ds_ld + p * 256 + lane * 8, g[p]);
+            if constexpr (BIAS) {
+#pragma unroll
+                for (int j = 0; j < 8; j++) sums[2][p][j] += rounded<T>(g[p][j]);
+            }
         }
     }
-    float *out = partial + (int64_t)blockIdx.x * 2 * N;
+    float *out = partial + (int64_t)blockIdx.x * SUMS * N;
 #pragma unroll
-    for (int p = 0; p < 2 * PASSES; p++) { /* first the passes of dgamma, then those of dbeta */
+    for (int p = 0; p < SUMS * PASSES; p++) {
         __syncthreads();
 #pragma unroll
-        for (int j = 0; j < 8; j++)
-            part[warp][lane * 8 + j] = p < PASSES ? d_gamma[p % PASSES][j] : d_beta[p % PASSES][j];
+        for (int j = 0; j < 8; j++) part[warp][lane * 8 + j] = sums[p / PASSES][p % PASSES][j];
         __syncthreads();
-        float total = 0;
+        for (int col = threadIdx.x; col < 256; col += 32 * BWD_WARPS) {
+            float total = 0;
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) total += part[w][threadIdx.x];
-        out[p * 256 + threadIdx.x] = total;
+            for (int w = 0; w < BWD_WARPS; w++) total += part[w][col];
+            out[p * 256 + col] = total;
+        }
     }
 }
 
 /* Any width and alignment; a thread has every 256th column of all the block's rows. */
-template <class T>
+template <class T, bool BIAS>
 static __global__ void add_norm_bwd_kernel_block_per_row(float *partial, struct norm_args a) {
     __shared__ float slot[2][32];
     int n = a.cols, first = blockIdx.x * BWD_ROWS, last = min(first + BWD_ROWS, a.rows);
-    float *d_gamma = partial + (int64_t)blockIdx.x * 2 * n, *d_beta = d_gamma + n;
+    float *d_gamma = partial + (int64_t)blockIdx.x * (BIAS ? 3 : 2) * n, *d_beta = d_gamma + n;
+    float *d_bias = d_beta + n;
     const T *gamma = (const T *)a.gamma;
+    chain_wait();
     for (int row = first; row < last; row++) {
         const T *in = (const T *)a.r + row * a.r_ld, *dy = (const T *)a.dy + row * a.dy_ld;
         float mean = a.stats[row * a.stats_ld], rstd = a.stats[row * a.stats_ld + 1];
@@ -216,9 +228,9 @@ static __global__ void add_norm_bwd_kernel_block_per_row(float *partial, struct 
             float dr = a.dr ? to_f32(((const T *)a.dr)[row * a.dr_ld + j]) : 0.0f;
             float g = rstd * (t - mean_t - rhat * mean_t_rhat) + dr;
             ((T *)a.dx)[row * a.dx_ld + j] = from_f32<T>(g);
-            if (a.ds)
-                ((T *)a.ds)[row * a.ds_ld + j] =
-                    from_f32<T>(dropout_factor1(a.drop, (uint32_t)row, (uint32_t)j) * g);
+            T ds = from_f32<T>(dropout_factor1(a.drop, (uint32_t)row, (uint32_t)j) * g);
+            if (a.ds) ((T *)a.ds)[row * a.ds_ld + j] = ds;
+            if (BIAS) d_bias[j] = (row == first ? 0.0f : d_bias[j]) + to_f32(ds);
         }
     }
 }
@@ -262,23 +274,45 @@ void cuda_add_norm_fwd(struct backend *base, const struct add_norm_args *a) {
         if (!passes) {
             auto kernel = sum ? add_norm_fwd_kernel_block_per_row<T, true>
                               : add_norm_fwd_kernel_block_per_row<T, false>;
-            LAUNCH_AS(be, "add_norm_fwd_kernel_block_per_row", kernel, k.rows, ANY_THREADS, 0, k);
+            CHAIN_AS(be, "add_norm_fwd_kernel_block_per_row", kernel, k.rows, ANY_THREADS, 0, k);
             return;
         }
         with_passes(passes, [&](auto p) {
             auto kernel = sum ? add_norm_fwd_kernel_warp_per_row<T, decltype(p)::value, true>
                               : add_norm_fwd_kernel_warp_per_row<T, decltype(p)::value, false>;
-            LAUNCH_AS(be, "add_norm_fwd_kernel_warp_per_row", kernel, cuda_blocks(k.rows, WARPS),
-                      32 * WARPS, 0, k);
+            CHAIN_AS(be, "add_norm_fwd_kernel_warp_per_row", kernel, cuda_blocks(k.rows, WARPS),
+                     32 * WARPS, 0, k);
         });
     });
+}
+
+/* Launches the backward kernel; returns how many rows of partial sums it leaves. */
+template <class T, bool BIAS>
+static int bwd_rows(struct cuda_backend *be, float *partial, const struct norm_args *k,
+                    int passes) {
+    int n_block = cuda_blocks(k->rows, BWD_ROWS);
+    if (!passes) {
+        CHAIN(be, (add_norm_bwd_kernel_block_per_row<T, BIAS>), n_block, ANY_THREADS, 0, partial,
+              *k);
+        return n_block;
+    }
+    with_passes(passes, [&](auto p) {
+        const int PASSES = decltype(p)::value;
+        n_block = cuda_grid(be, k->rows, BWD_WARPS, bwd_per_sm(PASSES));
+        CHAIN(be, (add_norm_bwd_kernel_warp_per_row<T, PASSES, BIAS>), n_block, 32 * BWD_WARPS, 0,
+              partial, *k);
+    });
+    return n_block;
 }
 
 void cuda_add_norm_bwd(struct backend *base, const struct add_norm_args *a) {
     struct cuda_backend *be = cuda_of(base);
     const struct mat *r = mat_empty(&a->r) ? &a->x : &a->r;
-    int n_block = cuda_blocks(a->dy.rows, BWD_ROWS), d = a->dy.cols;
-    float *partial = (float *)cuda_workspace(be, (size_t)n_block * 2 * (size_t)d * sizeof(float));
+    bool bias = !mat_empty(&a->dbias);
+    int rows = a->dy.rows, d = a->dy.cols, most = cuda_grid(be, rows, BWD_WARPS, bwd_per_sm(1));
+    if (cuda_blocks(rows, BWD_ROWS) > most) most = cuda_blocks(rows, BWD_ROWS);
+    size_t size = (size_t)most * (bias ? 3 : 2) * (size_t)d * sizeof(float);
+    float *partial = (float *)cuda_workspace(be, size);
     if (!partial) return;
     bool wide = cuda_wide(r) && cuda_wide(&a->dy) && cuda_wide(&a->dr) && cuda_wide(&a->dx) &&
                 cuda_wide(&a->ds) && cuda_wide(&a->gamma);
@@ -290,26 +324,16 @@ void cuda_add_norm_bwd(struct backend *base, const struct add_norm_args *a) {
     if (!mat_empty(&a->ds)) k.ds = a->ds.data, k.ds_ld = a->ds.ld;
     k.gamma = a->gamma.data;
     k.stats = cuda_data<float>(&a->stats), k.stats_ld = a->stats.ld;
-    k.rows = a->dy.rows, k.cols = d;
+    k.rows = rows, k.cols = d;
     k.drop = cuda_dropout_of(&a->drop);
-    int passes = wide ? passes_of(d) : 0;
+    int passes = wide ? passes_of(d) : 0, n_partial = 0;
     cuda_with_type(a->dy.type, [&](auto t) {
         using T = decltype(t);
-        if (!passes) {
-            LAUNCH(be, add_norm_bwd_kernel_block_per_row<T>, n_block, ANY_THREADS, 0, partial, k);
-            return;
-        }
-        with_passes(passes, [&](auto p) {
-            LAUNCH(be, (add_norm_bwd_kernel_warp_per_row<T, decltype(p)::value>), n_block,
-                   32 * WARPS, 0, partial, k);
-        });
+        n_partial = bias ? bwd_rows<T, true>(be, partial, &k, passes)
+                         : bwd_rows<T, false>(be, partial, &k, passes);
     });
-    int64_t ld = 2 * (int64_t)d;
-    float *d_gamma = cuda_data<float>(&a->dgamma), *d_beta = cuda_data<float>(&a->dbeta);
-    if (d_beta == d_gamma + d) { /* as they lie in the flat buffer */
-        cuda_add_partials(be, d_gamma, partial, n_block, 2 * d, ld);
-        return;
-    }
-    cuda_add_partials(be, d_gamma, partial, n_block, d, ld);
-    cuda_add_partials(be, d_beta, partial + d, n_block, d, ld);
+    struct cuda_sums sums = {{cuda_data<float>(&a->dgamma), cuda_data<float>(&a->dbeta),
+                              bias ? cuda_data<float>(&a->dbias) : NULL},
+                             bias ? 3 : 2};
+    cuda_add_partials(be, &sums, partial, n_partial, d);
 }

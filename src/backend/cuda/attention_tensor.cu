@@ -105,6 +105,7 @@ static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
                          const int step) {
     extern __shared__ uint4 shared[];
     constexpr int PITCH = tile_pitch<D>();
+    chain_wait();
     struct attention_item it = item_find<WARP_ROWS * W>(a, grid, a.q_start);
     if (it.first >= it.n_q) return;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = min(WARP_ROWS * W, it.n_q - it.first);
@@ -277,6 +278,7 @@ static __global__ void __launch_bounds__(32 * W, bwd_warps<D, DROP>() / W)
     attention_bwd_whole_kernel(const struct attention_view<bf16> a, const int longer_than) {
     extern __shared__ uint4 shared[];
     constexpr int PITCH = tile_pitch<D>(), ROWS = whole_rows<W>();
+    chain_wait();
     struct attention_item it = item_find<1>(a, (struct attention_grid){0, 1}, a.q_start);
     int length = max(it.n_q, it.n_k);
     if (length <= longer_than || length > WARP_ROWS * W) return;
@@ -343,6 +345,7 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
                         const int longer_than) {
     extern __shared__ uint4 shared[];
     constexpr int PITCH = tile_pitch<D>(), TILE = LONG_ROWS * PITCH;
+    chain_wait();
     struct attention_item it = item_find<LONG_ROWS>(a, grid, a.q_start);
     if (it.first >= it.n_q || max(it.n_q, it.n_k) <= longer_than) return;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32,
@@ -402,6 +405,7 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
                          const int longer_than) {
     extern __shared__ uint4 shared[];
     constexpr int PITCH = tile_pitch<D>(), TILE = LONG_ROWS * PITCH;
+    chain_wait();
     struct attention_item it = item_find<LONG_ROWS>(a, grid, a.k_start);
     if (it.first >= it.n_k || max(it.n_q, it.n_k) <= longer_than) return;
     int g = threadIdx.x % 32 / 4, warp = threadIdx.x / 32,
@@ -486,7 +490,7 @@ static void launch(struct cuda_backend *be, const char *what, void (*kernel)(For
     if (shared > 48 * 1024 &&
         !cuda_allow_shared(be, reinterpret_cast<const void *>(kernel), shared, what))
         return;
-    cuda_launch(be, what, kernel, dim3((unsigned)grid), dim3(32u * (unsigned)warps), shared,
+    cuda_launch(be, what, true, kernel, dim3((unsigned)grid), dim3(32u * (unsigned)warps), shared,
                 arguments...);
 }
 

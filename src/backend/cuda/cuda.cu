@@ -277,6 +277,7 @@ static int describe_device(struct cuda_backend *be, struct err *err) {
     cudaDeviceGetAttribute(&be->shared_max, cudaDevAttrMaxSharedMemoryPerBlockOptin, be->device);
     cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, be->device);
     be->capability = 10 * major + minor;
+    be->chain = be->chain && be->capability >= 90;
     be->l2_size = (size_t)l2;
     cudaGetLastError();
     if (be->capability < LEAST_CAPABILITY)
@@ -342,6 +343,7 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     be->record_at = env_number("HEED_CUDA_GRAPHS", RECORD_AT);
     be->bgrad = env_on("HEED_CUDA_BGRAD");
     be->wide_logits = env_on("HEED_CUDA_WIDE_LOGITS");
+    be->chain = !env_on("HEED_CUDA_APART");
     if ((code = open_device(be, err))) {
         cuda_close(&be->base);
         return code;

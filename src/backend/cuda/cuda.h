@@ -17,6 +17,9 @@
  * - The workspace is 256-byte aligned, uninitialised, valid until the next op begins. cuda_workspace is called
  *   once per op with the sum of what it needs (struct cuda_carve helps); the size must not shrink when
  *   the number of rows grows, since planning sends the largest batch only.
+ * - Between two kernels the device idles for a microsecond or two, which adds up over the hundreds of a step.
+ *   CHAIN launches like LAUNCH, but lets the blocks of this kernel be set up while the last ones of the kernel
+ *   before are still running. Such a kernel calls chain_wait() before it touches memory.
  * - Data pointers have the alignment of their element type and no more (column slices, tests); take the wide
  *   path only where cuda_aligned says so.
  * - Deterministic: no float atomics; sums go through fixed blocks in fixed order.
@@ -54,6 +57,7 @@ struct cuda_backend {
     int wide_logits; /* HEED_CUDA_WIDE_LOGITS: see xent.cu */
     int record_at;   /* HEED_CUDA_GRAPHS: see record.cu */
     int bgrad;       /* HEED_CUDA_BGRAD: let cuBLASLt sum the columns for bias gradients */
+    int chain;       /* kernels may be set up while the one before still runs; see CHAIN */
     cudaStream_t stream;
     cublasLtHandle_t blas;
     void *blas_workspace;
@@ -103,24 +107,48 @@ template <class T> static inline T *cuda_take(struct cuda_carve *c, size_t count
 void cuda_launched(struct cuda_backend *be, cudaError_t rc, const char *what);
 
 template <class... Formal, class... Actual>
-static inline void cuda_launch(struct cuda_backend *be, const char *what, void (*kernel)(Formal...),
-                               dim3 grid, dim3 block, size_t shared, Actual &&...arguments) {
+static inline void cuda_launch(struct cuda_backend *be, const char *what, bool chain,
+                               void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared,
+                               Actual &&...arguments) {
     if (be->base.err.code || grid.x == 0 || grid.y == 0 || grid.z == 0) return;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared;
     config.stream = be->stream;
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone; /* recordings keep plain order */
+    if (chain && be->chain && cudaStreamIsCapturing(be->stream, &capture) == cudaSuccess &&
+        capture == cudaStreamCaptureStatusNone) {
+        config.attrs = &early;
+        config.numAttrs = 1;
+    }
     cudaError_t rc = cudaLaunchKernelEx(&config, kernel, static_cast<Formal>(arguments)...);
     if (rc != cudaSuccess || be->sync_each) cuda_launched(be, rc, what);
 }
 
 /* grid and block: dim3 or a number. More than 48 KiB of shared memory: call cuda_allow_shared before. */
 #define LAUNCH(be, kernel, grid, block, shared, ...)                                               \
-    cuda_launch(be, #kernel, kernel, grid, block, shared, __VA_ARGS__)
+    cuda_launch(be, #kernel, false, kernel, grid, block, shared, __VA_ARGS__)
 /* The same for a kernel chosen beforehand: `name` is what a message calls it. */
 #define LAUNCH_AS(be, name, kernel, grid, block, shared, ...)                                      \
-    cuda_launch(be, name, kernel, grid, block, shared, __VA_ARGS__)
+    cuda_launch(be, name, false, kernel, grid, block, shared, __VA_ARGS__)
+/* For kernels that begin with chain_wait(). */
+#define CHAIN(be, kernel, grid, block, shared, ...)                                                \
+    cuda_launch(be, #kernel, true, kernel, grid, block, shared, __VA_ARGS__)
+#define CHAIN_AS(be, name, kernel, grid, block, shared, ...)                                       \
+    cuda_launch(be, name, true, kernel, grid, block, shared, __VA_ARGS__)
+
+/* Waits until the kernel before has ended and all it wrote is to be seen; from then on the blocks of the kernel
+ * after may be set up, as far as there is room for them. */
+static __device__ __forceinline__ void chain_wait() {
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
 
 /* Once per kernel, at its first use: lets it have `bytes` of dynamic shared memory. */
 bool cuda_allow_shared(struct cuda_backend *be, const void *kernel, size_t bytes, const char *what);
@@ -156,8 +184,18 @@ static __device__ __forceinline__ void load_pack(float (&out)[N], const T *from)
 template <class T, int N>
 static __device__ __forceinline__ void store_pack(T *to, const float (&in)[N]) {
     pack<T, N> p;
+    if constexpr (std::is_same_v<T, bf16> && N % 2 == 0) { /* one instruction rounds two */
+        union {
+            pack<T, N> all;
+            __nv_bfloat162 two[N / 2];
+        } u;
 #pragma unroll
-    for (int i = 0; i < N; i++) p.x[i] = from_f32<T>(in[i]);
+        for (int i = 0; i < N / 2; i++) u.two[i] = __floats2bfloat162_rn(in[2 * i], in[2 * i + 1]);
+        p = u.all;
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) p.x[i] = from_f32<T>(in[i]);
+    }
     *reinterpret_cast<pack<T, N> *>(to) = p;
 }
 
@@ -337,14 +375,50 @@ bool cuda_gemm_sums(struct cuda_backend *be, const struct cuda_gemm *g);
 int cuda_products_new(struct cuda_backend *be, struct err *err);
 void cuda_products_free(struct cuda_backend *be);
 
-/* reduce.cu: sum[j] += column sums of x [rows, cols], top to bottom in fixed blocks; `partial` is scratch of
+/* reduce.cu: how a pass over [rows, cols] that also sums columns is cut into blocks. A thread has eight columns; a
+ * row of threads has neighbouring ones, up to 2,048, and a block as many rows of threads as make
+ * CUDA_SUM_THREADS, so that what is under way lies together in memory. A row of threads takes CUDA_SUM_AHEAD rows of
+ * the matrix, then those a whole grid further on. A block leaves one row of partial sums. */
+enum { CUDA_SUM_THREADS = 256, CUDA_SUM_AHEAD = 2, CUDA_SUM_PER_SM = 4 };
+struct cuda_sum_shape {
+    dim3 grid, block; /* grid.x: rows of partial sums */
+};
+struct cuda_sum_shape cuda_sum_shape(const struct cuda_backend *be, int rows, int cols);
+size_t cuda_sum_rows_size(const struct cuda_backend *be, int rows, int cols);
+static __device__ __forceinline__ int sum_first_row() {
+    return (blockIdx.x * blockDim.y + threadIdx.y) * CUDA_SUM_AHEAD;
+}
+static __device__ __forceinline__ int sum_row_step() {
+    return gridDim.x * blockDim.y * CUDA_SUM_AHEAD;
+}
+static __device__ __forceinline__ int sum_first_col() {
+    return (blockIdx.y * blockDim.x + threadIdx.x) * 8;
+}
+/* The end of such a pass, for all threads of the block: adds up its rows of threads, in order. */
+static __device__ __forceinline__ void sum_store(float *partial, const float (&sum)[8], int cols) {
+    __shared__ float part[CUDA_SUM_THREADS][8];
+    int col = sum_first_col(), at = threadIdx.y * blockDim.x + threadIdx.x;
+#pragma unroll
+    for (int j = 0; j < 8; j++) part[at][j] = sum[j];
+    __syncthreads();
+    if (threadIdx.y != 0) return;
+    for (int j = 0; j < 8 && col + j < cols; j++) {
+        float total = 0;
+        for (unsigned y = 0; y < blockDim.y; y++) total += part[y * blockDim.x + threadIdx.x][j];
+        partial[(int64_t)blockIdx.x * cols + col + j] = total;
+    }
+}
+/* sum[j] += column sums of x, in an order fixed by its shape and the device; `partial` is scratch of
  * cuda_sum_rows_size bytes. */
-enum { CUDA_SUM_ROWS = 128 }; /* rows per partial sum */
-size_t cuda_sum_rows_size(int rows, int cols);
 void cuda_sum_rows(struct cuda_backend *be, float *sum, const struct mat *x, void *partial);
-/* The second stage alone: sum[j] += sum over i of partial[i * ld + j], i < rows, in ascending order. */
-void cuda_add_partials(struct cuda_backend *be, float *sum, const float *partial, int rows,
-                       int cols, int64_t ld);
+/* The second stage alone, for up to three vectors of `cols` values side by side in a row of partial sums:
+ *     sum.to[v][j] += sum over i of partial[i, v * cols + j], i < rows, in an order fixed by their number. */
+struct cuda_sums {
+    float *to[3];
+    int n;
+};
+void cuda_add_partials(struct cuda_backend *be, const struct cuda_sums *sum, const float *partial,
+                       int rows, int cols);
 
 /* memory.cu */
 int cuda_staging_new(struct cuda_backend *be, struct err *err);

@@ -12,7 +12,15 @@
 
 #include <cub/device/device_radix_sort.cuh>
 
-enum { LANES = 32, ROWS = 8, COLS = 8 * LANES, TILE = 32, TILE_THREADS = 128 };
+enum {
+    LANES = 32,
+    ROWS = 8,
+    COLS = 8 * LANES,
+    TILE = 32,
+    TILE_LANES = 64,
+    TILE_RUNS = 4,
+    EDGE_THREADS = 128
+};
 
 /* ---------------------------------------------------------------------------------- forward ------ */
 
@@ -23,6 +31,7 @@ static __global__ void embed_fwd_kernel(T *y, int64_t y_ld, const T *table, int6
                                         struct cuda_dropout d) {
     int col = blockIdx.y * COLS + threadIdx.x * 8, row = blockIdx.x * ROWS + threadIdx.y;
     float v[8] = {}, p[8];
+    chain_wait();
     if (col >= cols || row >= rows) return;
     int id = ids[row], n = cols - col;
     if (id >= 0) load8<WIDE>(v, table + id * table_ld + col, n);
@@ -43,9 +52,9 @@ void cuda_embed_fwd(struct backend *base, const struct embed_args *a) {
     cuda_with_type(a->y.type, [&](auto t) {
         using T = decltype(t);
         auto kernel = wide ? embed_fwd_kernel<T, true> : embed_fwd_kernel<T, false>;
-        LAUNCH_AS(be, "embed_fwd_kernel", kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld,
-                  cuda_data<T>(&a->table), a->table.ld, cuda_data<T>(&a->pos_table),
-                  a->pos_table.ld, a->ids, a->pos, a->scale, rows, cols, cuda_dropout_of(&a->drop));
+        CHAIN_AS(be, "embed_fwd_kernel", kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld,
+                 cuda_data<T>(&a->table), a->table.ld, cuda_data<T>(&a->pos_table), a->pos_table.ld,
+                 a->ids, a->pos, a->scale, rows, cols, cuda_dropout_of(&a->drop));
     });
 }
 
@@ -63,6 +72,7 @@ struct order {
 static __global__ void order_kernel(uint32_t *key, int32_t *row, const int32_t *index, int n,
                                     int n_key) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
+    chain_wait();
     if (i >= n) return;
     key[i] = index[i] < 0 ? (uint32_t)n_key : (uint32_t)index[i];
     row[i] = i;
@@ -126,37 +136,53 @@ static __device__ __forceinline__ void sum_run(float (&sum)[8], const struct sca
     }
 }
 
-/* One tile of the sorted sequence per block; a thread has eight columns at a time. */
+/* One tile of the sorted sequence per block. A thread has eight columns at a time; the runs of the tile are dealt
+ * out to the rows of threads, since rare tokens make many short ones. */
 template <class T, bool WIDE>
 static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
     __shared__ uint32_t key[TILE + 2]; /* with a neighbour on either side */
     __shared__ int32_t row[TILE];
+    __shared__ int32_t begin_of[TILE + 1], n_run; /* where each run begins, and the end */
     const uint32_t none = 0xffffffffu;
     int first = blockIdx.x * TILE, n = min(TILE, a.n - first);
-    for (int i = threadIdx.x; i < TILE + 2; i += TILE_THREADS) {
+    int i = threadIdx.y * TILE_LANES + threadIdx.x;
+    chain_wait();
+    if (i < TILE + 2) {
         int p = first + i - 1;
         key[i] = p >= 0 && p < a.n ? o.key_sorted[p] : none;
     }
-    for (int i = threadIdx.x; i < n; i += TILE_THREADS) row[i] = o.row_sorted[first + i];
+    if (i < n) row[i] = o.row_sorted[first + i];
+    __syncthreads();
+    if (i < TILE) { /* one warp; ignored ids sort last and make no run */
+        bool counts = i < n && key[i + 1] < (uint32_t)a.n_key;
+        bool begins = counts && (i == 0 || key[i] != key[i + 1]);
+        uint32_t all = __ballot_sync(0xffffffffu, begins),
+                 used = __ballot_sync(0xffffffffu, counts);
+        if (begins) begin_of[__popc(all & ((1u << i) - 1))] = i;
+        if (i == 0) {
+            n_run = __popc(all);
+            begin_of[n_run] = __popc(used);
+        }
+    }
     __syncthreads();
     float *edge = o.edge + (int64_t)blockIdx.x * 2 * a.cols;
-    for (int col = threadIdx.x * 8; col < a.cols; col += TILE_THREADS * 8) {
-        int left = a.cols - col;
-        for (int begin = 0, end; begin < n; begin = end) {
-            uint32_t k = key[begin + 1];
-            for (end = begin + 1; end < n && key[end + 1] == k; end++) {
-            }
-            if (k >= (uint32_t)a.n_key) break; /* ignored ids sort last */
-            float sum[8];
+    for (int run = threadIdx.y; run < n_run; run += TILE_RUNS) {
+        int begin = begin_of[run], end = begin_of[run + 1];
+        uint32_t k = key[begin + 1];
+        bool from_left = begin == 0 && key[0] == k, goes_on = end == n && key[n + 1] == k;
+        for (int col = threadIdx.x * 8; col < a.cols; col += TILE_LANES * 8) {
+            int left = a.cols - col;
+            float sum[8], was[8];
             sum_run<T, WIDE>(sum, a, row, begin, end, col);
-            bool from_left = begin == 0 && key[0] == k, goes_on = end == n && key[n + 1] == k;
-            float *to = from_left ? edge : edge + a.cols;
             if (from_left || goes_on) {
-                for (int j = 0; j < 8 && j < left; j++) to[col + j] = sum[j];
+                store8<WIDE>((from_left ? edge : edge + a.cols) + col, sum, left);
                 continue;
             }
             float *grad = a.grad + k * a.grad_ld + col;
-            for (int j = 0; j < 8 && j < left; j++) grad[j] += a.scale * sum[j];
+            load8<WIDE>(was, grad, left);
+#pragma unroll
+            for (int c = 0; c < 8; c++) was[c] += a.scale * sum[c];
+            store8<WIDE>(grad, was, left);
         }
     }
 }
@@ -165,12 +191,13 @@ static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
  * that follow. A tile that lies in the middle of a run has it all in its left edge. */
 static __global__ void scatter_edges_kernel(struct scatter_args a, struct order o) {
     int first = blockIdx.x * TILE, last = first + TILE - 1;
+    chain_wait();
     if (last + 1 >= a.n) return;
     uint32_t k = o.key_sorted[last];
     if (k >= (uint32_t)a.n_key || o.key_sorted[last + 1] != k) return; /* nothing goes on */
     if (first > 0 && o.key_sorted[first] == k && o.key_sorted[first - 1] == k)
         return; /* or begins */
-    for (int col = threadIdx.x; col < a.cols; col += TILE_THREADS) {
+    for (int col = threadIdx.x; col < a.cols; col += EDGE_THREADS) {
         float sum = o.edge[((int64_t)blockIdx.x * 2 + 1) * a.cols + col];
         int tile = blockIdx.x + 1;
         do {
@@ -190,7 +217,7 @@ static void scatter(struct cuda_backend *be, const struct embed_args *a, const s
     k.scale = scale;
     k.n = a->dy.rows, k.cols = a->dy.cols, k.n_key = grad->rows;
     k.drop = cuda_dropout_of(&a->drop);
-    LAUNCH(be, order_kernel, cuda_blocks(k.n, 256), 256, 0, o->key, o->row, index, k.n, k.n_key);
+    CHAIN(be, order_kernel, cuda_blocks(k.n, 256), 256, 0, o->key, o->row, index, k.n, k.n_key);
     if (be->base.err.code || !cuda_ok(be,
                                       cub::DeviceRadixSort::SortPairs(
                                           o->temp, o->temp_size, o->key, o->key_sorted, o->row,
@@ -200,10 +227,11 @@ static void scatter(struct cuda_backend *be, const struct embed_args *a, const s
     int tiles = cuda_blocks(k.n, TILE);
     cuda_with_type(a->dy.type, [&](auto t) {
         using T = decltype(t);
-        auto kernel = cuda_wide(&a->dy) ? scatter_kernel<T, true> : scatter_kernel<T, false>;
-        LAUNCH_AS(be, "scatter_kernel", kernel, tiles, TILE_THREADS, 0, k, *o);
+        bool wide = cuda_wide(&a->dy) && cuda_wide(grad);
+        auto kernel = wide ? scatter_kernel<T, true> : scatter_kernel<T, false>;
+        CHAIN_AS(be, "scatter_kernel", kernel, tiles, dim3(TILE_LANES, TILE_RUNS), 0, k, *o);
     });
-    LAUNCH(be, scatter_edges_kernel, tiles, TILE_THREADS, 0, k, *o);
+    CHAIN(be, scatter_edges_kernel, tiles, EDGE_THREADS, 0, k, *o);
 }
 
 void cuda_embed_bwd(struct backend *base, const struct embed_args *a) {

@@ -9,9 +9,11 @@
  * at a time, 16 bytes of bf16, which share one draw of the dropout mask. */
 #include "backend/cuda/cuda.h"
 
-enum { LANES = 32, ROWS = 8, COLS = 8 * LANES }; /* a block of threads; columns it covers */
-
-/* ---------------------------------------------------------------------------------- elements ----- */
+enum {
+    LANES = 32,
+    ROWS = 8,
+    COLS = 8 * LANES
+}; /* forward: a block of threads; columns it covers */
 
 static __device__ __forceinline__ float normal_cdf(float z) {
     return 0.5f * erfcf(-z * 0.70710678f);
@@ -50,6 +52,7 @@ static __global__ void linear_fwd_kernel(T *y, int64_t y_ld, const T *z, int64_t
                                          int cols, struct cuda_dropout d) {
     int col = blockIdx.y * COLS + threadIdx.x * 8, row = blockIdx.x * ROWS + threadIdx.y;
     float v[8];
+    chain_wait();
     if (col >= cols || row >= rows) return;
     load8<WIDE>(v, z + row * z_ld + col, cols - col);
 #pragma unroll
@@ -58,37 +61,36 @@ static __global__ void linear_fwd_kernel(T *y, int64_t y_ld, const T *z, int64_t
     store8<WIDE>(y + row * y_ld + col, v, cols - col);
 }
 
-/* dy = act'(z) drop'(dy) in place; partial[block, :] = column sums of the result, unless NULL. */
+/* dy = act'(z) drop'(dy) in place; partial[block, :] = column sums of the result, unless NULL. Blocks as in
+ * cuda_sum_shape. */
 template <class T, enum act ACT, bool WIDE>
-static __global__ void linear_bwd_kernel(float *partial, T *dy, int64_t dy_ld, const T *z,
-                                         int64_t z_ld, int rows, int cols, struct cuda_dropout d) {
-    __shared__ float part[ROWS][COLS];
-    int col = blockIdx.y * COLS + threadIdx.x * 8, n = cols - col;
-    int first = blockIdx.x * CUDA_SUM_ROWS, last = min(first + CUDA_SUM_ROWS, rows);
-    float sum[8] = {}, g[8], v[8];
-    if (n > 0)
-        for (int row = first + threadIdx.y; row < last; row += ROWS) {
-            T *at = dy + row * dy_ld + col;
-            load8<WIDE>(g, at, n);
-            drop8(g, d, row, col);
-            if (ACT != ACT_NONE) load8<WIDE>(v, z + row * z_ld + col, n);
+static __global__ void __launch_bounds__(CUDA_SUM_THREADS, CUDA_SUM_PER_SM)
+    linear_bwd_kernel(float *partial, T *dy, int64_t dy_ld, const T *z, int64_t z_ld, int rows,
+                      int cols, struct cuda_dropout d) {
+    int col = sum_first_col(), n = cols - col;
+    float sum[8] = {};
+    chain_wait();
+    for (int base = sum_first_row(); n > 0 && base < rows; base += sum_row_step()) {
+        float g[CUDA_SUM_AHEAD][8], v[CUDA_SUM_AHEAD][8];
+#pragma unroll
+        for (int i = 0; i < CUDA_SUM_AHEAD; i++) { /* all loads before the first store */
+            if (base + i >= rows) break;
+            load8<WIDE>(g[i], dy + (base + i) * dy_ld + col, n);
+            if (ACT != ACT_NONE) load8<WIDE>(v[i], z + (base + i) * z_ld + col, n);
+        }
+#pragma unroll
+        for (int i = 0; i < CUDA_SUM_AHEAD; i++) {
+            if (base + i >= rows) break;
+            drop8(g[i], d, base + i, col);
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                if (ACT != ACT_NONE) g[j] *= act_bwd<ACT>(v[j]);
-                sum[j] += to_f32(from_f32<T>(g[j])); /* what the products will see */
+                if (ACT != ACT_NONE) g[i][j] *= act_bwd<ACT>(v[i][j]);
+                sum[j] += to_f32(from_f32<T>(g[i][j])); /* what the products will see */
             }
-            store8<WIDE>(at, g, n);
+            store8<WIDE>(dy + (base + i) * dy_ld + col, g[i], n);
         }
-    if (!partial) return;
-#pragma unroll
-    for (int j = 0; j < 8; j++) part[threadIdx.y][threadIdx.x * 8 + j] = sum[j];
-    __syncthreads();
-    int at = threadIdx.y * LANES + threadIdx.x, out = blockIdx.y * COLS + at;
-    if (out >= cols) return;
-    float total = 0;
-#pragma unroll
-    for (int y = 0; y < ROWS; y++) total += part[y][at];
-    partial[(int64_t)blockIdx.x * cols + out] = total;
+    }
+    if (partial) sum_store(partial, sum, cols);
 }
 
 /* Calls body with the activation as a constant. */
@@ -136,10 +138,16 @@ void cuda_linear_fwd(struct backend *base, const struct linear_args *a) {
         with_act(smooth(a->act) ? a->act : ACT_NONE, [&](auto act) {
             auto kernel = wide ? linear_fwd_kernel<T, decltype(act)::value, true>
                                : linear_fwd_kernel<T, decltype(act)::value, false>;
-            LAUNCH_AS(be, "linear_fwd_kernel", kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld,
-                      cuda_data<T>(z), z->ld, rows, cols, drop);
+            CHAIN_AS(be, "linear_fwd_kernel", kernel, grid, block, 0, cuda_data<T>(&a->y), a->y.ld,
+                     cuda_data<T>(z), z->ld, rows, cols, drop);
         });
     });
+}
+
+static void add_db(struct cuda_backend *be, const struct linear_args *a, const float *partial,
+                   int rows) {
+    struct cuda_sums db = {{cuda_data<float>(&a->db)}, 1};
+    cuda_add_partials(be, &db, partial, rows, a->db.cols);
 }
 
 /* dz in place of dy, and db. */
@@ -154,19 +162,18 @@ static void bwd_rows(struct cuda_backend *be, const struct linear_args *a, float
     }
     struct mat none = {};
     const struct mat *z = smooth(a->act) ? &a->z : a->act == ACT_RELU ? &a->y : &none;
-    int n_block = cuda_blocks(rows, CUDA_SUM_ROWS);
-    dim3 grid(n_block, cuda_blocks(cols, COLS)), block(LANES, ROWS);
     bool wide = cuda_wide(&a->dy) && cuda_wide(z);
+    struct cuda_sum_shape shape = cuda_sum_shape(be, rows, cols);
     cuda_with_type(a->dy.type, [&](auto t) {
         using T = decltype(t);
         with_act(a->act, [&](auto act) {
             auto kernel = wide ? linear_bwd_kernel<T, decltype(act)::value, true>
                                : linear_bwd_kernel<T, decltype(act)::value, false>;
-            LAUNCH_AS(be, "linear_bwd_kernel", kernel, grid, block, 0, partial,
-                      cuda_data<T>(&a->dy), a->dy.ld, cuda_data<T>(z), z->ld, rows, cols, drop);
+            CHAIN_AS(be, "linear_bwd_kernel", kernel, shape.grid, shape.block, 0, partial,
+                     cuda_data<T>(&a->dy), a->dy.ld, cuda_data<T>(z), z->ld, rows, cols, drop);
         });
     });
-    if (partial) cuda_add_partials(be, cuda_data<float>(&a->db), partial, n_block, cols, cols);
+    if (partial) add_db(be, a, partial, (int)shape.grid.x);
 }
 
 static struct cuda_gemm product_dx(const struct linear_args *a) {
@@ -205,7 +212,7 @@ static struct cuda_gemm product_dw(const struct linear_args *a) {
 
 void cuda_linear_bwd(struct backend *base, const struct linear_args *a) {
     struct cuda_backend *be = cuda_of(base);
-    size_t size = mat_empty(&a->db) ? 0 : cuda_sum_rows_size(a->dy.rows, a->dy.cols);
+    size_t size = mat_empty(&a->db) ? 0 : cuda_sum_rows_size(be, a->dy.rows, a->dy.cols);
     float *partial = (float *)cuda_workspace(be, size);
     if (!partial) return;
     struct cuda_gemm dw = product_dw(a);
@@ -220,5 +227,5 @@ void cuda_linear_bwd(struct backend *base, const struct linear_args *a) {
         cuda_gemm_run(be, &dx);
     }
     cuda_gemm_run(be, &dw);
-    if (fused) cuda_add_partials(be, cuda_data<float>(&a->db), partial, 1, a->db.cols, a->db.cols);
+    if (fused) add_db(be, a, partial, 1);
 }

@@ -11,29 +11,64 @@
  * and summed at the end, in double, in an order fixed by their number. */
 #include "backend/cuda/cuda.h"
 
-enum { LOGITS_BYTES = 256 << 20, CHUNK_UNIT = 128, AHEAD = 3, TOTAL_THREADS = 1024 };
+enum { LOGITS_BYTES = 448 << 20, CHUNK_UNIT = 128, AHEAD = 5, TOTAL_THREADS = 1024 };
 
 struct xent_rows {
     float *loss, *nll, *hit; /* [N] */
 };
 
-template <class T> static __device__ __forceinline__ float fast_exp(float x);
-template <> __device__ __forceinline__ float fast_exp<float>(float x) { return expf(x); }
-template <> __device__ __forceinline__ float fast_exp<bf16>(float x) { return __expf(x); }
+/* exp(x - y). For bf16 one multiply-add and one instruction of the special unit, good to about 1e-6 |y|. */
+template <class T> static __device__ __forceinline__ float exp_diff(float x, float y);
+template <> __device__ __forceinline__ float exp_diff<float>(float x, float y) {
+    return expf(x - y);
+}
+template <> __device__ __forceinline__ float exp_diff<bf16>(float x, float y) {
+    float e;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fmaf(x, 1.44269504f, -1.44269504f * y)));
+    return e;
+}
 
-/* Eight logits from the row's copy in shared memory or from the row; those past V read as -inf. */
+/* What a thread has seen of a row: the largest logit, the sum of exp(z - max), the sum of logits, and whether
+ * some token is a better guess than the target. */
+struct seen {
+    float max, sum, sum_z;
+    int beaten;
+};
+
+/* Takes eight logits in, from column `col`; those past V are -inf. The sum is scaled anew where the maximum
+ * grows, which becomes rare soon. A maximum of -inf stands for 0, since inf - inf is not a number. */
 template <class T>
-static __device__ __forceinline__ void load_logits(float (&v)[8], const T *row, int pack,
-                                                   int n_vocab) {
-    load_pack(v, row + pack * 8);
+static __device__ __forceinline__ void see(struct seen *s, const float (&v)[8], int col,
+                                           int n_vocab, int t, float z_t) {
+    float max = v[0];
 #pragma unroll
-    for (int j = 0; j < 8; j++)
-        if (pack * 8 + j >= n_vocab) v[j] = -INFINITY;
+    for (int j = 1; j < 8; j++) max = fmaxf(max, v[j]);
+    if (max > s->max) {
+        if (s->max > -INFINITY) s->sum *= exp_diff<T>(s->max, max);
+        s->max = max;
+    }
+    float base = s->max > -INFINITY ? s->max : 0.0f;
+#pragma unroll
+    for (int j = 0; j < 8; j++) s->sum += exp_diff<T>(v[j], base);
+    if (col + 8 <= n_vocab) {
+#pragma unroll
+        for (int j = 0; j < 8; j++) s->sum_z += v[j];
+    } else {
+#pragma unroll
+        for (int j = 0; j < 8; j++) s->sum_z += col + j < n_vocab ? v[j] : 0.0f;
+    }
+    if (t < col || t >= col + 8) {
+        s->beaten |= col < t ? max >= z_t : max > z_t;
+    } else {
+#pragma unroll
+        for (int j = 0; j < 8; j++) s->beaten |= col + j < t ? v[j] >= z_t : v[j] > z_t;
+    }
 }
 
 /* z [rows, ld] of type Z: logits; when GRAD, dz of type T takes their place, every row from its beginning. ld is
  * a multiple of 8 and z aligned; first: the number of the chunk's first row in the batch. Z wider than T only
- * with CACHED: dz must not run over logits that are still to be read. */
+ * with CACHED: dz must not run over logits that are still to be read. A thread reads back from shared memory
+ * only what it put there itself. */
 template <class Z, class T, bool CACHED, bool GRAD, int THREADS>
 static __global__ void __launch_bounds__(THREADS)
     xent_kernel(Z *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
@@ -43,6 +78,7 @@ static __global__ void __launch_bounds__(THREADS)
     Z *row = z + blockIdx.x * ld, *cache = (Z *)memory;
     T *dz = (T *)row;
     const Z *in = CACHED ? cache : row;
+    chain_wait();
     int at = first + blockIdx.x, t = target[at], packs = (n_vocab + 7) / 8;
     float v[8];
     if (t < 0) {
@@ -56,7 +92,8 @@ static __global__ void __launch_bounds__(THREADS)
             for (int p = threadIdx.x; p < packs; p += THREADS) store_pack(dz + p * 8, v);
         return;
     }
-    float z_t = to_f32(row[t]), max = -INFINITY, sum_z = 0, sum = 0;
+    float z_t = to_f32(row[t]);
+    struct seen s = {-INFINITY, 0, 0, 0};
     for (int base = threadIdx.x; base < packs; base += AHEAD * THREADS) {
         pack<Z, 8> raw[AHEAD]; /* several loads under way at a time */
 #pragma unroll
@@ -69,42 +106,38 @@ static __global__ void __launch_bounds__(THREADS)
             if (p >= packs) break;
             if (CACHED) *(pack<Z, 8> *)(cache + p * 8) = raw[i];
 #pragma unroll
-            for (int j = 0; j < 8; j++) {
-                if (p * 8 + j >= n_vocab) break;
-                max = fmaxf(max, to_f32(raw[i].x[j]));
-                sum_z += to_f32(raw[i].x[j]);
-            }
-        }
-    }
-    max = block_max(max, slot[0]);
-    sum_z = block_sum(sum_z, slot[1]);
-    int earlier = 0; /* is there a token before t that is as likely as any? */
-    for (int p = threadIdx.x; p < packs; p += THREADS) {
-        load_logits(v, in, p, n_vocab);
+            for (int j = 0; j < 8; j++) v[j] = to_f32(raw[i].x[j]);
+            if (p * 8 + 8 > n_vocab) {
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
-            sum += fast_exp<T>(v[j] - max);
-            earlier |= v[j] == max && p * 8 + j < t;
+                for (int j = 0; j < 8; j++)
+                    if (p * 8 + j >= n_vocab) v[j] = -INFINITY;
+            }
+            see<T>(&s, v, p * 8, n_vocab, t, z_t);
         }
     }
-    float lse = max + logf(block_sum(sum, slot[2]));
-    earlier = __syncthreads_or(earlier); /* and z_t has been read by all */
+    float max = block_max(s.max, slot[0]);
+    if (s.max > -INFINITY) s.sum *= exp_diff<T>(s.max, max);
+    float sum_z = block_sum(s.sum_z, slot[1]), lse = max + logf(block_sum(s.sum, slot[2]));
+    int beaten = __syncthreads_or(s.beaten); /* and z_t has been read by all */
     if (threadIdx.x == 0) {
         out.nll[at] = lse - z_t;
         out.loss[at] = lse - (1 - smoothing) * z_t - smoothing / n_vocab * sum_z;
-        out.hit[at] = z_t == max && !earlier;
+        out.hit[at] = !beaten && z_t >= max; /* false if z_t is not a number */
         if (row_nll) row_nll[at] = lse - z_t;
     }
     if constexpr (GRAD) {
+        float less = -grad_scale * (smoothing / n_vocab), most = -grad_scale * (1 - smoothing);
+#pragma unroll 2
         for (int p = threadIdx.x; p < packs; p += THREADS) {
-            load_logits(v, in, p, n_vocab);
+            load_pack(v, in + p * 8);
 #pragma unroll
-            for (int j = 0; j < 8; j++) {
-                float g = fast_exp<T>(v[j] - lse) - smoothing / n_vocab;
-                if (p * 8 + j == t) g -= 1 - smoothing;
-                v[j] = grad_scale * g;
+            for (int j = 0; j < 8; j++) v[j] = fmaf(exp_diff<T>(v[j], lse), grad_scale, less);
+            if (t / 8 == p) {
+#pragma unroll
+                for (int j = 0; j < 8; j++)
+                    if (p * 8 + j == t) v[j] += most;
             }
-            store_pack(dz + p * 8, v); /* past V there is padding */
+            store_pack(dz + p * 8, v); /* past V there is padding, which nobody reads */
         }
     }
 }
@@ -112,6 +145,7 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void xent_totals_kernel(double *totals, struct xent_rows r, int n) {
     __shared__ double slot[3][32];
     double loss = 0, nll = 0, hit = 0;
+    chain_wait();
     for (int i = threadIdx.x; i < n; i += TOTAL_THREADS) {
         loss += r.loss[i];
         nll += r.nll[i];
@@ -145,14 +179,15 @@ static int chunk_most(int64_t ld, enum dtype type) {
     return rows < CHUNK_UNIT ? CHUNK_UNIT : rows > (1 << 20) ? 1 << 20 : (int)rows;
 }
 
-static void carve(struct cuda_carve *c, struct xent_job *j, int chunk) {
+static void carve(const struct cuda_backend *be, struct cuda_carve *c, struct xent_job *j,
+                  int chunk) {
     const struct xent_args *a = j->a;
     j->z = cuda_take<char>(c, (size_t)chunk * (size_t)j->ld * dtype_size(j->z_type));
     j->rows.loss = cuda_take<float>(c, (size_t)a->x.rows);
     j->rows.nll = cuda_take<float>(c, (size_t)a->x.rows);
     j->rows.hit = cuda_take<float>(c, (size_t)a->x.rows);
     j->partial =
-        mat_empty(&a->db) ? NULL : cuda_take<char>(c, cuda_sum_rows_size(chunk, a->w.rows));
+        mat_empty(&a->db) ? NULL : cuda_take<char>(c, cuda_sum_rows_size(be, chunk, a->w.rows));
 }
 
 static size_t cache_size(int n_vocab, enum dtype type) {
@@ -170,9 +205,9 @@ static void launch(struct cuda_backend *be, struct xent_job *j) {
     size_t shared = CACHED ? cache_size(a->w.rows, j->z_type) : 0;
     auto kernel = xent_kernel<Z, T, CACHED, GRAD, THREADS>;
     if (!cuda_allow_shared(be, (const void *)kernel, shared, "xent_kernel")) return;
-    LAUNCH_AS(be, "xent_kernel", kernel, j->n, THREADS, shared, (Z *)j->z, j->ld, a->w.rows,
-              a->target, a->smoothing, a->grad_scale, j->first, j->rows,
-              mat_empty(&a->row_nll) ? (float *)NULL : cuda_data<float>(&a->row_nll));
+    CHAIN_AS(be, "xent_kernel", kernel, j->n, THREADS, shared, (Z *)j->z, j->ld, a->w.rows,
+             a->target, a->smoothing, a->grad_scale, j->first, j->rows,
+             mat_empty(&a->row_nll) ? (float *)NULL : cuda_data<float>(&a->row_nll));
 }
 
 /* Long rows leave room for one block per multiprocessor only: it gets all the threads. */
@@ -180,7 +215,7 @@ template <class T, bool GRAD> static void launch_rows(struct cuda_backend *be, s
     if (j->z_type != j->a->x.type)
         launch<float, T, true, GRAD, 1024>(be, j);
     else if (fits(be, j->a->w.rows, j->z_type))
-        launch<T, T, true, GRAD, 512>(be, j);
+        launch<T, T, true, GRAD, 256>(be, j);
     else
         launch<T, T, false, GRAD, 512>(be, j);
 }
@@ -235,11 +270,11 @@ void cuda_xent(struct backend *base, const struct xent_args *a) {
     if (be->wide_logits && fits(be, a->w.rows, DTYPE_F32)) job.z_type = DTYPE_F32;
     int most = chunk_most(job.ld, job.z_type), chunk = n < most ? n : most;
     struct cuda_carve c = {};
-    carve(&c, &job, chunk);
+    carve(be, &c, &job, chunk);
     c.base = (char *)cuda_workspace(be, c.used);
     if (!c.base) return;
     c.used = 0;
-    carve(&c, &job, chunk);
+    carve(be, &c, &job, chunk);
     /* Chunks of about equal length. */
     int n_chunk = cuda_blocks(n, most), even = cuda_blocks(n, n_chunk);
     even = cuda_blocks(even, CHUNK_UNIT) * CHUNK_UNIT;
@@ -254,5 +289,5 @@ void cuda_xent(struct backend *base, const struct xent_args *a) {
         });
         if (grad) gradients(be, &job);
     }
-    LAUNCH(be, xent_totals_kernel, 1, TOTAL_THREADS, 0, cuda_data<double>(&a->totals), job.rows, n);
+    CHAIN(be, xent_totals_kernel, 1, TOTAL_THREADS, 0, cuda_data<double>(&a->totals), job.rows, n);
 }

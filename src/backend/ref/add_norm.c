@@ -31,9 +31,9 @@ void ref_add_norm_fwd(const struct add_norm_args *a) {
 void ref_add_norm_bwd(const struct add_norm_args *a) {
     int n = a->dy.rows, d = a->dy.cols;
     const struct mat *r = mat_empty(&a->r) ? &a->x : &a->r;
-    double *buf = xmalloc(4 * (size_t)d * sizeof *buf);
-    double *g = buf, *rhat = buf + d, *dgamma = buf + 2 * d, *dbeta = buf + 3 * d;
-    for (int j = 0; j < 2 * d; j++) dgamma[j] = 0; /* and dbeta */
+    double *buf = xcalloc(5 * (size_t)d, sizeof *buf);
+    double *g = buf, *rhat = buf + d, *dgamma = buf + 2 * d, *dbeta = buf + 3 * d,
+           *dbias = buf + 4 * d;
     for (int i = 0; i < n; i++) {
         double mean = get(&a->stats, i, 0), rstd = get(&a->stats, i, 1);
         double mean_t = 0, mean_t_rhat = 0;
@@ -53,11 +53,13 @@ void ref_add_norm_bwd(const struct add_norm_args *a) {
         for (int j = 0; j < d; j++) {
             put(&a->dx, i, j, g[j]);
             if (!mat_empty(&a->ds)) put(&a->ds, i, j, dropout_factor(&a->drop, i, j) * g[j]);
+            dbias[j] += get(mat_empty(&a->ds) ? &a->dx : &a->ds, i, j);
         }
     }
     for (int j = 0; j < d; j++) {
         add(&a->dgamma, 0, j, dgamma[j]);
         add(&a->dbeta, 0, j, dbeta[j]);
+        if (!mat_empty(&a->dbias)) add(&a->dbias, 0, j, dbias[j]);
     }
     xfree(buf);
 }
