@@ -63,10 +63,13 @@ END
 bench() {
     figures base-32 --preset base --tokens 25000 --length 32 --seconds "${SECONDS_EACH:-3}"
     figures base-mixed --preset base --tokens 25000 --length 0 --seconds "${SECONDS_EACH:-3}"
+    figures base-bucketed --preset base --tokens 25000 --bucketed --seconds "${SECONDS_EACH:-3}"
+    figures big-bucketed --preset big --tokens 25000 --bucketed --seconds "${SECONDS_EACH:-3}"
     figures big-mixed --preset big --tokens 25000 --length 0 --seconds "${SECONDS_EACH:-3}"
     figures tiny-mixed --preset tiny --tokens 8192 --length 0 --seconds "${SECONDS_EACH:-3}" --n_vocab 10000
     HEED_CUDA_BGRAD=1 figures base-32-bgrad --preset base --tokens 25000 --length 32 --seconds 2
     HEED_CUDA_TUNE=1 figures base-32-tuned --preset base --tokens 25000 --length 32 --seconds 2
+    HEED_CUDA_APART=1 figures base-32-apart --preset base --tokens 25000 --length 32 --seconds 2
     HEED_CUDA_WIDE_LOGITS=1 figures base-32-wide-logits --preset base --tokens 25000 --length 32 --seconds 2
 }
 
@@ -111,6 +114,8 @@ if has test; then HEED_TEST_GPU=1 SANITIZE=0 tests/gpu.sh "$build" 2>&1 | tee "$
 if has bench; then bench; fi
 if has peers && [ -e "$peers/torch_train.py" ]; then
     peer base-32 --config base --fixed 32 --steps 20 --modes default
+    peer base-bucketed --config base --steps 16 --modes "${BUCKETED_MODES:-default}"
+    peer big-bucketed --config big --steps 16 --modes "${BUCKETED_MODES:-default}"
 fi
 if has sanitize; then HEED_TEST_GPU=1 ONLY_SANITIZE=1 tests/gpu.sh "$build" 2>&1 | tee "$out/sanitize.txt"; fi
 table

@@ -15,6 +15,7 @@ programs=()
 for program in "$build"/tests/test_*; do
     if [ -x "$program" ] && [ -f "$program" ] && "$program" --list 2>/dev/null | grep -q cuda; then programs+=("$program"); fi
 done
+programs+=(tests/test_train_cuda.sh)
 if [ "${ONLY_SANITIZE:-0}" = 0 ]; then tests/run.sh -j "${JOBS:-4}" -k cuda "${programs[@]}" || failed=1; fi
 
 # checked TOOL PROGRAM TEST

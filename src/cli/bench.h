@@ -31,6 +31,7 @@ struct bench_train_options {
     struct config config; /* checked */
     int tokens;           /* source and target tokens per batch, each */
     int length;           /* of every sentence; 0: mixed lengths, log-normal */
+    int bucketed;         /* one log-normal length per batch, and others close to it */
     double seconds;       /* measure at least that long */
 };
 

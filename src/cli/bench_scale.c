@@ -165,7 +165,7 @@ static int one_length(const struct bench_device *on, int n, enum dtype type, str
 int bench_scale_run(const struct bench_device *on, struct err *err) {
     enum dtype type;
     struct backend *be = NULL;
-    int rc = options_dtype(&type, on->dtype, err);
+    int rc = options_dtype(&type, on->dtype, NULL, err);
     if (!rc)
         rc = backend_open(&be, &(struct backend_options){on->device, on->threads, on->isa}, err);
     if (!rc) rc = sentences(on, be, type, err);

@@ -4,7 +4,11 @@
  * the share of the matrix products' own rate, measured in the same run just before and after: on a shared
  * machine the ratio means more than the speed. On a GPU, where shapes matter more, that is the rate of all
  * the products of a step, each timed alone. Model FLOPs count the products of the paper's layers, three
- * passes of them (forward and two backward), without attention's n^2 part, as is the custom. */
+ * passes of them (forward and two backward), without attention's n^2 part, as is the custom.
+ *
+ * Sentences are of one length, of mixed lengths, or bucketed: each batch draws a length from the same
+ * log-normal distribution, its source sentences deviate from that by 1 %, their targets from them by 2 %. Batches
+ * then differ in size, so whole rounds over them are timed, and tokens counted. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +19,7 @@
 #include "cli/options.h"
 #include "train/optimizer.h"
 
-enum { N_BATCH = 4, MAX_STEPS = 1000, BOS = 2, FIRST_WORD = 4 };
+enum { N_BATCH = 8, MAX_STEPS = 1000, BOS = 2, FIRST_WORD = 4 };
 
 struct bench {
     const struct bench_train_options *o;
@@ -24,7 +28,8 @@ struct bench {
     struct acts *acts;
     struct optimizer *opt;
     struct batch batch[N_BATCH];
-    size_t at_first; /* bytes the device had left when it was opened */
+    double n_src, n_tgt; /* tokens of an average batch */
+    size_t at_first;     /* bytes the device had left when it was opened */
 };
 
 struct figures {
@@ -35,29 +40,50 @@ struct figures {
 /* ---------------------------------------------------------------------------------- batches ------ */
 
 /* Lengths like those of news text in subwords: log-normal around 25. */
-static int draw_length(struct rng *rng, const struct bench_train_options *o) {
-    if (o->length) return o->length;
-    double x = round(exp(rng_normal(rng) * 0.6 + 3.2));
-    return (int)fmin(fmax(x, 4), 128);
+static double draw_length(struct rng *rng, double least, double most) {
+    return fmin(fmax(exp(rng_normal(rng) * 0.6 + 3.2), least), most);
+}
+
+/* A length that deviates from x by a normal share of it. */
+static int near(struct rng *rng, double x, double share) {
+    return (int)fmin(fmax(round(x * (1 + share * rng_normal(rng))), 4), 128);
+}
+
+/* Tokens that a batch must have room for. */
+static int batch_room(const struct bench_train_options *o) {
+    return o->bucketed ? o->tokens + o->tokens / 8 + 256 : o->tokens;
+}
+
+static void draw_pair(int *n_src, int *n_tgt, const struct bench_train_options *o, int centre,
+                      struct rng *rng) {
+    if (o->bucketed) {
+        *n_src = near(rng, centre, 0.01);
+        *n_tgt = near(rng, *n_src, 0.02);
+    } else {
+        *n_src = *n_tgt = o->length ? o->length : (int)round(draw_length(rng, 4, 128));
+    }
+}
+
+static void draw_words(int32_t *ids, int n, int n_vocab, struct rng *rng) {
+    for (int i = 0; i < n; i++)
+        ids[i] = FIRST_WORD + (int32_t)rng_below(rng, (uint32_t)(n_vocab - FIRST_WORD));
 }
 
 static int fill_batch(struct batch *b, const struct bench_train_options *o, uint64_t seed,
                       struct err *err) {
     struct rng rng = {.key = seed};
-    int32_t *src = xcalloc((size_t)o->tokens, sizeof *src),
-            *tgt = xcalloc((size_t)o->tokens, sizeof *tgt);
-    int rc = batch_init(b, o->tokens, o->tokens, o->tokens, BOS, err), added = 1;
+    int cap = batch_room(o), centre = (int)draw_length(&rng, 6, 120);
+    int left = o->tokens / centre > 1 ? o->tokens / centre : 1; /* sentences, if bucketed */
+    int32_t *src = xcalloc((size_t)cap, sizeof *src), *tgt = xcalloc((size_t)cap, sizeof *tgt);
+    int rc = batch_init(b, cap, cap, cap, BOS, err), added = 1;
     while (!rc && added > 0) {
-        int room = o->tokens - b->src.n_tok, n = draw_length(&rng, o);
-        if (room == 0) break;
-        if (n > room) n = room; /* the last sentence fills the batch */
-        for (int i = 0; i < n; i++) {
-            src[i] = FIRST_WORD +
-                     (int32_t)rng_below(&rng, (uint32_t)(o->config.n_vocab_src - FIRST_WORD));
-            tgt[i] = FIRST_WORD +
-                     (int32_t)rng_below(&rng, (uint32_t)(o->config.n_vocab_tgt - FIRST_WORD));
-        }
-        added = batch_add(b, src, n, tgt, n, err);
+        int room = cap - b->src.n_tok, n, m;
+        draw_pair(&n, &m, o, centre, &rng);
+        if (room == 0 || (o->bucketed && left-- == 0)) break;
+        if (!o->bucketed && n > room) m = n = room; /* the last sentence fills the batch */
+        draw_words(src, n, o->config.n_vocab_src, &rng);
+        draw_words(tgt, m, o->config.n_vocab_tgt, &rng);
+        added = batch_add(b, src, n, tgt, m, err);
         if (added < 0) rc = added;
     }
     xfree(src);
@@ -211,24 +237,37 @@ static double peak_mb(const struct bench *s) {
     return (double)(s->at_first - backend_available(s->be)) / 1048576.0;
 }
 
+/* Seconds of a step: the median, or the mean of whole rounds where batches differ. */
+static double typical(const struct bench *s, double *took, int n) {
+    double sum = 0;
+    if (!s->o->bucketed) {
+        qsort(took, (size_t)n, sizeof *took, by_value);
+        return took[n / 2];
+    }
+    n -= n % N_BATCH;
+    for (int i = 0; i < n; i++) sum += took[i];
+    return sum / n;
+}
+
 static int measure(struct bench *s, struct figures *f, struct err *err) {
     double *took = xcalloc(MAX_STEPS, sizeof *took);
     double peak = peak_mb(s), rate = gemm_rate(s, err);
     int n = 0, rc = rate > 0 ? step(s, 0, err) : HEED_ENOMEM;
     double end = clock_seconds() + s->o->seconds;
-    while (!rc && n < MAX_STEPS && (n < 3 || clock_seconds() < end)) {
+    int least = s->o->bucketed ? N_BATCH : 3;
+    for (int i = 1; !rc && s->o->bucketed && i < N_BATCH; i++) rc = step(s, i, err);
+    while (!rc && n < MAX_STEPS && (n < least || clock_seconds() < end)) {
         double start = clock_seconds();
         rc = step(s, n, err);
         took[n++] = clock_seconds() - start;
     }
     if (!rc) {
-        qsort(took, (size_t)n, sizeof *took, by_value);
-        double seconds = took[n / 2];
+        double seconds = typical(s, took, n);
         rate = (rate + gemm_rate(s, err)) / 2;
         *f = (struct figures){.ms = 1e3 * seconds,
-                              .tgt_per_s = s->o->tokens / seconds,
-                              .tflops = model_flops(&s->o->config, s->o->tokens, s->o->tokens) /
-                                        seconds / 1e12,
+                              .tgt_per_s = s->n_tgt / seconds,
+                              .tflops =
+                                  model_flops(&s->o->config, s->n_src, s->n_tgt) / seconds / 1e12,
                               .gemm_tflops = rate / 1e12,
                               .peak_mb = fmax(peak, s->be->vt->device_memory ? 0 : peak_mb(s)),
                               .steps = n};
@@ -262,21 +301,26 @@ static void print_figures(const struct bench *s, const struct figures *f) {
     if (o->on.json) {
         printf("{\"bench\":\"train\",\"preset\":\"%s\",\"device\":\"%s\",\"dtype\":\"%s\","
                "\"tokens\":%d,"
-               "\"length\":%d,\"ms_per_step\":%.2f,\"tgt_tokens_per_s\":%.1f,\"tflops\":%.4f,"
+               "\"length\":%d,\"bucketed\":%s,\"ms_per_step\":%.2f,\"tgt_tokens_per_s\":%.1f,"
+               "\"tflops\":%.4f,"
                "\"gemm_tflops\":%.4f,\"gemm_share\":%.4f,\"peak_mb\":%.1f}\n",
-               o->preset, o->on.device, o->on.dtype, o->tokens, o->length, f->ms, f->tgt_per_s,
-               f->tflops, f->gemm_tflops, share, peak);
+               o->preset, o->on.device, o->on.dtype, o->tokens, o->length,
+               o->bucketed ? "true" : "false", f->ms, f->tgt_per_s, f->tflops, f->gemm_tflops,
+               share, peak);
         return;
     }
     printf("%s, %s %s, %zu parameters, batches of %d + %d tokens, ", o->preset, o->on.device,
            o->on.dtype, s->model->table.n_value, o->tokens, o->tokens);
-    if (o->length)
+    if (o->bucketed)
+        printf("sentences bucketed by length\n");
+    else if (o->length)
         printf("sentences of %d\n", o->length);
     else
         printf("sentences of mixed length\n");
-    printf("%10.1f ms per step (median of %d)\n%10.1f target tokens/s\n%10.4f model TFLOP/s\n"
+    printf("%10.1f ms per step (%s of %d)\n%10.1f target tokens/s\n%10.4f model TFLOP/s\n"
            "%10.4f TFLOP/s of its matrix products alone; share %.1f%%\n%10.1f MiB peak memory\n",
-           f->ms, f->steps, f->tgt_per_s, f->tflops, f->gemm_tflops, 100 * share, peak);
+           f->ms, o->bucketed ? "mean" : "median", f->steps, f->tgt_per_s, f->tflops,
+           f->gemm_tflops, 100 * share, peak);
 }
 
 static int build(struct bench *s, struct err *err) {
@@ -284,7 +328,7 @@ static int build(struct bench *s, struct err *err) {
     enum dtype type;
     struct backend_options where = {o->on.device, o->on.threads, o->on.isa};
     struct optimizer_options options = optimizer_defaults;
-    int rc = options_dtype(&type, o->on.dtype, err);
+    int rc = options_dtype(&type, o->on.dtype, NULL, err);
     if (o->config.n_vocab_src <= FIRST_WORD || o->config.n_vocab_tgt <= FIRST_WORD)
         return err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw words from",
                        o->config.n_vocab_tgt);
@@ -296,9 +340,13 @@ static int build(struct bench *s, struct err *err) {
     if (!rc) s->at_first = backend_available(s->be);
     if (!rc) rc = model_new(&s->model, &o->config, s->be, type, err);
     if (!rc) rc = model_draw(s->model, 1, err);
-    if (!rc) rc = acts_new(&s->acts, s->model, o->tokens, o->tokens, 1, err);
+    if (!rc) rc = acts_new(&s->acts, s->model, batch_room(o), batch_room(o), 1, err);
     if (!rc) rc = optimizer_new(&s->opt, s->model, s->acts, &options, err);
-    for (int i = 0; !rc && i < N_BATCH; i++) rc = fill_batch(&s->batch[i], o, (uint64_t)i + 1, err);
+    for (int i = 0; !rc && i < N_BATCH; i++) {
+        rc = fill_batch(&s->batch[i], o, (uint64_t)i + 1, err);
+        s->n_src += (double)s->batch[i].src.n_tok / N_BATCH;
+        s->n_tgt += (double)s->batch[i].tgt.n_tok / N_BATCH;
+    }
     return rc;
 }
 

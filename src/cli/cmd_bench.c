@@ -28,7 +28,7 @@ static struct bench_data_options data = {.tokens = 25000, .max_len = 256, .step_
 static struct overrides overrides;
 
 #define DEVICE_OPTIONS                                                                             \
-    {"device", OPTION_STRING, &on.device, "NAME", "auto, cpu or ref", 0, 0},                       \
+    {"device", OPTION_STRING, &on.device, "NAME", "auto, cpu, cuda[:N] or ref", 0, 0},             \
         {"isa", OPTION_STRING, &on.isa, "NAME", "instruction set of the cpu device", 0, 0},        \
         {"threads", OPTION_INT, &on.threads, "N", "threads, 0 for all CPUs", 0, 1024},             \
         {"dtype", OPTION_STRING, &on.dtype, "TYPE", "f32 or bf16", 0, 0}, {                        \
@@ -54,6 +54,8 @@ static const struct option train_rows[] = {
     {"tokens", OPTION_INT, &train.tokens, "N", "source and target tokens per batch", 1, 1 << 24},
     {"length", OPTION_INT, &train.length, "N", "tokens per sentence, 0 for mixed lengths", 0,
      1 << 20},
+    {"bucketed", OPTION_FLAG, &train.bucketed, NULL,
+     "a length per batch, its sentences close to it, as training has them", 0, 0},
     {"seconds", OPTION_FLOAT, &train.seconds, "X", "measure for at least that long", 0, 86400},
     DEVICE_OPTIONS,
     {NULL, 0, NULL, NULL, NULL, 0, 0},

@@ -67,8 +67,8 @@ int options_file(const struct command *command, const char *path, int argc, char
 /* What the options are now, as such an object, model fields excepted; a new reference. */
 json_t *options_json(const struct command *command);
 
-/* What --dtype means: f32 or bf16. */
-int options_dtype(enum dtype *type, const char *name, struct err *err);
+/* What --dtype means: f32, bf16, or auto, which is bf16 on a GPU and else f32. be may be NULL: the cpu. */
+int options_dtype(enum dtype *type, const char *name, const struct backend *be, struct err *err);
 
 /* The preset and what overrides it, checked. */
 int options_config(struct config *config, const char *preset, const struct overrides *overrides,

@@ -293,9 +293,11 @@ static int get_batches(struct train_setup *s, struct err *err) {
 /* The device comes first: a slip of the pen must not show after an hour of tokenising. */
 int setup_build(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    int rc = options_dtype(&s->type, a->dtype, err);
+    int rc =
+        options_dtype(&s->type, a->dtype, NULL, err); /* a slip in it before the device's start */
     if (!rc)
         rc = backend_open(&s->be, &(struct backend_options){a->device, a->threads, a->isa}, err);
+    if (!rc) rc = options_dtype(&s->type, a->dtype, s->be, err);
     if (!rc) rc = get_tokenizer(s, err);
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = get_corpora(s, err);

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# test_train_cuda.sh — a training run on the GPU that is killed and resumed ends with the very weights of one that was
+# not, bf16 being what --dtype auto means there. Skipped where there is no GPU, unless HEED_TEST_GPU says there is.
+# timeout: 120
+heed=$(realpath "${BUILD:-build}/heed")
+if [ -z "${HEED_TEST_GPU:-}" ] && ! "$heed" bench train --device cuda --preset tiny --tokens 64 --seconds 0 --length 8 >/dev/null 2>&1; then
+    echo 'skipped: no GPU'
+    exit 77
+fi
+. "$(dirname "$0")/train.sh"
+
+run=(--device cuda --d-model 64 --steps 40 --log-every 10 --save-every 10 --keep 9 --dropout 0.1 --cache cache)
+train straight "${run[@]}" --quiet
+train bf16 "${run[@]}" --dtype bf16 --quiet
+train f32 "${run[@]}" --dtype f32 --quiet
+same straight/model.safetensors bf16/model.safetensors '--dtype auto is not bf16'
+cmp -s straight/model.safetensors f32/model.safetensors && fail 'the comparison sees no difference at all'
+
+# Stopped at step 20 once in order and once by death after the checkpoint of step 20 or later.
+train hurt "${run[@]}" --steps 20 --quiet
+[ "$(steps hurt)" = '0 10 20' ] || fail "checkpoints $(steps hurt)"
+(exec "$heed" train "${data[@]}" "${small[@]}" --out hurt "${run[@]}" --quiet) &
+pid=$!
+for _ in $(seq 200); do
+    [ -d hurt/ckpt-00000030 ] && break
+    sleep 0.02
+done
+kill -KILL $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+train hurt "${run[@]}" --quiet
+[ "$(steps hurt)" = '0 10 20 30 40' ] || fail "checkpoints $(steps hurt)"
+same straight/model.safetensors hurt/model.safetensors 'published weights'
+for c in straight/ckpt-????????; do same "$c/model.safetensors" "hurt/${c##*/}/model.safetensors"; done
+log_lines straight/log.jsonl | grep -v valid_loss >a.log # the run to step 20 validates at its end
+log_lines hurt/log.jsonl | grep -v valid_loss >b.log
+diff a.log b.log || fail 'the logs differ'
