@@ -169,7 +169,7 @@ TEST(cuda_profile) {
 
 /* ---------------------------------------------------------------------------------- training ----- */
 
-enum { N_STEP = 200, N_BATCH = 8, SENTENCES = 12 };
+enum { N_STEP = 200, N_BATCH = 8, SENTENCES = 24 };
 
 /* Sentences of 3 to 14 words, the target the source reversed: something to learn. */
 static void fill(struct batch *b, uint64_t seed, int n_vocab) {
@@ -203,6 +203,19 @@ static struct config curve_config(const char *norm) {
     return c;
 }
 
+/* Slower than the other toys learn: at their rate this one is chaotic, and two instruction sets of the cpu, which
+ * differ in the last bit at first, are 3 to 5 % apart within 200 steps. At this rate they stay within 0.1 % in
+ * f32 and 0.4 % in bf16, so that 1 % says something about the GPU; the loss still falls by two fifths. */
+static void learn_slowly(struct toy *toy) {
+    struct optimizer_options options = optimizer_defaults;
+    struct err err = {0};
+    options.warmup = 40;
+    options.lr_scale = 0.1;
+    options.clip = 1;
+    optimizer_free(toy->opt);
+    check_ok(optimizer_new(&toy->opt, toy->model, toy->acts, &options, &err), &err);
+}
+
 static struct curve train(const char *device, enum dtype type, const char *norm, int steps) {
     struct config config = curve_config(norm);
     struct toy toy;
@@ -210,6 +223,7 @@ static struct curve train(const char *device, enum dtype type, const char *norm,
     struct batch batch[N_BATCH];
     struct curve curve = {0};
     toy_open(&toy, &config, &(struct backend_options){.device = device}, type, SENTENCES * 16);
+    learn_slowly(&toy);
     for (int i = 0; i < N_BATCH; i++) fill(&batch[i], (uint64_t)i + 1, config.n_vocab_tgt);
     for (int i = 0; i < steps; i++) {
         const struct batch *one[] = {&batch[i % N_BATCH]};
@@ -237,7 +251,7 @@ static void compare_curves(enum dtype type, const char *norm) {
     }
     print_message("first %.4f %.4f, last %.4f %.4f\n", cpu.loss[0], gpu.loss[0],
                   cpu.loss[N_STEP - 1], gpu.loss[N_STEP - 1]);
-    assert_true(gpu.loss[N_STEP - 1] < 0.9 * gpu.loss[0]);
+    assert_true(gpu.loss[N_STEP - 1] < 0.7 * gpu.loss[0]);
     xfree(cpu.params);
     xfree(gpu.params);
 }
