@@ -35,6 +35,7 @@ static char *room_for(struct outlet *o, size_t size) {
 }
 
 void outlet_put(struct outlet *o, const char *text, size_t size) {
+    if (size == 0) return; /* an empty translation may come before there is any buffer */
     memcpy(room_for(o, size), text, size);
     o->used += size;
 }
