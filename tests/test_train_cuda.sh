@@ -7,6 +7,7 @@ if [ -z "${HEED_TEST_GPU:-}" ] && ! "$heed" bench train --device cuda --preset t
     echo 'skipped: no GPU'
     exit 77
 fi
+# shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
 
 run=(--device cuda --d-model 64 --steps 40 --log-every 10 --save-every 10 --keep 9 --dropout 0.1 --cache cache)
