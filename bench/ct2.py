@@ -36,6 +36,7 @@ def main():
     ap.add_argument("--alpha", type=float, default=0.6)
     ap.add_argument("--sentences", type=int, default=0)
     ap.add_argument("--force-length", type=int, default=0)
+    ap.add_argument("--max-length", type=int, default=60, help="longest translation; CTranslate2 has no positions beyond the model's")
     ap.add_argument("--output", help="write the translations as ids, in the order of the input")
     a = ap.parse_args()
 
@@ -52,7 +53,7 @@ def main():
                                 intra_threads=a.intra)
     opened = time.perf_counter() - t0
     kw = dict(beam_size=a.beam, length_penalty=a.alpha, max_batch_size=a.batch, batch_type="examples",
-              return_scores=True)
+              max_decoding_length=a.max_length, return_scores=True)
     if a.force_length:
         kw.update(min_decoding_length=a.force_length, max_decoding_length=a.force_length)
     order = sorted(range(len(src)), key=lambda i: -len(src[i]))
