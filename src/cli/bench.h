@@ -60,6 +60,11 @@ struct bench_data_options {
 int bench_data_run(const struct bench_data_options *o, struct err *err);
 
 /* Shared by the model benchmarks. */
-double bench_peak_mb(void); /* largest resident size of this process so far */
+double bench_peak_mb(void);                       /* largest resident size of this process so far */
+int bench_by_value(const void *a, const void *b); /* for qsort: doubles, ascending */
+
+/* A table of what each op cost since profiling was switched on, with shares of `seconds` (0: of all ops together);
+ * `rate` names billions of operations per second. Returns the ops' seconds. */
+double bench_print_ops(struct backend *be, double seconds, const char *rate);
 
 #endif

@@ -220,11 +220,6 @@ static double gemm_rate(struct bench *s, struct err *err) {
 
 /* ---------------------------------------------------------------------------------- steps -------- */
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int step(struct bench *s, int i, struct err *err) {
     struct update_report report;
     const struct batch *b = &s->batch[i % N_BATCH];
@@ -241,7 +236,7 @@ static double peak_mb(const struct bench *s) {
 static double typical(const struct bench *s, double *took, int n) {
     double sum = 0;
     if (!s->o->bucketed) {
-        qsort(took, (size_t)n, sizeof *took, by_value);
+        qsort(took, (size_t)n, sizeof *took, bench_by_value);
         return took[n / 2];
     }
     n -= n % N_BATCH;
@@ -282,16 +277,7 @@ static int print_breakdown(struct bench *s, struct err *err) {
     backend_profile(s->be, 1);
     int rc = step(s, 0, err);
     backend_profile(s->be, 0);
-    double total = 0;
-    for (int op = 0; op < OP_COUNT; op++) total += (double)backend_cost(s->be, (enum op)op)->ns;
-    printf("\n%-16s %8s %10s %8s %12s\n", "op", "calls", "ms", "share", "GFLOP/s");
-    for (int op = 0; op < OP_COUNT; op++) {
-        const struct op_cost *cost = backend_cost(s->be, (enum op)op);
-        if (cost->calls)
-            printf("%-16s %8llu %10.1f %7.1f%% %12.1f\n", op_name((enum op)op),
-                   (unsigned long long)cost->calls, (double)cost->ns / 1e6,
-                   100 * (double)cost->ns / total, cost->flops / (double)cost->ns);
-    }
+    bench_print_ops(s->be, 0, "GFLOP/s");
     return rc;
 }
 

@@ -315,14 +315,9 @@ static struct floor floor_of(const struct bench *s, struct err *err) {
 
 /* ---------------------------------------------------------------------------------- report ------- */
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void print_figures(struct bench *s, const struct floor *f, double rss) {
     const struct bench_translate_options *o = s->o;
-    qsort(s->took, (size_t)s->calls, sizeof *s->took, by_value);
+    qsort(s->took, (size_t)s->calls, sizeof *s->took, bench_by_value);
     double p50 = s->took[s->calls / 2], p99 = s->took[(s->calls * 99 + 99) / 100 - 1];
     const char *precision = precision_name(frozen_precision(s->frozen));
     if (o->on.json) {
@@ -352,18 +347,9 @@ static int print_breakdown(struct bench *s, struct err *err) {
     backend_profile(s->be, 1);
     int rc = run_all(s, err);
     backend_profile(s->be, 0);
-    double total = 0;
-    for (int op = 0; op < OP_COUNT; op++) total += (double)backend_cost(s->be, (enum op)op)->ns;
-    printf("\n%-16s %8s %10s %8s %12s\n", "op", "calls", "ms", "share", "GOP/s");
-    for (int op = 0; op < OP_COUNT; op++) {
-        const struct op_cost *cost = backend_cost(s->be, (enum op)op);
-        if (cost->calls)
-            printf("%-16s %8llu %10.1f %7.1f%% %12.1f\n", op_name((enum op)op),
-                   (unsigned long long)cost->calls, (double)cost->ns / 1e6,
-                   100 * (double)cost->ns / 1e9 / s->seconds, cost->flops / (double)cost->ns);
-    }
-    printf("%-16s %8s %10.1f %7.1f%%\n", "search", "", 1e3 * s->seconds - total / 1e6,
-           100 * (1 - total / 1e9 / s->seconds));
+    double total = bench_print_ops(s->be, s->seconds, "GOP/s");
+    printf("%-16s %8s %10.1f %7.1f%%\n", "search", "", 1e3 * (s->seconds - total),
+           100 * (1 - total / s->seconds));
     return rc;
 }
 

@@ -1,5 +1,6 @@
 /* cmd_bench.c — `heed bench gemm|train|translate|scale|data`: the options. What they do is in bench_*.c. */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -13,6 +14,26 @@ double bench_peak_mb(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (double)usage.ru_maxrss / 1024.0;
+}
+
+int bench_by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_print_ops(struct backend *be, double seconds, const char *rate) {
+    double total = 0;
+    for (int op = 0; op < OP_COUNT; op++) total += (double)backend_cost(be, (enum op)op)->ns / 1e9;
+    printf("\n%-16s %8s %10s %8s %12s\n", "op", "calls", "ms", "share", rate);
+    for (int op = 0; op < OP_COUNT; op++) {
+        const struct op_cost *cost = backend_cost(be, (enum op)op);
+        double ns = (double)cost->ns;
+        if (cost->calls)
+            printf("%-16s %8llu %10.1f %7.1f%% %12.1f\n", op_name((enum op)op),
+                   (unsigned long long)cost->calls, ns / 1e6,
+                   100 * ns / 1e9 / (seconds > 0 ? seconds : total), cost->flops / ns);
+    }
+    return total;
 }
 
 /* ---------------------------------------------------------------------------------- options ------ */
