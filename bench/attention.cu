@@ -1,11 +1,13 @@
-/* attention.cu — the time of attention's kernels at the shapes of the base model, against memory's speed.
+/* attention.cu — the time of attention's kernels at the shapes of the base model, against memory's
+ * speed.
  *
  *     make CUDA=1 build/bench/attention && build/bench/attention [rounds]
  *
- * A batch of 25,600 tokens, 8 heads of 64, bf16, q k v in one matrix as the model has them. Each op runs over
- * three sets of matrices in turn, together larger than the L2 cache, twelve times in a captured graph; the
- * median of `rounds` replays counts. Bytes are the least that must move: forward q k v o, backward also dout dq
- * dk dv; the step reads its cache once. The share is of the copy bandwidth of an H200. */
+ * A batch of 25,600 tokens, 8 heads of 64, bf16, q k v in one matrix as the model has them. Each op
+ * runs over three sets of matrices in turn, together larger than the L2 cache, twelve times in a
+ * captured graph; the median of `rounds` replays counts. Bytes are the least that must move:
+ * forward q k v o, backward also dout dq dk dv; the step reads its cache once. The share is of the
+ * copy bandwidth of an H200. */
 #include <algorithm>
 #include <math.h>
 #include <stdio.h>
@@ -97,7 +99,8 @@ static void report(const char *shape, const char *op, double seconds, double byt
 
 struct shape {
     const char *name;
-    int length; /* 0: log-normal around 25, at most 200;  -1: 64 of 16, and one of 1,024, over and over */
+    /* 0: log-normal around 25, at most 200;  -1: 64 of 16, and one of 1,024, over and over */
+    int length;
     int causal;
     float p;
 };

@@ -1,10 +1,11 @@
-/* translate.c — libheed in a program of one's own: a model directory, some sentences, their translations.
+/* translate.c — libheed in a program of one's own: a model directory, some sentences, their
+ * translations.
  *
  *     cc translate.c -o translate $(pkg-config --cflags --libs heed)
  *     ./translate DIR "Where is my book?" "Tom is here."
  *
- * Prints the best translation of each argument, then the runners-up with their scores and how the best one
- * aligns. Everything used here is described in heed.h. */
+ * Prints the best translation of each argument, then the runners-up with their scores and how the
+ * best one aligns. Everything used here is described in heed.h. */
 #include <heed.h>
 
 #include <stdio.h>

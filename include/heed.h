@@ -1,8 +1,9 @@
 /* heed.h — the public face of libheed, a Transformer for sequence-to-sequence work.
  *
  * The only header a program that embeds heed includes. Handles are opaque, no other library's types
- * appear, nothing here prints or exits, and there is no global state. Functions that can fail return
- * HEED_OK (0) or a negative status, and describe what happened in a heed_error, if they are given one.
+ * appear, nothing here prints or exits, and there is no global state. Functions that can fail
+ * return HEED_OK (0) or a negative status, and describe what happened in a heed_error, if they are
+ * given one.
  *
  *     heed_model *model;
  *     heed_result *result;
@@ -14,14 +15,15 @@
  *     heed_result_free(result);
  *     heed_model_close(model);
  *
- * Text is UTF-8 both ways, in NUL-terminated strings. Bytes that are not UTF-8 are read as U+FFFD, and the
- * result says so; text that comes out is always valid.
+ * Text is UTF-8 both ways, in NUL-terminated strings. Bytes that are not UTF-8 are read as U+FFFD,
+ * and the result says so; text that comes out is always valid.
  *
- * Threads: one open model serves any number of threads at once. Results belong to whoever asked for them. An
- * options structure is only read during the call that takes it.
+ * Threads: one open model serves any number of threads at once. Results belong to whoever asked for
+ * them. An options structure is only read during the call that takes it.
  *
- * Structures that the caller fills grow at their end from version to version. The _init functions take
- * sizeof the structure as the caller was compiled, so that old programs keep working with newer libraries. */
+ * Structures that the caller fills grow at their end from version to version. The _init functions
+ * take sizeof the structure as the caller was compiled, so that old programs keep working with
+ * newer libraries. */
 #ifndef HEED_H
 #define HEED_H
 
@@ -68,17 +70,18 @@ HEED_API const char *heed_version(void);
 /* One line of English for a status; never NULL, also for values that are no status. */
 HEED_API const char *heed_status_text(int status);
 
-/* What went wrong: one of the statuses above, and a message that names the thing and the value, ready to show. Every
- * function below that takes one accepts NULL. */
+/* What went wrong: one of the statuses above, and a message that names the thing and the value,
+ * ready to show. Every function below that takes one accepts NULL. */
 typedef struct heed_error {
     int code;
     char message[256];
 } heed_error;
 
-/* ---- models ----------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
-/* An open model directory: its weights (memory-mapped where they are stored ready to use, and then shared with every
- * other process that runs them), its tokenizer, and the sessions that translate with it. */
+/* An open model directory: its weights (memory-mapped where they are stored ready to use, and then
+ * shared with every other process that runs them), its tokenizer, and the sessions that translate
+ * with it. */
 typedef struct heed_model heed_model;
 
 typedef struct heed_model_options {
@@ -86,12 +89,14 @@ typedef struct heed_model_options {
     const char *precision; /* "f32", "bf16", "int8", or "auto": as the model is stored */
     const char *device;    /* "auto", "cpu", "cuda" */
     const char *isa;       /* of the cpu: NULL or "auto", or a name such as "avx2" */
-    int sessions; /* calls of heed_translate that run at the same time; others wait for their turn. Each
-                     session has working memory of its own, made when it is first needed. Default 1. */
+    /* calls of heed_translate that run at the same time; others wait for their turn. Each session
+     * has working memory of its own, made when it is first needed. Default 1. */
+    int sessions;
     int threads; /* per session; 0 shares all CPUs among the sessions. Default 0. */
-    const char *const
-        *ensemble;     /* directories of further models that decide together with the first. They */
-    size_t n_ensemble; /* must have the same tokenizer. */
+    /* Directories of further models that decide together with the first. They must have the same
+     * tokenizer. */
+    const char *const *ensemble;
+    size_t n_ensemble;
 } heed_model_options;
 
 /* The defaults. size is sizeof *options. */
@@ -118,23 +123,24 @@ typedef struct heed_model_info {
 /* size is sizeof *info. What info points at lives as long as the library. */
 HEED_API void heed_model_describe(const heed_model *model, heed_model_info *info, size_t size);
 
-/* ---- translating ------------------------------------------------------------------------------------ */
+/* ---- translating ----------------------------------------------------------------------------- */
 
-/* Told how far a call is: done of total sentences. Called on the thread that called heed_translate, before every
- * step of a search and while it waits for a session (with total 0). A non-zero return ends the call
- * with HEED_ECANCELLED. It must not use the same model. */
+/* Told how far a call is: done of total sentences. Called on the thread that called heed_translate,
+ * before every step of a search and while it waits for a session (with total 0). A non-zero return
+ * ends the call with HEED_ECANCELLED. It must not use the same model. */
 typedef int heed_progress(void *context, size_t done, size_t total);
 
 typedef struct heed_translate_options {
     size_t size; /* set by heed_translate_options_init */
     int beam;    /* hypotheses kept; 1 is greedy. Default 4, at most 64. */
     int n_best;  /* alternatives wanted per text; at most beam, unless sampling. Default 1. */
-    float
-        alpha; /* length penalty: scores are log-probabilities over ((5 + length) / 6)^alpha. 0.6 */
+    /* length penalty: scores are log-probabilities over ((5 + length) / 6)^alpha. 0.6 */
+    float alpha;
     int min_length; /* tokens of a translation; 0 */
     int max_length; /* 0: what the model has positions for */
     int max_extra;  /* tokens a translation may have more than its source; 50 */
-    int max_source; /* tokens translated at a time; longer texts are split. 0: what the model has positions for */
+    /* tokens translated at a time; longer texts are split. 0: what the model has positions for */
+    int max_source;
     int refuse_long;     /* non-zero: HEED_ELIMIT instead of splitting; 0 */
     int alignment;       /* non-zero: links between source and target pieces are wanted; 0 */
     int alignment_layer; /* of the decoder, from 0; -1 (default): the last but one */
@@ -147,10 +153,11 @@ typedef struct heed_translate_options {
     int no_repeat;       /* no sequence of that many tokens twice; 0: off */
     float repetition;    /* penalty of tokens already written; 1: off */
     int no_unknown;      /* non-zero: never write the unknown token; 0 */
-    int batch_sentences; /* searched together, at most; 32. Speed and memory depend on it, results do not. */
+    /* searched together, at most; 32. Speed and memory depend on it, results do not. */
+    int batch_sentences;
     int batch_tokens; /* source tokens searched together, at most; 2048 */
-    const char *const
-        *prefix; /* NULL, or [n] what each translation must begin with (NULL or "": anything) */
+    /* NULL, or [n] what each translation must begin with (NULL or "": anything) */
+    const char *const *prefix;
     heed_progress *progress; /* NULL: nobody */
     void *progress_context;
 } heed_translate_options;
@@ -158,7 +165,8 @@ typedef struct heed_translate_options {
 /* The defaults. size is sizeof *options. */
 HEED_API void heed_translate_options_init(heed_translate_options *options, size_t size);
 
-/* Source piece `source` was looked at most when target piece `target` was written. Both count from 0. */
+/* Source piece `source` was looked at most when target piece `target` was written. Both count from
+ * 0. */
 typedef struct heed_link {
     int source, target;
 } heed_link;
@@ -169,9 +177,10 @@ typedef struct heed_translation {
     float log_prob; /* natural logarithm of its probability */
     int cut;        /* non-zero: it reached a length limit before the model ended it */
     size_t n_pieces;
-    const char *const
-        *pieces;    /* [n_pieces] as the tokenizer spells them (U+2581 for a space); NULL unless */
-    size_t n_links; /* alignment was asked for, as are the links */
+    /* [n_pieces] as the tokenizer spells them (U+2581 for a space). NULL unless alignment was asked
+     * for, as are the links. */
+    const char *const *pieces;
+    size_t n_links;
     const heed_link *links;
 } heed_translation;
 
@@ -184,9 +193,10 @@ enum heed_note {
 
 typedef struct heed_result heed_result;
 
-/* Translates n texts. A text is what one line would be: a sentence or a few. options may be NULL. On failure
- * *result is NULL. The translation of a text depends on the text and the options alone, not on its neighbours or
- * the number of threads. A text without words gives an empty translation. */
+/* Translates n texts. A text is what one line would be: a sentence or a few. options may be NULL.
+ * On failure *result is NULL. The translation of a text depends on the text and the options alone,
+ * not on its neighbours or the number of threads. A text without words gives an empty
+ * translation. */
 HEED_API int heed_translate(heed_model *model, const char *const *texts, size_t n,
                             const heed_translate_options *options, heed_result **result,
                             heed_error *error);

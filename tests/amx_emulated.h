@@ -1,12 +1,13 @@
-/* amx_emulated.h — AMX's tile operations done in software, so that the kernels, their staging and their tile
- * layout are tested on machines without AMX. Included by amx_emulated.c and amx_emulated_tiled.c, which then
- * include the kernels.
+/* amx_emulated.h — AMX's tile operations done in software, so that the kernels, their staging and
+ * their tile layout are tested on machines without AMX. Included by amx_emulated.c and
+ * amx_emulated_tiled.c, which then include the kernels.
  *
- * The operations follow the architecture's definition: shapes come from the loaded configuration; loads zero
- * what lies beyond a tile's rows and bytes per row; tdpbf16ps sums the even and the odd products of a tile
- * row apart, each by fused multiply-add, adds the two sums, then adds that to the destination; denormal
- * operands and results count as zero; tdpbssd adds products of signed bytes, exactly. Using tiles without a
- * configuration, or with one whose shapes do not fit together, is a bug as it is a fault on the real thing. */
+ * The operations follow the architecture's definition: shapes come from the loaded configuration;
+ * loads zero what lies beyond a tile's rows and bytes per row; tdpbf16ps sums the even and the odd
+ * products of a tile row apart, each by fused multiply-add, adds the two sums, then adds that to
+ * the destination; denormal operands and results count as zero; tdpbssd adds products of signed
+ * bytes, exactly. Using tiles without a configuration, or with one whose shapes do not fit
+ * together, is a bug as it is a fault on the real thing. */
 #define GEMM_TILES_EMULATED
 
 #include <math.h>

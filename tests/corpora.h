@@ -1,4 +1,5 @@
-/* corpora.h — small corpora for tests, without a tokenizer: text is numbers, and a number is its own id. */
+/* corpora.h — small corpora for tests, without a tokenizer: text is numbers, and a number is its
+ * own id. */
 #ifndef TESTS_CORPORA_H
 #define TESTS_CORPORA_H
 
@@ -6,7 +7,8 @@
 
 #include "data/corpus.h"
 
-/* Ids are the words modulo n_vocab; a word that is no number has the sum of its bytes. Calls are counted. */
+/* Ids are the words modulo n_vocab; a word that is no number has the sum of its bytes. Calls are
+ * counted. */
 struct corpus_encoder numbers_encoder(int n_vocab);
 extern atomic_long numbers_calls;
 
@@ -16,8 +18,8 @@ const char *corpora_path(const char *name);
 /* Writes TEST_DIR/name and returns its path. */
 const char *corpora_write(const char *name, const char *text, size_t size);
 
-/* Writes NAME.src and NAME.tgt with n pairs of log-normal lengths: pair i begins with the number i on both
- * sides, the rest of it is arbitrary. */
+/* Writes NAME.src and NAME.tgt with n pairs of log-normal lengths: pair i begins with the number i
+ * on both sides, the rest of it is arbitrary. */
 void corpora_generate(const char *name, int n, uint64_t seed);
 
 /* Options for NAME.src and NAME.tgt, cached in TEST_DIR/cache. */

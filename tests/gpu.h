@@ -4,7 +4,8 @@
 
 #include "backend/backend.h"
 
-/* The cuda backend. Skips the test where there is none, unless HEED_TEST_GPU says that there must be one. */
+/* The cuda backend. Skips the test where there is none, unless HEED_TEST_GPU says that there must
+ * be one. */
 struct backend *gpu_open(void);
 
 /* The same where only its presence matters. */

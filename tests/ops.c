@@ -8,9 +8,9 @@
 
 enum { POISON = 0xff, GUARD = 64 }; /* all ones is a NaN in every float type */
 
-/* Allowed distance from ref, relative to the expected tensor: of the whole in the 2-norm, and of every
- * element against the largest one. Sums in f32 over some hundred terms lose a few of the 24 bits; in bf16
- * every value stored in between has 8 bits. */
+/* Allowed distance from ref, relative to the expected tensor: of the whole in the 2-norm, and of
+ * every element against the largest one. Sums in f32 over some hundred terms lose a few of the 24
+ * bits; in bf16 every value stored in between has 8 bits. */
 static const struct {
     double norm, element;
 } tolerance[DTYPE_COUNT] = {
@@ -18,11 +18,11 @@ static const struct {
     [DTYPE_BF16] = {8e-3, 2e-2},
 };
 
-/* Our data are near 1, so smaller results than this are differences of larger numbers, whose error they
- * carry: the gradient of a softmax over one key is 0 in theory only. */
+/* Our data are near 1, so smaller results than this are differences of larger numbers, whose error
+ * they carry: the gradient of a softmax over one key is 0 in theory only. */
 #define SMALL 0.1
 
-/* ---------------------------------------------------------------------------------- tensors ------ */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 double tensor_get(const struct tensor *t, const unsigned char *image, int i, int j) {
     const unsigned char *p = image + ((size_t)i * t->m.ld + t->left + j) * dtype_size(t->m.type);
@@ -137,7 +137,7 @@ void op_close(struct op_test *test) {
     xfree(test);
 }
 
-/* ---------------------------------------------------------------------------------- checks ------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 #define FAIL_CASE(test, t, what, fmt, ...)                                                         \
     fail_msg("%s '%s' %s, %s, %s: " fmt, (test)->c->op, (test)->c->name, dtype_name((test)->type), \
@@ -238,7 +238,7 @@ void op_check_sync(struct backend *be, const char *what) {
     if (backend_sync(be, &err)) fail_msg("%s: %s", what, err.msg);
 }
 
-/* ---------------------------------------------------------------------------------- backends ----- */
+/* ---- backends -------------------------------------------------------------------------------- */
 
 struct backend *ops_ref_open(void) {
     struct backend *be;
@@ -282,7 +282,7 @@ void ops_cpu_close(struct ops_backend *list) {
     xfree(list);
 }
 
-/* ---------------------------------------------------------------------------------- loose -------- */
+/* ---- loose ----------------------------------------------------------------------------------- */
 
 static struct {
     struct backend *be;

@@ -1,10 +1,11 @@
 /* ops.h — one op with all its tensors, described by a row of a table, on any backend and type.
  *
- * A case (op_cases[]) says op and shapes; op_open makes its tensors in a backend's memory: inputs with
- * values that depend only on case, tensor name and type, so that every backend sees the same bits;
- * outputs and all padding filled with NaN, so that what is not written, and what is written beside, shows;
- * accumulators with non-zero values, so that = and += differ. Tensors carry the names of the fields of
- * the op's argument struct. test_ops.c runs the table in three ways: gradients, comparison, batching. */
+ * A case (op_cases[]) says op and shapes; op_open makes its tensors in a backend's memory: inputs
+ * with values that depend only on case, tensor name and type, so that every backend sees the same
+ * bits; outputs and all padding filled with NaN, so that what is not written, and what is written
+ * beside, shows; accumulators with non-zero values, so that = and += differ. Tensors carry the
+ * names of the fields of the op's argument struct. test_ops.c runs the table in three ways:
+ * gradients, comparison, batching. */
 #ifndef TESTS_OPS_H
 #define TESTS_OPS_H
 
@@ -132,18 +133,20 @@ struct ops_backend {
     char text[40];
 };
 
-/* The cpu backend in all its forms on this machine, ended by be == NULL. Forms come in pairs that differ
- * in the number of threads alone. */
+/* The cpu backend in all its forms on this machine, ended by be == NULL. Forms come in pairs that
+ * differ in the number of threads alone. */
 struct ops_backend *ops_cpu_open(void);
 void ops_cpu_close(struct ops_backend *list);
 
-/* The same for a GPU: it comes twice, so that the tests that compare pairs compare two runs. See gpu.h. */
+/* The same for a GPU: it comes twice, so that the tests that compare pairs compare two runs. See
+ * gpu.h. */
 struct ops_backend *ops_cuda_open(void);
 struct ops_backend *ops_open(const char *which); /* "cpu" or "cuda" */
 struct backend *ops_ref_open(void);
 
 /* For tests off the table: a matrix with these values (NULL: NaN), its values, integers; all in a
- * backend's memory, given back by ops_release. ops_random is normal and depends on the seed alone. */
+ * backend's memory, given back by ops_release. ops_random is normal and depends on the seed
+ * alone. */
 struct mat ops_mat(struct backend *be, enum dtype type, int rows, int cols, const double *values);
 struct mat ops_random(struct backend *be, enum dtype type, int rows, int cols, uint64_t seed);
 int32_t *ops_ints(struct backend *be, const int32_t *values, int n);

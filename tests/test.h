@@ -1,4 +1,5 @@
-/* test.h — how a test is written. A thin skin over cmocka (assert_int_equal, assert_true, fail_msg ...).
+/* test.h — how a test is written. A thin skin over cmocka (assert_int_equal, assert_true, fail_msg
+ * ...).
  *
  * Each tests/test_NAME.c is one program; the Makefile finds it, links it with the library's objects
  * (hidden symbols included) and with every tests/NAME.c that is neither test_* nor selftest_*.
@@ -11,14 +12,15 @@
  *
  *     TESTS(T(adds), TL(learns, 120), TP(product, "avx2"), TP(product, "amx"))
  *
- * T(f) gives f 60 seconds, TL(f, s) gives it s seconds. TP(f, "arg") is the test `f.arg`: f finds the
- * string in TEST_ARG; TPL(f, "arg", s) is both. The program with
+ * T(f) gives f 60 seconds, TL(f, s) gives it s seconds. TP(f, "arg") is the test `f.arg`: f finds
+ * the string in TEST_ARG; TPL(f, "arg", s) is both. The program with
  *     no argument    runs all tests in this process, one after another (handy under a debugger);
  *     --list         prints `name seconds` per test;
  *     a test's name  runs that one: exit status 0 passed, 77 skipped, anything else failed.
  *
- * tests/run.sh runs every test of every program in a process of its own, with its timeout, several at a
- * time. So tests share nothing, may crash, and must not write outside a directory they made (test_dir).
+ * tests/run.sh runs every test of every program in a process of its own, with its timeout, several
+ * at a time. So tests share nothing, may crash, and must not write outside a directory they made
+ * (test_dir).
  *
  * cmocka's asserts leave the test by longjmp: use them only on the thread the test began on. */
 #ifndef TESTS_TEST_H

@@ -1,7 +1,8 @@
-/* test_api.c — heed.h as an embedder uses it: batches, alternatives, alignments, threads, cancelling, errors.
+/* test_api.c — heed.h as an embedder uses it: batches, alternatives, alignments, threads,
+ * cancelling, errors.
  *
- * The model is small and random: what it says is nonsense, but it says the same every time, and that is what is
- * compared. */
+ * The model is small and random: what it says is nonsense, but it says the same every time, and
+ * that is what is compared. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -14,7 +15,8 @@
 
 enum { N_TEXT = 24 };
 
-/* A model directory with random weights and a tokenizer learnt from a few lines; its path is static. */
+/* A model directory with random weights and a tokenizer learnt from a few lines; its path is
+ * static. */
 static const char *model_dir(const char *name, uint64_t seed, int vocabulary) {
     static char dir[4][512];
     static int n;
@@ -290,7 +292,7 @@ TEST(ensembles) {
     heed_result_free(same);
 }
 
-/* ---------------------------------------------------------------------------------- threads ------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 struct worker {
     heed_model *model;
@@ -340,7 +342,7 @@ TEST(threads_share_a_model) {
     heed_model_close(model);
 }
 
-/* ---------------------------------------------------------------------------------- cancelling --- */
+/* ---- cancelling ------------------------------------------------------------------------------ */
 
 struct watch {
     size_t calls, stop_at, done, total;

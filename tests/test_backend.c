@@ -1,4 +1,5 @@
-/* test_backend.c — the contract that backend.c keeps for every backend: checks, sticky errors, planning. */
+/* test_backend.c — the contract that backend.c keeps for every backend: checks, sticky errors,
+ * planning. */
 #include "backend/cpu/isa.h"
 #include "base/mem.h"
 #include "ops.h"
@@ -43,7 +44,8 @@ TEST(opens) {
         fail_msg("'%s' names neither what was asked nor what there is", err.msg);
 }
 
-/* A wrong shape: the message says op, argument and sizes; nothing runs until sync reports it once. */
+/* A wrong shape: the message says op, argument and sizes; nothing runs until sync reports it
+ * once. */
 static void sticky(const char *device) {
     struct backend *be = open_device(device);
     struct linear_args good = linear_of(be, 3, 4, 5), bad = good;
@@ -90,7 +92,7 @@ TEST(first_failure_wins) {
     backend_close(be);
 }
 
-/* ---------------------------------------------------------------------------------- shapes ------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* One wrong field per line: what is broken, then a part of the message. */
 #define REFUSED(call, part)                                                                        \
@@ -182,9 +184,10 @@ TEST(other_shapes) {
     backend_close(be);
 }
 
-/* ---------------------------------------------------------------------------------- planning ----- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
-/* Planning needs no memory at all: addresses may be NULL, nothing is written, sizes are recorded. */
+/* Planning needs no memory at all: addresses may be NULL, nothing is written, sizes are
+ * recorded. */
 TEST(planning_touches_nothing) {
     static const char *const devices[] = {"ref", "cpu"};
     for (int d = 0; d < 2; d++) {
@@ -257,7 +260,7 @@ TEST(more_than_planned_is_an_error) {
     backend_close(be);
 }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 TEST(memory) {
     static const char *const devices[] = {"ref", "cpu"};

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "test.h"
 
-/* ---------------------------------------------------------------------------------- err ---------- */
+/* ---- err ------------------------------------------------------------------------------------- */
 
 TEST(version_agrees) {
     char want[32];
@@ -66,7 +66,7 @@ TEST(bug_aborts) {
     assert_int_equal(killed_by(bug_on, &(int){0}), 0);
 }
 
-/* ---------------------------------------------------------------------------------- mem ---------- */
+/* ---- mem ------------------------------------------------------------------------------------- */
 
 TEST(sizes_saturate) {
     assert_true(size_add(2, 3) == 5);
@@ -161,7 +161,7 @@ TEST(arena_past_the_end_is_a_bug) {
     mem_block_free(arena.base);
 }
 
-/* ---------------------------------------------------------------------------------- rng ---------- */
+/* ---- rng ------------------------------------------------------------------------------------- */
 
 static void assert_philox(struct philox got, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     assert_int_equal(got.x[0], a);
@@ -251,7 +251,7 @@ TEST(rng_normal_moments) {
     ASSERT_NEAR(m4 / N, 3, 0.1);
 }
 
-/* ---------------------------------------------------------------------------------- pool --------- */
+/* ---- pool ------------------------------------------------------------------------------------ */
 
 enum { MAX_TASK = 1000 };
 
@@ -293,7 +293,8 @@ static void add_square(void *ctx, int task, int thread) {
     ((int64_t *)ctx)[task] += (int64_t)task * task;
 }
 
-/* Plain memory is handed from job to job: ThreadSanitizer sees whether the pool orders the accesses. */
+/* Plain memory is handed from job to job: ThreadSanitizer sees whether the pool orders the
+ * accesses. */
 TEST(pool_orders_many_small_jobs) {
     enum { JOBS = TEST_SANITIZED ? 200 : 1000, TASKS = 5 };
     for (int n_thread = 2; n_thread <= 4; n_thread += 2) {

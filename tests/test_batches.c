@@ -1,4 +1,5 @@
-/* test_batches.c — the order of training batches: shuffling, weights, budgets, resuming, prefetching. */
+/* test_batches.c — the order of training batches: shuffling, weights, budgets, resuming,
+ * prefetching. */
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 #include "data/shuffle.h"
 #include "test.h"
 
-/* ---------------------------------------------------------------------------------- shuffle ------ */
+/* ---- shuffle --------------------------------------------------------------------------------- */
 
 static void check_bijection(uint64_t key, uint64_t n) {
     struct shuffle s;
@@ -65,7 +66,7 @@ TEST(shuffle_depends_on_key) {
     assert_true(shuffle_at(&a, 5) < UINT64_C(1) << 62);
 }
 
-/* ---------------------------------------------------------------------------------- order -------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 enum { VOCAB = 60000, TOKENS = 400 };
 
@@ -104,7 +105,8 @@ static uint64_t digest(const struct batch *b) {
     return h;
 }
 
-/* Takes one epoch and counts how often each pair came, by the number it begins with; checks budgets. */
+/* Takes one epoch and counts how often each pair came, by the number it begins with; checks
+ * budgets. */
 static uint64_t count_epoch(struct batches *b, int *count, int n) {
     struct batch batch = room(b);
     struct batches_state state;
@@ -171,8 +173,9 @@ TEST(seed_decides_order) {
     corpus_close(&c);
 }
 
-/* Draws per pair over one and two epochs, for two corpora of which the second has the given weight. The
- * first corpus begins its pairs with 0 .. A-1, the second with 0 .. B-1 as well, so count them by target. */
+/* Draws per pair over one and two epochs, for two corpora of which the second has the given weight.
+ * The first corpus begins its pairs with 0 .. A-1, the second with 0 .. B-1 as well, so count them
+ * by target. */
 static void check_weight(double weight, int want_first, int want_both, int tolerance) {
     enum { N = 400 };
     struct corpus c;
@@ -258,7 +261,7 @@ TEST(sentences_are_limited) {
     corpus_close(&c);
 }
 
-/* ---------------------------------------------------------------------------------- resuming ----- */
+/* ---- resuming -------------------------------------------------------------------------------- */
 
 /* Saves at every position of two and a half epochs, resumes there and compares what follows. */
 TEST(resume_is_exact_everywhere) {
@@ -402,7 +405,7 @@ TEST(impossible_options_are_refused) {
     corpus_close(&c);
 }
 
-/* ---------------------------------------------------------------------------------- prefetch ----- */
+/* ---- prefetch -------------------------------------------------------------------------------- */
 
 TEST(prefetch_allocates_nothing_and_stops) {
     struct corpus c;
@@ -446,7 +449,8 @@ TEST(held_batches_stay_whole) {
     corpus_close(&c);
 }
 
-/* The cache is cut short under the running thread: prepared batches come, then the error, and it stays. */
+/* The cache is cut short under the running thread: prepared batches come, then the error, and it
+ * stays. */
 TEST(thread_errors_reach_the_consumer) {
     struct corpus c;
     corpora_make(&c, "a", 1000, VOCAB);
@@ -470,7 +474,7 @@ TEST(thread_errors_reach_the_consumer) {
     corpus_close(&c);
 }
 
-/* ---------------------------------------------------------------------------------- sweep -------- */
+/* ---- sweep ----------------------------------------------------------------------------------- */
 
 TEST(sweep_sees_everything_in_fixed_order) {
     enum { N = 700 };

@@ -1,5 +1,5 @@
-/* test_beam.c — the parts of searching that know of no model: beams over made-up languages, draws, constraints,
- * and rows of log-probabilities. */
+/* test_beam.c — the parts of searching that know of no model: beams over made-up languages, draws,
+ * constraints, and rows of log-probabilities. */
 #include "backend/beam.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -10,10 +10,10 @@
 
 enum { V = 6, EOS = 2, LEN = 9, HUGE_V = 1000 };
 
-/* ---------------------------------------------------------------------------------- beams -------- */
+/* ---- beams ----------------------------------------------------------------------------------- */
 
-/* A language: the log-probabilities of the next token are a hash of the tokens so far. `coarse` leaves few distinct
- * values, so that nearly everything is a tie. */
+/* A language: the log-probabilities of the next token are a hash of the tokens so far. `coarse`
+ * leaves few distinct values, so that nearly everything is a tie. */
 struct language {
     uint64_t key;
     int coarse;
@@ -76,7 +76,8 @@ static void same_ends(const struct arena_of_beam *a, const struct arena_of_beam 
     }
 }
 
-/* Stopping early gives what running to the longest length gives, bit for bit, and does stop early. */
+/* Stopping early gives what running to the longest length gives, bit for bit, and does stop
+ * early. */
 TEST(stop_loses_nothing) {
     static const double alphas[] = {-2, -0.5, 0, 1e-17, 0.6, 1, 3};
     static const int widths[][2] = {{2, 1}, {4, 1}, {4, 4}, {7, 3}, {32, 5}};
@@ -139,9 +140,10 @@ TEST(probabilities_above_one_count_as_one) {
     assert_true(a.log_prob[0] == 0);
 }
 
-/* ---------------------------------------------------------------------------------- draws -------- */
+/* ---- draws ----------------------------------------------------------------------------------- */
 
-/* Frequencies of many draws against the probabilities `want`: chi-square below its 99.9 % quantile. */
+/* Frequencies of many draws against the probabilities `want`: chi-square below its 99.9 %
+ * quantile. */
 static void check_draws(const float *log_prob, int n, const struct sample_rule *rule,
                         const double *want, uint64_t seed) {
     enum { DRAWS = 20000 };
@@ -224,7 +226,7 @@ TEST(streams_differ) {
     assert_true(base != sample_uniform(1, 2 | (uint64_t)1 << 40, 3, 4));
 }
 
-/* ---------------------------------------------------------------------------------- rows --------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 TEST(constraints_by_hand) {
     uint32_t seen[4] = {0};

@@ -1,4 +1,5 @@
-/* test_checkpoint.c — checkpoints: bit-exact, whole after a kill at any instant, intact on a full disk. */
+/* test_checkpoint.c — checkpoints: bit-exact, whole after a kill at any instant, intact on a full
+ * disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -59,7 +60,7 @@ static size_t flat_bytes(const struct run *run) {
     return run->toy.model->table.n_elem * sizeof(float);
 }
 
-/* ---------------------------------------------------------------------------------- round trip --- */
+/* ---- round trip ------------------------------------------------------------------------------ */
 
 static void set_state(struct state *state) {
     state_set_i64(state, "epoch", -3);
@@ -169,7 +170,7 @@ TEST(same_bytes) {
     run_close(&run);
 }
 
-/* ---------------------------------------------------------------------------------- damage ------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 static void flip_byte(const char *path, long at) {
     FILE *f = fopen(path, "r+b");
@@ -227,7 +228,8 @@ TEST(damage_is_found) {
     run_close(&run);
 }
 
-/* A state file cut at any length is refused (every 97th length: it is large), as is another model's. */
+/* A state file cut at any length is refused (every 97th length: it is large), as is another
+ * model's. */
 TEST(truncated_state) {
     struct run run;
     struct err err = {0};
@@ -261,7 +263,7 @@ TEST(another_model) {
     run_close(&run);
 }
 
-/* ---------------------------------------------------------------------------------- kills -------- */
+/* ---- kills ----------------------------------------------------------------------------------- */
 
 /* The n-th call that changes the disk does half of its work, or none, and ends the process. */
 static int calls_left;
@@ -298,7 +300,8 @@ static void arm(int n, int error) {
                                      stop_link,   stop_mkdir, stop_unlink, stop_rmdir};
 }
 
-/* What the child under test does: a checkpoint of the next step, published, the older ones pruned. */
+/* What the child under test does: a checkpoint of the next step, published, the older ones
+ * pruned. */
 static int save_next(struct run *run, struct err *err) {
     struct state state = {0};
     state_set_i64(&state, "of_step", run->toy.opt->step);
@@ -348,8 +351,8 @@ static bool child_finishes(pid_t pid) {
     return false;
 }
 
-/* Dies at every single call that changes the disk, one after another: `next` saves a new step, `same`
- * saves the step that is already there. */
+/* Dies at every single call that changes the disk, one after another: `next` saves a new step,
+ * `same` saves the step that is already there. */
 TEST(killed_at_every_call) {
     struct run run;
     struct err err = {0};
@@ -446,7 +449,7 @@ TEST(killed_at_random) {
     run_close(&run);
 }
 
-/* ---------------------------------------------------------------------------------- bad disks ---- */
+/* ---- bad disks ------------------------------------------------------------------------------- */
 
 TEST(full_disk) {
     struct run run;
@@ -504,7 +507,7 @@ TEST(read_only_directory) {
     run_close(&run);
 }
 
-/* ---------------------------------------------------------------------------------- keeping ------ */
+/* ---- keeping --------------------------------------------------------------------------------- */
 
 TEST(prune_publish_forget) {
     struct run run;
@@ -540,7 +543,8 @@ TEST(prune_publish_forget) {
     run_close(&run);
 }
 
-/* A run as the trainer leaves it, in TEST_DIR/run: test_inspect.sh looks at it through the command line. */
+/* A run as the trainer leaves it, in TEST_DIR/run: test_inspect.sh looks at it through the command
+ * line. */
 TEST(writes_a_run) {
     struct run run;
     struct err err = {0};

@@ -1,5 +1,5 @@
-/* test_config.c — impossible configurations, batches and options: one clear error each, naming field and
- * value; nothing crashes and nothing is half made. */
+/* test_config.c — impossible configurations, batches and options: one clear error each, naming
+ * field and value; nothing crashes and nothing is half made. */
 #include "data/batch.h"
 #include "model/acts.h"
 #include "test.h"
@@ -42,7 +42,8 @@ TEST(presets_are_the_papers) {
     refused(config_preset(&c, "huge", &err), &err, "preset", "huge");
 }
 
-/* PAPER: Table 3 gives 65 and 213 million; small differences are biases and the vocabulary's exact size. */
+/* PAPER: Table 3 gives 65 and 213 million; small differences are biases and the vocabulary's exact
+ * size. */
 TEST(parameter_counts_are_the_papers) {
     static const struct {
         const char *preset, *field, *value;

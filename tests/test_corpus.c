@@ -1,4 +1,5 @@
-/* test_corpus.c — from text to the cache and back: filters, odd text, damaged files, kills, memory. */
+/* test_corpus.c — from text to the cache and back: filters, odd text, damaged files, kills,
+ * memory. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -62,7 +63,7 @@ static void check_pair(const struct corpus *c, int64_t i, const int32_t *src, in
     assert_memory_equal(t, tgt, (size_t)n_tgt * sizeof *t);
 }
 
-/* ---------------------------------------------------------------------------------- building ----- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 TEST(pairs_come_back) {
     int n_vocab = atoi(TEST_ARG);
@@ -189,7 +190,7 @@ TEST(bad_options_and_paths_are_refused) {
     ASSERT_ERR(corpus_build(&c, &o, NULL, &err), err, HEED_EIO, "t.src");
 }
 
-/* ---------------------------------------------------------------------------------- cache -------- */
+/* ---- cache ----------------------------------------------------------------------------------- */
 
 TEST(cache_is_reused) {
     corpora_generate("a", 500, 1);
@@ -376,7 +377,7 @@ TEST(change_while_open_is_an_error) {
     corpus_close(&c);
 }
 
-/* ---------------------------------------------------------------------------------- stopping ----- */
+/* ---- stopping -------------------------------------------------------------------------------- */
 
 static int stop_after(void *ctx, const struct corpus_progress *p) {
     int *left = ctx;
@@ -493,7 +494,8 @@ TEST(two_builders_agree) {
     assert_int_equal(count_files(".tmp"), 0);
 }
 
-/* Largest resident size, in kB, of a process that builds a corpus of n pairs and reads all of it at random. */
+/* Largest resident size, in kB, of a process that builds a corpus of n pairs and reads all of it at
+ * random. */
 static long peak_of(const char *name, int n) {
     corpora_generate(name, n, 1);
     struct corpus_options o = corpora_options(name, 60000);

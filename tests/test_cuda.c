@@ -1,14 +1,15 @@
-/* test_cuda.c — the GPU as a device: finding it, its memory, its errors; and training on it, beside the CPU.
+/* test_cuda.c — the GPU as a device: finding it, its memory, its errors; and training on it, beside
+ * the CPU.
  *
- * What the ops compute is compared in test_ops.c and its neighbours. Where there is no GPU, what can be said
- * about its absence is tested, and the rest is skipped. */
+ * What the ops compute is compared in test_ops.c and its neighbours. Where there is no GPU, what
+ * can be said about its absence is tested, and the rest is skipped. */
 #include "backend/plugin.h"
 #include "base/mem.h"
 #include "gpu.h"
 #include "ops.h"
 #include "toy.h"
 
-/* ---------------------------------------------------------------------------------- opening ------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Whatever is missing here, the message says so; and auto never fails for it. */
 TEST(cuda_opens_or_says_why) {
@@ -68,7 +69,7 @@ TEST(cuda_device_names) {
     backend_close(be);
 }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* More than the ring of pinned memory holds, the source overwritten at once. */
 TEST(cuda_upload_returns_the_source) {
@@ -167,7 +168,7 @@ TEST(cuda_profile) {
     backend_close(be);
 }
 
-/* ---------------------------------------------------------------------------------- training ----- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 enum { N_STEP = 200, N_BATCH = 8, SENTENCES = 24 };
 
@@ -203,9 +204,10 @@ static struct config curve_config(const char *norm) {
     return c;
 }
 
-/* Slower than the other toys learn: at their rate this one is chaotic, and two instruction sets of the cpu, which
- * differ in the last bit at first, are 3 to 5 % apart within 200 steps. At this rate they stay within 0.1 % in
- * f32 and 0.4 % in bf16, so that 1 % says something about the GPU; the loss still falls by two fifths. */
+/* Slower than the other toys learn: at their rate this one is chaotic, and two instruction sets of
+ * the cpu, which differ in the last bit at first, are 3 to 5 % apart within 200 steps. At this rate
+ * they stay within 0.1 % in f32 and 0.4 % in bf16, so that 1 % says something about the GPU; the
+ * loss still falls by two fifths. */
 static void learn_slowly(struct toy *toy) {
     struct optimizer_options options = optimizer_defaults;
     struct err err = {0};

@@ -1,9 +1,10 @@
-/* test_decode.c — attention_step and topk: against attention itself, against ref, and their order. */
+/* test_decode.c — attention_step and topk: against attention itself, against ref, and their
+ * order. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "ops.h"
 
-/* ---------------------------------------------------------------------------------- step --------- */
+/* ---- step ------------------------------------------------------------------------------------ */
 
 enum { BEAMS = 6, CACHE = 400, LEN_MAX = 300 };
 static const int32_t step_len[BEAMS] = {1, 5, LEN_MAX, 17, 2, 64};
@@ -47,7 +48,8 @@ static double *run_step(struct backend *be, enum dtype type, const struct step_c
     else
         a.index = ops_ints(be, d.index[0], BEAMS * (LEN_MAX + 3));
     a.index_ld = LEN_MAX + 3;
-    if (!c->cross) { /* the rows of the new tokens join the cache first; each hypothesis has its own */
+    /* the rows of the new tokens join the cache first; each hypothesis has its own */
+    if (!c->cross) {
         a.k_new = ops_random(be, type, BEAMS, c->n_head * c->d_k, 4);
         a.v_new = ops_random(be, type, BEAMS, c->n_head * c->d_v, 5);
     }
@@ -77,8 +79,9 @@ TEST(step_compare) {
     ops_cpu_close(list);
 }
 
-/* One query per sentence over the sentence's keys is the definition; the cache holds the same rows, once
- * in order (start) and once scattered (index). A window on the last query is a causal window. */
+/* One query per sentence over the sentence's keys is the definition; the cache holds the same rows,
+ * once in order (start) and once scattered (index). A window on the last query is a causal
+ * window. */
 static void step_is_attention(struct backend *be, enum dtype type, const char *what) {
     enum { H = 2, D_K = 5, D_V = 7, SEQ = 4, TOK = 90 };
     static const int32_t len[SEQ] = {1, 30, 57, 2};
@@ -155,7 +158,7 @@ TEST(step_window) {
     backend_close(ref);
 }
 
-/* ---------------------------------------------------------------------------------- topk --------- */
+/* ---- topk ------------------------------------------------------------------------------------ */
 
 struct topk_result {
     double *value;

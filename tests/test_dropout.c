@@ -1,4 +1,5 @@
-/* test_dropout.c — dropout is the function of position that backend.h says, in every op, both ways. */
+/* test_dropout.c — dropout is the function of position that backend.h says, in every op, both
+ * ways. */
 #include "backend/dropout.h"
 #include "base/mem.h"
 #include "ops.h"
@@ -67,7 +68,7 @@ TEST(independence) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- in the ops --- */
+/* ---- in the ops ------------------------------------------------------------------------------ */
 
 enum { N = 21, D = 45 };
 
@@ -145,8 +146,9 @@ static void add_norm_mask(struct backend *be, enum dtype type) {
     check_factors(be, &a.ds, 3, "add_norm ds");
 }
 
-/* With equal scores P is 1/N; with v the identity o shows the mask itself, and with dout the identity dv
- * shows it transposed. One sentence, first row of the batch; the second head shows the head's site. */
+/* With equal scores P is 1/N; with v the identity o shows the mask itself, and with dout the
+ * identity dv shows it transposed. One sentence, first row of the batch; the second head shows the
+ * head's site. */
 static void attention_mask(struct backend *be, enum dtype type) {
     int32_t start[2] = {0, N};
     double identity[N * 2 * N] = {0};

@@ -1,5 +1,6 @@
-/* test_eval.c — the library under src/eval: tokens, counts against a naive count, scores from known numbers, the
- * definitions of resampling. Agreement with sacreBLEU is test_eval.sh's and test_eval_random.sh's subject. */
+/* test_eval.c — the library under src/eval: tokens, counts against a naive count, scores from known
+ * numbers, the definitions of resampling. Agreement with sacreBLEU is test_eval.sh's and
+ * test_eval_random.sh's subject. */
 #include "test.h"
 
 #include "base/mem.h"
@@ -11,7 +12,7 @@
 
 static struct segment seg(const char *text) { return (struct segment){text, strlen(text)}; }
 
-/* ---------------------------------------------------------------------------------- tokens ------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 /* Fails unless the tokens of `line` are the words of `want`. */
 static void check_tokens(const struct tokens *tokens, const char *line, const char *want) {
@@ -78,7 +79,7 @@ TEST(words_of_chrf) {
     tokens_release(&tokens);
 }
 
-/* ---------------------------------------------------------------------------------- Unicode ------ */
+/* ---- Unicode --------------------------------------------------------------------------------- */
 
 static void check_lower(const char *text, const char *want) {
     struct codes codes = {0}, scratch = {0};
@@ -114,7 +115,7 @@ TEST(categories_and_spaces) {
     assert_false(unicode_is_space(0x200B));
 }
 
-/* ---------------------------------------------------------------------------------- n-grams ------ */
+/* ---- n-grams --------------------------------------------------------------------------------- */
 
 enum { MAX_TEXT = 40 };
 
@@ -183,7 +184,7 @@ TEST(rounds_may_wrap) {
     lexicon_release(&lexicon);
 }
 
-/* ---------------------------------------------------------------------------------- scores ------- */
+/* ---- scores ---------------------------------------------------------------------------------- */
 
 static const struct bleu_options plain = {.smooth_value = -1};
 static const struct chrf_options chrf2 = {6, 0, 2, 0}, chrf_plus = {6, 2, 2, 0};
@@ -258,7 +259,7 @@ TEST(chrf_picks_the_best_reference) {
     chrf_release(&chrf);
 }
 
-/* ---------------------------------------------------------------------------------- resampling --- */
+/* ---- resampling ------------------------------------------------------------------------------ */
 
 TEST(interval_and_p_value) {
     double a[80], b[80];
@@ -267,7 +268,8 @@ TEST(interval_and_p_value) {
     ASSERT_NEAR(interval.mean, 39.5, 1e-12);
     ASSERT_NEAR(interval.half, 0.5 * (77 - 2), 1e-12); /* 80 / 40 = 2 left out on either side */
     for (int i = 0; i < 80; i++) b[i] = a[i] + (i < 8 ? 5 : 1);
-    /* Distances 5 (8 times) and 1, mean 1.4; beyond it by more than 3: 8. By more than 3.6: none. */
+    /* Distances 5 (8 times) and 1, mean 1.4; beyond it by more than 3: 8. By more than 3.6:
+     * none. */
     ASSERT_NEAR(bootstrap_p_value(a, b, 80, 3), 9.0 / 81, 1e-12);
     ASSERT_NEAR(bootstrap_p_value(a, b, 80, 3.7), 1.0 / 81, 1e-12);
 }

@@ -1,5 +1,5 @@
-/* test_frozen.c — frozen models: what is written is what is read, it computes what the plain model does, and no
- * file from outside is trusted. */
+/* test_frozen.c — frozen models: what is written is what is read, it computes what the plain model
+ * does, and no file from outside is trusted. */
 #include "model/frozen.h"
 
 #include <pthread.h>
@@ -93,7 +93,7 @@ static struct config toy_variant(const char *variant) {
     return c;
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static const int src_len[] = {5, 1, 19}, tgt_len[] = {4, 12, 2};
 enum { SENTENCES = 3, TOKENS = 40, TGT_TOKENS = 18, WORDS = 29 };
@@ -187,7 +187,7 @@ TEST(computes_the_same) {
     xfree(want);
 }
 
-/* ---------------------------------------------------------------------------------- round trip --- */
+/* ---- round trip ------------------------------------------------------------------------------ */
 
 static void assert_same_file(const char *a, const char *b) {
     struct err err = {0};
@@ -311,7 +311,7 @@ TEST(precision_rules) {
     xfree(int8);
 }
 
-/* ---------------------------------------------------------------------------------- refusals ----- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 TEST(cannot_change) {
     struct err err = {0};
@@ -517,7 +517,7 @@ TEST(not_a_number) {
     xfree(dir);
 }
 
-/* ---------------------------------------------------------------------------------- sharing ------ */
+/* ---- sharing --------------------------------------------------------------------------------- */
 
 struct sharer {
     const struct frozen *f;

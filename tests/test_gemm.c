@@ -1,8 +1,8 @@
 /* test_gemm.c — matrix products of every instruction set against a product in double.
  *
- * Each test runs per set this machine can run, and for AMX in emulation anywhere with AVX-512. Values
- * are compared with a tolerance that follows the number of terms; promises about bits (rows, threads,
- * packing, serial) are compared bit by bit; what lies around C must keep its poison. */
+ * Each test runs per set this machine can run, and for AMX in emulation anywhere with AVX-512.
+ * Values are compared with a tolerance that follows the number of terms; promises about bits (rows,
+ * threads, packing, serial) are compared bit by bit; what lies around C must keep its poison. */
 #include "test.h"
 
 #include "backend/cpu/gemm.h"
@@ -37,7 +37,7 @@ static const struct isa *find_isa(const char *name) {
     const struct isa *isa = find_isa(TEST_ARG);                                                    \
     if (!isa) SKIP("this machine has no %s", TEST_ARG)
 
-/* ---- data ---------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static double get(const void *data, size_t i, enum dtype type) {
     return type == DTYPE_F32 ? (double)((const float *)data)[i]
@@ -57,7 +57,8 @@ static void *random_block(size_t count, enum dtype type, struct rng *rng) {
     return block;
 }
 
-/* Fills in operands for the shape, types and flags set in p->g. Every ld has a few columns to spare. */
+/* Fills in operands for the shape, types and flags set in p->g. Every ld has a few columns to
+ * spare. */
 static void product_init(struct product *p, uint64_t seed) {
     struct gemm *g = &p->g;
     struct rng rng = {.key = seed};
@@ -110,7 +111,7 @@ static void product_release(struct product *p) {
     mem_block_free(p->workspace);
 }
 
-/* ---- judging -------------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 static double element(const struct product *p, int i, int j) {
     const struct gemm *g = &p->g;
@@ -175,7 +176,7 @@ static void check_shape(const struct isa *isa, int m, int n, int k, unsigned fla
     product_release(&p);
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* Every combination of transposition, types, add, bias, relu, at a size with edges on all sides. */
 TEST(combinations) {
@@ -225,7 +226,8 @@ static void same_bits(const struct product *like, const struct isa *isa, struct 
     mem_block_free(way.workspace);
 }
 
-/* Chunks of depth leave sums in an f32 C; packed B is one chunk: 2100 columns x 2500 deep differ in that. */
+/* Chunks of depth leave sums in an f32 C; packed B is one chunk: 2100 columns x 2500 deep differ in
+ * that. */
 TEST(same_bits_every_way) {
     NEED_ISA(isa);
     static const int shape[][3] = {{37, 65, 700}, {70, 2100, 1100}};
@@ -310,7 +312,8 @@ TEST(not_a_number_survives) {
     product_release(&p);
 }
 
-/* A number or NaN of any size and sign; quite a few lie on or beside the middle between two bf16. */
+/* A number or NaN of any size and sign; quite a few lie on or beside the middle between two
+ * bf16. */
 static float any_float(struct rng *rng) {
     const uint32_t near[] = {0x8000, 0x7fff, 0x8001, 0};
     uint32_t u = rng_below(rng, 1u << 16) << 16 | rng_below(rng, 1u << 16);

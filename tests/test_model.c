@@ -1,5 +1,5 @@
-/* test_model.c — properties of the whole model: independence of batch neighbours and threads, causality,
- * windows, decoding over the cache, accumulation, memory. */
+/* test_model.c — properties of the whole model: independence of batch neighbours and threads,
+ * causality, windows, decoding over the cache, accumulation, memory. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@ static void same_bits(const float *a, const float *b, size_t n, const char *what
             fail_msg("%s: element %zu is %.9g and %.9g", what, i, (double)a[i], (double)b[i]);
 }
 
-/* ---------------------------------------------------------------------------------- batches ------ */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 /* One sentence of a batch as a batch of its own. */
 static void single(struct batch *one, const struct batch *b, int s) {
@@ -66,7 +66,8 @@ TEST(packed_batch_equals_one_by_one) {
     packed_equals_single(&config, NULL, DTYPE_F32);
 }
 
-/* Parameters after a few updates with all kinds of dropout, as a function of the number of threads. */
+/* Parameters after a few updates with all kinds of dropout, as a function of the number of
+ * threads. */
 static float *trained(int n_thread, enum dtype type, size_t *n) {
     struct config config = toy_config();
     config.dropout = 0.3f;
@@ -106,8 +107,9 @@ TEST(same_seed_same_bits_for_any_threads) {
     }
 }
 
-/* Sets with fused multiply-add compute the same f32 numbers in the same order: a translation must not depend
- * on the processor. Depths above and below the blocks of gemm.h, odd widths, a smooth activation. */
+/* Sets with fused multiply-add compute the same f32 numbers in the same order: a translation must
+ * not depend on the processor. Depths above and below the blocks of gemm.h, odd widths, a smooth
+ * activation. */
 static void same_on_all_sets(const struct config *config) {
     struct batch batch;
     float *first = NULL;
@@ -142,7 +144,7 @@ TEST(all_instruction_sets_give_the_same_f32_bits) {
     same_on_all_sets(&config);
 }
 
-/* ---------------------------------------------------------------------------------- attention ---- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 TEST(later_target_tokens_do_not_change_earlier_logits) {
     struct config config = toy_config();
@@ -191,10 +193,10 @@ TEST(window_as_long_as_the_sentence_is_full_attention) {
     xfree(narrow);
 }
 
-/* ---------------------------------------------------------------------------------- decoding ----- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
-/* Feeds the targets token by token through the cache, with the hypotheses shuffled on the way, and compares
- * each step's logits with those of the whole-sentence pass. */
+/* Feeds the targets token by token through the cache, with the hypotheses shuffled on the way, and
+ * compares each step's logits with those of the whole-sentence pass. */
 static void cached_equals_full(struct config *config, enum dtype type, double tolerance) {
     struct toy toy;
     struct batch batch;
@@ -253,7 +255,7 @@ TEST(cached_decoding_equals_the_full_pass) {
     cached_equals_full(&config, DTYPE_F32, 1e-5);
 }
 
-/* ---------------------------------------------------------------------------------- training ----- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 TEST(accumulated_batches_equal_one_large_batch) {
     struct config config = toy_config();
@@ -315,7 +317,7 @@ TEST(learns_a_batch_by_heart) {
     learns(&config, DTYPE_F32);
 }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* All of the process's allocations pass here; sanitizers bring their own allocator. */
 static atomic_ulong n_malloc;

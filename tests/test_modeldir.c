@@ -1,4 +1,5 @@
-/* test_modeldir.c — config.json and model directories: round trips, and every refusal says what and where. */
+/* test_modeldir.c — config.json and model directories: round trips, and every refusal says what and
+ * where. */
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -24,7 +25,7 @@ static void expect_refused(const char *text, int status, const char *part) {
     assert_non_null(strstr(err.msg, "config.json"));
 }
 
-/* ---------------------------------------------------------------------------------- config ------- */
+/* ---- config ---------------------------------------------------------------------------------- */
 
 TEST(config_round_trip) {
     struct err err = {0};
@@ -131,7 +132,7 @@ TEST(json_limits) {
     xfree(path);
 }
 
-/* ---------------------------------------------------------------------------------- weights ------ */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static void save(struct toy *toy, enum dtype type) {
     struct err err = {0};

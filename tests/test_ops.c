@@ -1,17 +1,21 @@
 /* test_ops.c — the table of op cases in four ways.
  *
- * grad: on ref in f64, every analytic gradient against central differences of the forward op. This makes
+ * grad: on ref in f64, every analytic gradient against central differences of the forward op. This
+ * makes
  *     ref a trustworthy judge.
- * compare: the cpu backend, every usable instruction set, f32 and bf16, against ref on the same bits; and
- *     the same bits with one thread and with two. The same for a GPU, where there is one: two runs, same bits.
+ * compare: the cpu backend, every usable instruction set, f32 and bf16, against ref on the same
+ * bits; and
+ *     the same bits with one thread and with two. The same for a GPU, where there is one: two runs,
+ *     same bits.
  * batch: on the cpu, a packed batch gives bit for bit what its sentences give one at a time.
- * propagate: a NaN that reaches ref's results reaches the cpu's: a training run gone wrong is seen. */
+ * propagate: a NaN that reaches ref's results reaches the cpu's: a training run gone wrong is
+ * seen. */
 #include "base/mem.h"
 #include "ops.h"
 
 static const enum dtype act_types[] = {DTYPE_F32, DTYPE_BF16};
 
-/* ---------------------------------------------------------------------------------- grad --------- */
+/* ---- grad ------------------------------------------------------------------------------------ */
 
 /* The scalar whose gradient the backward op computes, from the state after a forward op. */
 static double loss_of(const struct op_test *test) {
@@ -86,7 +90,7 @@ TEST(grad) {
     backend_close(ref);
 }
 
-/* ---------------------------------------------------------------------------------- compare ------ */
+/* ---- compare --------------------------------------------------------------------------------- */
 
 /* Everything an op should write it did write: no NaN is left after both passes. */
 static void check_written(const struct op_test *test, const struct op_image *image) {
@@ -102,8 +106,8 @@ struct passes {
     struct op_image fwd, bwd;
 };
 
-/* Forward; then backward from ref's forward results, where there are some, so that differences of the
- * forward pass do not blur those of the backward pass. */
+/* Forward; then backward from ref's forward results, where there are some, so that differences of
+ * the forward pass do not blur those of the backward pass. */
 static struct passes run_passes(struct op_test *test, const struct passes *ref, const char *what) {
     struct passes p;
     op_forward(test);
@@ -159,7 +163,7 @@ static void compare_all(struct ops_backend *list, const char *op) {
 TEST(compare) { compare_all(ops_cpu_open(), TEST_ARG); }
 TEST(compare_cuda) { compare_all(ops_cuda_open(), TEST_ARG); }
 
-/* ---------------------------------------------------------------------------------- batch -------- */
+/* ---- batch ----------------------------------------------------------------------------------- */
 
 /* Tensors that do not count tokens are sums over the batch, or inputs: not compared. */
 static void check_batch(const struct op_test *test, struct op_image *whole, struct op_image *parts,
@@ -203,7 +207,7 @@ TEST(batch) {
     ops_cpu_close(list);
 }
 
-/* ---------------------------------------------------------------------------------- propagate ---- */
+/* ---- propagate ------------------------------------------------------------------------------- */
 
 /* Does a NaN in element [0,0] of an input show in what the forward op writes? */
 static int nan_shows(struct backend *be, const struct op_case *c, int input) {

@@ -1,7 +1,9 @@
-/* test_oracle.c — the whole model against PyTorch: logits, scores, loss, every gradient, ten training losses.
+/* test_oracle.c — the whole model against PyTorch: logits, scores, loss, every gradient, ten
+ * training losses.
  *
- * The numbers come from tools/oracle.py, which uses PyTorch's own Transformer layers in float64. ref in
- * f64 must agree to the precision of the file (f32); the other backends to that of their arithmetic. */
+ * The numbers come from tools/oracle.py, which uses PyTorch's own Transformer layers in float64.
+ * ref in f64 must agree to the precision of the file (f32); the other backends to that of their
+ * arithmetic. */
 #include "backend/cpu/isa.h"
 #include "gpu.h"
 #include "io/safetensors.h"
@@ -174,7 +176,8 @@ static void check_gradients(struct oracle *o, double tolerance) {
         char name[64];
         snprintf(name, sizeof name, "grad.%s", table->param[i].name);
         const char *at = (const char *)o->opt->grads + table->param[i].offset * dtype_size(wide);
-        /* floor: gradients that cancel to nothing (the bias of keys) are compared in absolute terms */
+        /* floor: gradients that cancel to nothing (the bias of keys) are compared in absolute
+         * terms */
         double d = distance(o, at, wide, get(o, name), 0.01);
         if (!(d <= tolerance)) fail_msg("%s differs by %.3g", name, d);
     }
@@ -210,8 +213,9 @@ static void compare(const char *which, const char *device, const char *isa, enum
         struct update_report report;
         ok(optimizer_update(o.opt, batches, 1, &report, &err), &err);
         double loss = report.loss / n_tok;
-        /* Each update starts from slightly other parameters, so differences grow with the steps; in bf16,
-         * at this learning rate, only the first few losses can be held to the arithmetic's precision. */
+        /* Each update starts from slightly other parameters, so differences grow with the steps; in
+         * bf16, at this learning rate, only the first few losses can be held to the arithmetic's
+         * precision. */
         double allowed = type != DTYPE_BF16 ? tol * 20 : i < 3 ? tol * 2 : 0.4 * losses[i];
         if (!(fabs(loss - losses[i]) <= allowed))
             fail_msg("step %d: loss %.9g, PyTorch %.9g", (int)i + 1, loss, losses[i]);

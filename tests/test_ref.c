@@ -1,7 +1,7 @@
 /* test_ref.c — the forward definitions of ref against numbers worked out by hand.
  *
- * Differences (test_ops.c) prove that backward fits forward; they cannot see a forward op that is wrong
- * in a consistent way. These are the smallest cases that pin each definition. */
+ * Differences (test_ops.c) prove that backward fits forward; they cannot see a forward op that is
+ * wrong in a consistent way. These are the smallest cases that pin each definition. */
 #include "ops.h"
 
 static struct backend *ref;
@@ -108,8 +108,8 @@ TEST(add_norm) {
     backend_close(ref);
 }
 
-/* Logits (0, log 2, log 5): probabilities 1/8, 2/8, 5/8. The second row is ignored; in the third all logits
- * are equal, so the first token wins. */
+/* Logits (0, log 2, log 5): probabilities 1/8, 2/8, 5/8. The second row is ignored; in the third
+ * all logits are equal, so the first token wins. */
 TEST(cross_entropy) {
     ref = ops_ref_open();
     struct xent_args a = {.grad_scale = 2, .row_nll = empty(1, 3), .dx = empty(3, 1)};

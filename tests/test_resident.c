@@ -1,5 +1,6 @@
-/* test_resident.c — searching in the backend's memory gives what searching on the host gives, on every backend; and the
- * pieces of it: recordings, posts, and the op beam_step where nobody is left. */
+/* test_resident.c — searching in the backend's memory gives what searching on the host gives, on
+ * every backend; and the pieces of it: recordings, posts, and the op beam_step where nobody is
+ * left. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "gpu.h"
@@ -79,7 +80,7 @@ static struct search_input *inputs_new(int n, int n_vocab, uint64_t seed) {
     return in;
 }
 
-/* ---------------------------------------------------------------------------------- equality ----- */
+/* ---- equality -------------------------------------------------------------------------------- */
 
 static int same_hypothesis(const struct hypothesis *a, const struct hypothesis *b) {
     return a->n == b->n && a->cut == b->cut &&
@@ -160,8 +161,9 @@ static void check_forced(const struct rig *rig) {
     xfree(in);
 }
 
-/* To the bit wherever both ways compute the same number of rows: on a GPU another number may mean another kernel, which
- * adds in another order. One sentence has 1 row and then `beam`, all of which are sizes that recordings come in. */
+/* To the bit wherever both ways compute the same number of rows: on a GPU another number may mean
+ * another kernel, which adds in another order. One sentence has 1 row and then `beam`, all of which
+ * are sizes that recordings come in. */
 TEST(host_and_backend_agree) {
     struct rig rig;
     int cuda = strncmp(TEST_ARG, "cuda", 4) == 0, ref = strncmp(TEST_ARG, "ref", 3) == 0;
@@ -178,8 +180,8 @@ TEST(host_and_backend_agree) {
     rig_close(&rig);
 }
 
-/* A crowd of several hundred rows that shrinks. On a GPU the two ways may round differently then, so that scores
- * agree to a tolerance and almost all translations are the same. */
+/* A crowd of several hundred rows that shrinks. On a GPU the two ways may round differently then,
+ * so that scores agree to a tolerance and almost all translations are the same. */
 TEST(crowds_agree) {
     struct rig rig;
     struct err err = {0};
@@ -208,7 +210,7 @@ TEST(crowds_agree) {
     rig_close(&rig);
 }
 
-/* ---------------------------------------------------------------------------------- conduct ------ */
+/* ---- conduct --------------------------------------------------------------------------------- */
 
 static void spoil(struct model *model, const char *name, int row) {
     struct err err;
@@ -220,7 +222,8 @@ static void spoil(struct model *model, const char *name, int row) {
     xfree(flat);
 }
 
-/* A model that yields no numbers for one sentence, or for all: the same message as from the host. */
+/* A model that yields no numbers for one sentence, or for all: the same message as from the
+ * host. */
 TEST(no_numbers) {
     static const int32_t well[] = {5, 6, EOS}, sick[] = {5, 13, EOS};
     struct search_input in[3] = {{.src = well, .n_src = 3, .key = 100},
@@ -244,7 +247,8 @@ TEST(no_numbers) {
 
 static int third_time(void *ctx) { return ++*(int *)ctx == 3; }
 
-/* Prefixes go the host's way in the same searcher; a cancelled search leaves nothing behind; nothing is allocated. */
+/* Prefixes go the host's way in the same searcher; a cancelled search leaves nothing behind;
+ * nothing is allocated. */
 TEST(conduct) {
     static const int32_t prefix[] = {5, 9};
     struct rig rig;
@@ -279,9 +283,10 @@ TEST(conduct) {
     rig_close(&rig);
 }
 
-/* ---------------------------------------------------------------------------------- queue -------- */
+/* ---- queue ----------------------------------------------------------------------------------- */
 
-/* Five rounds of "double what is there": plain, recorded, replayed; and again after the workspace has moved. */
+/* Five rounds of "double what is there": plain, recorded, replayed; and again after the workspace
+ * has moved. */
 TEST(recordings) {
     enum { N = 64 };
     struct rig rig;

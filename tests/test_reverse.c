@@ -1,9 +1,9 @@
-/* test_reverse.c — a model learns to reverse sequences, from nothing: forward, backward, Adam and greedy
- * search have to work together for that.
+/* test_reverse.c — a model learns to reverse sequences, from nothing: forward, backward, Adam and
+ * greedy search have to work together for that.
  *
- * The task needs what attention is for: output i depends on input n - 1 - i, with n different for every
- * sentence. Training data are drawn at random, so the sentences it is tested on were never seen as such; a
- * sentence counts only if every symbol is right and it ends where it should. */
+ * The task needs what attention is for: output i depends on input n - 1 - i, with n different for
+ * every sentence. Training data are drawn at random, so the sentences it is tested on were never
+ * seen as such; a sentence counts only if every symbol is right and it ends where it should. */
 #include "search/search.h"
 #include "test.h"
 #include "toy.h"

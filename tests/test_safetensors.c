@@ -6,9 +6,10 @@
 #include "io/safetensors.h"
 #include "test.h"
 
-/* ---------------------------------------------------------------------------------- files -------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
-/* A file of the given header text (its length in front, `length` if not 0) and n_data bytes of data. */
+/* A file of the given header text (its length in front, `length` if not 0) and n_data bytes of
+ * data. */
 static char *make_file(const char *header, uint64_t length, size_t n_data) {
     struct err err = {0};
     size_t n = strlen(header);
@@ -42,7 +43,7 @@ static void expect_good(const char *header, size_t n_data, int n_tensor) {
     xfree(path);
 }
 
-/* ---------------------------------------------------------------------------------- round trip --- */
+/* ---- round trip ------------------------------------------------------------------------------ */
 
 static const float some_f32[6] = {1, -2.5f, 3e-40f, 1e30f, 0, -0.0f};
 static const double some_f64[2] = {0.1, -1e300};
@@ -138,7 +139,7 @@ TEST(abort_leaves_nothing) {
     xfree(path);
 }
 
-/* ---------------------------------------------------------------------------------- harm --------- */
+/* ---- harm ------------------------------------------------------------------------------------ */
 
 TEST(truncated_at_every_byte) {
     char *path = path_join(test_dir(), "a.safetensors"), *cut = path_join(test_dir(), "cut"), *data;

@@ -1,6 +1,6 @@
-/* test_search.c — searching with real (random) models, judged by searches that share no code with it: exhaustive
- * enumeration on toy vocabularies, and a naive beam search that sends every prefix through the whole model
- * again at every step and never stops early. */
+/* test_search.c — searching with real (random) models, judged by searches that share no code with
+ * it: exhaustive enumeration on toy vocabularies, and a naive beam search that sends every prefix
+ * through the whole model again at every step and never stops early. */
 #include "model/frozen.h"
 #include "model/transformer.h"
 #include "search/sample.h"
@@ -97,7 +97,7 @@ static struct search_input *inputs_new(int n, int longest, int n_vocab, uint64_t
     return in;
 }
 
-/* ---------------------------------------------------------------------------------- naive -------- */
+/* ---- naive ----------------------------------------------------------------------------------- */
 
 struct naive {
     int32_t id[MAX_N];
@@ -139,7 +139,8 @@ static int repeats(const struct naive *h, int32_t next, int size) {
     return 0;
 }
 
-/* log P(next token) [n, V] of n hypotheses of equal length, by the whole model over the whole prefix. */
+/* log P(next token) [n, V] of n hypotheses of equal length, by the whole model over the whole
+ * prefix. */
 static void naive_next(double *out, struct rig *rig, const struct search_input *in,
                        const struct naive *h, int n, const struct search_options *o) {
     struct err err;
@@ -263,7 +264,7 @@ static void check_result(const struct search_result *got, const struct naive_lis
     }
 }
 
-/* ---------------------------------------------------------------------------------- exhaustive --- */
+/* ---- exhaustive ------------------------------------------------------------------------------ */
 
 static void enumerate(struct naive_list *all, struct rig *rig, const struct search_input *in,
                       const struct naive *h, const struct search_options *o) {
@@ -305,8 +306,8 @@ static void check_exhaustive(int n_vocab, int max_len, float alpha, int min_len,
     rig_close(&rig);
 }
 
-/* No step has more than 64 candidates before the last one, and the last one's are of one length: a beam of 64 sees
- * every hypothesis there is. */
+/* No step has more than 64 candidates before the last one, and the last one's are of one length: a
+ * beam of 64 sees every hypothesis there is. */
 TEST(beam_of_all_is_exhaustive) {
     static const int shape[][2] = {{3, 6}, {4, 4}, {5, 3}}; /* vocabulary, longest */
     static const float alpha[] = {0, 0.6f, 1, -1, 2.5f};
@@ -316,7 +317,7 @@ TEST(beam_of_all_is_exhaustive) {
                 check_exhaustive(shape[i][0], shape[i][1], alpha[a], min_len, 7 * i + a);
 }
 
-/* ---------------------------------------------------------------------------------- re-decoding -- */
+/* ---- re-decoding ----------------------------------------------------------------------------- */
 
 /* Searches `n` sentences at once and each of them naively. */
 static void check_naive(struct rig *rig, const struct search_input *in, int n,
@@ -396,7 +397,8 @@ TEST(lengths_and_bans) {
     rig_close(&rig);
 }
 
-/* Few words, two of them forbidden: whether every row brings enough candidates decides the result. */
+/* Few words, two of them forbidden: whether every row brings enough candidates decides the
+ * result. */
 TEST(forbidden_marks_leave_enough) {
     struct search_input *in = inputs_new(N_IN, 12, 7, 4);
     for (uint64_t seed = 0; seed < 8; seed++) {
@@ -519,7 +521,7 @@ TEST(prefixes_are_forced) {
     rig_close(&rig);
 }
 
-/* ---------------------------------------------------------------------------------- ensembles ---- */
+/* ---- ensembles ------------------------------------------------------------------------------- */
 
 /* A model and itself decide as it does alone. Alone goes the fast way, the pair the full one. */
 TEST(twins_are_one) {
@@ -568,7 +570,7 @@ TEST(two_models_are_their_mean) {
     rig_close(&rig);
 }
 
-/* ---------------------------------------------------------------------------------- sampling ----- */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 static struct search_options samples_of(int n) {
     struct search_options o = search_defaults();
@@ -651,7 +653,8 @@ TEST(samples_are_repeatable) {
     rig_close(&rig);
 }
 
-/* Sample `which` of a sentence, drawn by itself, the whole model over the whole prefix for every token. */
+/* Sample `which` of a sentence, drawn by itself, the whole model over the whole prefix for every
+ * token. */
 static struct naive naive_sample(struct rig *rig, const struct search_input *in,
                                  const struct search_options *o, int which) {
     struct naive h = {.cut = 1};
@@ -695,7 +698,8 @@ TEST(samples_are_independent) {
     rig_close(&rig);
 }
 
-/* 64 sentences, all the same but for their keys, of 64 samples of one token each: as often as the model says. */
+/* 64 sentences, all the same but for their keys, of 64 samples of one token each: as often as the
+ * model says. */
 static void check_first_tokens(struct rig *rig, const struct search_options *o) {
     enum { N = 64, SAMPLES = 64 };
     struct err err = {0};
@@ -736,7 +740,7 @@ TEST(samples_follow_the_model) {
     rig_close(&rig);
 }
 
-/* ---------------------------------------------------------------------------------- neighbours --- */
+/* ---- neighbours ------------------------------------------------------------------------------ */
 
 enum { N_CROWD = 31, CROWD_LEN = 19 };
 
@@ -799,7 +803,7 @@ TEST(neighbours_do_not_matter) {
     xfree(in);
 }
 
-/* ---------------------------------------------------------------------------------- conduct ------ */
+/* ---- conduct --------------------------------------------------------------------------------- */
 
 static void count_allocations(struct rig *rig, const struct search_options *o) {
     struct err err = {0};
@@ -1007,8 +1011,8 @@ static void check_no_number(enum dtype type, int full, const char *name, int row
     rig_close(&rig);
 }
 
-/* A NaN in one word's output, the first, one within, or the last; or in a source word that one sentence has.
- * It is found whichever way the scores come. */
+/* A NaN in one word's output, the first, one within, or the last; or in a source word that one
+ * sentence has. It is found whichever way the scores come. */
 TEST(scores_that_are_no_numbers) {
     enum dtype type = strcmp(TEST_ARG, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
     for (int full = 0; full < 2; full++) {

@@ -7,7 +7,7 @@
 #include "test.h"
 #include "train/tensorboard.h"
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct event {
     double wall_time;
@@ -144,7 +144,7 @@ static void list_files(struct dir_names *names) {
         assert_int_equal(strncmp(names->name[i], "events.out.tfevents.", 20), 0);
 }
 
-/* ---------------------------------------------------------------------------------- tests -------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 TEST(scalars) {
     enum { N = 3000 }; /* more than one buffer */
@@ -176,7 +176,8 @@ TEST(scalars) {
     dir_names_release(&names);
 }
 
-/* A second process begins its own file and says from which step on the first one's events are void. */
+/* A second process begins its own file and says from which step on the first one's events are
+ * void. */
 TEST(resume_begins_a_new_file) {
     struct tensorboard *tb;
     struct err err = {0};

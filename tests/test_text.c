@@ -1,5 +1,5 @@
-/* test_text.c — the line reader: what every odd file becomes, compressed or not, and that memory stays
- * bounded; UTF-8 against its definition. */
+/* test_text.c — the line reader: what every odd file becomes, compressed or not, and that memory
+ * stays bounded; UTF-8 against its definition. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -16,7 +16,7 @@
 
 #define FFFD UTF8_REPLACEMENT
 
-/* ---------------------------------------------------------------------------------- helpers ------ */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static const char *file_with(const char *name, const void *data, size_t size) {
     static char path[512];
@@ -74,7 +74,7 @@ static int slurp(char *out, size_t cap, const char *path, struct text_counts *co
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- UTF-8 -------- */
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 /* Every code point survives encoding and decoding; every two- and three-byte string decodes as the
  * definition says. */
@@ -137,7 +137,7 @@ TEST(utf8_replacement) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- lines -------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 struct text_case {
     const char *in;
@@ -197,7 +197,8 @@ TEST(text_lines) {
     }
 }
 
-/* Lines about the limit, with and without CR, at the start of the file and across every buffer's edge. */
+/* Lines about the limit, with and without CR, at the start of the file and across every buffer's
+ * edge. */
 TEST(text_long_lines) {
     enum { MAX = TEXT_MAX_LINE };
     static const size_t before[] = {0, 1, 65535, 65536, 196607, 262143, 262144, 300000};
@@ -255,7 +256,7 @@ TEST(text_replaced_long_line) {
     free(data);
 }
 
-/* ---------------------------------------------------------------------------------- compressed --- */
+/* ---- compressed ------------------------------------------------------------------------------ */
 
 static const char poem[] = "one\ntwo\r\nthree\n";
 
@@ -277,7 +278,8 @@ TEST(text_concatenated) {
     assert_string_equal(got, "one|two|three|");
 }
 
-/* Cut anywhere, or with any byte changed: an error that says so, or the right lines; never anything else. */
+/* Cut anywhere, or with any byte changed: an error that says so, or the right lines; never anything
+ * else. */
 TEST(text_damaged) {
     unsigned char packed[4096], copy[4096];
     char got[4096], whole[] = "one|two|three|";
@@ -336,7 +338,7 @@ TEST(text_refused) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- pipes -------- */
+/* ---- pipes ----------------------------------------------------------------------------------- */
 
 struct feed {
     int fd;
@@ -382,7 +384,7 @@ TEST(text_pipe) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void *feed_huge(void *ctx) {
     struct feed *f = ctx;
@@ -395,8 +397,8 @@ static void *feed_huge(void *ctx) {
 }
 
 /* A single line of 200 MB costs nothing. */
-/* Nothing is waited for that has not been written: neither at the beginning, where the kind of file is looked
- * for, nor in the middle of a line. */
+/* Nothing is waited for that has not been written: neither at the beginning, where the kind of file
+ * is looked for, nor in the middle of a line. */
 TEST(text_ready_lines) {
     static const char *const bad[] = {"BZ", "BZh9", "\xEF\xBB"};
     struct err err = {0};

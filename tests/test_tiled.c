@@ -1,9 +1,9 @@
 /* test_tiled.c — products with tiled weights, and what makes such weights.
  *
- * Kernels run per instruction set this machine has, and for AMX in emulation anywhere with AVX-512. What the
- * contract promises in bits is compared in bits: I8 products with ref's (hence with each other across instruction
- * sets), F32 and BF16 ones with the plain product of the same set, a row alone with the row in a batch, one
- * thread with three. What lies around y must keep its poison. */
+ * Kernels run per instruction set this machine has, and for AMX in emulation anywhere with AVX-512.
+ * What the contract promises in bits is compared in bits: I8 products with ref's (hence with each
+ * other across instruction sets), F32 and BF16 ones with the plain product of the same set, a row
+ * alone with the row in a batch, one thread with three. What lies around y must keep its poison. */
 #include "test.h"
 
 #include <float.h>
@@ -37,7 +37,7 @@ static const struct isa *find_isa(const char *name) {
     const struct isa *isa = find_isa(TEST_ARG);                                                    \
     if (!isa) SKIP("this machine has no %s", TEST_ARG)
 
-/* ---- products ------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 enum { SPARE = 3 }; /* columns behind each row of x and y */
 static const uint32_t poison = 0x7fc0dead;
@@ -178,7 +178,8 @@ static void check_same(const struct product *p, const struct mat *want, const ch
         }
 }
 
-/* Odd shapes: ends of tiles, of lines and of register blocks; depths across the blocks of sums (512 and 1024). */
+/* Odd shapes: ends of tiles, of lines and of register blocks; depths across the blocks of sums (512
+ * and 1024). */
 static const struct {
     int m, n, k;
 } shapes[] = {{1, 1, 1},     {1, 16, 64},   {3, 17, 5},    {5, 33, 1100}, {2, 47, 2051},
@@ -250,7 +251,7 @@ TEST(near_ref) {
     for_shapes(isa, DTYPE_BF16, check_near);
 }
 
-/* ---- promises in bits ----------------------------------------------------------------------------- */
+/* ---- promises in bits ------------------------------------------------------------------------ */
 
 static void check_rows_alone(const struct isa *isa, struct product *p) {
     run(isa, &p->t, 1);
@@ -349,7 +350,7 @@ TEST(i8_odd_rows) {
     product_free(&p);
 }
 
-/* ---- making tiled weights ------------------------------------------------------------------------- */
+/* ---- making tiled weights -------------------------------------------------------------------- */
 
 TEST(pack_and_back) {
     static const int rows[] = {1, 15, 16, 17, 50}, cols[] = {1, 3, 16, 31, 64, 65, 200};
@@ -376,7 +377,8 @@ TEST(pack_and_back) {
             }
 }
 
-/* Padding is zero, sums are those of the rows, the largest weight is 127, and ranges of tiles add up. */
+/* Padding is zero, sums are those of the rows, the largest weight is 127, and ranges of tiles add
+ * up. */
 TEST(quantised_form) {
     struct product p = product_new(1, 37, 70, DTYPE_I8, 0, 13);
     const size_t size = tiled_bytes(37, 70, DTYPE_I8);
@@ -427,7 +429,7 @@ TEST(quantise_odd_rows) {
     assert_int_equal(sum[3], -125);
 }
 
-/* ---- through the seam ----------------------------------------------------------------------------- */
+/* ---- through the seam ------------------------------------------------------------------------ */
 
 static struct backend *open_backend(const char *device, const char *isa) {
     struct err err;
@@ -477,7 +479,8 @@ TEST(embed) {
     backend_close(be);
 }
 
-/* A plan for the largest product serves smaller ones; activations and dropout work on what the product left. */
+/* A plan for the largest product serves smaller ones; activations and dropout work on what the
+ * product left. */
 TEST(linear_op) {
     struct backend *cpu = open_backend("cpu", TEST_ARG), *ref;
     struct err err;

@@ -1,5 +1,5 @@
-/* test_tokenizer.c — tokenizers: learning of every type, text there and back, files of others, hostile files,
- * errors in the words of the options, and the sample they are learnt from. */
+/* test_tokenizer.c — tokenizers: learning of every type, text there and back, files of others,
+ * hostile files, errors in the words of the options, and the sample they are learnt from. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 #include "data/tokenizer.h"
 #include "test.h"
 
-/* ---------------------------------------------------------------------------------- helpers ------ */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static char *path_of(const char *name) { return path_join(test_dir(), name); }
 
@@ -77,7 +77,7 @@ static const char *there_and_back(const struct tokenizer *t, const char *text) {
     return out;
 }
 
-/* ---------------------------------------------------------------------------------- types -------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static enum tokenizer_type type_arg(const char *name) {
     enum tokenizer_type type;
@@ -162,12 +162,14 @@ TEST(limits) {
     xfree(corpus);
 }
 
-/* ---------------------------------------------------------------------------------- Unicode ------ */
+/* ---- Unicode --------------------------------------------------------------------------------- */
 
 static const char *const exotic[] = {
     "Hello, world!",
-    "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E\xE3\x81\xAE\xE6\x96\x87\xE7\xAB\xA0\xE3\x80\x82", /* Japanese */
-    "\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D \xD8\xA7\xD9\x84\xD8\xB3\xD9\x84\xD8\xA7\xD9\x85", /* Hebrew, Arabic */
+    /* Japanese */
+    "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E\xE3\x81\xAE\xE6\x96\x87\xE7\xAB\xA0\xE3\x80\x82",
+    /* Hebrew, Arabic */
+    "\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D \xD8\xA7\xD9\x84\xD8\xB3\xD9\x84\xD8\xA7\xD9\x85",
     "e\xCC\x81 a\xCC\x88\xCC\xA3 n\xCC\x83", /* combining marks */
     "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA7 "
     "\xF0\x9F\x87\xA9\xF0\x9F\x87\xAA", /* emoji */
@@ -244,7 +246,7 @@ TEST(any_bytes) {
     xfree(corpus);
 }
 
-/* ---------------------------------------------------------------------------------- identity ----- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 TEST(same_bytes) {
     char *corpus = word_corpus("c", 500), *a = path_of("a.model"), *b = path_of("b.model");
@@ -325,7 +327,7 @@ TEST(threads) {
     xfree(corpus);
 }
 
-/* ---------------------------------------------------------------------------------- errors ------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 TEST(errors) {
     struct err err = {0};
@@ -372,7 +374,8 @@ TEST(errors) {
     xfree(corpus);
 }
 
-/* Nothing to learn from, in several disguises: an error each, above all not the end of the process. */
+/* Nothing to learn from, in several disguises: an error each, above all not the end of the
+ * process. */
 TEST(blank) {
     static const char *const blank[] = {
         "",
@@ -486,7 +489,7 @@ TEST(stopped) {
     xfree(corpus);
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static int die_at_rename(const char *from, const char *to) {
     (void)from, (void)to;
@@ -527,9 +530,10 @@ TEST(old_file_stays) {
     xfree(data), xfree(corpus), xfree(out);
 }
 
-/* ---------------------------------------------------------------------------------- sample ------- */
+/* ---- sample ---------------------------------------------------------------------------------- */
 
-/* Each of 100 lines is kept equally often, in a sample bounded by lines and in one bounded by bytes. */
+/* Each of 100 lines is kept equally often, in a sample bounded by lines and in one bounded by
+ * bytes. */
 TEST(sample_is_even) {
     for (int by_bytes = 0; by_bytes < 2; by_bytes++) {
         int kept[100] = {0}, total = 0;
@@ -551,7 +555,7 @@ TEST(sample_is_even) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- files -------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* A protocol buffer, written by hand. */
 struct proto {
@@ -735,8 +739,8 @@ TEST(hostile_rules) {
     }
 }
 
-/* A real model, cut at many places and with bytes changed: opens or is refused, and then works or fails
- * in peace. */
+/* A real model, cut at many places and with bytes changed: opens or is refused, and then works or
+ * fails in peace. */
 TEST(damaged_models) {
     char *corpus = word_corpus("c", 200);
     struct tokenizer *t =

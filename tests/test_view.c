@@ -1,8 +1,8 @@
 /* test_view.c — what attention looks at (model/view.h), which source tokens a target token chose
  * (search/align.h), and how probable a translation is (search/scorer.h).
  *
- * Probabilities are judged by the reference backend, scores by the loss that training computes (and, in
- * test_oracle.c, by PyTorch's logits). */
+ * Probabilities are judged by the reference backend, scores by the loss that training computes
+ * (and, in test_oracle.c, by PyTorch's logits). */
 #include "backend/cpu/isa.h"
 #include "model/frozen.h"
 #include "model/transformer.h"
@@ -17,7 +17,7 @@ enum { N_SEQ = 7, TOKENS = 80 };
 static const struct backend_options two_threads = {.device = "cpu", .n_thread = 2};
 static const struct view_options everything = {.layer = {VIEW_ALL, VIEW_ALL, VIEW_ALL}};
 
-/* ---------------------------------------------------------------------------------- views -------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 /* All probabilities of a batch: [kind][layer] of the toy model, each view_size numbers. */
 struct seen {
@@ -227,7 +227,7 @@ TEST(impossible_views_are_refused) {
     toy_close(&toy);
 }
 
-/* ---------------------------------------------------------------------------------- alignment ---- */
+/* ---- alignment ------------------------------------------------------------------------------- */
 
 static void align_all(struct aligner *aligner, const struct batch *b, float **out, int first,
                       int n) {
@@ -333,7 +333,7 @@ TEST(links_are_the_largest_of_each_row) {
     assert_int_equal(align_links(link, matrix, 1, 4), 0);
 }
 
-/* ---------------------------------------------------------------------------------- scores ------- */
+/* ---- scores ---------------------------------------------------------------------------------- */
 
 struct forced {
     struct score_pair pair[16];
@@ -350,7 +350,8 @@ static void force(struct forced *f, const struct batch *b) {
                                 b->tgt.start[s + 1] - b->tgt.start[s], f->out + b->tgt.start[s]};
 }
 
-/* Scores whole, in small batches and one by one: the same bits; their sum: what training calls nll. */
+/* Scores whole, in small batches and one by one: the same bits; their sum: what training calls
+ * nll. */
 TEST(scores_are_the_loss_and_do_not_depend_on_batches) {
     for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
         struct config config = toy_config();
@@ -385,7 +386,8 @@ TEST(scores_are_the_loss_and_do_not_depend_on_batches) {
     }
 }
 
-/* A frozen model has no loss: its scores come from logits, and are the same; so are its alignments. */
+/* A frozen model has no loss: its scores come from logits, and are the same; so are its
+ * alignments. */
 static void frozen_agrees(enum precision precision, double tolerance) {
     struct config config = toy_config();
     struct toy toy;

@@ -17,8 +17,8 @@ struct toy {
 /* A 2+2-layer model with odd sizes: d_model 40, 5 heads, d_ff 56, 33 words. */
 struct config toy_config(void);
 
-/* Fails the test on any error. device "cpu" or "ref"; isa NULL is the best. The activations have room for
- * `tokens` tokens on each side. */
+/* Fails the test on any error. device "cpu" or "ref"; isa NULL is the best. The activations have
+ * room for `tokens` tokens on each side. */
 void toy_open(struct toy *toy, const struct config *config, const struct backend_options *where,
               enum dtype type, int tokens);
 void toy_close(struct toy *toy);

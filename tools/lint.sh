@@ -70,6 +70,8 @@ done | bad "headers stand on their own"
 clang -x c++ -Wall -Wextra -Werror -fsyntax-only -include include/heed.h /dev/null 2>&1 |
     bad "heed.h is also C++"
 
+# In characters, not bytes. clang-format leaves long comments alone, or breaks the code around them.
+LC_ALL=C.UTF-8 grep -nHE '^.{101,}' "${sources[@]}" | cut -c 1-100 | bad "lines have at most 100 columns"
 clang-format --dry-run -Werror "${sources[@]}" 2>&1 | grep -o '^[^:]*:[0-9]*:.*error:' |
     awk -F: '{ if (!n[$1]++) at[$1] = $2 } END { for (f in n) print f ":" at[f] ": and " n[f] - 1 " more" }' |
     sort | bad "format (make format rewrites)"

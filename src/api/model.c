@@ -1,8 +1,8 @@
 /* model.c — heed_model of heed.h: weights that all share, and the sessions that use them.
  *
- * A session is a translator: backend, working memory, results. There are at most as many as the model was opened for,
- * each made when the first call finds all others busy. The lock guards who is busy and nothing else: making and
- * using a session happens outside of it. */
+ * A session is a translator: backend, working memory, results. There are at most as many as the
+ * model was opened for, each made when the first call finds all others busy. The lock guards who is
+ * busy and nothing else: making and using a session happens outside of it. */
 #include "api/model.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ enum { MAX_SESSIONS = 1024, WAIT_MS = 20 };
 
 static char *copy_of(const char *text) { return text ? xstrdup(text) : NULL; }
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const heed_model_options defaults = {
     .size = sizeof defaults, .precision = "auto", .device = "auto", .sessions = 1};
@@ -39,7 +39,7 @@ static int check(const heed_model_options *o, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- opening ------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_weights(heed_model *m, const char *directory, const heed_model_options *o,
                         struct err *err) {
@@ -122,7 +122,7 @@ void heed_model_describe(const heed_model *m, heed_model_info *info, size_t size
     if (size > sizeof all) memset((char *)info + sizeof all, 0, size - sizeof all);
 }
 
-/* ---------------------------------------------------------------------------------- sessions ----- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 /* An idle session, the ones that exist first; NULL when all are busy. Under the lock. */
 static struct session *find_idle(heed_model *m) {

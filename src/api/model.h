@@ -6,7 +6,8 @@
 
 #include "search/translator.h"
 
-/* Whoever holds a busy session is the only one to touch it. translator is NULL until it is first used. */
+/* Whoever holds a busy session is the only one to touch it. translator is NULL until it is first
+ * used. */
 struct session {
     struct translator *translator;
     int busy;

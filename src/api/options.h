@@ -1,4 +1,5 @@
-/* options.h — structures of the public header whose size the caller knows best, and errors on their way out. */
+/* options.h — structures of the public header whose size the caller knows best, and errors on their
+ * way out. */
 #ifndef API_OPTIONS_H
 #define API_OPTIONS_H
 
@@ -6,12 +7,12 @@
 
 #include "base/err.h"
 
-/* Fills the caller's structure of `size` bytes with as many of the defaults, and sets its size field (the first
- * member, a size_t). */
+/* Fills the caller's structure of `size` bytes with as many of the defaults, and sets its size
+ * field (the first member, a size_t). */
 void api_options_init(void *options, size_t size, const void *defaults, size_t defaults_size);
 
-/* Overwrites *own, which holds the defaults, with what the caller's structure has; NULL has nothing. name is for the
- * message when it was never initialised or belongs to a later version. */
+/* Overwrites *own, which holds the defaults, with what the caller's structure has; NULL has
+ * nothing. name is for the message when it was never initialised or belongs to a later version. */
 int api_options_read(void *own, size_t own_size, const void *options, const char *name,
                      struct err *err);
 

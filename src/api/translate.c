@@ -1,7 +1,7 @@
 /* translate.c — heed_translate and heed_result of heed.h.
  *
- * A translator's results last until its next run; the caller's last until it frees them. So they are copied into one
- * block, which is measured and carved by the same code (base/mem.h). */
+ * A translator's results last until its next run; the caller's last until it frees them. So they
+ * are copied into one block, which is measured and carved by the same code (base/mem.h). */
 #include <limits.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ _Static_assert((int)HEED_NOTE_REPLACED == (int)TRANSLATION_REPLACED &&
                "notes have the same values on both sides");
 _Static_assert(sizeof(heed_link) == sizeof(struct align_link), "links are copied");
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static heed_translate_options defaults(void) {
     struct translator_options t = translator_defaults();
@@ -68,7 +68,7 @@ static struct translator_options internal(const heed_translate_options *o) {
     return t;
 }
 
-/* ---------------------------------------------------------------------------------- results ------ */
+/* ---- results --------------------------------------------------------------------------------- */
 
 struct answer {
     heed_translation *best; /* [n] */
@@ -181,7 +181,7 @@ const char *const *heed_result_source(const heed_result *r, size_t text, size_t 
     return there ? r->answer[text].source : NULL;
 }
 
-/* ---------------------------------------------------------------------------------- translating -- */
+/* ---- translating ----------------------------------------------------------------------------- */
 
 static int tell(void *ctx, int done, int total) {
     const heed_translate_options *o = ctx;

@@ -1,10 +1,10 @@
-/* backend.c — the one place between the model and a device: opens backends, checks every op's shapes,
- * keeps the sticky error, and counts what ops cost.
+/* backend.c — the one place between the model and a device: opens backends, checks every op's
+ * shapes, keeps the sticky error, and counts what ops cost.
  *
- * A backend's own code may rely on everything checked here. The checks read only the descriptions of
- * the arguments (struct mat, struct rows), never device memory, so they cost nothing beside the ops.
- * A violated shape is a programming error of the caller, yet it is reported like any failure of the
- * backend instead of aborting: a library must not take its host down. */
+ * A backend's own code may rely on everything checked here. The checks read only the descriptions
+ * of the arguments (struct mat, struct rows), never device memory, so they cost nothing beside the
+ * ops. A violated shape is a programming error of the caller, yet it is reported like any failure
+ * of the backend instead of aborting: a library must not take its host down. */
 #include "backend/backend.h"
 
 #include <limits.h>
@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-/* ---------------------------------------------------------------------------------- names -------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 const char *dtype_name(enum dtype type) {
     static const char *const name[DTYPE_COUNT] = {"f32", "bf16", "f64", "i8"};
@@ -34,7 +34,7 @@ const char *op_name(enum op op) {
     return name[op];
 }
 
-/* ---------------------------------------------------------------------------------- life --------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* The best there is: a GPU that works, else the CPU. */
 static int open_auto(struct backend **be, struct backend_options *o, const char *path,
@@ -85,7 +85,7 @@ int backend_sync(struct backend *be, struct err *err) {
     return backend_check(be, err);
 }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *backend_alloc(struct backend *be, size_t size, struct err *err) {
     void *ptr = be->vt->alloc(be, size);
@@ -111,7 +111,7 @@ void backend_zero(struct backend *be, void *dst, size_t size) {
     if (!be->err.code && !be->planning && size) be->vt->zero(be, dst, size);
 }
 
-/* ---------------------------------------------------------------------------------- queue -------- */
+/* ---- queue ----------------------------------------------------------------------------------- */
 
 /* Events that time single ops would be part of a recording, so there is none while profiling. */
 static bool can_record(const struct backend *be) {
@@ -148,7 +148,7 @@ void backend_collect(struct backend *be, int slot, void *host_dst, size_t size) 
         memcpy(host_dst, be->posted[slot], size);
 }
 
-/* ---------------------------------------------------------------------------------- workspace ---- */
+/* ---- workspace ------------------------------------------------------------------------------- */
 
 void backend_plan(struct backend *be) {
     be->planning = 1;
@@ -177,9 +177,10 @@ size_t backend_available(const struct backend *be) {
 
 size_t backend_workspace(const struct backend *be) { return be->need; }
 
-/* ---------------------------------------------------------------------------------- checks ------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
-/* One argument that is not what the contract says: the message names op, argument, shape and wish. */
+/* One argument that is not what the contract says: the message names op, argument, shape and
+ * wish. */
 static bool mismatch(struct backend *be, const char *op, const char *name, const struct mat *m,
                      int rows, int cols, enum dtype type) {
     backend_fail(be, HEED_EINVAL, "%s: %s is [%d,%d] %s%s (row stride %lld), expected [%d,%d] %s",
@@ -201,7 +202,8 @@ static bool rule(struct backend *be, const char *op, bool ok, const char *what) 
     return ok;
 }
 
-/* A weight of linear_fwd or embed_fwd: plain, or tiled. Activations of type t; I8 weights go with f32. */
+/* A weight of linear_fwd or embed_fwd: plain, or tiled. Activations of type t; I8 weights go with
+ * f32. */
 static bool is_weight(struct backend *be, const char *op, const char *name, const struct mat *m,
                       int rows, int cols, enum dtype t) {
     if (!m->tiled) return is(be, op, name, m, rows, cols, t);
@@ -390,7 +392,7 @@ void backend_cast(struct backend *be, const struct mat *dst, const struct mat *s
         be->vt->cast(be, dst, src);
 }
 
-/* ---------------------------------------------------------------------------------- cost --------- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 
 static double flops_embed(const struct embed_args *a, bool bwd) {
     const struct mat *y = bwd ? &a->dy : &a->y;
@@ -409,7 +411,8 @@ static double seen_pairs(const struct attention_args *a, double nq, double nk) {
     return a->window ? nq * (2 * r + 1) - r * (r + 1) : nq * nk;
 }
 
-/* Offsets in a device's memory cannot be read here: all sentences then count as of average length. */
+/* Offsets in a device's memory cannot be read here: all sentences then count as of average
+ * length. */
 static double flops_attention(const struct backend *be, const struct attention_args *a, bool bwd) {
     double dk = a->q.cols, dv = a->v.cols, n = a->rq.n_seq, pairs = 0;
     if (be->vt->device_memory)
@@ -475,7 +478,7 @@ static void cost_end(struct backend *be, enum op op, double begin, double flops)
     cost->ns += (uint64_t)(1e9 * (clock_seconds() - begin));
 }
 
-/* ---------------------------------------------------------------------------------- ops ---------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 /* Each public op: nothing while an error is pending; check; call; count. */
 #define OP_DEFINE(slot, args, check, flops)                                                        \

@@ -1,10 +1,10 @@
 /* beam.c — see beam.h.
  *
- * The candidates of a step are all (hypothesis, token) pairs, ranked by the log-probability of the longer
- * hypothesis, ties to the lower (hypothesis, token). Each hypothesis brings its own best ones in order, so the
- * ranking is a merge of n_live sorted rows. Of the first `width` candidates those with an end mark end; the
- * first `width` without one live on. At most n_live <= width candidates have an end mark, so the merge looks at
- * no more than 2 * width of them. */
+ * The candidates of a step are all (hypothesis, token) pairs, ranked by the log-probability of the
+ * longer hypothesis, ties to the lower (hypothesis, token). Each hypothesis brings its own best
+ * ones in order, so the ranking is a merge of n_live sorted rows. Of the first `width` candidates
+ * those with an end mark end; the first `width` without one live on. At most n_live <= width
+ * candidates have an end mark, so the merge looks at no more than 2 * width of them. */
 #include "backend/beam.h"
 
 #include <math.h>
@@ -23,8 +23,8 @@ static BEAM_FN double beam_sum(double log_prob, float value) {
     return log_prob + (value < 0 ? (double)value : 0.0);
 }
 
-/* The row whose head is the best candidate left, or -1. Rows are tried upwards and a later equal one is not
- * better: ties go to the lower hypothesis. */
+/* The row whose head is the best candidate left, or -1. Rows are tried upwards and a later equal
+ * one is not better: ties go to the lower hypothesis. */
 static BEAM_FN int beam_pick(const struct beam *b, const float *value, int k, const int *head) {
     int best = -1;
     double most = -INFINITY;
@@ -38,7 +38,8 @@ static BEAM_FN int beam_pick(const struct beam *b, const float *value, int k, co
     return best;
 }
 
-/* Keeps an ended hypothesis if it is among the n_best. Earlier ones stay before later equal ones. */
+/* Keeps an ended hypothesis if it is among the n_best. Earlier ones stay before later equal
+ * ones. */
 static BEAM_FN void beam_keep(struct beam *b, const struct beam_rules *r, struct beam_end end) {
     int at = b->n_end;
     end.score = end.log_prob / r->penalty[end.n + (end.token >= 0)];
@@ -55,10 +56,10 @@ static BEAM_FN void beam_strand(struct beam *b, const struct beam_rules *r, int 
     beam_keep(b, r, end);
 }
 
-/* No descendant of a live hypothesis of log-probability p can score above p / penalty: more tokens only lower
- * p, and the penalty is the kindest there is on the way, which is that of the longest length when penalties
- * grow and that of the next length when they fall. The best live one speaks for all. A tie stops, for a
- * later equal score would not displace the earlier one. */
+/* No descendant of a live hypothesis of log-probability p can score above p / penalty: more tokens
+ * only lower p, and the penalty is the kindest there is on the way, which is that of the longest
+ * length when penalties grow and that of the next length when they fall. The best live one speaks
+ * for all. A tie stops, for a later equal score would not displace the earlier one. */
 static BEAM_FN int beam_settled(const struct beam *b, const struct beam_rules *r) {
     if (b->n_live == 0) return 1;
     if (r->run_on || b->n_end < r->n_best) return 0;

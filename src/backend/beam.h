@@ -1,14 +1,16 @@
 /* beam.h — the bookkeeping of one sentence's search: who lives, who has ended, when it is over.
  *
- * Nothing here knows of models or devices. Log-probabilities of next tokens come in; the next live hypotheses
- * with their parents, the best ended ones, and the verdict "done" come out. The state is plain arrays that
- * somebody else owns; nothing is allocated and nothing of the C library is called, so that the same source is
- * compiled for the host, where src/search calls it, and for devices, where the op beam_step does (BEAM_FN
- * then says which kind of function it is). Nothing can fail.
+ * Nothing here knows of models or devices. Log-probabilities of next tokens come in; the next live
+ * hypotheses with their parents, the best ended ones, and the verdict "done" come out. The state is
+ * plain arrays that somebody else owns; nothing is allocated and nothing of the C library is
+ * called, so that the same source is compiled for the host, where src/search calls it, and for
+ * devices, where the op beam_step does (BEAM_FN then says which kind of function it is). Nothing
+ * can fail.
  *
- * The past is a trellis: node (t, slot) holds the t-th token of the hypothesis that was in `slot` after t + 1
- * tokens, and the slot of its parent one token earlier. Hypotheses share their beginnings in it, and a
- * translation is read off backwards, once, when the sentence is done. docs/math/search.md has the proofs. */
+ * The past is a trellis: node (t, slot) holds the t-th token of the hypothesis that was in `slot`
+ * after t + 1 tokens, and the slot of its parent one token earlier. Hypotheses share their
+ * beginnings in it, and a translation is read off backwards, once, when the sentence is done.
+ * docs/math/search.md has the proofs. */
 #ifndef BACKEND_BEAM_H
 #define BACKEND_BEAM_H
 
@@ -27,9 +29,9 @@ struct beam_rules {
     int32_t eos; /* the end mark */
     int falling; /* the penalty falls as sentences grow (alpha < 0) */
     int run_on;  /* never stop before the longest length: to prove that stopping loses nothing */
-    const double
-        *penalty; /* [longest + 1] by which log-probabilities are divided; index: tokens, end mark
-                              counted; monotone */
+    /* [longest + 1] by which log-probabilities are divided; index: tokens, end mark counted;
+     * monotone */
+    const double *penalty;
 };
 
 struct beam_node {
@@ -61,28 +63,32 @@ struct beam {
 /* One live hypothesis without tokens. The arrays are set already. */
 BEAM_FN void beam_begin(struct beam *b, int max_len);
 
-/* One token more. value, id [n_live, k]: for each live hypothesis its best next tokens, best first (ties to the
- * lower id), -INFINITY where there are no more. No NaN. k must let every row hold `width` tokens beside the
- * end mark, if it has that many. */
+/* One token more. value, id [n_live, k]: for each live hypothesis its best next tokens, best first
+ * (ties to the lower id), -INFINITY where there are no more. No NaN. k must let every row hold
+ * `width` tokens beside the end mark, if it has that many. */
 BEAM_FN void beam_advance(struct beam *b, const struct beam_rules *r, const float *value,
                           const int32_t *id, int k);
 
-/* One token more for samples: value[i], id[i] is what sample i of the live ones drew; id -1: nothing was
- * allowed. The first time there are r->width draws from the only live hypothesis, later n_live. */
+/* One token more for samples: value[i], id[i] is what sample i of the live ones drew; id -1:
+ * nothing was allowed. The first time there are r->width draws from the only live hypothesis, later
+ * n_live. */
 BEAM_FN void beam_draw(struct beam *b, const struct beam_rules *r, const float *value,
                        const int32_t *id);
 
-/* Strikes two tokens out of a row of k candidates: the others move up, and what is left at the end is -INFINITY
- * and token -1. A token of -1 strikes nothing. Returns -1, the row half done, where a candidate is NaN. */
+/* Strikes two tokens out of a row of k candidates: the others move up, and what is left at the end
+ * is -INFINITY and token -1. A token of -1 strikes nothing. Returns -1, the row half done, where a
+ * candidate is NaN. */
 BEAM_FN int beam_strike(float *value, int32_t *id, int k, int32_t a, int32_t b);
 
-/* The first n tokens of the hypothesis that was in slot `hyp` after n tokens; log_prob may be NULL. */
+/* The first n tokens of the hypothesis that was in slot `hyp` after n tokens; log_prob may be
+ * NULL. */
 BEAM_FN void beam_trace(int32_t *token, float *log_prob, const struct beam *b,
                         const struct beam_rules *r, int hyp, int n);
 
-/* ---------------------------------------------------------------------------------- tables ------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-/* The beams of many sentences side by side, in memory of a backend: the state of the op beam_step. */
+/* The beams of many sentences side by side, in memory of a backend: the state of the op
+ * beam_step. */
 struct beam_head {
     int32_t len, max_len, n_live, n_end, done; /* as in struct beam */
     int32_t row;    /* of the first live hypothesis in the present step */
@@ -103,7 +109,8 @@ struct beam_table {
     struct beam_count *count; /* [1] */
 };
 
-/* The beam of sentence s of a table, for all functions above but beam_draw; `unused` is memory for one number. */
+/* The beam of sentence s of a table, for all functions above but beam_draw; `unused` is memory for
+ * one number. */
 BEAM_FN void beam_load(struct beam *b, const struct beam_table *t, const struct beam_rules *r,
                        int longest, int s, int32_t *unused);
 /* What has changed in b goes back to the head; the arrays are the table's own. */

@@ -16,7 +16,8 @@ static inline int dropout_keep(const struct dropout *d, uint32_t row, uint32_t c
     return half >= dropout_threshold(d->p);
 }
 
-/* What element (row, col) is multiplied by, forward and backward: 0, or the scale of what is kept. */
+/* What element (row, col) is multiplied by, forward and backward: 0, or the scale of what is
+ * kept. */
 static inline float dropout_factor(const struct dropout *d, uint32_t row, uint32_t col) {
     if (d->p == 0) return 1;
     return dropout_keep(d, row, col) ? dropout_scale(d->p) : 0;

@@ -1,15 +1,16 @@
 /* plugin.h — backends that live in shared objects of their own, loaded when asked for.
  *
- * libheed-NAME.so exports heed_NAME_open, of type plugin_open. It needs no symbol of the program that loads
- * it and allocates what it owns itself; a plug-in built for another struct backend refuses to work, which
- * struct plugin_abi lets it see. Plug-ins stay loaded until the process ends: a driver's threads may outlive
- * the backend. */
+ * libheed-NAME.so exports heed_NAME_open, of type plugin_open. It needs no symbol of the program
+ * that loads it and allocates what it owns itself; a plug-in built for another struct backend
+ * refuses to work, which struct plugin_abi lets it see. Plug-ins stay loaded until the process
+ * ends: a driver's threads may outlive the backend. */
 #ifndef BACKEND_PLUGIN_H
 #define BACKEND_PLUGIN_H
 
 #include "backend/backend.h"
 
-/* What both sides must agree on. The version grows with every change of meaning that sizes do not show. */
+/* What both sides must agree on. The version grows with every change of meaning that sizes do not
+ * show. */
 struct plugin_abi {
     uint32_t version, backend_size, vtable_size, op_count, err_size, mat_size;
 };
@@ -22,8 +23,9 @@ struct plugin_abi {
 typedef int plugin_open(const struct plugin_abi *abi, struct backend **be,
                         const struct backend_options *options, struct err *err);
 
-/* Finds, loads and opens the plug-in of this name. `path` (may be NULL) is a list of folders, separated by
- * colons, looked through after those beside the program: its own, ../lib/heed and ../lib. */
+/* Finds, loads and opens the plug-in of this name. `path` (may be NULL) is a list of folders,
+ * separated by colons, looked through after those beside the program: its own, ../lib/heed and
+ * ../lib. */
 int plugin_load(struct backend **be, const char *name, const char *path,
                 const struct backend_options *options, struct err *err);
 

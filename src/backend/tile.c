@@ -1,9 +1,10 @@
 /* tile.c — making tiled weights and reading them back: see tile.h.
  *
- * A matrix is moved in squares of 16 rows x 16 words of 4 bytes, that is 16 lines of a tile, which begin as 16
- * cache lines of f32 (or as the quantised or rounded words made of them) and end as 16 lines: both sides are
- * touched while in the first-level cache. Loops are plain C that any x86-64 compiler vectorises; a model of
- * 60 M parameters is packed once per start or conversion, at the speed of memory or nearly so. */
+ * A matrix is moved in squares of 16 rows x 16 words of 4 bytes, that is 16 lines of a tile, which
+ * begin as 16 cache lines of f32 (or as the quantised or rounded words made of them) and end as 16
+ * lines: both sides are touched while in the first-level cache. Loops are plain C that any x86-64
+ * compiler vectorises; a model of 60 M parameters is packed once per start or conversion, at the
+ * speed of memory or nearly so. */
 #include "backend/tile.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ static void transpose_square(uint32_t *restrict line, uint32_t square[restrict][
         for (int i = 0; i < TILE_ROWS; i++) line[g * TILE_ROWS + i] = square[i][g];
 }
 
-/* ---- to tiles ------------------------------------------------------------------------------------- */
+/* ---- to tiles -------------------------------------------------------------------------------- */
 
 static void round_words(uint32_t *restrict word, const float *restrict src, int n) {
     uint16_t half[WORDS * 2] = {0};
@@ -39,8 +40,8 @@ static void round_words(uint32_t *restrict word, const float *restrict src, int 
     memcpy(word, half, sizeof half);
 }
 
-/* rint for |x| < 2^22, in the rounding mode every program starts with: to nearest, ties to even. The sum's
- * last bits hold the integer. */
+/* rint for |x| < 2^22, in the rounding mode every program starts with: to nearest, ties to even.
+ * The sum's last bits hold the integer. */
 static int8_t round_small(float x) {
     const union bits sum = {.f = x + 12582912.0f};
     return (int8_t)sum.u;
@@ -88,8 +89,8 @@ void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, i
     for (int t = first; t < last; t++) pack_tile(dst, t, src, ld, no_factor, no_sum);
 }
 
-/* The largest |w| of a row; as integers, the bits of absolute values order as they do, infinity above all
- * numbers and NaN above infinity. */
+/* The largest |w| of a row; as integers, the bits of absolute values order as they do, infinity
+ * above all numbers and NaN above infinity. */
 static float largest(const float *row, int n) {
     int32_t most = 0;
     for (int j = 0; j < n; j++) {
@@ -117,7 +118,7 @@ void tile_quantise(const struct mat *dst, float *scale, int32_t *sum, const floa
     }
 }
 
-/* ---- and back ------------------------------------------------------------------------------------- */
+/* ---- and back -------------------------------------------------------------------------------- */
 
 static void word_values(float *dst, const uint32_t *word, int n, enum dtype type, float scale) {
     if (type == DTYPE_F32) {

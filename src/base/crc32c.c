@@ -1,5 +1,6 @@
-/* crc32c.c — see crc32c.h. Eight bytes at a time through eight tables ("slicing by 8"): table k is what a
- * byte does to the checksum when k more bytes follow it. Built on first use; about 1.5 GB/s. */
+/* crc32c.c — see crc32c.h. Eight bytes at a time through eight tables ("slicing by 8"): table k is
+ * what a byte does to the checksum when k more bytes follow it. Built on first use; about 1.5
+ * GB/s. */
 #include "base/crc32c.h"
 
 #include <pthread.h>

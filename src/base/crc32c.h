@@ -1,6 +1,8 @@
-/* crc32c.h — the Castagnoli checksum (polynomial 0x1EDC6F41, reflected), as in iSCSI, ext4 and TensorBoard.
+/* crc32c.h — the Castagnoli checksum (polynomial 0x1EDC6F41, reflected), as in iSCSI, ext4 and
+ * TensorBoard.
  *
- * crc32c(0, data, size) is the checksum of data; crc32c(c, more, n) continues the one that gave c. */
+ * crc32c(0, data, size) is the checksum of data; crc32c(c, more, n) continues the one that gave
+ * c. */
 #ifndef BASE_CRC32C_H
 #define BASE_CRC32C_H
 

@@ -2,8 +2,8 @@
  *
  * A function that can fail for a reason outside this program's control (a file, a configuration,
  * memory, a device) returns 0 or a negative enum heed_status and takes a `struct err *` as its last
- * argument, which it fills with a message complete enough to print as it is: what, where, which value.
- * err may be NULL when the caller only wants the code.
+ * argument, which it fills with a message complete enough to print as it is: what, where, which
+ * value. err may be NULL when the caller only wants the code.
  *
  * A broken promise inside the program is not an error but a bug: BUG_ON aborts, always. */
 #ifndef BASE_ERR_H
@@ -16,8 +16,8 @@ struct err {
     char msg[256];
 };
 
-/* Fills *err (if any) and is code, so that `return err_set(err, HEED_EIO, "...")` reads well. A macro, so
- * that compilers and analysers see which value it has. */
+/* Fills *err (if any) and is code, so that `return err_set(err, HEED_EIO, "...")` reads well. A
+ * macro, so that compilers and analysers see which value it has. */
 #define err_set(err, code, ...)                                                                    \
     __extension__({                                                                                \
         err_fill((err), (code), __VA_ARGS__);                                                      \

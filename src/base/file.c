@@ -39,7 +39,7 @@ static int write_error(const char *path, struct err *err) {
     return err_set(err, HEED_EIO, "%.180s: cannot write: %s", path, strerror(errno));
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int map_fd(struct file_map *map, int fd, const char *path, struct err *err) {
     struct stat st;
@@ -120,11 +120,12 @@ int file_read_all(char **data, size_t *size, const char *path, size_t limit, str
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 enum { WRITE_BUFFER = 1 << 16 };
 
-/* A new file beside path whose name nobody else uses: a leftover of the same process number counts on. */
+/* A new file beside path whose name nobody else uses: a leftover of the same process number counts
+ * on. */
 static int create_temp(struct file_writer *w) {
     size_t room = strlen(w->path) + 40;
     w->temp = xmalloc(room);
@@ -283,7 +284,7 @@ int file_link(const char *dst, const char *src, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- directories -- */
+/* ---- directories ----------------------------------------------------------------------------- */
 
 int file_exists(const char *path) {
     struct stat st;
@@ -395,7 +396,7 @@ int dir_remove(const char *path, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- locks -------- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 int file_lock(int *lock, const char *path, struct err *err) {
     *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);

@@ -1,8 +1,9 @@
 /* file.h — files as the rest of the program wants them: mapped, read whole, or replaced atomically.
  *
- * Whatever is written is first a temporary file in the same directory, synced, then renamed over its target,
- * and the directory is synced: after a kill or a full disk the target is either the old file or the new one,
- * whole. Every message names the path and the reason. Paths that functions return are xmalloc'ed. */
+ * Whatever is written is first a temporary file in the same directory, synced, then renamed over
+ * its target, and the directory is synced: after a kill or a full disk the target is either the old
+ * file or the new one, whole. Every message names the path and the reason. Paths that functions
+ * return are xmalloc'ed. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -21,17 +22,18 @@ struct file_map {
 int file_map_open(struct file_map *map, const char *path, struct err *err);
 void file_map_close(struct file_map *map);
 
-/* [at, at + size) of the map will not be read soon: its pages leave this process's memory, and come back from
- * the file when they are read after all. */
+/* [at, at + size) of the map will not be read soon: its pages leave this process's memory, and come
+ * back from the file when they are read after all. */
 void file_map_forget(const struct file_map *map, const void *at, size_t size);
 
-/* The whole file, a NUL added behind it, or HEED_ELIMIT when it is larger than limit. xfree(*data). */
+/* The whole file, a NUL added behind it, or HEED_ELIMIT when it is larger than limit.
+ * xfree(*data). */
 int file_read_all(char **data, size_t *size, const char *path, size_t limit, struct err *err);
 
-/* ---- writing ---------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* Buffered, and the first error sticks: write on, commit tells. A target that exists and is neither a file
- * nor a directory (a terminal, a pipe, /dev/null) is written directly. */
+/* Buffered, and the first error sticks: write on, commit tells. A target that exists and is neither
+ * a file nor a directory (a terminal, a pipe, /dev/null) is written directly. */
 struct file_writer {
     int fd;
     char *path, *temp; /* temp NULL: written directly */
@@ -46,32 +48,34 @@ void file_writer_write(struct file_writer *w, const void *data, size_t size);
 void file_writer_printf(struct file_writer *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Exactly one of the two ends a writer that was opened. Commit makes the file durable or, on error, leaves
- * the old one and no temporary file behind. */
+/* Exactly one of the two ends a writer that was opened. Commit makes the file durable or, on error,
+ * leaves the old one and no temporary file behind. */
 int file_writer_commit(struct file_writer *w, struct err *err);
 void file_writer_abort(struct file_writer *w);
 
 /* Replaces path by size bytes of data. */
 int file_write_all(const char *path, const void *data, size_t size, struct err *err);
 
-/* dst becomes a copy of src, or another name of the same file where the file system can (else a copy). Both
- * replace dst atomically. */
+/* dst becomes a copy of src, or another name of the same file where the file system can (else a
+ * copy). Both replace dst atomically. */
 int file_copy(const char *dst, const char *src, struct err *err);
 int file_link(const char *dst, const char *src, struct err *err);
 
 /* rename(2), then the target's directory is synced. */
 int file_rename(const char *from, const char *to, struct err *err);
 
-/* ---- directories ------------------------------------------------------------------------------------ */
+/* ---- directories ----------------------------------------------------------------------------- */
 
 int file_exists(const char *path); /* of any kind */
 int dir_exists(const char *path);
 
-/* Makes the directory and its missing parents. One that is there is fine; a file in its place is not. */
+/* Makes the directory and its missing parents. One that is there is fine; a file in its place is
+ * not. */
 int dir_make(const char *path, struct err *err);
 int dir_sync(const char *path, struct err *err);
 
-/* Removes a directory of plain files; refuses one that has directories in it. None there is fine. */
+/* Removes a directory of plain files; refuses one that has directories in it. None there is
+ * fine. */
 int dir_remove(const char *path, struct err *err);
 
 /* Names in a directory without . and .., sorted by bytes; no such directory has none. */
@@ -86,16 +90,17 @@ char *path_join(const char *dir, const char *name);
 char *path_append(const char *path, const char *suffix); /* "a", ".tmp" -> "a.tmp" */
 char *path_parent(const char *path);                     /* "a/b" -> "a", "b" -> ".", "/b" -> "/" */
 
-/* ---- locks ------------------------------------------------------------------------------------------ */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
-/* Makes this process the only one to hold `path` (a file made for that purpose and left there), until it
- * unlocks or ends, however it ends. HEED_EIO when another one holds it. */
+/* Makes this process the only one to hold `path` (a file made for that purpose and left there),
+ * until it unlocks or ends, however it ends. HEED_EIO when another one holds it. */
 int file_lock(int *lock, const char *path, struct err *err);
 void file_unlock(int lock);
 
-/* ---- for tests -------------------------------------------------------------------------------------- */
+/* ---- for tests ------------------------------------------------------------------------------- */
 
-/* The calls that change something on disk. Only tests replace them, to make the n-th one fail or die. */
+/* The calls that change something on disk. Only tests replace them, to make the n-th one fail or
+ * die. */
 struct file_calls {
     int (*create)(const char *path, int flags, mode_t mode);
     ssize_t (*write)(int fd, const void *data, size_t size);

@@ -26,8 +26,9 @@ char *xstrdup(const char *s) {
     return memcpy(xmalloc(n), s, n);
 }
 
-/* Large blocks ask for large pages: a cache of keys and values or a matrix of weights has more small pages than the
- * processor remembers translations for. It is a wish, and nothing depends on it. */
+/* Large blocks ask for large pages: a cache of keys and values or a matrix of weights has more
+ * small pages than the processor remembers translations for. It is a wish, and nothing depends on
+ * it. */
 void *mem_block(size_t size) {
     enum { LARGE_PAGE = 2 << 20 };
     if (size > SIZE_MAX / 2) return NULL;
@@ -41,7 +42,8 @@ void *mem_block(size_t size) {
 
 void mem_block_free(void *block) { free(block); }
 
-/* The number after `key` at the start of a line of a small file, or -1. An empty key: the first line. */
+/* The number after `key` at the start of a line of a small file, or -1. An empty key: the first
+ * line. */
 static long long number_in(const char *path, const char *key) {
     FILE *f = fopen(path, "re");
     if (!f) return -1;

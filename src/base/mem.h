@@ -1,8 +1,8 @@
 /* mem.h — host memory: small objects that cannot fail, large blocks that can, and a bump arena.
  *
- * xmalloc and friends serve small host objects; when even those cannot be had the process ends in one
- * place with a message. Large blocks (parameters, activations, workspaces) come from mem_block and
- * their failure is an ordinary error.
+ * xmalloc and friends serve small host objects; when even those cannot be had the process ends in
+ * one place with a message. Large blocks (parameters, activations, workspaces) come from mem_block
+ * and their failure is an ordinary error.
  *
  * Every allocation made here is counted: the tests assert that the counter stands still during a
  * training step and a decoding loop. */
@@ -26,8 +26,8 @@ void xfree(void *ptr);
 void *mem_block(size_t size);
 void mem_block_free(void *block);
 
-/* Bytes this process could still use without swapping or being killed: what the system, its control group and
- * its limits leave. SIZE_MAX when nothing is known. */
+/* Bytes this process could still use without swapping or being killed: what the system, its control
+ * group and its limits leave. SIZE_MAX when nothing is known. */
 size_t mem_available(void);
 
 /* Allocations made through this module since the program began. */
@@ -40,9 +40,10 @@ static inline size_t size_mul(size_t a, size_t b) {
     return __builtin_mul_overflow(a, b, &r) ? SIZE_MAX : r;
 }
 
-/* A bump arena. It does not own its block: the same carving code runs first over base == NULL, which
- * only measures (`used` grows, addresses are meaningless and must not be read), then over real memory.
- * arena_take is MEM_ALIGN-aligned; past the capacity it is a bug, because the measuring pass was wrong. */
+/* A bump arena. It does not own its block: the same carving code runs first over base == NULL,
+ * which only measures (`used` grows, addresses are meaningless and must not be read), then over
+ * real memory. arena_take is MEM_ALIGN-aligned; past the capacity it is a bug, because the
+ * measuring pass was wrong. */
 struct arena {
     char *base;
     size_t used, cap;

@@ -1,14 +1,14 @@
 /* pool.c — the pool of pool.h.
  *
- * Work arrives in bursts a few microseconds apart (one per op), so a worker that has nothing to do first
- * spins for a while and only then sleeps on a condition variable; a sleeping worker costs nothing between
- * steps.
+ * Work arrives in bursts a few microseconds apart (one per op), so a worker that has nothing to do
+ * first spins for a while and only then sleeps on a condition variable; a sleeping worker costs
+ * nothing between steps.
  *
- * A job is one atomic word, the ticket: its number, how many tasks it has, and the next one to hand out.
- * A thread claims a task by advancing the ticket with a compare-and-swap, so a claim is always of the
- * current job, however late the thread is; having claimed, it may read the job's function, because the
- * job cannot end before that task does. pool_run waits for tasks, not for threads: a worker that lost
- * its processor delays nobody unless it holds a task. */
+ * A job is one atomic word, the ticket: its number, how many tasks it has, and the next one to hand
+ * out. A thread claims a task by advancing the ticket with a compare-and-swap, so a claim is always
+ * of the current job, however late the thread is; having claimed, it may read the job's function,
+ * because the job cannot end before that task does. pool_run waits for tasks, not for threads: a
+ * worker that lost its processor delays nobody unless it holds a task. */
 #define _GNU_SOURCE
 #include "base/pool.h"
 
@@ -99,8 +99,9 @@ static void *worker_main(void *arg) {
     }
 }
 
-/* Publishes the job fields under a new ticket. The sleepers are woken under the lock, so that a worker on
- * its way to sleep either sees the new ticket or is counted in n_sleeping and hears the broadcast. */
+/* Publishes the job fields under a new ticket. The sleepers are woken under the lock, so that a
+ * worker on its way to sleep either sees the new ticket or is counted in n_sleeping and hears the
+ * broadcast. */
 static void announce(struct pool *pool, int n_task) {
     uint64_t job = ticket_job(atomic_load_explicit(&pool->ticket, memory_order_relaxed)) + 1;
     atomic_store(&pool->ticket, ticket_make(job, n_task));

@@ -1,10 +1,11 @@
 /* pool.h — a small pool of worker threads.
  *
- * pool_run(pool, fn, ctx, n_task) calls fn(ctx, task, thread) once for every task in [0, n_task) and
- * returns when all are done. Tasks are handed out one by one, so which thread runs which task varies;
- * code that wants results independent of the number of threads (all of ours) cuts its tasks by data
- * alone and lets each task write its own part. `thread` is in [0, pool_size) and only picks scratch
- * memory. The caller is thread 0. No nesting; one pool_run at a time per pool. Nothing is allocated. */
+ * pool_run(pool, fn, ctx, n_task) calls fn(ctx, task, thread) once for every task in [0, n_task)
+ * and returns when all are done. Tasks are handed out one by one, so which thread runs which task
+ * varies; code that wants results independent of the number of threads (all of ours) cuts its tasks
+ * by data alone and lets each task write its own part. `thread` is in [0, pool_size) and only picks
+ * scratch memory. The caller is thread 0. No nesting; one pool_run at a time per pool. Nothing is
+ * allocated. */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 
@@ -14,7 +15,8 @@ struct pool;
 
 typedef void pool_fn(void *ctx, int task, int thread);
 
-/* A pool of n threads (the caller counts as one); n == 0 takes as many as the process may run on. */
+/* A pool of n threads (the caller counts as one); n == 0 takes as many as the process may run
+ * on. */
 int pool_new(struct pool **pool, int n_thread, struct err *err);
 void pool_free(struct pool *pool);
 int pool_size(const struct pool *pool);

@@ -1,8 +1,9 @@
 /* rng.h — counter-based random numbers (Philox4x32-10, Salmon et al. 2011).
  *
- * A random number is a pure function of (key, counter), so nothing has to be stored to draw it again:
- * dropout masks are recomputed in the backward pass, parameters are initialised in any order, and all
- * backends see the same bits. `struct rng` is the sequential generator for host code on top of it. */
+ * A random number is a pure function of (key, counter), so nothing has to be stored to draw it
+ * again: dropout masks are recomputed in the backward pass, parameters are initialised in any
+ * order, and all backends see the same bits. `struct rng` is the sequential generator for host code
+ * on top of it. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 

@@ -1,4 +1,5 @@
-/* unicode.c — see unicode.h. Sorted ranges and a binary search; ASCII, which is most text, is answered first. */
+/* unicode.c — see unicode.h. Sorted ranges and a binary search; ASCII, which is most text, is
+ * answered first. */
 #include "base/unicode.h"
 
 #include "base/unicode_tables.h"
@@ -56,7 +57,8 @@ static unsigned near_sigma(uint32_t code) {
     return range_value(sigma_ranges, COUNT(sigma_ranges), code);
 }
 
-/* A sigma ends a word when the nearest letter before it is cased and the nearest one behind it is not. */
+/* A sigma ends a word when the nearest letter before it is cased and the nearest one behind it is
+ * not. */
 static int is_final(const uint32_t *text, size_t n, size_t at) {
     size_t i = at;
     while (i > 0 && near_sigma(text[i - 1]) == SIGMA_PASSED) i--;

@@ -45,7 +45,8 @@ int utf8_encode(char *out, uint32_t code) {
     return length;
 }
 
-/* Bytes at the start of text that are ASCII and not NUL, eight at a time: nearly all of most corpora. */
+/* Bytes at the start of text that are ASCII and not NUL, eight at a time: nearly all of most
+ * corpora. */
 static size_t ascii_prefix(const char *text, size_t size) {
     const uint64_t high = 0x8080808080808080u, ones = 0x0101010101010101u;
     size_t i = 0;

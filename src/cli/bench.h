@@ -1,5 +1,5 @@
-/* bench.h — the benchmarks behind `heed bench`. Each prints a table, or JSON lines, to stdout and returns 0
- * or a negative status with *err filled. */
+/* bench.h — the benchmarks behind `heed bench`. Each prints a table, or JSON lines, to stdout and
+ * returns 0 or a negative status with *err filled. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -63,8 +63,8 @@ int bench_data_run(const struct bench_data_options *o, struct err *err);
 double bench_peak_mb(void);                       /* largest resident size of this process so far */
 int bench_by_value(const void *a, const void *b); /* for qsort: doubles, ascending */
 
-/* A table of what each op cost since profiling was switched on, with shares of `seconds` (0: of all ops together);
- * `rate` names billions of operations per second. Returns the ops' seconds. */
+/* A table of what each op cost since profiling was switched on, with shares of `seconds` (0: of all
+ * ops together); `rate` names billions of operations per second. Returns the ops' seconds. */
 double bench_print_ops(struct backend *be, double seconds, const char *rate);
 
 #endif

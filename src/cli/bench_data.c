@@ -1,9 +1,10 @@
 /* bench_data.c — what the way from text to batches costs beside training.
  *
- * Four measurements: tokenising a corpus into a fresh cache, opening that cache again, preparing batches
- * without a thread, and taking prefetched batches while a consumer keeps one core busy for a fixed time per
- * batch, as a training step would. Speed per core counts processor time, so that threads and
- * neighbours on the machine do not blur it. The cache lives in a temporary directory and is removed. */
+ * Four measurements: tokenising a corpus into a fresh cache, opening that cache again, preparing
+ * batches without a thread, and taking prefetched batches while a consumer keeps one core busy for
+ * a fixed time per batch, as a training step would. Speed per core counts processor time, so that
+ * threads and neighbours on the machine do not blur it. The cache lives in a temporary directory
+ * and is removed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

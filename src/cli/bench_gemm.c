@@ -1,9 +1,9 @@
 /* bench_gemm.c — how fast are matrix products, beside what the processor could do at best?
  *
- * y = x w^T + b for the shapes of the base model: M rows against its weights. The yardstick is a loop
- * of the kernel's own arithmetic instructions on registers, on the same threads, run in turns with the
- * product. Other programs can only slow either down, so the best of each is what the machine does
- * undisturbed, and their ratio is the kernel's share of the peak.
+ * y = x w^T + b for the shapes of the base model: M rows against its weights. The yardstick is a
+ * loop of the kernel's own arithmetic instructions on registers, on the same threads, run in turns
+ * with the product. Other programs can only slow either down, so the best of each is what the
+ * machine does undisturbed, and their ratio is the kernel's share of the peak.
  *
  * Weights are packed beforehand, as for inference. The column `fresh` is the same product with the
  * weights packed inside the call, as training must do, since they change every step. */
@@ -37,10 +37,10 @@ struct speed {
     double gflops, ratio, fresh, peak;
 };
 
-/* ---- the yardstick -------------------------------------------------------------------------------- */
+/* ---- the yardstick --------------------------------------------------------------------------- */
 
-/* The loop is handed out in small tasks, as a product is, so that a thread that lost its processor for a
- * while delays both in the same way. */
+/* The loop is handed out in small tasks, as a product is, so that a thread that lost its processor
+ * for a while delays both in the same way. */
 static void peak_task(void *ctx, int task, int thread) {
     struct bench *s = ctx;
     (void)thread;
@@ -74,7 +74,7 @@ static void peak_calibrate(struct bench *s, double seconds) {
     }
 }
 
-/* ---- one case -------------------------------------------------------------------------------------- */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 static double product_gflops(struct bench *s, const void *packed, int times) {
     s->g.b_packed = packed;
@@ -106,7 +106,7 @@ static struct speed measure(struct bench *s) {
     return best;
 }
 
-/* ---- all cases ------------------------------------------------------------------------------------ */
+/* ---- all cases ------------------------------------------------------------------------------- */
 
 static void fill(void *data, size_t count, enum dtype type) {
     uint32_t state = 1;

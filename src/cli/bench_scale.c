@@ -1,8 +1,9 @@
 /* bench_scale.c — does cost grow as it should?
  *
- * Two tables. Many short sentences: a training step of n sentences of 32 tokens must cost n times one, so
- * time per token stays flat. One long sentence: attention's time grows with the square of its length, its
- * memory with the length alone, because the n x n weights never exist; memory per token stays flat. */
+ * Two tables. Many short sentences: a training step of n sentences of 32 tokens must cost n times
+ * one, so time per token stays flat. One long sentence: attention's time grows with the square of
+ * its length, its memory with the length alone, because the n x n weights never exist; memory per
+ * token stays flat. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -13,7 +14,7 @@
 
 enum { SHORT = 32, MAX_SENTENCES = 512, LONGEST = 8192, N_HEAD = 8, D_HEAD = 64 };
 
-/* ---------------------------------------------------------------------------------- sentences ---- */
+/* ---- sentences ------------------------------------------------------------------------------- */
 
 static int fill(struct batch *b, int n_seq, int n_vocab, struct err *err) {
     struct rng rng = {.key = 1};
@@ -83,10 +84,10 @@ static int sentences(const struct bench_device *on, struct backend *be, enum dty
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- length ------- */
+/* ---- length ---------------------------------------------------------------------------------- */
 
-/* Attention over one sentence of n tokens, forward and backward, on a backend of its own, so that the
- * workspace it reports is the one this length needs. */
+/* Attention over one sentence of n tokens, forward and backward, on a backend of its own, so that
+ * the workspace it reports is the one this length needs. */
 struct long_case {
     struct attention_args a;
     int32_t start[2];

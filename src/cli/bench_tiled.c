@@ -1,13 +1,14 @@
-/* bench_tiled.c — how fast are products with tiled weights, beside what the machine could do at best?
+/* bench_tiled.c — how fast are products with tiled weights, beside what the machine could do at
+ * best?
  *
- * The shapes are those of decoding with the base model: M rows (hypotheses, or words of a batch) against its
- * weights. Two yardsticks, measured on the same threads and in turns with the products: the kernel's own
- * arithmetic on registers bounds products with many rows, and reading memory bounds those with few, which must
- * bring in all of w for little work. Other programs can only slow any of them down, so each is the best of
- * many short runs.
+ * The shapes are those of decoding with the base model: M rows (hypotheses, or words of a batch)
+ * against its weights. Two yardsticks, measured on the same threads and in turns with the products:
+ * the kernel's own arithmetic on registers bounds products with many rows, and reading memory
+ * bounds those with few, which must bring in all of w for little work. Other programs can only slow
+ * any of them down, so each is the best of many short runs.
  *
- * Weights come in enough copies, used in turn, that none is still in a cache when its turn comes, as in a
- * model whose layers take turns: that is how w is met while decoding. */
+ * Weights come in enough copies, used in turn, that none is still in a cache when its turn comes,
+ * as in a model whose layers take turns: that is how w is met while decoding. */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,7 +59,7 @@ static const char *type_name(enum dtype type) {
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* ---- the yardsticks ------------------------------------------------------------------------------- */
+/* ---- the yardsticks -------------------------------------------------------------------------- */
 
 static void peak_task(void *ctx, int task, int thread) {
     struct bench *s = ctx;
@@ -68,7 +69,8 @@ static void peak_task(void *ctx, int task, int thread) {
     if (s->leave) s->leave();
 }
 
-/* Ranges side by side, the ones after them asked for in advance: what reads fastest where it was tried. */
+/* Ranges side by side, the ones after them asked for in advance: what reads fastest where it was
+ * tried. */
 static void read_task(void *ctx, int task, int thread) {
     typedef int64_t vec __attribute__((vector_size(64), may_alias));
     struct bench *s = ctx;
@@ -103,7 +105,7 @@ static void measure_yardsticks(struct bench *s) {
     s->read_at = (s->read_at + READ_BYTES * (size_t)pool_size(s->be.pool)) % READ_RING;
 }
 
-/* ---- one case -------------------------------------------------------------------------------------- */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 static double product_seconds(struct bench *s) {
     s->t.w.data = s->w + (size_t)s->copy * s->w_size;
@@ -146,11 +148,12 @@ static void report(const struct bench *s, const struct speed *v) {
     fflush(stdout);
 }
 
-/* ---- all cases ------------------------------------------------------------------------------------ */
+/* ---- all cases ------------------------------------------------------------------------------- */
 
 static uint32_t next_random(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
-/* Every byte pattern here is a small weight: no value is denormal, infinite or beyond its type's range. */
+/* Every byte pattern here is a small weight: no value is denormal, infinite or beyond its type's
+ * range. */
 static void fill_weights(char *w, size_t size, enum dtype type) {
     uint32_t state = 1;
     for (size_t i = 0; i + 4 <= size; i += 4) {

@@ -1,14 +1,16 @@
 /* bench_train.c — how fast does a preset train, and where does the time go?
  *
- * Whole updates (forward, loss, backward, Adam) on random sentences. Beside the absolute figures stands
- * the share of the matrix products' own rate, measured in the same run just before and after: on a shared
- * machine the ratio means more than the speed. On a GPU, where shapes matter more, that is the rate of all
- * the products of a step, each timed alone. Model FLOPs count the products of the paper's layers, three
- * passes of them (forward and two backward), without attention's n^2 part, as is the custom.
+ * Whole updates (forward, loss, backward, Adam) on random sentences. Beside the absolute figures
+ * stands the share of the matrix products' own rate, measured in the same run just before and
+ * after: on a shared machine the ratio means more than the speed. On a GPU, where shapes matter
+ * more, that is the rate of all the products of a step, each timed alone. Model FLOPs count the
+ * products of the paper's layers, three passes of them (forward and two backward), without
+ * attention's n^2 part, as is the custom.
  *
- * Sentences are of one length, of mixed lengths, or bucketed: each batch draws a length from the same
- * log-normal distribution, its source sentences deviate from that by 1 %, their targets from them by 2 %. Batches
- * then differ in size, so whole rounds over them are timed, and tokens counted. */
+ * Sentences are of one length, of mixed lengths, or bucketed: each batch draws a length from the
+ * same log-normal distribution, its source sentences deviate from that by 1 %, their targets from
+ * them by 2 %. Batches then differ in size, so whole rounds over them are timed, and tokens
+ * counted. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +39,7 @@ struct figures {
     int steps;
 };
 
-/* ---------------------------------------------------------------------------------- batches ------ */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 /* Lengths like those of news text in subwords: log-normal around 25. */
 static double draw_length(struct rng *rng, double least, double most) {
@@ -91,7 +93,7 @@ static int fill_batch(struct batch *b, const struct bench_train_options *o, uint
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- rates -------- */
+/* ---- rates ----------------------------------------------------------------------------------- */
 
 static double model_flops(const struct config *c, double n_src, double n_tgt) {
     double d = c->d_model, f = c->d_ff, qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
@@ -170,7 +172,8 @@ static double product_rate(struct bench *s, int out, int in, struct err *err) {
     return best;
 }
 
-/* Seconds that a device needs for a product and its two gradients, many of them queued; negative on error. */
+/* Seconds that a device needs for a product and its two gradients, many of them queued; negative on
+ * error. */
 static double product_seconds(struct bench *s, int out, int in, struct err *err) {
     enum { TIMES = 10 };
     struct product p;
@@ -218,7 +221,7 @@ static double gemm_rate(struct bench *s, struct err *err) {
     return fmax(a, b);
 }
 
-/* ---------------------------------------------------------------------------------- steps -------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static int step(struct bench *s, int i, struct err *err) {
     struct update_report report;
@@ -226,7 +229,8 @@ static int step(struct bench *s, int i, struct err *err) {
     return optimizer_update(s->opt, &b, 1, &report, err);
 }
 
-/* Everything is reserved before the first step, so a device's memory can be read off at any time. */
+/* Everything is reserved before the first step, so a device's memory can be read off at any
+ * time. */
 static double peak_mb(const struct bench *s) {
     if (!s->be->vt->device_memory) return bench_peak_mb();
     return (double)(s->at_first - backend_available(s->be)) / 1048576.0;
@@ -271,7 +275,7 @@ static int measure(struct bench *s, struct figures *f, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- report ------- */
+/* ---- report ---------------------------------------------------------------------------------- */
 
 static int print_breakdown(struct bench *s, struct err *err) {
     backend_profile(s->be, 1);

@@ -1,13 +1,16 @@
-/* bench_translate.c — how fast does a model translate, and how far is that from what the machine could do?
+/* bench_translate.c — how fast does a model translate, and how far is that from what the machine
+ * could do?
  *
- * Sentences are given as ids (--input, a line each) or drawn at random, and go through the searcher in
- * batches, as `heed translate` sends them: no text on either side, so that another engine can be given the
- * very same work. Lengths can be forced, which makes the work equal whatever the weights say.
+ * Sentences are given as ids (--input, a line each) or drawn at random, and go through the searcher
+ * in batches, as `heed translate` sends them: no text on either side, so that another engine can be
+ * given the very same work. Lengths can be forced, which makes the work equal whatever the weights
+ * say.
  *
- * The floor is the time below which no program with the same weights can go on this machine: every step reads all
- * decoder weights once (bytes over the measured reading rate) and multiplies every live row by them (operations
- * over the rate of the largest product, measured in the same run); the larger of the two counts, for the
- * encoder and the steps apart. What stands above the floor is attention, norms, search and overhead. */
+ * The floor is the time below which no program with the same weights can go on this machine: every
+ * step reads all decoder weights once (bytes over the measured reading rate) and multiplies every
+ * live row by them (operations over the rate of the largest product, measured in the same run); the
+ * larger of the two counts, for the encoder and the steps apart. What stands above the floor is
+ * attention, norms, search and overhead. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +47,7 @@ struct bench {
     int64_t tokens, src_tokens;
 };
 
-/* ---------------------------------------------------------------------------------- sentences ---- */
+/* ---- sentences ------------------------------------------------------------------------------- */
 
 static void add_sentence(struct bench *s, const int32_t *ids, int n) {
     if ((s->n & (s->n - 1)) == 0) { /* full at every power of two */
@@ -116,10 +119,10 @@ static int longer_first(const void *a, const void *b) {
     return x->n_src != y->n_src ? y->n_src - x->n_src : (x->key > y->key) - (x->key < y->key);
 }
 
-/* ---------------------------------------------------------------------------------- set-up ------- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
-/* Random weights are drawn on the CPU, whatever device they will run on. It is not a model's fault that it takes
- * seconds: the clock is told. */
+/* Random weights are drawn on the CPU, whatever device they will run on. It is not a model's fault
+ * that it takes seconds: the clock is told. */
 static int draw_model(struct bench *s, enum precision precision, struct err *err) {
     double begin = clock_seconds();
     struct backend *be;
@@ -172,7 +175,7 @@ static int open_searcher(struct bench *s, struct err *err) {
                         err);
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int run_batch(struct bench *s, int first, struct err *err) {
     int n = s->n - first < s->o->batch ? s->n - first : s->o->batch;
@@ -207,7 +210,7 @@ static int run_all(struct bench *s, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- floor -------- */
+/* ---- floor ----------------------------------------------------------------------------------- */
 
 struct reading {
     const uint64_t *words;
@@ -248,8 +251,8 @@ static double reading_rate(const struct bench *s) {
     return best;
 }
 
-/* Operations per second of the output projection at many rows, as the model runs it. On a backend of its own: the
- * searcher's has no room for so many rows. */
+/* Operations per second of the output projection at many rows, as the model runs it. On a backend
+ * of its own: the searcher's has no room for so many rows. */
 static double product_rate(const struct bench *s, struct err *err) {
     enum { ROWS = 512 };
     struct backend *be;
@@ -313,7 +316,7 @@ static struct floor floor_of(const struct bench *s, struct err *err) {
     return f;
 }
 
-/* ---------------------------------------------------------------------------------- report ------- */
+/* ---- report ---------------------------------------------------------------------------------- */
 
 static void print_figures(struct bench *s, const struct floor *f, double rss) {
     const struct bench_translate_options *o = s->o;

@@ -1,7 +1,8 @@
 /* cli.h — the sub-commands of `heed`.
  *
- * Each runs with the words after its name and returns 0 or a negative status with *err filled; main.c
- * prints the error, adds a hint for usage errors, and exits. Only src/cli prints, exits or reads argv. */
+ * Each runs with the words after its name and returns 0 or a negative status with *err filled;
+ * main.c prints the error, adds a hint for usage errors, and exits. Only src/cli prints, exits or
+ * reads argv. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 

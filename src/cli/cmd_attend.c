@@ -1,10 +1,12 @@
-/* cmd_attend.c — `heed attend`: a picture of what a model looks at, for one sentence and its translation.
+/* cmd_attend.c — `heed attend`: a picture of what a model looks at, for one sentence and its
+ * translation.
  *
- * The pair goes through the model once, with the attention probabilities kept (model/view.h), and becomes an SVG or
- * a page (viz/attention.h). Without a given translation the model makes one first, by the paper's beam search.
+ * The pair goes through the model once, with the attention probabilities kept (model/view.h), and
+ * becomes an SVG or a page (viz/attention.h). Without a given translation the model makes one
+ * first, by the paper's beam search.
  *
- * Rows of the decoder are named after the token they write, which is the one behind their input: that is the
- * question a reader has ("what did it look at when it wrote this?"). */
+ * Rows of the decoder are named after the token they write, which is the one behind their input:
+ * that is the question a reader has ("what did it look at when it wrote this?"). */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +72,7 @@ struct job {
     const char **src_token, **tgt_token, **in_token;
 };
 
-/* ---------------------------------------------------------------------------------- sentences ---- */
+/* ---- sentences ------------------------------------------------------------------------------- */
 
 /* Line --line of a file. */
 static int read_line(char **text, const char *path, struct err *err) {
@@ -141,7 +143,7 @@ static int read_pair(struct job *j, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- looking ------ */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static int layers_of(const struct config *c, int kind) {
     return kind == VIEW_ENC ? c->n_layer_enc : c->n_layer_dec;
@@ -215,7 +217,7 @@ static int look(struct job *j, const struct view_options *o, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- drawing ------ */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static const char **tokens_of(const struct job *j, const int32_t *ids, int n, int shifted) {
     const char **token = xcalloc((size_t)n, sizeof *token);
@@ -225,7 +227,8 @@ static const char **tokens_of(const struct job *j, const int32_t *ids, int n, in
     return token;
 }
 
-/* What the drawing needs of one kind: the layers that were kept, from their first chosen head on. */
+/* What the drawing needs of one kind: the layers that were kept, from their first chosen head
+ * on. */
 static void fill_set(struct attention_set *s, const struct job *j, int kind) {
     int n = layers_of(&j->loaded.model->config, kind);
     *s = (struct attention_set){.query = kind == VIEW_ENC ? j->src_token : j->tgt_token,
@@ -265,7 +268,7 @@ static int draw(struct job *j, int svg, struct err *err) {
     return file_writer_commit(&w, err);
 }
 
-/* ---------------------------------------------------------------------------------- the command -- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static void job_release(struct job *j) {
     for (int kind = 0; kind < VIEW_KINDS && j->loaded.model; kind++) {

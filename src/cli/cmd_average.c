@@ -1,4 +1,5 @@
-/* cmd_average.c — `heed average --out DIR MODEL...`: the mean of several checkpoints. PAPER: 6.1. */
+/* cmd_average.c — `heed average --out DIR MODEL...`: the mean of several checkpoints. PAPER:
+ * 6.1. */
 #include <stdio.h>
 
 #include "base/mem.h"

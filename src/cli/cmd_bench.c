@@ -1,4 +1,5 @@
-/* cmd_bench.c — `heed bench gemm|train|translate|scale|data`: the options. What they do is in bench_*.c. */
+/* cmd_bench.c — `heed bench gemm|train|translate|scale|data`: the options. What they do is in
+ * bench_*.c. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "cli/cli.h"
 #include "data/corpus.h"
 
-/* ---------------------------------------------------------------------------------- shared ------- */
+/* ---- shared ---------------------------------------------------------------------------------- */
 
 double bench_peak_mb(void) {
     struct rusage usage;
@@ -36,7 +37,7 @@ double bench_print_ops(struct backend *be, double seconds, const char *rate) {
     return total;
 }
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static struct bench_gemm_options gemm = {.min_ms = 100};
 static struct bench_device on = {.device = "cpu", .dtype = "f32"};
@@ -144,7 +145,7 @@ static const struct command data_command = {
 static const struct command *const commands[] = {&gemm_command,  &train_command, &translate_command,
                                                  &scale_command, &data_command,  NULL};
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int run_gemm(struct err *err) {
     return gemm.tiled ? bench_tiled_run(&gemm, err) : bench_gemm_run(&gemm, err);

@@ -1,4 +1,5 @@
-/* cmd_eval.c — `heed eval`: BLEU, chrF and chrF++ of translations against references (docs/eval.md). */
+/* cmd_eval.c — `heed eval`: BLEU, chrF and chrF++ of translations against references
+ * (docs/eval.md). */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static const struct command command = {.name = "eval",
                                        .options = rows};
 static const struct command *const commands[] = {&command, NULL};
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int choose(int *chosen, const char *option, const char *name, const char *const *names,
                   struct err *err) {
@@ -136,7 +137,7 @@ static int check_files(const struct eval *eval, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int resample(struct eval *eval, struct pool *pool, struct err *err) {
     int n = eval->n_hyp * eval->n_metric, n_sample = eval->resampling->n_sample;

@@ -1,7 +1,8 @@
-/* cmd_export.c — `heed export` and `heed quantize`: a model in the form in which it is run, here or elsewhere.
+/* cmd_export.c — `heed export` and `heed quantize`: a model in the form in which it is run, here or
+ * elsewhere.
  *
- * f32, bf16 and int8 are tiled directories that heed maps (model/frozen.h); ctranslate2 is a directory for
- * CTranslate2. `heed quantize` is `heed export --format int8`. */
+ * f32, bf16 and int8 are tiled directories that heed maps (model/frozen.h); ctranslate2 is a
+ * directory for CTranslate2. `heed quantize` is `heed export --format int8`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* cmd_inspect.c — `heed inspect DIR`: what is in a model directory or a training run.
  *
- * Everything is gathered into one JSON value first; --json prints that, otherwise it is laid out as text. */
+ * Everything is gathered into one JSON value first; --json prints that, otherwise it is laid out as
+ * text. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static const struct command command = {
     .options = rows};
 static const struct command *const commands[] = {&command, NULL};
 
-/* ---------------------------------------------------------------------------------- gathering ---- */
+/* ---- gathering ------------------------------------------------------------------------------- */
 
 /* JSON has no NaN. */
 static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
@@ -144,7 +145,7 @@ static int gather(json_t *all, const char *dir, const struct history *h, struct 
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- printing ----- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static double number(const json_t *object, const char *key) {
     const json_t *v = json_object_get(object, key);
@@ -217,7 +218,7 @@ static void print_all(const json_t *all) {
     print_point("best", json_object_get(all, "best_valid"));
 }
 
-/* ---------------------------------------------------------------------------------- curves ------- */
+/* ---- curves ---------------------------------------------------------------------------------- */
 
 /* Columns of the history as arrays: curves want x and y apart. */
 struct columns {
@@ -277,7 +278,7 @@ static int draw(const char *path, const char *dir, const struct history *h, stru
     return file_writer_commit(&w, err);
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int inspect(const char *dir, struct err *err) {
     char *log = path_join(dir, "log.jsonl");

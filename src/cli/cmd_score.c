@@ -1,11 +1,12 @@
-/* cmd_score.c — `heed score`: how probable a model finds given translations. One line out per pair in, in order.
+/* cmd_score.c — `heed score`: how probable a model finds given translations. One line out per pair
+ * in, in order.
  *
- * Every pair has a score. An empty source is its end mark alone, and so is an empty target, whose score is then
- * that of ending at once. What cannot be scored, a line longer than the model has positions for, ends the
- * command with the line's number, or is `nan` with --skip-long.
+ * Every pair has a score. An empty source is its end mark alone, and so is an empty target, whose
+ * score is then that of ending at once. What cannot be scored, a line longer than the model has
+ * positions for, ends the command with the line's number, or is `nan` with --skip-long.
  *
- * Pairs are read in blocks, so that memory does not grow with the files; inside a block they are packed into
- * batches as they come, since nothing is padded. */
+ * Pairs are read in blocks, so that memory does not grow with the files; inside a block they are
+ * packed into batches as they come, since nothing is padded. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,9 +82,10 @@ struct job {
     struct progress progress;
 };
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-/* The tokens of a line behind those that are there: how many, 0 if there are too many for the model. */
+/* The tokens of a line behind those that are there: how many, 0 if there are too many for the
+ * model. */
 static int add_tokens(struct job *j, const struct line *line, const char *path, struct err *err) {
     int cap = j->loaded.model->config.max_len;
     char what[240];
@@ -170,7 +172,7 @@ static int read_block(struct job *j, struct err *err) {
     return 1;
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
@@ -242,7 +244,7 @@ static void summary(const struct job *j) {
     if (replaced) fprintf(stderr, "%s bad UTF-8 sequences were replaced\n", text_grouped(replaced));
 }
 
-/* ---------------------------------------------------------------------------------- the command -- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int score_block(struct job *j, struct err *err) {
     int n = 0;

@@ -1,4 +1,5 @@
-/* cmd_train.c — `heed train`: from parallel text to a model directory, and on from wherever it stopped. */
+/* cmd_train.c — `heed train`: from parallel text to a model directory, and on from wherever it
+ * stopped. */
 #include "cli/cmd_train.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "cli/train_bleu.h"
 #include "model/modeldir.h"
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static struct train_args args = {.preset = "base",
                                  .vocab_type = "bpe",
@@ -156,7 +157,7 @@ static int parse(int argc, char **argv, struct err *err) {
     return rc ? rc : options_parse(&command, argc, argv, err);
 }
 
-/* ---------------------------------------------------------------------------------- telling ------ */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static void show_step(struct progress *p, const struct train_status *s) {
     char bar[32], head[80] = "", tail[48] = "";
@@ -202,7 +203,7 @@ static void listen(void *ctx, enum train_event event, const struct train_status 
     }
 }
 
-/* ---------------------------------------------------------------------------------- stopping ----- */
+/* ---- stopping -------------------------------------------------------------------------------- */
 
 static volatile int stop_signal;
 
@@ -220,7 +221,7 @@ static void watch_signals(void) {
     signal(SIGHUP, SIG_IGN);
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* A few updates on real batches, timed and thrown away. */
 static int dry_run(struct train_setup *s, struct err *err) {

@@ -1,5 +1,5 @@
-/* cmd_train.h — what the two halves of `heed train` share: cmd_train.c has the options and runs, train_setup.c
- * builds what the options ask for. */
+/* cmd_train.h — what the two halves of `heed train` share: cmd_train.c has the options and runs,
+ * train_setup.c builds what the options ask for. */
 #ifndef CLI_CMD_TRAIN_H
 #define CLI_CMD_TRAIN_H
 
@@ -43,7 +43,8 @@ struct train_setup {
     size_t need_model, need_state, need_acts, need_workspace;
 };
 
-/* Builds all of it, telling about each part. On error what was built is still released by setup_release. */
+/* Builds all of it, telling about each part. On error what was built is still released by
+ * setup_release. */
 int setup_build(struct train_setup *s, struct err *err);
 void setup_release(struct train_setup *s);
 

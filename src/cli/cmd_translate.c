@@ -1,11 +1,12 @@
-/* cmd_translate.c — `heed translate`: lines in, translations out, in the same order, while they come.
+/* cmd_translate.c — `heed translate`: lines in, translations out, in the same order, while they
+ * come.
  *
- * One thread reads a window of lines (feed.h), translates it (search/translator.h) and writes it (outlet.h); then
- * the next. The first window is one batch, so that something is seen soon, and windows grow to --look-ahead, so
- * that sorting pays.
+ * One thread reads a window of lines (feed.h), translates it (search/translator.h) and writes it
+ * (outlet.h); then the next. The first window is one batch, so that something is seen soon, and
+ * windows grow to --look-ahead, so that sorting pays.
  *
- * Ctrl-C and SIGTERM end it behind a whole line, by the signal itself, as scripts expect; so does a reader that
- * goes away (SIGPIPE). */
+ * Ctrl-C and SIGTERM end it behind a whole line, by the signal itself, as scripts expect; so does a
+ * reader that goes away (SIGPIPE). */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #include "cli/translate_print.h"
 #include "cli/words.h"
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 enum { MANY = 1000000, SEED_MAX = 2000000000 };
 
@@ -144,7 +145,7 @@ static int make_options(struct translator_options *o, enum precision *precision,
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- stopping ----- */
+/* ---- stopping -------------------------------------------------------------------------------- */
 
 static volatile int stop_signal;
 static int stop_pipe[2] = {-1, -1};
@@ -175,7 +176,7 @@ static void end_by(int number) {
     raise(number);
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* How often something happened, and where first. */
 struct tally {

@@ -1,4 +1,5 @@
-/* cmd_vocab.c — `heed vocab`: learns a tokenizer from text files (data/tokenizer.h) and says what it met. */
+/* cmd_vocab.c — `heed vocab`: learns a tokenizer from text files (data/tokenizer.h) and says what
+ * it met. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ static const struct command command = {.name = "vocab",
                                        .options = rows};
 static const struct command *const commands[] = {&command, NULL};
 
-/* ---------------------------------------------------------------------------------- progress ----- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static int show(void *ctx, const struct tokenizer_report *r, const char *file) {
     struct progress *p = ctx;
@@ -71,7 +72,7 @@ static void summary(const struct tokenizer_report *r, double seconds) {
             type, seconds);
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int run(int argc, char **argv, struct err *err) {
     int rc = options_parse(&command, argc, argv, err);

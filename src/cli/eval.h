@@ -1,7 +1,8 @@
-/* eval.h — the three parts of `heed eval`: options (cmd_eval.c), counting (eval_count.c), reports (eval_report.c).
+/* eval.h — the three parts of `heed eval`: options (cmd_eval.c), counting (eval_count.c), reports
+ * (eval_report.c).
  *
- * All files are read side by side, a block of segments at a time; what stays are sums per system and metric, and
- * the statistics of every segment only where they are going to be resampled. */
+ * All files are read side by side, a block of segments at a time; what stays are sums per system
+ * and metric, and the statistics of every segment only where they are going to be resampled. */
 #ifndef CLI_EVAL_H
 #define CLI_EVAL_H
 
@@ -37,7 +38,8 @@ struct eval {
     size_t n_segment;
 
     int keep_stats;
-    /* NULL, or called for every segment in order with stat[n_metric][EVAL_MAX_STATS] of the first system. */
+    /* NULL, or called for every segment in order with stat[n_metric][EVAL_MAX_STATS] of the first
+     * system. */
     void (*on_segment)(const struct eval *eval, const uint32_t *stat);
 
     const struct resampling *resampling; /* NULL: none */

@@ -1,7 +1,9 @@
-/* eval_count.c — see eval.h: reads hypotheses and references side by side and counts, on all threads.
+/* eval_count.c — see eval.h: reads hypotheses and references side by side and counts, on all
+ * threads.
  *
- * Reading is one thread's work and cheap; counting is cut into tasks of a few segments. Results land in a row per
- * segment and are added up in order afterwards, so nothing depends on who counted what. */
+ * Reading is one thread's work and cheap; counting is cut into tasks of a few segments. Results
+ * land in a row per segment and are added up in order afterwards, so nothing depends on who counted
+ * what. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +46,7 @@ static const char *shown(const struct column *c) {
     return strcmp(c->path, "-") == 0 ? "standard input" : c->path;
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* 1: a line was added; 0: the end; negative: an error. */
 static int read_line(struct column *c, int at, struct err *err) {
@@ -100,7 +102,7 @@ static int read_block(struct work *work, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- counting ----- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static struct segment segment_of(const struct column *c, int at) {
     return (struct segment){c->buffer + c->begin[at], c->begin[at + 1] - c->begin[at]};
@@ -154,7 +156,7 @@ static void add_block(const struct work *work) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- all ---------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static int work_open(struct work *work, struct err *err) {
     const struct eval *eval = work->eval;

@@ -1,4 +1,5 @@
-/* eval_report.c — see eval.h: scores as text in sacreBLEU's format, as a table of systems, or as JSON lines. */
+/* eval_report.c — see eval.h: scores as text in sacreBLEU's format, as a table of systems, or as
+ * JSON lines. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static void details_text(char *out, const struct eval_metric *m, const uint64_t 
     bleu_details(out, CELL, &score);
 }
 
-/* ---------------------------------------------------------------------------------- text --------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_lines(const struct eval *eval) {
     for (int m = 0; m < eval->n_metric; m++) {
@@ -121,7 +122,7 @@ void eval_print_segment(const struct eval *eval, const uint32_t *stat) {
     printf("\n");
 }
 
-/* ---------------------------------------------------------------------------------- JSON --------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* As many digits as the text shows: two programs that agree on the text agree here. */
 static json_t *rounded(double value, int width) {

@@ -18,8 +18,8 @@ struct feed {
     struct text *text, *prefix; /* text: of path[at], once it is open */
     uint64_t number, total;
     struct feed_line *line;
-    size_t
-        *offset; /* [2 cap] of the lines' texts and prefixes in bytes, which moves while it grows */
+    /* [2 cap] of the lines' texts and prefixes in bytes, which moves while it grows */
+    size_t *offset;
     int n, cap;
     char *bytes;
     size_t used, size;
@@ -62,7 +62,7 @@ void feed_close(struct feed *f) {
 
 const struct feed_line *feed_lines(const struct feed *f) { return f->line; }
 
-/* ---------------------------------------------------------------------------------- waiting ------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Until fd can be read, or the stop comes. */
 static int wait_for(struct feed *f, int fd, struct err *err) {
@@ -72,7 +72,7 @@ static int wait_for(struct feed *f, int fd, struct err *err) {
     return p[1].revents ? err_set(err, HEED_ECANCELLED, "stopped") : 0;
 }
 
-/* ---------------------------------------------------------------------------------- lines -------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static size_t put_bytes(struct feed *f, const char *text, size_t size) {
     while (f->used + size + 1 > f->size) {

@@ -1,11 +1,11 @@
 /* feed.h — lines of several files, a window at a time, for commands that answer while they read.
  *
- * A window is full when it has the wanted number of lines or some MB of text, when the input ends, or when the
- * next line has not been written yet: whoever types a line gets its answer at once, and a file is still read in
- * windows worth sorting. Memory is bounded whatever the input is.
+ * A window is full when it has the wanted number of lines or some MB of text, when the input ends,
+ * or when the next line has not been written yet: whoever types a line gets its answer at once, and
+ * a file is still read in windows worth sorting. Memory is bounded whatever the input is.
  *
- * Waiting ends when `stop_fd` becomes readable (a signal handler writes there), so that Ctrl-C works in the middle
- * of a wait without a race. */
+ * Waiting ends when `stop_fd` becomes readable (a signal handler writes there), so that Ctrl-C
+ * works in the middle of a wait without a race. */
 #ifndef CLI_FEED_H
 #define CLI_FEED_H
 
@@ -31,8 +31,8 @@ int feed_open(struct feed **feed, const char *const *path, int n, const char *pr
               struct err *err);
 void feed_close(struct feed *feed);
 
-/* The next window, of at most max lines: how many, 0 at the end, negative on error. An error comes after the lines
- * before it. HEED_ECANCELLED: stop_fd. */
+/* The next window, of at most max lines: how many, 0 at the end, negative on error. An error comes
+ * after the lines before it. HEED_ECANCELLED: stop_fd. */
 int feed_fill(struct feed *feed, int max, struct err *err);
 const struct feed_line *feed_lines(const struct feed *feed);
 

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "io/json.h"
 
-/* ---------------------------------------------------------------------------------- parsing ------ */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static const struct option *find(const struct command *command, const char *name, size_t length) {
     for (const struct option *o = command->options; o->name; o++)
@@ -117,7 +117,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- files -------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void dashed(char *out, size_t size, const char *name) {
     snprintf(out, size, "%s", name);
@@ -135,7 +135,8 @@ static int given(int argc, char **argv, const char *name) {
     return 0;
 }
 
-/* Options point into texts from files until the process ends: whatever they came from is kept here. */
+/* Options point into texts from files until the process ends: whatever they came from is kept
+ * here. */
 static json_t *kept;
 
 static json_t *keep(json_t *value) {
@@ -188,8 +189,8 @@ static int file_option(const struct command *command, const char *key, const jso
     const char *text = scalar_text(value);
     if (!text) return err_set(err, HEED_ECONFIG, "neither a text nor a number");
     if (o) return set_option(o, text, err);
-    struct config
-        scratch; /* the value is used much later, when nobody knows of the file any more */
+    /* the value is used much later, when nobody knows of the file any more */
+    struct config scratch;
     int rc = config_preset(&scratch, "base", err);
     if (!rc) rc = config_set(&scratch, field, text, err);
     return rc ? rc : add_override(command, field, text, err);
@@ -250,7 +251,7 @@ json_t *options_json(const struct command *command) {
     return object;
 }
 
-/* ---------------------------------------------------------------------------------- model -------- */
+/* ---- model ----------------------------------------------------------------------------------- */
 
 int options_dtype(enum dtype *type, const char *name, const struct backend *be, struct err *err) {
     if (strcmp(name, "auto") == 0)
@@ -268,7 +269,7 @@ int options_config(struct config *config, const char *preset, const struct overr
     return rc ? rc : config_check(config, err);
 }
 
-/* ---------------------------------------------------------------------------------- printing ----- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void default_text(char *text, size_t size, const struct option *o) {
     text[0] = 0;

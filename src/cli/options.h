@@ -1,9 +1,10 @@
 /* options.h — command-line options as tables.
  *
- * A command is one table: the same rows parse its arguments, print its --help, its section of the manual
- * page and its shell completion. Values land in the variables the rows point at, whose initial values are
- * the defaults and are shown as such. A command that builds a model also takes every field of its
- * configuration (`--d-model`, `--norm`, ...): those come from config_fields, not from a second list. */
+ * A command is one table: the same rows parse its arguments, print its --help, its section of the
+ * manual page and its shell completion. Values land in the variables the rows point at, whose
+ * initial values are the defaults and are shown as such. A command that builds a model also takes
+ * every field of its configuration (`--d-model`, `--norm`, ...): those come from config_fields, not
+ * from a second list. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -57,17 +58,18 @@ struct command {
  * Positional arguments are refused. */
 int options_parse(const struct command *command, int argc, char **argv, struct err *err);
 
-/* The same from a JSON object, {"tokens": 4096, "src": ["a", "b"], "norm": "pre", ...}: every option and model
- * field by its name, with '_' or '-'; or from the config.json of a model directory. What argv also gives is
- * left to argv, which is parsed afterwards. Unknown keys and wrong types are errors that name file and key.
- * The texts live until the process ends. */
+/* The same from a JSON object, {"tokens": 4096, "src": ["a", "b"], "norm": "pre", ...}: every
+ * option and model field by its name, with '_' or '-'; or from the config.json of a model
+ * directory. What argv also gives is left to argv, which is parsed afterwards. Unknown keys and
+ * wrong types are errors that name file and key. The texts live until the process ends. */
 int options_file(const struct command *command, const char *path, int argc, char **argv,
                  struct err *err);
 
 /* What the options are now, as such an object, model fields excepted; a new reference. */
 json_t *options_json(const struct command *command);
 
-/* What --dtype means: f32, bf16, or auto, which is bf16 on a GPU and else f32. be may be NULL: the cpu. */
+/* What --dtype means: f32, bf16, or auto, which is bf16 on a GPU and else f32. be may be NULL: the
+ * cpu. */
 int options_dtype(enum dtype *type, const char *name, const struct backend *be, struct err *err);
 
 /* The preset and what overrides it, checked. */

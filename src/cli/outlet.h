@@ -1,7 +1,7 @@
 /* outlet.h — whole lines to standard output or a file, as they come.
  *
- * Lines are gathered and written together when asked. A stop in the middle of writing ends behind a line, never
- * within one; so does a reader that went away, of which the caller is told. */
+ * Lines are gathered and written together when asked. A stop in the middle of writing ends behind a
+ * line, never within one; so does a reader that went away, of which the caller is told. */
 #ifndef CLI_OUTLET_H
 #define CLI_OUTLET_H
 
@@ -23,8 +23,8 @@ void outlet_close(struct outlet *o);
 void outlet_put(struct outlet *o, const char *text, size_t size);
 void outlet_printf(struct outlet *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Writes what was put, which ends with a line end. HEED_ECANCELLED: *stop became non-zero, or the reader
- * is gone (o->closed). */
+/* Writes what was put, which ends with a line end. HEED_ECANCELLED: *stop became non-zero, or the
+ * reader is gone (o->closed). */
 int outlet_flush(struct outlet *o, const volatile int *stop, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* train_bleu.h — BLEU of a model in training, on the beginning of its validation text: real translations by
- * beam search, detokenised and scored as `heed translate | heed eval` would.
+/* train_bleu.h — BLEU of a model in training, on the beginning of its validation text: real
+ * translations by beam search, detokenised and scored as `heed translate | heed eval` would.
  *
  * Costs a copy of the weights and a translator's memory while it runs; keeps the text only. */
 #ifndef CLI_TRAIN_BLEU_H
@@ -14,7 +14,8 @@ int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, i
                     const volatile int *stop, struct err *err);
 void train_bleu_close(struct train_bleu *bleu);
 
-/* For trainer_options: the score as the model is now; NaN when it was stopped. ctx is a struct train_bleu. */
+/* For trainer_options: the score as the model is now; NaN when it was stopped. ctx is a struct
+ * train_bleu. */
 int train_bleu_measure(void *ctx, double *score, struct err *err);
 
 #endif

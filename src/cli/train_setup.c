@@ -22,7 +22,7 @@ int setup_has_run(const char *dir) {
     return n > 0;
 }
 
-/* ---------------------------------------------------------------------------------- tokenizer ---- */
+/* ---- tokenizer ------------------------------------------------------------------------------- */
 
 static int show_learning(void *ctx, const struct tokenizer_report *r, const char *file) {
     struct progress *p = ctx;
@@ -77,7 +77,7 @@ static int get_tokenizer(struct train_setup *s, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- corpora ------ */
+/* ---- corpora --------------------------------------------------------------------------------- */
 
 static int show_corpus(void *ctx, const struct corpus_progress *c) {
     static const char *const what[] = {"checking", "waiting for another build of", "tokenising"};
@@ -143,7 +143,7 @@ static int get_corpora(struct train_setup *s, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- model -------- */
+/* ---- model ----------------------------------------------------------------------------------- */
 
 /* The model's shape must be that of the run so far; what only training uses may change. */
 static int check_shape(const struct train_setup *s, struct err *err) {
@@ -193,14 +193,15 @@ static int get_config(struct train_setup *s, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
 
 /* Left free: batches in stock, a thread's stack, buffers for checkpoints and text. */
 static const size_t spare = (size_t)64 << 20;
 
-/* The tokens per batch that would fit into `room` bytes, since need grows with them; 0: not even a sentence. */
+/* The tokens per batch that would fit into `room` bytes, since need grows with them; 0: not even a
+ * sentence. */
 static int fitting_tokens(struct train_setup *s, size_t fixed, size_t room) {
     int low = s->a->max_length - 1, high = s->a->tokens;
     while (high - low > 1) {
@@ -216,7 +217,8 @@ static int fitting_tokens(struct train_setup *s, size_t fixed, size_t room) {
     return low < s->a->max_length ? 0 : even < s->a->max_length ? low : even;
 }
 
-/* All memory is reserved before the first update, validation included (it runs in the same activations). */
+/* All memory is reserved before the first update, validation included (it runs in the same
+ * activations). */
 static int check_memory(struct train_setup *s, struct err *err) {
     struct acts_need need;
     size_t room = backend_available(s->be);

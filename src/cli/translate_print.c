@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* ---------------------------------------------------------------------------------- plain -------- */
+/* ---- plain ----------------------------------------------------------------------------------- */
 
 static void print_plain(struct outlet *out, const struct print_options *o,
                         const struct candidate *c) {
@@ -19,7 +19,7 @@ static void print_plain(struct outlet *out, const struct print_options *o,
         outlet_printf(out, " %d-%d", c->link[i].src, c->link[i].tgt);
 }
 
-/* ---------------------------------------------------------------------------------- JSON --------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* JSON has no infinity. */
 static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }

@@ -1,4 +1,5 @@
-/* translate_print.h — a translation as lines of text or JSON. docs/translate.md describes the formats. */
+/* translate_print.h — a translation as lines of text or JSON. docs/translate.md describes the
+ * formats. */
 #ifndef CLI_TRANSLATE_PRINT_H
 #define CLI_TRANSLATE_PRINT_H
 

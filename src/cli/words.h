@@ -4,8 +4,8 @@
 
 #include "cli/options.h"
 
-/* Moves them, in order, out of argv[0..*argc) into words[0..*n), room for *argc of them; what is left is for
- * options_parse. After a lone `--` everything is a word. */
+/* Moves them, in order, out of argv[0..*argc) into words[0..*n), room for *argc of them; what is
+ * left is for options_parse. After a lone `--` everything is a word. */
 void words_split(const struct command *command, int *argc, char **argv, char **words, int *n);
 
 #endif

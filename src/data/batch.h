@@ -1,9 +1,11 @@
-/* batch.h — a packed batch of sentence pairs on the host: concatenated token ids and sentence offsets.
+/* batch.h — a packed batch of sentence pairs on the host: concatenated token ids and sentence
+ * offsets.
  *
- * Nothing is padded. A batch has room for a fixed number of source tokens, target tokens and sentences,
- * reserved once; adding a pair that does not fit is refused, so that the caller starts the next batch.
- * The decoder's input is the target shifted right behind a begin mark: tgt_in = bos y_1 .. y_n-1 while
- * tgt_out = y_1 .. y_n, where y_n is normally the end mark the caller put there. */
+ * Nothing is padded. A batch has room for a fixed number of source tokens, target tokens and
+ * sentences, reserved once; adding a pair that does not fit is refused, so that the caller starts
+ * the next batch. The decoder's input is the target shifted right behind a begin mark: tgt_in = bos
+ * y_1 .. y_n-1 while tgt_out = y_1 .. y_n, where y_n is normally the end mark the caller put
+ * there. */
 #ifndef DATA_BATCH_H
 #define DATA_BATCH_H
 

@@ -1,9 +1,9 @@
 /* batches.c — the stream of batches.h: a ring of prepared batches between a thread and the trainer.
  *
- * Each slot of the ring holds a batch and the position after it. The thread owns the slots that are not
- * ready and the stream (stream.h); the consumer owns the batch it took. A slot changes hands under the
- * lock, and its batch by trading structs with the consumer, so ids are written once and never copied.
- * Without prefetch there is one slot, and batches_next fills it itself. */
+ * Each slot of the ring holds a batch and the position after it. The thread owns the slots that are
+ * not ready and the stream (stream.h); the consumer owns the batch it took. A slot changes hands
+ * under the lock, and its batch by trading structs with the consumer, so ids are written once and
+ * never copied. Without prefetch there is one slot, and batches_next fills it itself. */
 #define _GNU_SOURCE
 #include "data/batches.h"
 
@@ -47,7 +47,7 @@ struct batches {
     struct err err;
 };
 
-/* ---------------------------------------------------------------------------------- preparing ---- */
+/* ---- preparing ------------------------------------------------------------------------------- */
 
 /* Fills a slot with the batch at the front and moves the front on. */
 static int prepare(struct batches *b, struct slot *slot, struct err *err) {
@@ -68,8 +68,8 @@ static int prepare(struct batches *b, struct slot *slot, struct err *err) {
 
 static void *prefetch_main(void *arg) {
     struct batches *b = arg;
-    /* There are batches in stock whenever this thread is woken, so it must not push the trainer's threads off
-     * their cores. Should that be denied, it only competes as any thread does. */
+    /* There are batches in stock whenever this thread is woken, so it must not push the trainer's
+     * threads off their cores. Should that be denied, it only competes as any thread does. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     pthread_mutex_lock(&b->lock);
     for (;;) {
@@ -107,7 +107,8 @@ static int start(struct batches *b, struct err *err) {
     return 0;
 }
 
-/* Ends the thread and forgets what it prepared: the front is again the position of the batch last taken. */
+/* Ends the thread and forgets what it prepared: the front is again the position of the batch last
+ * taken. */
 static void halt(struct batches *b) {
     if (b->running) {
         pthread_mutex_lock(&b->lock);
@@ -121,7 +122,7 @@ static void halt(struct batches *b) {
     b->front = b->taken;
 }
 
-/* ---------------------------------------------------------------------------------- life --------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Identifies corpora and weights: the same pairs in the same numbering. */
 static void identify(uint64_t id[2], const struct batches_options *o) {
@@ -210,7 +211,7 @@ double batches_waited(const struct batches *b, uint64_t *n_batch) {
     return b->waited;
 }
 
-/* ---------------------------------------------------------------------------------- taking ------- */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static void trade(struct batches *b, struct slot *slot, struct batch *out) {
     struct batch given = *out;
@@ -254,7 +255,7 @@ int batches_next(struct batches *b, struct batch *out, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- position ----- */
+/* ---- position -------------------------------------------------------------------------------- */
 
 void batches_state(const struct batches *b, struct batches_state *state) { *state = b->taken; }
 
@@ -295,7 +296,7 @@ int batches_restart_epoch(struct batches *b, const struct batches_state *state, 
     return batches_restore(b, &to, err);
 }
 
-/* ---------------------------------------------------------------------------------- sweep -------- */
+/* ---- sweep ----------------------------------------------------------------------------------- */
 
 struct sweep {
     struct stream stream;

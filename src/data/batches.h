@@ -1,16 +1,18 @@
-/* batches.h — the endless, seeded, resumable stream of training batches, and the plain one for validation.
+/* batches.h — the endless, seeded, resumable stream of training batches, and the plain one for
+ * validation.
  *
- * Order. An epoch holds round(weight * pairs) draws of every corpus: weight 1 is every pair once, weight 2
- * every pair twice, weight 0.5 one half in this epoch and the other half in the next. Draws are shuffled
- * by keyed bijections (shuffle.h), so that there is no permutation in memory, whatever the size of
- * the corpora. Consecutive draws form a pool; a pool is sorted by length, cut into batches of at most
- * `tokens` source and as many target tokens (the same number of batches with as small a budget as
- * possible: none is a small rest), and its batches are shuffled. So a batch holds sentences of similar
- * length, and everything is a function of (seed, epoch, pool): a position is a few numbers.
+ * Order. An epoch holds round(weight * pairs) draws of every corpus: weight 1 is every pair once,
+ * weight 2 every pair twice, weight 0.5 one half in this epoch and the other half in the next.
+ * Draws are shuffled by keyed bijections (shuffle.h), so that there is no permutation in memory,
+ * whatever the size of the corpora. Consecutive draws form a pool; a pool is sorted by length, cut
+ * into batches of at most `tokens` source and as many target tokens (the same number of batches
+ * with as small a budget as possible: none is a small rest), and its batches are shuffled. So a
+ * batch holds sentences of similar length, and everything is a function of (seed, epoch, pool): a
+ * position is a few numbers.
  *
  * Time. With prefetch > 0 a thread prepares that many batches ahead. It reads and sorts; it owns
- * buffers reserved at the start and allocates nothing. Its errors appear in batches_next. The state is that
- * of the batch last taken, not of what was prepared. Results do not depend on prefetch.
+ * buffers reserved at the start and allocates nothing. Its errors appear in batches_next. The state
+ * is that of the batch last taken, not of what was prepared. Results do not depend on prefetch.
  *
  * Corpora are borrowed and must outlive the stream. One consumer at a time. */
 #ifndef DATA_BATCHES_H
@@ -35,7 +37,8 @@ struct batches_options {
     int32_t bos;   /* what the decoder's input begins with */
 };
 
-/* A position between two batches, as a checkpoint keeps it: plain numbers, all meaningful together. */
+/* A position between two batches, as a checkpoint keeps it: plain numbers, all meaningful
+ * together. */
 struct batches_state {
     uint64_t data[2]; /* identifies corpora and weights, in order */
     uint64_t seed, tokens, sentences, pool_size;
@@ -59,38 +62,42 @@ void batches_free(struct batches *batches); /* stops the thread; NULL is fine */
  * batch_release. Several may be held at once, as gradient accumulation wants. */
 int batches_batch_init(const struct batches *batches, struct batch *batch, struct err *err);
 
-/* The next batch, in place of what *out held. Never ends. Nothing is copied: *out trades its buffers for
- * those of the prepared batch, so pointers into its arrays do not survive the call; the struct does. */
+/* The next batch, in place of what *out held. Never ends. Nothing is copied: *out trades its
+ * buffers for those of the prepared batch, so pointers into its arrays do not survive the call; the
+ * struct does. */
 int batches_next(struct batches *batches, struct batch *out, struct err *err);
 
-/* The position after the batch last taken. When an epoch's last batch has been taken, it is the start of
- * the next epoch: `epoch` counts finished epochs. */
+/* The position after the batch last taken. When an epoch's last batch has been taken, it is the
+ * start of the next epoch: `epoch` counts finished epochs. */
 void batches_state(const struct batches *batches, struct batches_state *state);
 
-/* Continues at a saved position: the batches that follow are the ones that would have followed then.
- * Refused with HEED_EINVAL and the reason when data, seed or batch shape differ from those of the state. */
+/* Continues at a saved position: the batches that follow are the ones that would have followed
+ * then. Refused with HEED_EINVAL and the reason when data, seed or batch shape differ from those of
+ * the state. */
 int batches_restore(struct batches *batches, const struct batches_state *state, struct err *err);
 
-/* For a run that goes on with other data or other batches, where a restore is refused: keeps the state's
- * epoch number and totals and begins that epoch from its start. */
+/* For a run that goes on with other data or other batches, where a restore is refused: keeps the
+ * state's epoch number and totals and begins that epoch from its start. */
 int batches_restart_epoch(struct batches *batches, const struct batches_state *state,
                           struct err *err);
 
 struct batches_epoch batches_epoch(const struct batches *batches);
 
-/* Seconds batches_next has spent waiting for the thread (or working, without one), and batches so far. */
+/* Seconds batches_next has spent waiting for the thread (or working, without one), and batches so
+ * far. */
 double batches_waited(const struct batches *batches, uint64_t *n_batch);
 
 /* ---------------------------------------------------------------------------------- validation ---
- * Every pair of one corpus once, in a fixed order: windows of consecutive pairs, sorted by length, cut
- * into batches. No thread, no seed. */
+ * Every pair of one corpus once, in a fixed order: windows of consecutive pairs, sorted by length,
+ * cut into batches. No thread, no seed. */
 struct sweep;
 
 int sweep_new(struct sweep **sweep, const struct corpus *corpus, int tokens, int32_t bos,
               struct err *err);
 void sweep_free(struct sweep *sweep);
 
-/* 1: *batch is the next batch, valid until the next call; 0: there are no more; negative: an error. */
+/* 1: *batch is the next batch, valid until the next call; 0: there are no more; negative: an
+ * error. */
 int sweep_next(struct sweep *sweep, const struct batch **batch, struct err *err);
 void sweep_rewind(struct sweep *sweep);
 

@@ -1,9 +1,9 @@
 /* corpus.c — opens and reads the cache files of corpus.h; corpus_build.c writes them.
  *
- * corpus_open believes nothing: checksums find damage, and since a checksum can be forged, every number is
- * also checked for what reading relies on (places lie inside the ids, in order and without gaps; ids are
- * below n_vocab). Places and ids are checked once more when they are read, which costs nothing beside the
- * reading: another program may have written into the file since. */
+ * corpus_open believes nothing: checksums find damage, and since a checksum can be forged, every
+ * number is also checked for what reading relies on (places lie inside the ids, in order and
+ * without gaps; ids are below n_vocab). Places and ids are checked once more when they are read,
+ * which costs nothing beside the reading: another program may have written into the file since. */
 #include "data/corpus.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 /* Bytes checked at a time; a multiple of the size of every id and place. */
 enum { WINDOW = 1 << 18 };
 
-/* ---------------------------------------------------------------------------------- access ------- */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 /* Reads n parts that lie one after another in the file, all of them or fails. */
 static int read_at(const struct corpus *c, struct iovec *part, int n, uint64_t at,
@@ -75,8 +75,8 @@ int corpus_find(const struct corpus *c, int64_t i, struct corpus_place *place, s
     return place_is_good(c, place) ? 0 : changed(err);
 }
 
-/* Ids of two bytes at the end of the buffer become ids of four that fill it; true if all are below n_vocab.
- * The writing never overtakes the reading. */
+/* Ids of two bytes at the end of the buffer become ids of four that fill it; true if all are below
+ * n_vocab. The writing never overtakes the reading. */
 static bool unpack(int32_t *ids, int n, int width, int32_t n_vocab) {
     const unsigned char *from = (unsigned char *)(ids + n) - 2 * n;
     bool good = true;
@@ -105,7 +105,7 @@ int corpus_read(const struct corpus *c, const struct corpus_place *place, int32_
     return good_src && good_tgt ? 0 : changed(err);
 }
 
-/* ---------------------------------------------------------------------------------- checking ----- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
 static int bad(const char *path, const char *what, struct err *err) {
     return err_set(err, HEED_EFORMAT, "%.150s: not a usable corpus cache: %s", path, what);
@@ -180,7 +180,8 @@ static int scan_part(struct scan *scan, const struct corpus *c, uint64_t from, u
     return 0;
 }
 
-/* The checksum of everything before the trailer, ids within the vocabulary, an index that covers them. */
+/* The checksum of everything before the trailer, ids within the vocabulary, an index that covers
+ * them. */
 static int check_body(const struct corpus *c, const char *path, uint64_t want, struct err *err) {
     struct scan scan = {0};
     unsigned char *window = xmalloc(WINDOW);
@@ -203,7 +204,7 @@ static int check_body(const struct corpus *c, const char *path, uint64_t want, s
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- opening ------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static struct corpus_report report_of(const struct corpus_trailer *t) {
     struct corpus_report r = {.n_read = t->n_read,
@@ -255,7 +256,8 @@ int corpus_open(struct corpus *corpus, const char *path, struct err *err) {
     corpus->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
     int rc = open_checked(corpus, path, err);
     if (rc) return corpus_close(corpus), rc;
-    /* Pairs are read all over the file: reading ahead would only fetch neighbours nobody asked for. */
+    /* Pairs are read all over the file: reading ahead would only fetch neighbours nobody asked
+     * for. */
     posix_fadvise(corpus->fd, 0, 0, POSIX_FADV_RANDOM);
     return 0;
 }
@@ -265,7 +267,7 @@ void corpus_close(struct corpus *corpus) {
     *corpus = (struct corpus){0};
 }
 
-/* ---------------------------------------------------------------------------------- report ------- */
+/* ---- report ---------------------------------------------------------------------------------- */
 
 const char *corpus_drop_text(enum corpus_drop why) {
     static const char *const text[] = {

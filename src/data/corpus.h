@@ -1,19 +1,21 @@
-/* corpus.h — a parallel corpus, tokenised once into a compact file from which pairs are read one by one.
+/* corpus.h — a parallel corpus, tokenised once into a compact file from which pairs are read one by
+ * one.
  *
- * corpus_build takes two text files, line i of one the translation of line i of the other, to a cache
- * file: token ids, end mark included, and where each pair lies. Its name carries a key, a hash over the
- * content of both texts as they are stored, the tokenizer, the filters and the format; whoever asks again
- * with the same content gets the same file without tokenising. Text is streamed and memory does not grow
- * with the corpus, neither while building nor while reading: a pair is fetched from the system's file cache
- * by its position. (A mapping would count as this process' memory; giving its pages back again and again
- * costs ten times as much as reading, and a file cut short under a mapping kills the process.)
+ * corpus_build takes two text files, line i of one the translation of line i of the other, to a
+ * cache file: token ids, end mark included, and where each pair lies. Its name carries a key, a
+ * hash over the content of both texts as they are stored, the tokenizer, the filters and the
+ * format; whoever asks again with the same content gets the same file without tokenising. Text is
+ * streamed and memory does not grow with the corpus, neither while building nor while reading: a
+ * pair is fetched from the system's file cache by its position. (A mapping would count as this
+ * process' memory; giving its pages back again and again costs ten times as much as reading, and a
+ * file cut short under a mapping kills the process.)
  *
- * The file appears under its name only when it is whole and on disk, so a kill at any time leaves either
- * no cache or a good one. A file that is truncated, damaged or foreign is found out by its checksums
- * and sizes when opened and is built anew, never trusted.
+ * The file appears under its name only when it is whole and on disk, so a kill at any time leaves
+ * either no cache or a good one. A file that is truncated, damaged or foreign is found out by its
+ * checksums and sizes when opened and is built anew, never trusted.
  *
- * The result does not depend on the number of threads. A corpus is read-only and may be read by several
- * threads at once. */
+ * The result does not depend on the number of threads. A corpus is read-only and may be read by
+ * several threads at once. */
 #ifndef DATA_CORPUS_H
 #define DATA_CORPUS_H
 
@@ -27,8 +29,9 @@ struct tokenizer;
 
 enum { CORPUS_KEY_SIZE = 16, CORPUS_MAX_LEN = 1 << 16 };
 
-/* Makes ids of a line. encode writes at most cap ids and returns how many the line has, which may be more
- * than cap (the line is too long then), or a negative status; it is called by several threads at once. */
+/* Makes ids of a line. encode writes at most cap ids and returns how many the line has, which may
+ * be more than cap (the line is too long then), or a negative status; it is called by several
+ * threads at once. */
 struct corpus_encoder {
     int (*encode)(const void *ctx, int32_t *ids, int cap, const char *text, size_t size,
                   struct err *err);
@@ -63,7 +66,8 @@ struct corpus_options {
     int ratio_above; /* ... looked at only when the longer side has more tokens than this: 10 */
     int threads;     /* 0: all CPUs */
     int rebuild;     /* ignore an existing cache */
-    /* Called now and then on the caller's thread; a negative result ends the build and is returned. */
+    /* Called now and then on the caller's thread; a negative result ends the build and is
+     * returned. */
     int (*progress)(void *ctx, const struct corpus_progress *progress);
     void *progress_ctx;
 };
@@ -83,7 +87,8 @@ enum corpus_drop {
 };
 const char *corpus_drop_text(enum corpus_drop why);
 
-/* What the build met. Kept in the cache file, so a reused cache reports the same; only `reused` differs. */
+/* What the build met. Kept in the cache file, so a reused cache reports the same; only `reused`
+ * differs. */
 struct corpus_report {
     uint64_t n_read, n_kept;
     uint64_t n_src_tok, n_tgt_tok; /* of the kept pairs, end marks included */
@@ -107,14 +112,15 @@ struct corpus {
     struct corpus_report report;
 };
 
-/* The corpus of two text files, from the cache or built into it. Errors: files with different numbers of
- * lines (HEED_EFORMAT, naming both), nothing kept (HEED_EFORMAT, saying why), text that cannot be read or
- * changes meanwhile, a cache directory that cannot be written, a full disk. *report, if not NULL, is filled in any case. */
+/* The corpus of two text files, from the cache or built into it. Errors: files with different
+ * numbers of lines (HEED_EFORMAT, naming both), nothing kept (HEED_EFORMAT, saying why), text that
+ * cannot be read or changes meanwhile, a cache directory that cannot be written, a full disk.
+ * *report, if not NULL, is filled in any case. */
 int corpus_build(struct corpus *corpus, const struct corpus_options *options,
                  struct corpus_report *report, struct err *err);
 
-/* An existing cache file; HEED_EFORMAT when anything in it is not as it should be. Reads the file once,
- * to check it, in bounded memory. corpus_open_memory borrows the bytes. */
+/* An existing cache file; HEED_EFORMAT when anything in it is not as it should be. Reads the file
+ * once, to check it, in bounded memory. corpus_open_memory borrows the bytes. */
 int corpus_open(struct corpus *corpus, const char *path, struct err *err);
 int corpus_open_memory(struct corpus *corpus, const void *data, size_t size, struct err *err);
 void corpus_close(struct corpus *corpus);
@@ -125,8 +131,9 @@ struct corpus_place {
     int32_t n_src, n_tgt;
 };
 
-/* Finds pair i in [0, n_pair), and reads a pair found: ids, each in [0, n_vocab), to buffers that hold
- * n_src and n_tgt of them. They fail only when the file cannot be read or was changed since it was opened. */
+/* Finds pair i in [0, n_pair), and reads a pair found: ids, each in [0, n_vocab), to buffers that
+ * hold n_src and n_tgt of them. They fail only when the file cannot be read or was changed since it
+ * was opened. */
 int corpus_find(const struct corpus *corpus, int64_t i, struct corpus_place *place,
                 struct err *err);
 int corpus_read(const struct corpus *corpus, const struct corpus_place *place, int32_t *src,

@@ -1,11 +1,13 @@
 /* corpus_build.c — from two text files to the cache file of corpus.h.
  *
- * Lines are read in chunks of bounded size; the pool tokenises a chunk in tasks of consecutive pairs; the
- * results are written in order. Ids go straight to the file, index entries to a nameless side file that is
- * copied behind the ids at the end, so that memory holds one chunk whatever the corpus.
+ * Lines are read in chunks of bounded size; the pool tokenises a chunk in tasks of consecutive
+ * pairs; the results are written in order. Ids go straight to the file, index entries to a nameless
+ * side file that is copied behind the ids at the end, so that memory holds one chunk whatever the
+ * corpus.
  *
- * One build at a time works in a cache directory, under its lock; a second process waits and then finds
- * the cache made. The lock dies with its holder, and the next one removes what a killed build left. */
+ * One build at a time works in a cache directory, under its lock; a second process waits and then
+ * finds the cache made. The lock dies with its holder, and the next one removes what a killed build
+ * left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -72,7 +74,7 @@ static int progress(const struct corpus_options *o, const struct corpus_progress
     return rc < 0 ? err_set(err, (enum heed_status)rc, "reading the corpus was stopped") : 0;
 }
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int fill_in(struct corpus_options *o, struct err *err) {
     if (!o->src || !o->tgt || !o->cache_dir || !o->encoder.encode)
@@ -96,7 +98,7 @@ static int fill_in(struct corpus_options *o, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- key ---------- */
+/* ---- key ------------------------------------------------------------------------------------- */
 
 static int look_at(struct stat *st, const char *path, struct err *err) {
     if (stat(path, st)) return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
@@ -179,7 +181,7 @@ static int check_unchanged(const struct side *side, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Appends a line to the side's part of the chunk. 1: done; 0: the text has ended. */
 static int read_line(struct side *side, struct pair *pair, int which, struct err *err) {
@@ -226,10 +228,10 @@ static int read_chunk(struct builder *b, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- tokenising --- */
+/* ---- tokenising ------------------------------------------------------------------------------ */
 
-/* One side of a pair: n[which] tokens with the end mark at ids. Returns what speaks against it, KEPT if
- * nothing does, or a status below KEPT. */
+/* One side of a pair: n[which] tokens with the end mark at ids. Returns what speaks against it,
+ * KEPT if nothing does, or a status below KEPT. */
 static int encode_side(const struct builder *b, struct pair *pair, int which, int32_t *ids,
                        struct err *err) {
     const struct corpus_encoder *e = &b->o.encoder;
@@ -298,7 +300,7 @@ static void run_task(void *ctx, int index, int thread) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put(struct builder *b, const void *data, size_t size) {
     file_writer_write(&b->out, data, size);
@@ -385,7 +387,7 @@ static int finish(struct builder *b, struct err *err) {
     return file_writer_commit(&b->out, err);
 }
 
-/* ---------------------------------------------------------------------------------- building ----- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static int nothing_kept(const struct builder *b, struct err *err) {
     char text[200];
@@ -454,7 +456,7 @@ static void builder_release(struct builder *b) {
     pool_free(b->pool);
 }
 
-/* ---------------------------------------------------------------------------------- the cache ---- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 /* 1: the cache is there and good, and now open; 0: it has to be built. */
 static int reuse(struct corpus *corpus, const struct builder *b, const char *path) {

@@ -1,5 +1,5 @@
-/* corpus_encoder.c — a tokenizer as the encoder of a corpus. Apart from the rest of the corpus, which needs
- * no tokenizer. */
+/* corpus_encoder.c — a tokenizer as the encoder of a corpus. Apart from the rest of the corpus,
+ * which needs no tokenizer. */
 #include <string.h>
 
 #include "data/corpus.h"

@@ -1,5 +1,5 @@
-/* corpus_file.h — the bytes of a corpus cache; shared by who writes them (corpus_build.c) and who reads
- * them (corpus.c), of interest to nobody else.
+/* corpus_file.h — the bytes of a corpus cache; shared by who writes them (corpus_build.c) and who
+ * reads them (corpus.c), of interest to nobody else.
  *
  *     ids      u16 or u32, pair after pair: source ids, target ids, end marks included
  *     zeros    up to a multiple of 8
@@ -7,8 +7,8 @@
  *     struct corpus_trailer
  *
  * What describes the file stands at its end, where it is known when it is written.
- * Numbers are in the machine's byte order: a cache is local, and one from a machine of the other order
- * fails the version check and is built anew. */
+ * Numbers are in the machine's byte order: a cache is local, and one from a machine of the other
+ * order fails the version check and is built anew. */
 #ifndef DATA_CORPUS_FILE_H
 #define DATA_CORPUS_FILE_H
 

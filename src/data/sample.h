@@ -1,9 +1,9 @@
 /* sample.h — an even sample of a stream of lines, of bounded size (a reservoir).
  *
- * Every line of the stream has the same chance to be in the sample at the end, whatever the stream's length.
- * Two bounds hold: a number of lines, and a number of bytes; when the lines turn out longer than expected,
- * some that were drawn are dropped again at random and the sample stays that small. The same lines and
- * seed give the same sample. */
+ * Every line of the stream has the same chance to be in the sample at the end, whatever the
+ * stream's length. Two bounds hold: a number of lines, and a number of bytes; when the lines turn
+ * out longer than expected, some that were drawn are dropped again at random and the sample stays
+ * that small. The same lines and seed give the same sample. */
 #ifndef DATA_SAMPLE_H
 #define DATA_SAMPLE_H
 

@@ -30,8 +30,8 @@ namespace {
 
 constexpr int kOnlyFatal = 3; /* the library's log goes to standard error, which is not ours */
 
-/* SentencePiece names the source line first, "Internal: src/x.cc(12) [(a) == (b)] words": only the words
- * are worth showing, and where there are none, all of it. */
+/* SentencePiece names the source line first, "Internal: src/x.cc(12) [(a) == (b)] words": only the
+ * words are worth showing, and where there are none, all of it. */
 const char *message(const sentencepiece::util::Status &status) {
     const char *all = status.error_message(), *words = std::strstr(all, "] ");
     return words && words[2] ? words + 2 : all;
@@ -76,7 +76,7 @@ struct sp {
     SentencePieceProcessor processor;
 };
 
-/* ---------------------------------------------------------------------------------- opening ------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 int sp_open(struct sp **sp, const void *model, size_t size, struct err *err) {
     *sp = nullptr;
@@ -111,7 +111,7 @@ int sp_find(const struct sp *sp, const char *piece) {
     return sp->processor.IdToPiece(id) == piece ? id : -1;
 }
 
-/* ---------------------------------------------------------------------------------- using -------- */
+/* ---- using ----------------------------------------------------------------------------------- */
 
 /* The library fills a message of pieces; kept per thread, its strings are allocated once. */
 int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap) {
@@ -139,7 +139,7 @@ int sp_decode(const struct sp *sp, const int32_t *ids, int n, char *out, size_t 
     });
 }
 
-/* ---------------------------------------------------------------------------------- learning ----- */
+/* ---- learning -------------------------------------------------------------------------------- */
 
 int sp_train(void **model, size_t *size, const struct sp_setting *settings, int n_setting,
              sp_next_fn *next, void *ctx, struct err *err) {

@@ -1,10 +1,11 @@
 /* shuffle.h — a random order of [0, n) that takes no memory.
  *
- * shuffle_at(s, i) for i = 0 .. n-1 visits every number below n exactly once, in an order that depends on
- * the key alone. It is a Feistel network whose round function is Philox, on the smallest power of two that
- * holds n; values that fall outside [0, n) are sent through again until they come out inside, which keeps
- * it a bijection and takes fewer than two passes on average. Any place of the order is found at once:
- * that is what makes a position in a shuffled corpus a single number. */
+ * shuffle_at(s, i) for i = 0 .. n-1 visits every number below n exactly once, in an order that
+ * depends on the key alone. It is a Feistel network whose round function is Philox, on the smallest
+ * power of two that holds n; values that fall outside [0, n) are sent through again until they come
+ * out inside, which keeps it a bijection and takes fewer than two passes on average. Any place of
+ * the order is found at once: that is what makes a position in a shuffled corpus a single
+ * number. */
 #ifndef DATA_SHUFFLE_H
 #define DATA_SHUFFLE_H
 

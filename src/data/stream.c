@@ -1,10 +1,10 @@
 /* stream.c — see stream.h.
  *
- * Draw number d of epoch e, d in [0, n_draw), is first sent through the epoch's own shuffle, which mixes the
- * corpora; the result tells corpus and j, the how-manieth draw of that corpus in this epoch. Over all epochs
- * that corpus has seen g = e * (draws per epoch) + j draws, so it is in its pass g / n_pair, and each pass
- * has its own shuffle. Hence any run of n_pair consecutive draws of a pass visits every pair once,
- * whatever the weight. */
+ * Draw number d of epoch e, d in [0, n_draw), is first sent through the epoch's own shuffle, which
+ * mixes the corpora; the result tells corpus and j, the how-manieth draw of that corpus in this
+ * epoch. Over all epochs that corpus has seen g = e * (draws per epoch) + j draws, so it is in its
+ * pass g / n_pair, and each pass has its own shuffle. Hence any run of n_pair consecutive draws of
+ * a pass visits every pair once, whatever the weight. */
 #include "data/stream.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 /* What a key is for; part of the order, so never renumbered. */
 enum { KEY_EPOCH = 1, KEY_PASS = 2, KEY_TURN = 3 };
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int check_options(const struct batches_options *o, struct err *err) {
     if (o->n_source < 1 || !o->source) return err_set(err, HEED_EINVAL, "batches: no corpus given");
@@ -100,7 +100,7 @@ int stream_max_seq(const struct stream *s) {
     return s->sentences < s->cap_pool ? s->sentences : s->cap_pool;
 }
 
-/* ---------------------------------------------------------------------------------- pool --------- */
+/* ---- pool ------------------------------------------------------------------------------------ */
 
 /* Draw d of the epoch: which pair of which corpus, where, and how long. */
 static int draw_pair(const struct stream *s, struct draw *draw, uint64_t epoch,
@@ -150,8 +150,8 @@ static int cut_batches(struct stream *s, int budget) {
     return n;
 }
 
-/* Greedy cuts leave a rest that can be tiny, and a tiny batch makes a noisy step. The smallest budget that
- * needs no more batches spreads the pool over them evenly. */
+/* Greedy cuts leave a rest that can be tiny, and a tiny batch makes a noisy step. The smallest
+ * budget that needs no more batches spreads the pool over them evenly. */
 static void cut_evenly(struct stream *s) {
     int n = cut_batches(s, s->tokens), low = s->longest, high = s->tokens;
     while (low < high) {
@@ -198,7 +198,7 @@ static int load_pool(struct stream *s, uint64_t epoch, uint64_t pool, struct err
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- batches ------ */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 int stream_check(struct stream *s, const struct stream_place *place, struct err *err) {
     if (place->pool < s->n_pool) {

@@ -1,8 +1,9 @@
 /* stream.h — which pairs make up which batch: the deterministic half of batches.h, without threads.
  *
- * The order is described in batches.h. A stream holds one pool at a time: for each of its draws the pair
- * and its lengths, sorted, and where the batches are cut. Asking for a batch of another pool loads that
- * pool; ids are read from the corpus when the batch is filled. All memory is taken by stream_init. */
+ * The order is described in batches.h. A stream holds one pool at a time: for each of its draws the
+ * pair and its lengths, sorted, and where the batches are cut. Asking for a batch of another pool
+ * loads that pool; ids are read from the corpus when the batch is filled. All memory is taken by
+ * stream_init. */
 #ifndef DATA_STREAM_H
 #define DATA_STREAM_H
 
@@ -53,8 +54,8 @@ int stream_init(struct stream *stream, const struct batches_options *options, bo
                 struct err *err);
 void stream_release(struct stream *stream);
 
-/* Fills *out with the batch at *place and moves *place on to the next one. A place that does not exist is
- * HEED_EINVAL. */
+/* Fills *out with the batch at *place and moves *place on to the next one. A place that does not
+ * exist is HEED_EINVAL. */
 int stream_fill(struct stream *stream, struct stream_place *place, struct batch *out,
                 struct err *err);
 

@@ -1,9 +1,10 @@
 /* text.c — see text.h.
  *
- * Three layers. The file is read into `raw`. A decoder (plain, gzip, xz) turns raw bytes into `chunk`.
- * Lines are cut out of chunk: one that lies in it whole is delivered in place, one that crosses its end
- * is gathered in `gather`, which is as large as the longest line we accept and never grows; what does not
- * fit is counted and forgotten. Only lines that need repair are copied again, into `clean`. */
+ * Three layers. The file is read into `raw`. A decoder (plain, gzip, xz) turns raw bytes into
+ * `chunk`. Lines are cut out of chunk: one that lies in it whole is delivered in place, one that
+ * crosses its end is gathered in `gather`, which is as large as the longest line we accept and
+ * never grows; what does not fit is counted and forgotten. Only lines that need repair are copied
+ * again, into `clean`. */
 #include "data/text.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ struct text {
     struct err err; /* the first error */
 };
 
-/* ---------------------------------------------------------------------------------- the file ----- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static int fail(struct text *t, enum heed_status code, const char *what) {
     return err_set(&t->err, code, "%s: %s", t->name, what);
@@ -74,9 +75,10 @@ static void skip_raw(struct text *t, size_t n) {
     t->raw_size -= n;
 }
 
-/* ---------------------------------------------------------------------------------- decoders ----- */
+/* ---- decoders -------------------------------------------------------------------------------- */
 
-/* Each fills chunk[0..chunk_size) with at least MARK_SIZE bytes, or sets chunk_last when no more follow. */
+/* Each fills chunk[0..chunk_size) with at least MARK_SIZE bytes, or sets chunk_last when no more
+ * follow. */
 
 static int read_plain(struct text *t) {
     if (t->raw_size == 0) {
@@ -166,7 +168,7 @@ static int next_chunk(struct text *t) {
     return t->chunk_last ? 0 : readers[t->kind](t);
 }
 
-/* ---------------------------------------------------------------------------------- opening ------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int starts_with(const struct text *t, const char *bytes, size_t n) {
     return t->raw_size >= n && memcmp(t->raw, bytes, n) == 0;
@@ -188,8 +190,8 @@ static int may_be_signature(const struct text *t) {
     return 0;
 }
 
-/* Recognises the kind of file by its first bytes, and waits for no more of them than it takes: a short line
- * typed at a terminal is all there is for now. */
+/* Recognises the kind of file by its first bytes, and waits for no more of them than it takes: a
+ * short line typed at a terminal is all there is for now. */
 static int recognise(struct text *t) {
     int rc = fill_raw(t, 1);
     while (!rc && !t->raw_end && may_be_signature(t)) rc = fill_raw(t, t->raw_size + 1);
@@ -275,7 +277,7 @@ void text_close(struct text *t) {
     xfree(t);
 }
 
-/* ---------------------------------------------------------------------------------- lines -------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* bytes[0..size) is a whole line without its LF, with room for a NUL behind it. */
 static int deliver(struct text *t, struct line *line, char *bytes, size_t size) {
@@ -296,8 +298,8 @@ static int deliver(struct text *t, struct line *line, char *bytes, size_t size) 
     return 1;
 }
 
-/* Moves the chunk's bytes up to a line end into `gather`; 1 when there was one. Of a longer line than we accept,
- * just enough is kept to see that. */
+/* Moves the chunk's bytes up to a line end into `gather`; 1 when there was one. Of a longer line
+ * than we accept, just enough is kept to see that. */
 static int gather_chunk(struct text *t) {
     size_t left = t->chunk_size - t->chunk_at;
     if (left == 0) return 0;
@@ -342,7 +344,7 @@ int text_next(struct text *t, struct line *line, struct err *err) {
     return rc < 0 ? err_set(err, rc, "%s", t->err.msg) : rc;
 }
 
-/* ---------------------------------------------------------------------------------- waiting ------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static int readable(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLIN};

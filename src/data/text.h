@@ -1,8 +1,9 @@
 /* text.h — lines of text from a file, in bounded memory whatever the file holds.
  *
- * A file may be plain, gzip or xz (told apart by content, not by name; several members or streams in a
- * row are one file), or "-" for standard input. Lines come one at a time; what they point at is valid
- * until the next call. Every line of the file is delivered, so that parallel files stay parallel:
+ * A file may be plain, gzip or xz (told apart by content, not by name; several members or streams
+ * in a row are one file), or "-" for standard input. Lines come one at a time; what they point at
+ * is valid until the next call. Every line of the file is delivered, so that parallel files stay
+ * parallel:
  *
  *   line end         LF or CR LF; the end of the file ends the last line if nothing else does
  *   first line       a byte-order mark (U+FEFF) is removed
@@ -51,12 +52,13 @@ int text_next(struct text *text, struct line *line, struct err *err);
 
 struct text_counts text_counts(const struct text *text);
 
-/* Accepts longer lines than TEXT_MAX_LINE, at the price of that much memory. Before the first text_next. */
+/* Accepts longer lines than TEXT_MAX_LINE, at the price of that much memory. Before the first
+ * text_next. */
 void text_max_line(struct text *text, size_t bytes);
 
-/* Would text_next return at once? 0: it would wait, because whoever writes the pipe or types at the terminal
- * has not finished a line; poll(2) on text_fd tells when there is more. Inside compressed data it may wait
- * for the rest of a block. */
+/* Would text_next return at once? 0: it would wait, because whoever writes the pipe or types at the
+ * terminal has not finished a line; poll(2) on text_fd tells when there is more. Inside compressed
+ * data it may wait for the rest of a block. */
 int text_ready(struct text *text);
 int text_fd(const struct text *text);
 

@@ -18,7 +18,7 @@ struct tokenizer {
     int size, unk, bos, eos, pad;
 };
 
-/* ---------------------------------------------------------------------------------- opening ------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Takes `bytes` over, whatever comes of it. */
 static int open_bytes(struct tokenizer **tokenizer, const char *name, char *bytes, size_t size,
@@ -72,7 +72,7 @@ void tokenizer_free(struct tokenizer *t) {
     xfree(t);
 }
 
-/* ---------------------------------------------------------------------------------- asking ------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 int tokenizer_size(const struct tokenizer *t) { return t->size; }
 int tokenizer_unk(const struct tokenizer *t) { return t->unk; }
@@ -101,7 +101,7 @@ const char *tokenizer_piece(const struct tokenizer *t, int id) {
 
 int tokenizer_find(const struct tokenizer *t, const char *piece) { return sp_find(t->sp, piece); }
 
-/* ---------------------------------------------------------------------------------- using -------- */
+/* ---- using ----------------------------------------------------------------------------------- */
 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, int32_t *ids,
                      int cap) {

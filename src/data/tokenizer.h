@@ -1,11 +1,13 @@
 /* tokenizer.h — text to token ids and back: SentencePiece models, learnt or opened.
  *
- * A tokenizer is an ordinary SentencePiece .model file; other tools open ours, we open theirs. It keeps the
- * file's bytes, so that a model directory stores an exact copy and caches can be keyed by its hash. Files
- * are hostile: what the library would trust (tokenizer_check.c) is checked before it sees them.
+ * A tokenizer is an ordinary SentencePiece .model file; other tools open ours, we open theirs. It
+ * keeps the file's bytes, so that a model directory stores an exact copy and caches can be keyed by
+ * its hash. Files are hostile: what the library would trust (tokenizer_check.c) is checked before
+ * it sees them.
  *
- * The files we learn have unk 0, bos 1, eos 2 and no padding. In files of others these ids are where the
- * file says, and may be missing (-1): tokenizer_check_ends tells whether translation can work with it.
+ * The files we learn have unk 0, bos 1, eos 2 and no padding. In files of others these ids are
+ * where the file says, and may be missing (-1): tokenizer_check_ends tells whether translation can
+ * work with it.
  *
  * An open tokenizer never changes and may be used by several threads at once. */
 #ifndef DATA_TOKENIZER_H
@@ -16,7 +18,7 @@
 
 #include "base/err.h"
 
-/* ---- using ------------------------------------------------------------------------------------------ */
+/* ---- using ----------------------------------------------------------------------------------- */
 
 enum {
     TOKENIZER_HASH_SIZE = 16,
@@ -51,19 +53,21 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int id);
 /* The id of a piece as the file spells it, or -1. */
 int tokenizer_find(const struct tokenizer *tokenizer, const char *piece);
 
-/* How many ids the text has, no end mark among them; the first `cap` of them are written. Text may be
- * anything: bytes that are not UTF-8 count as U+FFFD. Negative: HEED_ELIMIT beyond TOKENIZER_MAX_TEXT,
- * HEED_ENOMEM, HEED_EINTERNAL. Scratch memory belongs to the thread and is used again. */
+/* How many ids the text has, no end mark among them; the first `cap` of them are written. Text may
+ * be anything: bytes that are not UTF-8 count as U+FFFD. Negative: HEED_ELIMIT beyond
+ * TOKENIZER_MAX_TEXT, HEED_ENOMEM, HEED_EINTERNAL. Scratch memory belongs to the thread and is used
+ * again. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                      int cap);
 
 /* The text of n ids: how many bytes it has; it is written, followed by a NUL, if that fits in cap.
- * bos, eos and other control ids give nothing, unk gives " U+2047 ", an id out of range is HEED_EINVAL.
- * Bytes of a byte-fallback tokenizer that are not UTF-8 when put together become U+FFFD. */
+ * bos, eos and other control ids give nothing, unk gives " U+2047 ", an id out of range is
+ * HEED_EINVAL. Bytes of a byte-fallback tokenizer that are not UTF-8 when put together become
+ * U+FFFD. */
 int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, int n, char *out,
                      size_t cap);
 
-/* ---- learning --------------------------------------------------------------------------------------- */
+/* ---- learning -------------------------------------------------------------------------------- */
 
 enum tokenizer_type { TOKENIZER_UNIGRAM, TOKENIZER_BPE, TOKENIZER_WORD, TOKENIZER_CHAR };
 
@@ -80,8 +84,8 @@ struct tokenizer_report {
     uint64_t file_at, file_end; /* bytes of the file at hand and its size, 0 if unknown */
     uint64_t empty;             /* lines without text */
     uint64_t too_long;          /* lines over TOKENIZER_MAX_LINE, not learnt from */
-    uint64_t
-        reserved; /* lines with U+2585, which SentencePiece keeps for itself; not learnt from */
+    /* lines with U+2585, which SentencePiece keeps for itself; not learnt from */
+    uint64_t reserved;
     uint64_t replaced;               /* bad UTF-8 sequences and NUL bytes */
     uint64_t sampled, sampled_bytes; /* learnt from */
     int pieces;
@@ -97,19 +101,19 @@ struct tokenizer_train_options {
     enum tokenizer_type type;
     int byte_fallback; /* 256 pieces for bytes: no text is unknown */
     double coverage;   /* share of characters that get a piece, 0.98 to 1; 0: 1 */
-    const char
-        *normalization; /* nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity; NULL: nmt_nfkc */
-    uint64_t sample;    /* lines to learn from at most, drawn evenly; 0: tokenizer_sample_lines */
-    uint64_t seed;      /* of the sample */
-    int threads;        /* 0: 16 whatever the machine, as they enter the result of unigram */
-    /* Called now and then, file being the input at hand or NULL once learning begins; a negative result
-     * ends the work and is returned. */
+    /* nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity; NULL: nmt_nfkc */
+    const char *normalization;
+    uint64_t sample; /* lines to learn from at most, drawn evenly; 0: tokenizer_sample_lines */
+    uint64_t seed;   /* of the sample */
+    int threads;     /* 0: 16 whatever the machine, as they enter the result of unigram */
+    /* Called now and then, file being the input at hand or NULL once learning begins; a negative
+     * result ends the work and is returned. */
     int (*progress)(void *ctx, const struct tokenizer_report *report, const char *file);
     void *progress_ctx;
 };
 
-/* Learns a tokenizer and writes it to out. Memory is bounded by the sample, not by the text. *report may
- * be NULL. */
+/* Learns a tokenizer and writes it to out. Memory is bounded by the sample, not by the text.
+ * *report may be NULL. */
 int tokenizer_train(const struct tokenizer_train_options *options, struct tokenizer_report *report,
                     struct err *err);
 

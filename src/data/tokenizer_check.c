@@ -1,8 +1,8 @@
 /* tokenizer_check.c — see tokenizer_check.h.
  *
- * The file is a ModelProto: repeated piece = 1, normalizer = 3, denormalizer = 5, and more that does not
- * matter here. A field is a key (number << 3 | wire type) and a value; messages and strings carry their
- * length. */
+ * The file is a ModelProto: repeated piece = 1, normalizer = 3, denormalizer = 5, and more that
+ * does not matter here. A field is a key (number << 3 | wire type) and a value; messages and
+ * strings carry their length. */
 #include "data/tokenizer_check.h"
 
 #include <stdint.h>
@@ -26,7 +26,7 @@ enum {
     BLOCK = 256            /* units a trie grows by */
 };
 
-/* ---------------------------------------------------------------------------------- fields ------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 struct bytes {
     const unsigned char *at;
@@ -81,14 +81,15 @@ static int malformed(struct err *err) {
     return err_set(err, HEED_EFORMAT, "not a SentencePiece model, or a damaged one");
 }
 
-/* ---------------------------------------------------------------------------------- rules -------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
-/* A double-array trie: unit[0] is the root; from a node with base q the byte c leads to unit q ^ c if its
- * label is c, and that node's base is (q ^ c) ^ offset; a node with a leaf has its value at unit[base]. */
+/* A double-array trie: unit[0] is the root; from a node with base q the byte c leads to unit q ^ c
+ * if its label is c, and that node's base is (q ^ c) ^ offset; a node with a leaf has its value at
+ * unit[base]. */
 struct trie {
     uint32_t *unit;
-    uint8_t *
-        prefixes; /* per base: leaves on the longest way down + 1; 0 not seen, UINT8_MAX being seen */
+    /* per base: leaves on the longest way down + 1; 0 not seen, UINT8_MAX being seen */
+    uint8_t *prefixes;
     uint32_t n_unit;
     size_t n_value;
 };
@@ -148,7 +149,7 @@ static int check_normalizer(struct bytes b, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- pieces ------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b) {
     const struct bytes *x = a, *y = b;

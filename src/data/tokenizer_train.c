@@ -1,13 +1,13 @@
 /* tokenizer_train.c — learning a tokenizer from text files.
  *
- * The files are streamed into an even sample of bounded size, SentencePiece learns from the sample, and the
- * model is written only when it is complete and opens. What SentencePiece says in its own words is said
- * again in those of the caller's options.
+ * The files are streamed into an even sample of bounded size, SentencePiece learns from the sample,
+ * and the model is written only when it is complete and opens. What SentencePiece says in its own
+ * words is said again in those of the caller's options.
  *
- * SentencePiece ends the process when it learns unigrams from sentences that are all blank once they are
- * normalised, and when a word has more than 65,535 characters. So blank samples are found out first
- * (has_text), and lines are limited to TOKENIZER_MAX_LINE bytes, of which normalisation cannot make that
- * many characters (at worst 18 from 3 bytes). */
+ * SentencePiece ends the process when it learns unigrams from sentences that are all blank once
+ * they are normalised, and when a word has more than 65,535 characters. So blank samples are found
+ * out first (has_text), and lines are limited to TOKENIZER_MAX_LINE bytes, of which normalisation
+ * cannot make that many characters (at worst 18 from 3 bytes). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ struct training {
     char size[16], coverage[32], threads[16];
 };
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char *normalization_of(const struct tokenizer_train_options *o) {
     return o->normalization ? o->normalization : normalizations[0];
@@ -89,7 +89,7 @@ static int check_options(const struct tokenizer_train_options *o, struct err *er
     return check_out(o->out, err);
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void count_characters(uint64_t *count, const char *text, size_t size) {
     for (size_t i = 0; i < size;) {
@@ -148,7 +148,7 @@ static int read_all(struct training *t, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- blankness ---- */
+/* ---- blankness ------------------------------------------------------------------------------- */
 
 struct codes {
     const unsigned char *seen; /* [N_CODE] */
@@ -164,8 +164,8 @@ static const char *next_code(void *ctx, size_t *size) {
     return c->text;
 }
 
-/* Whether normalisation leaves any of these characters: the character model that is learnt from them says
- * so, since the library offers no way to normalise alone. */
+/* Whether normalisation leaves any of these characters: the character model that is learnt from
+ * them says so, since the library offers no way to normalise alone. */
 static int any_survives(const unsigned char *seen, const char *normalization) {
     struct codes codes = {.seen = seen};
     struct sp_setting settings[] = {{"model_type", "char"},
@@ -185,8 +185,8 @@ static int any_survives(const unsigned char *seen, const char *normalization) {
     return any;
 }
 
-/* Whether the sample has anything to learn from. Any letter or digit of ASCII will do; only a sample
- * without one is looked at closely. */
+/* Whether the sample has anything to learn from. Any letter or digit of ASCII will do; only a
+ * sample without one is looked at closely. */
 static int has_text(const struct sample *sample, const char *normalization) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     unsigned char *seen = xcalloc(N_CODE, 1);
@@ -205,7 +205,7 @@ static int has_text(const struct sample *sample, const char *normalization) {
     return found;
 }
 
-/* ---------------------------------------------------------------------------------- learning ----- */
+/* ---- learning -------------------------------------------------------------------------------- */
 
 /* Sentences are freed as SentencePiece takes its copy. */
 static const char *next_sentence(void *ctx, size_t *size) {
@@ -268,7 +268,8 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
     return rc ? explain(t, &why, err) : 0;
 }
 
-/* Which of the characters that were read the tokenizer does not know. Words are not made of characters. */
+/* Which of the characters that were read the tokenizer does not know. Words are not made of
+ * characters. */
 static void count_unknown(struct training *t, const struct tokenizer *made) {
     struct tokenizer_report *r = t->report;
     for (uint32_t code = 1; code < N_CODE; code++) {

@@ -19,7 +19,7 @@ void bleu_release(struct bleu *bleu) {
     codes_release(&bleu->lengths);
 }
 
-/* ---------------------------------------------------------------------------------- counting ----- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 /* The nearest length; of two equally near ones the shorter. */
 static size_t nearer(size_t best, size_t length, size_t hyp) {
@@ -72,7 +72,7 @@ void bleu_add(struct bleu *bleu, struct segment hyp, const struct segment *ref, 
     bleu->n_segment++;
 }
 
-/* ---------------------------------------------------------------------------------- scoring ------ */
+/* ---- scoring --------------------------------------------------------------------------------- */
 
 static double smooth_value(const struct bleu_options *o) {
     if (o->smooth_value >= 0) return o->smooth_value;
@@ -124,7 +124,7 @@ double bleu_value(const uint64_t *sum, const void *options) {
     return score.score;
 }
 
-/* ---------------------------------------------------------------------------------- text --------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 void bleu_details(char *out, size_t size, const struct bleu_score *score) {
     const double *p = score->precision;

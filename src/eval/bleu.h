@@ -1,10 +1,13 @@
-/* bleu.h — BLEU (Papineni et al. 2002), to the printed digit what sacreBLEU computes (docs/eval.md).
+/* bleu.h — BLEU (Papineni et al. 2002), to the printed digit what sacreBLEU computes
+ * (docs/eval.md).
  *
- *   p_n   = n-grams of the hypotheses found in their references / n-grams of the hypotheses, n = 1..4
+ *   p_n   = n-grams of the hypotheses found in their references / n-grams of the hypotheses, n =
+ *         1..4
  *   BP    = exp(min(0, 1 - ref_len / hyp_len)); ref_len adds up the references closest in length
  *   BLEU  = 100 BP (p_1 p_2 p_3 p_4)^(1/4)
  *
- * Everything follows from ten numbers per segment that add up over a corpus, so there are two ways in:
+ * Everything follows from ten numbers per segment that add up over a corpus, so there are two ways
+ * in:
  *
  *     struct bleu bleu;                       one after another, as validation does
  *     bleu_init(&bleu, &options);
@@ -12,8 +15,8 @@
  *     bleu_score(&score, bleu.sum, &bleu.options);
  *     bleu_release(&bleu);
  *
- * or bleu_count per segment, for sentence scores, threads (one struct bleu each) and resampling. Text is
- * borrowed for the call. Nothing here fails; memory grows with the longest segment. */
+ * or bleu_count per segment, for sentence scores, threads (one struct bleu each) and resampling.
+ * Text is borrowed for the call. Nothing here fails; memory grows with the longest segment. */
 #ifndef EVAL_BLEU_H
 #define EVAL_BLEU_H
 

@@ -1,7 +1,8 @@
 /* bootstrap.c — see bootstrap.h.
  *
- * A sample is kept as how often it drew each segment, not as the list of draws: a score's sums are then products
- * of that with columns of statistics, read from front to back, where a list would jump around in memory. */
+ * A sample is kept as how often it drew each segment, not as the list of draws: a score's sums are
+ * then products of that with columns of statistics, read from front to back, where a list would
+ * jump around in memory. */
 #include "eval/bootstrap.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-/* ---------------------------------------------------------------------------------- drawing ------ */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 /* times[i] = how often n draws of [0, n) gave i. */
 static void draw(uint32_t *times, uint32_t n, uint64_t seed, uint32_t sample) {
@@ -88,7 +89,7 @@ int bootstrap_run(struct bootstrap_series *series, int n_series, size_t n_segmen
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- judging ------ */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

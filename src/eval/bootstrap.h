@@ -1,13 +1,14 @@
 /* bootstrap.h — how far a score can be trusted: resampling of segments (Koehn 2004).
  *
- * A sample draws as many segments as there are, with replacement, and computes the score of what it drew from
- * the segments' statistics. All metrics and systems given in one call see the same draws: that is what makes a
- * comparison paired.
+ * A sample draws as many segments as there are, with replacement, and computes the score of what it
+ * drew from the segments' statistics. All metrics and systems given in one call see the same draws:
+ * that is what makes a comparison paired.
  *
- * The definitions are sacreBLEU's: the mean of the samples; half the distance between the samples ranked n/40
- * from below and n/40 from above (95 %); and for a comparison the share of samples whose distance |a - b|
- * exceeds the mean distance by more than the distance on the whole text, with one added above and below. The
- * draws are not: they come from Philox, so they differ from numpy's, and signatures say so. Sums are exact.
+ * The definitions are sacreBLEU's: the mean of the samples; half the distance between the samples
+ * ranked n/40 from below and n/40 from above (95 %); and for a comparison the share of samples
+ * whose distance |a - b| exceeds the mean distance by more than the distance on the whole text,
+ * with one added above and below. The draws are not: they come from Philox, so they differ from
+ * numpy's, and signatures say so. Sums are exact.
  *
  * Sample s is a function of (seed, s): threads do not change results. */
 #ifndef EVAL_BOOTSTRAP_H
@@ -34,7 +35,8 @@ struct bootstrap_series {
     double *scores; /* out: [n_sample] */
 };
 
-/* Memory beside the scores: one copy of the statistics, and 4 bytes per segment and thread. HEED_ENOMEM. */
+/* Memory beside the scores: one copy of the statistics, and 4 bytes per segment and thread.
+ * HEED_ENOMEM. */
 int bootstrap_run(struct bootstrap_series *series, int n_series, size_t n_segment,
                   const struct resampling *resampling, struct pool *pool, struct err *err);
 

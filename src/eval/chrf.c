@@ -28,9 +28,10 @@ int chrf_n_stat(const struct chrf_options *options) {
     return 3 * (options->char_order + options->word_order);
 }
 
-/* ---------------------------------------------------------------------------------- counting ----- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
-/* Three numbers per order. Where the reference has no n-gram of an order the hypothesis's do not count. */
+/* Three numbers per order. Where the reference has no n-gram of an order the hypothesis's do not
+ * count. */
 static void fill(uint64_t *stat, const uint64_t *match, size_t n_hyp, size_t n_ref, int order) {
     for (size_t k = 0; k < (size_t)order; k++, stat += 3) {
         stat[1] = n_ref > k ? n_ref - k : 0;
@@ -94,7 +95,7 @@ void chrf_add(struct chrf *chrf, struct segment hyp, const struct segment *ref, 
     chrf->n_segment++;
 }
 
-/* ---------------------------------------------------------------------------------- scoring ------ */
+/* ---- scoring --------------------------------------------------------------------------------- */
 
 double chrf_score(const uint64_t *sum, const struct chrf_options *options) {
     double precision = 0, recall = 0, factor = (double)options->beta * options->beta;
@@ -113,7 +114,7 @@ double chrf_score(const uint64_t *sum, const struct chrf_options *options) {
 
 double chrf_value(const uint64_t *sum, const void *options) { return chrf_score(sum, options); }
 
-/* ---------------------------------------------------------------------------------- text --------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 void chrf_name(char *out, size_t size, const struct chrf_options *options) {
     snprintf(out, size, "chrF%d%.*s", options->beta, options->word_order, "++++++++");

@@ -1,11 +1,13 @@
-/* chrf.h — chrF and chrF++ (Popović 2015, 2017), to the printed digit what sacreBLEU computes (docs/eval.md).
+/* chrf.h — chrF and chrF++ (Popović 2015, 2017), to the printed digit what sacreBLEU computes
+ * (docs/eval.md).
  *
- *   P_n, R_n   precision and recall of character n-grams, n = 1..6, spaces removed, and for chrF++ also of word
- *              n-grams, n = 1..2
+ *   P_n, R_n   precision and recall of character n-grams, n = 1..6, spaces removed, and for chrF++
+ *              also of word n-grams, n = 1..2
  *   P, R       their means over the orders that both sides have
  *   chrF       = 100 (1 + b^2) P R / (b^2 P + R), b = 2
  *
- * Of several references the one with the best score of its own counts for a segment. Used like bleu.h. */
+ * Of several references the one with the best score of its own counts for a segment. Used like
+ * bleu.h. */
 #ifndef EVAL_CHRF_H
 #define EVAL_CHRF_H
 
@@ -20,8 +22,8 @@ struct chrf_options {
     int lowercase;
 };
 
-/* Statistics: for each order, characters first, the number of n-grams in the hypothesis, in the reference and in
- * both. chrf_n_stat says how many. */
+/* Statistics: for each order, characters first, the number of n-grams in the hypothesis, in the
+ * reference and in both. chrf_n_stat says how many. */
 struct chrf {
     struct chrf_options options;
     uint64_t sum[CHRF_MAX_STAT];

@@ -17,7 +17,7 @@ static inline size_t place(uint64_t key, int bits) {
     return (size_t)(((key ^ key >> 32) * 0x9E3779B97F4A7C15u) >> (64 - bits));
 }
 
-/* ---------------------------------------------------------------------------------- n-grams ------ */
+/* ---- n-grams --------------------------------------------------------------------------------- */
 
 void ngrams_release(struct ngrams *ngrams) {
     xfree(ngrams->gram);
@@ -105,7 +105,7 @@ void ngrams_match(struct ngrams *ngrams, uint64_t *match, const uint32_t *symbol
     }
 }
 
-/* ---------------------------------------------------------------------------------- words -------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 void lexicon_release(struct lexicon *lexicon) {
     xfree(lexicon->lexeme);

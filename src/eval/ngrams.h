@@ -1,16 +1,20 @@
-/* ngrams.h — how many n-grams of a hypothesis occur in its references: the inner loop of BLEU and chrF.
+/* ngrams.h — how many n-grams of a hypothesis occur in its references: the inner loop of BLEU and
+ * chrF.
  *
- * A text is a row of symbols: characters, or words numbered by a `struct lexicon`. The table holds the
- * n-grams of the references, of all orders together, as a trie in one hash table: an n-gram is the pair (slot of
- * its first n-1 symbols, last symbol), 64 bits that identify it exactly, so no result rests on hashes being
- * different. A hypothesis walks the same trie. It goes order by order over all positions, since neighbouring
- * positions do not wait for each other's memory while the orders of one position do; and a position whose
- * n-gram is in no reference is done, as no longer one can be.
+ * A text is a row of symbols: characters, or words numbered by a `struct lexicon`. The table holds
+ * the n-grams of the references, of all orders together, as a trie in one hash table: an n-gram is
+ * the pair (slot of its first n-1 symbols, last symbol), 64 bits that identify it exactly, so no
+ * result rests on hashes being different. A hypothesis walks the same trie. It goes order by order
+ * over all positions, since neighbouring positions do not wait for each other's memory while the
+ * orders of one position do; and a position whose n-gram is in no reference is done, as no longer
+ * one can be.
  *
- * Each occurrence in the hypothesis takes one from the count of the references, which makes the number
- * matched sum(min(count in hypothesis, count in references)). So one build serves one hypothesis.
+ * Each occurrence in the hypothesis takes one from the count of the references, which makes the
+ * number matched sum(min(count in hypothesis, count in references)). So one build serves one
+ * hypothesis.
  *
- * Slots carry the number of the round that wrote them; beginning anew costs nothing. Memory only grows. */
+ * Slots carry the number of the round that wrote them; beginning anew costs nothing. Memory only
+ * grows. */
 #ifndef EVAL_NGRAMS_H
 #define EVAL_NGRAMS_H
 
@@ -43,7 +47,8 @@ void ngrams_begin(struct ngrams *ngrams, size_t n_symbol, int order);
 /* Adds a reference. An n-gram's count is the largest of its counts in a single reference. */
 void ngrams_add(struct ngrams *ngrams, const uint32_t *symbol, size_t n, int order);
 
-/* match[k] = n-grams of order k + 1 of the hypothesis that are in the references. Uses the counts up. */
+/* match[k] = n-grams of order k + 1 of the hypothesis that are in the references. Uses the counts
+ * up. */
 void ngrams_match(struct ngrams *ngrams, uint64_t *match, const uint32_t *symbol, size_t n,
                   int order);
 

@@ -9,7 +9,7 @@
 
 const char *const tokenize_names[N_TOKENIZERS + 1] = {"13a", "intl", "char", "none", NULL};
 
-/* ---------------------------------------------------------------------------------- codes -------- */
+/* ---- codes ----------------------------------------------------------------------------------- */
 
 void codes_release(struct codes *codes) {
     xfree(codes->code);
@@ -64,7 +64,7 @@ static void strip_end(struct codes *codes) {
     while (codes->n > 0 && unicode_is_space(codes->code[codes->n - 1])) codes->n--;
 }
 
-/* ---------------------------------------------------------------------------------- 13a ---------- */
+/* ---- 13a ------------------------------------------------------------------------------------- */
 
 /* Replaces every `from` (ASCII) by `to` (at most one character), from left to right. */
 static void replace(struct codes *codes, const char *from, const char *to) {
@@ -115,8 +115,8 @@ static void part_marks(struct codes *out, const struct codes *in) {
     out->n = (size_t)(o - out->code);
 }
 
-/* A substitution of the form (x)(y) -> spaces and x and y, where x and y are one character each. After a match
- * the search goes on behind y, so that one character never plays both parts. */
+/* A substitution of the form (x)(y) -> spaces and x and y, where x and y are one character each.
+ * After a match the search goes on behind y, so that one character never plays both parts. */
 typedef int pair_fn(uint32_t x, uint32_t y);
 enum spacing { X_Y_ = 0, _X_Y = 1 }; /* "x y " or " x y" */
 
@@ -162,7 +162,7 @@ static void part_13a(struct codes *a, struct codes *b) {
     part_pairs(a, b, dash_behind_digit, X_Y_);
 }
 
-/* ---------------------------------------------------------------------------------- intl --------- */
+/* ---- intl ------------------------------------------------------------------------------------ */
 
 static int punctuation_behind_other(uint32_t x, uint32_t y) {
     return unicode_category(y) == UNICODE_PUNCTUATION && unicode_category(x) != UNICODE_NUMBER;
@@ -193,7 +193,7 @@ static void part_intl(struct codes *a, struct codes *b) {
     codes_swap(a, b);
 }
 
-/* ---------------------------------------------------------------------------------- tokens ------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 void tokens_release(struct tokens *tokens) {
     codes_release(&tokens->text);

@@ -1,14 +1,16 @@
 /* tokens.h — a line of text as code points, and the four ways BLEU cuts it into tokens.
  *
- *   13a     what mteval-v13a did for Western languages: entities undone, ASCII punctuation apart, full stops and
- *           commas too unless between digits, a dash behind a digit
- *   intl    the same idea for all of Unicode: punctuation apart unless between numbers, symbols always
+ *   13a     what mteval-v13a did for Western languages: entities undone, ASCII punctuation apart,
+ *           full stops and commas too unless between digits, a dash behind a digit
+ *   intl    the same idea for all of Unicode: punctuation apart unless between numbers, symbols
+ *           always
  *   char    every character
  *   none    as the spaces have it
  *
- * The first two are defined by substitutions applied one after another, each from left to right and without
- * overlap; tokens.c applies them literally, since their quirks ("a..." is not treated like "a..") are part of
- * the score. All of it counts in code points, spaces are those of base/unicode.h.
+ * The first two are defined by substitutions applied one after another, each from left to right and
+ * without overlap; tokens.c applies them literally, since their quirks ("a..." is not treated like
+ * "a..") are part of the score. All of it counts in code points, spaces are those of
+ * base/unicode.h.
  *
  * Buffers only grow, so that a corpus costs a handful of allocations. Nothing here fails. */
 #ifndef EVAL_TOKENS_H
@@ -59,8 +61,8 @@ void tokens_clear(struct tokens *tokens);
 /* Appends the tokens of one line and returns how many. */
 size_t tokens_add(struct tokens *tokens, struct segment line, enum tokenizer_kind kind, int lower);
 
-/* The same with chrF's idea of words: cut at spaces, and one ASCII punctuation mark taken off the end of a word
- * or, if there is none, off its beginning. */
+/* The same with chrF's idea of words: cut at spaces, and one ASCII punctuation mark taken off the
+ * end of a word or, if there is none, off its beginning. */
 size_t tokens_add_words(struct tokens *tokens, struct segment line, int lower);
 
 #endif

@@ -8,9 +8,10 @@
 
 #include "base/mem.h"
 
-/* ---------------------------------------------------------------------------------- parsing ------ */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
-/* jansson recurses; how deep is counted first, without recursion. Returns the line that goes too deep, or 0. */
+/* jansson recurses; how deep is counted first, without recursion. Returns the line that goes too
+ * deep, or 0. */
 static int too_deep(const char *text, size_t size) {
     int depth = 0, in_string = 0, line = 1;
     for (size_t i = 0; i < size; i++) {
@@ -55,7 +56,7 @@ int json_in_file(json_t **value, const char *path, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* A value as a message shows it: short, on one line. */
 static void show(char *text, size_t size, const json_t *value) {
@@ -131,7 +132,7 @@ int json_in_known(const struct json_in *in, const char *const *keys, struct err 
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 json_t *json_out_float(float value) {
     char text[32];

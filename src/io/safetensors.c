@@ -1,5 +1,5 @@
-/* safetensors.c — see safetensors.h. The syntax of the header is io/json's business, which rejects duplicate
- * keys and limits nesting; what the header claims is checked here. */
+/* safetensors.c — see safetensors.h. The syntax of the header is io/json's business, which rejects
+ * duplicate keys and limits nesting; what the header claims is checked here. */
 #include "io/safetensors.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static size_t dtype_bytes(const char *name) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- header ------- */
+/* ---- header ---------------------------------------------------------------------------------- */
 
 /* The JSON text between the length and the data. */
 static int header_bounds(const struct file_map *map, const char *path, size_t *length,
@@ -144,7 +144,7 @@ static int read_header(struct safetensors *st, size_t length, const char *path, 
     return check_cover(st, data, size, path, err);
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 int safetensors_open(struct safetensors *st, const char *path, struct err *err) {
     *st = (struct safetensors){0};
@@ -204,9 +204,10 @@ void tensor_values(const struct tensor *t, size_t first, size_t count, float *ou
     }
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* {"__metadata__": {...}, "name": {"dtype", "shape", "data_offsets"}, ...} and the size of the data. */
+/* {"__metadata__": {...}, "name": {"dtype", "shape", "data_offsets"}, ...} and the size of the
+ * data. */
 static json_t *make_header(const struct tensor_spec *spec, int n, const struct metadata *metadata,
                            uint64_t *size) {
     json_t *root = json_object();

@@ -1,12 +1,13 @@
 /* safetensors.h — safetensors files: an 8-byte header length, a JSON header, then the tensors.
  *
- * Reading: the file is mapped, not copied: tensors point into the mapping and live as long as it. Files come from
- * outside, so nothing in the header is believed: every size and offset is checked against the file, the
- * tensors must cover the data exactly, without holes or overlap, and any violation is one error that
- * names the file, the tensor and the value.
+ * Reading: the file is mapped, not copied: tensors point into the mapping and live as long as it.
+ * Files come from outside, so nothing in the header is believed: every size and offset is checked
+ * against the file, the tensors must cover the data exactly, without holes or overlap, and any
+ * violation is one error that names the file, the tensor and the value.
  *
- * Writing: streamed and atomic. The tensors are declared first, which makes the header, then their bytes are
- * given in the same order; the header is padded so that the data begin at a multiple of 64. */
+ * Writing: streamed and atomic. The tensors are declared first, which makes the header, then their
+ * bytes are given in the same order; the header is padded so that the data begin at a multiple of
+ * 64. */
 #ifndef IO_SAFETENSORS_H
 #define IO_SAFETENSORS_H
 
@@ -49,7 +50,7 @@ int tensor_is_float(const struct tensor *t); /* is it one of the two? */
 void tensor_values(const struct tensor *t, size_t first, size_t count, float *out);
 size_t tensor_count(const struct tensor *t); /* elements */
 
-/* ---- writing ---------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* A tensor to come. Each must begin at a multiple of its element's size (the wider types first). */
 struct tensor_spec {

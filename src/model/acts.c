@@ -3,7 +3,7 @@
 
 #include "model/transformer.h"
 
-/* ---------------------------------------------------------------------------------- carving ------ */
+/* ---- carving --------------------------------------------------------------------------------- */
 
 /* What the views of one pass over the arena are cut to. */
 struct carve {
@@ -97,12 +97,12 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src,
     a->tgt.is_tgt = 1;
 }
 
-/* ---------------------------------------------------------------------------------- life --------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int min(int a, int b) { return a < b ? a : b; }
 
-/* Runs a step of the largest batch through the planning backend, so that every op states its need. A tiled
- * output matrix belongs to a model that is run and not trained: the loss is not for it. */
+/* Runs a step of the largest batch through the planning backend, so that every op states its need.
+ * A tiled output matrix belongs to a model that is run and not trained: the loss is not for it. */
 static void plan_workspace(struct acts *a, const struct view *view) {
     struct model *m = a->model;
     struct params grads;
@@ -205,7 +205,7 @@ void acts_free(struct acts *a) {
 
 size_t acts_bytes(const struct acts *a) { return a->arena.cap; }
 
-/* ---------------------------------------------------------------------------------- loading ------ */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static int check_side(const struct packed *p, int cap, int n_vocab, int max_len, const char *side,
                       struct err *err) {

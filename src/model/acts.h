@@ -1,11 +1,12 @@
-/* acts.h — the activations of one batch: everything the forward pass keeps and the backward pass needs.
+/* acts.h — the activations of one batch: everything the forward pass keeps and the backward pass
+ * needs.
  *
- * Owns one block of backend memory, reserved for a token budget before the first step. For every batch the
- * same carving code lays exact views of that batch's size into it, so nothing is allocated and nothing is
- * padded; with a NULL base the same code measures what the budget needs.
+ * Owns one block of backend memory, reserved for a token budget before the first step. For every
+ * batch the same carving code lays exact views of that batch's size into it, so nothing is
+ * allocated and nothing is padded; with a NULL base the same code measures what the budget needs.
  *
- * Mirrors struct params: enc[l].self here holds what enc[l].self there computed. Symbols in the shapes:
- * S source tokens, T target tokens, N one of them; D F QK VV as in params.h. */
+ * Mirrors struct params: enc[l].self here holds what enc[l].self there computed. Symbols in the
+ * shapes: S source tokens, T target tokens, N one of them; D F QK VV as in params.h. */
 #ifndef MODEL_ACTS_H
 #define MODEL_ACTS_H
 
@@ -20,7 +21,8 @@ static inline struct mat mat_take(struct arena *arena, int rows, int cols, enum 
         .data = arena_take(arena, size), .ld = cols, .rows = rows, .cols = cols, .type = type};
 }
 
-/* The end of a sub-layer: its output s joins the residual stream, y = LayerNorm(r), r = x + drop(s). */
+/* The end of a sub-layer: its output s joins the residual stream, y = LayerNorm(r), r = x +
+ * drop(s). */
 struct join {
     struct mat s;     /* [N,D] sub-layer output; add_norm turns it into r in place */
     struct mat y;     /* [N,D] */
@@ -86,14 +88,16 @@ struct acts {
     struct dec_acts *dec;
 };
 
-/* Reserves memory for batches of up to this many source and target tokens, however they are cut into
- * sentences, and the backend's workspace for every op of a step. Afterwards no step allocates. cap_tgt == 0
- * (not for training) makes room for the encoder alone. An error says how much was asked for. */
+/* Reserves memory for batches of up to this many source and target tokens, however they are cut
+ * into sentences, and the backend's workspace for every op of a step. Afterwards no step allocates.
+ * cap_tgt == 0 (not for training) makes room for the encoder alone. An error says how much was
+ * asked for. */
 int acts_new(struct acts **acts, struct model *model, int cap_src, int cap_tgt, int training,
              struct err *err);
 void acts_free(struct acts *acts);
 
-/* What acts_new would reserve, without reserving it: activations, and the backend's workspace for a step. */
+/* What acts_new would reserve, without reserving it: activations, and the backend's workspace for a
+ * step. */
 struct acts_need {
     size_t acts, workspace;
 };
@@ -103,15 +107,15 @@ int acts_measure(struct acts_need *need, struct model *model, int cap_src, int c
 /* Bytes acts_new reserves for activations (the backend's workspace comes on top). */
 size_t acts_bytes(const struct acts *acts);
 
-/* For those who add to a step what acts_new did not plan for (view.h): the first lays out the largest batch,
- * with sizes but without addresses, until the next acts_load; the second plans a step of it anew, storing
- * attention as `view` asks, and commits. */
+/* For those who add to a step what acts_new did not plan for (view.h): the first lays out the
+ * largest batch, with sizes but without addresses, until the next acts_load; the second plans a
+ * step of it anew, storing attention as `view` asks, and commits. */
 struct view;
 void acts_spread(struct acts *acts);
 int acts_plan(struct acts *acts, const struct view *view, struct err *err);
 
-/* Lays out views for this batch and uploads it. Checks every id and length against the model: a batch is
- * the last place where bad data can be named. Nothing changes on error. */
+/* Lays out views for this batch and uploads it. Checks every id and length against the model: a
+ * batch is the last place where bad data can be named. Nothing changes on error. */
 int acts_load(struct acts *acts, const struct batch *batch, struct err *err);
 
 /* The same for the source side alone, before transformer_encode. */

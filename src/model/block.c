@@ -14,7 +14,7 @@ static const struct config *config_of(const struct pass *p) { return &p->model->
 /* PAPER: 3.2.1, equation 1. */
 float attention_scale(const struct config *c) { return (float)(1.0 / sqrt((double)c->d_k)); }
 
-/* ---------------------------------------------------------------------------------- self --------- */
+/* ---- self ------------------------------------------------------------------------------------ */
 
 /* The attention of a self sub-layer over q|k|v stored side by side. */
 static struct attention_args self_attention(const struct pass *p, const struct side *side,
@@ -71,7 +71,7 @@ void self_bwd(const struct pass *p, const struct side *side, const struct self_p
                                          .db = g->b_qkv});
 }
 
-/* ---------------------------------------------------------------------------------- cross -------- */
+/* ---- cross ----------------------------------------------------------------------------------- */
 
 static struct attention_args cross_attention(const struct pass *p, const struct cross_acts *a,
                                              uint32_t site) {
@@ -134,7 +134,7 @@ void cross_bwd(const struct pass *p, const struct cross_params *w, const struct 
                                          .db = g->b_q});
 }
 
-/* ---------------------------------------------------------------------------------- ff ----------- */
+/* ---- ff -------------------------------------------------------------------------------------- */
 
 /* The first of the two products, with the activation; PAPER: 3.3, equation 2. */
 static struct linear_args ff_inner(const struct pass *p, const struct ff_params *w,
@@ -171,7 +171,7 @@ void ff_bwd(const struct pass *p, const struct side *side, const struct ff_param
     linear_bwd(be_of(p), &inner);
 }
 
-/* ---------------------------------------------------------------------------------- join --------- */
+/* ---- join ------------------------------------------------------------------------------------ */
 
 struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flow,
                      struct norm_pair norm, uint32_t site) {
@@ -208,9 +208,10 @@ void join_bwd(const struct pass *p, const struct side *side, const struct join *
                                          .dbias = d_bias});
 }
 
-/* ---------------------------------------------------------------------------------- norms -------- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
-/* The LayerNorm that closes each join: the sub-layer's own in post-norm, the next one's in pre-norm. */
+/* The LayerNorm that closes each join: the sub-layer's own in post-norm, the next one's in
+ * pre-norm. */
 #define NORM_OF(part) ((struct norm_pair){(part).gamma, (part).beta})
 
 struct norm_pair enc_self_norm(const struct params *p, const struct config *c, int l) {
@@ -244,7 +245,7 @@ struct norm_pair dec_first_norm(const struct params *p) {
     return NORM_OF(p->dec[0].self);
 }
 
-/* ---------------------------------------------------------------------------------- bottom ------- */
+/* ---- bottom ---------------------------------------------------------------------------------- */
 
 /* What embedding a side needs, in both directions. */
 static struct embed_args embedding(const struct pass *p, const struct side *side) {

@@ -1,17 +1,19 @@
 /* block.h — the sub-layers of Figure 1, forward and backward.
  *
- * A stack is a chain of sub-layers (self-attention, cross-attention, feed-forward), each closed by a join:
+ * A stack is a chain of sub-layers (self-attention, cross-attention, feed-forward), each closed by
+ * a join:
  *
  *     post-norm (the paper):  r = x + drop(f(x));  y = LN(r);  next x = y
  *     pre-norm:               r = x + drop(f(n));  n' = LN'(r);  next x = r, next n = n'
  *
- * Both are the same ops on the same buffers. What differs is which of r and y carries the residual on,
- * and whose LayerNorm closes the join: the sub-layer's own (post) or the next one's (pre). `struct flow`
- * says where the chain stands.
+ * Both are the same ops on the same buffers. What differs is which of r and y carries the residual
+ * on, and whose LayerNorm closes the join: the sub-layer's own (post) or the next one's (pre).
+ * `struct flow` says where the chain stands.
  *
- * Backward, per side (see struct side): the gradient reaching a sub-layer's output y is in d_in; join_bwd
- * turns it into d_out, the gradient of f's output, and the gradient of the residual stream; the sub-layer
- * turns d_out into the gradient of its input, again in d_in. Post-norm adds the two there. */
+ * Backward, per side (see struct side): the gradient reaching a sub-layer's output y is in d_in;
+ * join_bwd turns it into d_out, the gradient of f's output, and the gradient of the residual
+ * stream; the sub-layer turns d_out into the gradient of its input, again in d_in. Post-norm adds
+ * the two there. */
 #ifndef MODEL_BLOCK_H
 #define MODEL_BLOCK_H
 
@@ -38,15 +40,15 @@ static inline uint32_t site_at(uint32_t stack, int layer, enum site_kind kind) {
 float attention_scale(const struct config *c); /* 1 / sqrt(d_k) */
 struct dropout pass_drop(const struct pass *p, float rate, uint32_t site);
 
-/* site: the layer's first site, site_at(stack, layer, 0). x: the sub-layer's input, in both directions. probs:
- * where the attention probabilities are kept, normally absent. */
+/* site: the layer's first site, site_at(stack, layer, 0). x: the sub-layer's input, in both
+ * directions. probs: where the attention probabilities are kept, normally absent. */
 void self_fwd(const struct pass *p, const struct side *side, const struct self_params *w,
               const struct self_acts *a, struct mat x, struct mat probs, uint32_t site);
 void self_bwd(const struct pass *p, const struct side *side, const struct self_params *w,
               const struct self_params *g, const struct self_acts *a, struct mat x, uint32_t site);
 
-/* memory: the encoder's output; its gradient is in the source side's d_in: added to, or written by the first
- * caller of the backward pass (memory_add == 0). */
+/* memory: the encoder's output; its gradient is in the source side's d_in: added to, or written by
+ * the first caller of the backward pass (memory_add == 0). */
 void cross_fwd(const struct pass *p, const struct cross_params *w, const struct cross_acts *a,
                struct mat x, struct mat memory, struct mat probs, uint32_t site);
 void cross_bwd(const struct pass *p, const struct cross_params *w, const struct cross_params *g,
@@ -58,16 +60,17 @@ void ff_fwd(const struct pass *p, const struct ff_params *w, const struct ff_act
 void ff_bwd(const struct pass *p, const struct side *side, const struct ff_params *w,
             const struct ff_params *g, const struct ff_acts *a, struct mat x, uint32_t site);
 
-/* site: the very site of this join's dropout. top: the last join of a stack, whose r nobody else reads. d_bias: the
- * gradient of the bias of the sub-layer's last product, which the join sums since d_out passes through it. */
+/* site: the very site of this join's dropout. top: the last join of a stack, whose r nobody else
+ * reads. d_bias: the gradient of the bias of the sub-layer's last product, which the join sums
+ * since d_out passes through it. */
 struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flow,
                      struct norm_pair norm, uint32_t site);
 void join_bwd(const struct pass *p, const struct side *side, const struct join *j,
               struct norm_pair norm, struct norm_pair d_norm, struct mat d_bias, int top,
               uint32_t site);
 
-/* Which LayerNorm closes a join: the sub-layer's own in post-norm, the next one's in pre-norm. *_first_norm
- * opens a pre-norm stack. Over the weights or over the gradients, as `params` is. */
+/* Which LayerNorm closes a join: the sub-layer's own in post-norm, the next one's in pre-norm.
+ * *_first_norm opens a pre-norm stack. Over the weights or over the gradients, as `params` is. */
 struct norm_pair enc_first_norm(const struct params *params);
 struct norm_pair enc_self_norm(const struct params *params, const struct config *c, int layer);
 struct norm_pair enc_ff_norm(const struct params *params, const struct config *c, int layer);

@@ -58,7 +58,7 @@ const struct config_field *config_field_find(const char *name) {
     return NULL;
 }
 
-/* ---------------------------------------------------------------------------------- presets ------ */
+/* ---- presets --------------------------------------------------------------------------------- */
 
 const char *const config_preset_names[] = {"tiny", "small", "base", "big", NULL};
 
@@ -94,7 +94,7 @@ int config_preset(struct config *config, const char *name, struct err *err) {
     return err_set(err, HEED_ECONFIG, "preset: '%s' is not one of tiny, small, base, big", name);
 }
 
-/* ---------------------------------------------------------------------------------- setting ------ */
+/* ---- setting --------------------------------------------------------------------------------- */
 
 static int set_choice(int *slot, const struct config_field *f, const char *value, struct err *err) {
     char list[160] = "";
@@ -159,7 +159,7 @@ int config_set(struct config *config, const char *name, const char *value, struc
     return set_field(config, f, value, err);
 }
 
-/* ---------------------------------------------------------------------------------- check -------- */
+/* ---- check ----------------------------------------------------------------------------------- */
 
 static int check_head_width(int *d_head, const char *name, const struct config *config,
                             struct err *err) {

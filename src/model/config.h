@@ -1,9 +1,10 @@
 /* config.h — what a model is: every number of the paper's Table 3 and the few knobs beyond it.
  *
- * One table describes every field (name, range, help); presets, parsing by name, command-line options,
- * config files and checks all derive from it. A config is plain data and owns nothing.
+ * One table describes every field (name, range, help); presets, parsing by name, command-line
+ * options, config files and checks all derive from it. A config is plain data and owns nothing.
  *
- * config_check is the gate: whatever passes it can be built, and no size computed from it overflows. */
+ * config_check is the gate: whatever passes it can be built, and no size computed from it
+ * overflows. */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 

@@ -1,7 +1,7 @@
 /* ctranslate2.c — see ctranslate2.h.
  *
- * The variables are listed first, sorted by name as the format wants, and then written in one pass over the
- * mapped weights; a row of a matrix is all that is ever in memory. */
+ * The variables are listed first, sorted by name as the format wants, and then written in one pass
+ * over the mapped weights; a row of a matrix is all that is ever in memory. */
 #include "model/ctranslate2.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ struct export {
     size_t n, cap;
 };
 
-/* ---------------------------------------------------------------------------------- listing ------ */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 static struct variable *add(struct export *x, const char *scope, const char *name) {
     if (x->n == x->cap) {
@@ -205,7 +205,7 @@ static void list_variables(struct export *x) {
     qsort(x->variable, x->n, sizeof *x->variable, by_name);
 }
 
-/* ---------------------------------------------------------------------------------- values ------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void write_number(struct file_writer *w, uint32_t value, int bytes) {
     unsigned char b[4];
@@ -221,8 +221,8 @@ static void write_string(struct file_writer *w, const char *text) {
 
 static int type_size(enum type type) { return type == TYPE_I8 ? 1 : type == TYPE_I16 ? 2 : 4; }
 
-/* CTranslate2's rule: 127 / max |row|, 1 for a row of zeros; tiny rows stay within f32. NaN for rows that have
- * values which are no numbers. */
+/* CTranslate2's rule: 127 / max |row|, 1 for a row of zeros; tiny rows stay within f32. NaN for
+ * rows that have values which are no numbers. */
 static float row_scale(const float *row, int n) {
     float most = 0;
     for (int j = 0; j < n; j++) {
@@ -328,7 +328,7 @@ static int write_model(const char *path, const struct export *x, struct err *err
     return file_writer_commit(&w, err);
 }
 
-/* ---------------------------------------------------------------------------------- the rest ----- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static int check(const struct modeldir *md, const struct tokenizer *t, struct err *err) {
     const struct config *c = &md->config;

@@ -5,9 +5,9 @@
  *     shared_vocabulary.json    the tokenizer's pieces in order
  *     tokenizer.model           a copy: CTranslate2 wants pieces, this makes them
  *
- * All of our architecture has an equivalent there, except for local attention (`window`) and heads whose keys and
- * values differ in width; those are refused by name. The result scores as our f32 does, up to rounding.
- * docs/formats.md has the table of names. */
+ * All of our architecture has an equivalent there, except for local attention (`window`) and heads
+ * whose keys and values differ in width; those are refused by name. The result scores as our f32
+ * does, up to rounding. docs/formats.md has the table of names. */
 #ifndef MODEL_CTRANSLATE2_H
 #define MODEL_CTRANSLATE2_H
 

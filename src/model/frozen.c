@@ -1,10 +1,11 @@
 /* frozen.c — see frozen.h.
  *
- * One view per row of the parameter table is all there is; where it points is what differs. A directory that
- * holds the precision asked for is mapped and viewed in place: opening costs the header, the scales and the
- * sinusoids, whatever the size of the model. Anything else is tiled into one block of memory, matrices cut into
- * runs of tiles that a pool works through; what has been read of the source's mapping is given back at
- * once, so that the process never holds two copies. */
+ * One view per row of the parameter table is all there is; where it points is what differs. A
+ * directory that holds the precision asked for is mapped and viewed in place: opening costs the
+ * header, the scales and the sinusoids, whatever the size of the model. Anything else is tiled into
+ * one block of memory, matrices cut into runs of tiles that a pool works through; what has been
+ * read of the source's mapping is given back at once, so that the process never holds two
+ * copies. */
 #include "model/frozen.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ struct frozen {
     int64_t step; /* updates the weights have seen; -1: not known */
 };
 
-/* ---------------------------------------------------------------------------------- precision ---- */
+/* ---- precision ------------------------------------------------------------------------------- */
 
 static const char *const names[] = {"auto", "f32", "bf16", "int8"};
 enum { N_PRECISION = sizeof names / sizeof names[0] };
@@ -68,9 +69,10 @@ static int resolve(enum precision *out, enum precision wanted, const struct weig
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- tiling ------- */
+/* ---- tiling ---------------------------------------------------------------------------------- */
 
-/* Where values come from: a mapped directory of either form, or a flat buffer laid out as the table says. */
+/* Where values come from: a mapped directory of either form, or a flat buffer laid out as the table
+ * says. */
 struct source {
     const struct modeldir *md;
     const float *flat;
@@ -230,7 +232,7 @@ static int tile_all(struct frozen *f, const struct source *source, int n_thread,
     return rc ? rc : check_finite(f, err);
 }
 
-/* ---------------------------------------------------------------------------------- life --------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void begin(struct frozen *f, const struct config *config, enum precision precision) {
     f->config = *config;
@@ -327,7 +329,7 @@ const struct config *frozen_config(const struct frozen *f) { return &f->config; 
 enum precision frozen_precision(const struct frozen *f) { return f->precision; }
 size_t frozen_bytes(const struct frozen *f) { return f->bytes; }
 
-/* ---------------------------------------------------------------------------------- model -------- */
+/* ---- model ----------------------------------------------------------------------------------- */
 
 struct spreading {
     const struct frozen *f;
@@ -366,8 +368,8 @@ static int plain_values(const struct frozen *f, float *flat, struct err *err) {
     return 0;
 }
 
-/* A device of its own memory has its own form of weights. int8 becomes bf16 there, which holds it as well as
- * any: 8 bits of mantissa for 7 of the quantised value. */
+/* A device of its own memory has its own form of weights. int8 becomes bf16 there, which holds it
+ * as well as any: 8 bits of mantissa for 7 of the quantised value. */
 static int copy_to_device(struct model **out, const struct frozen *f, struct backend *be,
                           struct err *err) {
     enum dtype type = f->precision == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16;
@@ -402,7 +404,7 @@ int frozen_model(struct model **out, const struct frozen *f, struct backend *be,
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* config.json comes last: where it is, the rest is. */
 int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer, struct err *err) {

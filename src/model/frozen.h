@@ -1,14 +1,16 @@
 /* frozen.h — a model whose weights no longer change: the form in which it is run.
  *
- * Matrices are tiled (backend.h) in one of three precisions; everything else (biases, norms, positions) is in
- * the type of the activations: f32 for f32 and int8, bf16 for bf16. A directory written by frozen_write holds
- * them in exactly that form and is memory-mapped: opening it reads a header, the pages are shared by all
- * processes that run the model and by all threads of each. A directory as the trainer writes it works too:
- * its matrices are tiled (and rounded, if asked) into memory of our own when it is opened.
+ * Matrices are tiled (backend.h) in one of three precisions; everything else (biases, norms,
+ * positions) is in the type of the activations: f32 for f32 and int8, bf16 for bf16. A directory
+ * written by frozen_write holds them in exactly that form and is memory-mapped: opening it reads a
+ * header, the pages are shared by all processes that run the model and by all threads of each. A
+ * directory as the trainer writes it works too: its matrices are tiled (and rounded, if asked) into
+ * memory of our own when it is opened.
  *
- * A struct frozen is immutable after frozen_open, so any number of threads may use it at once, each through
- * a struct model of its own backend (frozen_model). It owns the mapping and the tiled memory and must outlive
- * those models. Files are hostile: names, shapes, types and sizes are checked before use. */
+ * A struct frozen is immutable after frozen_open, so any number of threads may use it at once, each
+ * through a struct model of its own backend (frozen_model). It owns the mapping and the tiled
+ * memory and must outlive those models. Files are hostile: names, shapes, types and sizes are
+ * checked before use. */
 #ifndef MODEL_FROZEN_H
 #define MODEL_FROZEN_H
 
@@ -16,19 +18,21 @@
 
 enum precision { PRECISION_AUTO, PRECISION_F32, PRECISION_BF16, PRECISION_INT8 };
 
-/* "f32", "bf16", "int8"; "auto" is what the directory holds: int8 stays int8, all others run in f32. */
+/* "f32", "bf16", "int8"; "auto" is what the directory holds: int8 stays int8, all others run in
+ * f32. */
 int precision_parse(enum precision *precision, const char *name, struct err *err);
 const char *precision_name(enum precision precision);
 
 struct frozen;
 
-/* n_thread: for tiling what is not tiled yet; 0: all CPUs. A stored precision can be read as the one asked
- * for if nothing is gained that was lost: int8 files run in int8 only. */
+/* n_thread: for tiling what is not tiled yet; 0: all CPUs. A stored precision can be read as the
+ * one asked for if nothing is gained that was lost: int8 files run in int8 only. */
 int frozen_open(struct frozen **frozen, const char *dir, enum precision precision, int n_thread,
                 struct err *err);
 void frozen_close(struct frozen *frozen);
 
-/* From a model in training (cpu or ref backend), so that a run can translate its validation text. Copies. */
+/* From a model in training (cpu or ref backend), so that a run can translate its validation text.
+ * Copies. */
 int frozen_from_model(struct frozen **frozen, struct model *model, enum precision precision,
                       struct err *err);
 
@@ -36,13 +40,14 @@ const struct config *frozen_config(const struct frozen *frozen);
 enum precision frozen_precision(const struct frozen *frozen);
 size_t frozen_bytes(const struct frozen *frozen); /* of weights, mapped or not */
 
-/* A model over these weights on a backend: views only on cpu and ref; a device of its own memory gets a copy in
- * bf16 or f32. Its parameters cannot be set, drawn or trained. Free with model_free before frozen_close. */
+/* A model over these weights on a backend: views only on cpu and ref; a device of its own memory
+ * gets a copy in bf16 or f32. Its parameters cannot be set, drawn or trained. Free with model_free
+ * before frozen_close. */
 int frozen_model(struct model **model, const struct frozen *frozen, struct backend *be,
                  struct err *err);
 
-/* Writes DIR (config.json, model.safetensors, tokenizer.model copied from `tokenizer`, which may be NULL) in tiled
- * form. Atomic file by file, as modeldir.h. docs/formats.md describes it. */
+/* Writes DIR (config.json, model.safetensors, tokenizer.model copied from `tokenizer`, which may be
+ * NULL) in tiled form. Atomic file by file, as modeldir.h. docs/formats.md describes it. */
 int frozen_write(const struct frozen *frozen, const char *dir, const char *tokenizer,
                  struct err *err);
 

@@ -20,8 +20,8 @@ static void put(void *out, enum dtype type, size_t i, double value) {
         ((uint16_t *)out)[i] = bf16_store((float)value);
 }
 
-/* PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. A start-up waits for this: one power
- * per column, and compilers make one call of a sine and its cosine. */
+/* PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. A start-up waits for
+ * this: one power per column, and compilers make one call of a sine and its cosine. */
 void model_sinusoids(void *out, enum dtype type, int n, int d) {
     for (int j = 0; j < d; j += 2) {
         double period = pow(10000.0, (double)j / d);

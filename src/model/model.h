@@ -1,11 +1,12 @@
 /* model.h — a model on a backend: its configuration and its parameters.
  *
- * Owns the flat f32 parameters (`flat`, the master), the bf16 working copy when activations are bf16,
- * and the table of sinusoids. Borrows the backend, which must outlive it. What a training run adds
- * (gradients, moments) belongs to train/; what a batch needs (activations) to acts.h.
+ * Owns the flat f32 parameters (`flat`, the master), the bf16 working copy when activations are
+ * bf16, and the table of sinusoids. Borrows the backend, which must outlive it. What a training run
+ * adds (gradients, moments) belongs to train/; what a batch needs (activations) to acts.h.
  *
- * A model over frozen weights (frozen.h) has views only: `flat` is NULL, `w` may be tiled, and all memory
- * belongs to the struct frozen. Setting, drawing, reading or training its parameters is an error. */
+ * A model over frozen weights (frozen.h) has views only: `flat` is NULL, `w` may be tiled, and all
+ * memory belongs to the struct frozen. Setting, drawing, reading or training its parameters is an
+ * error. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 

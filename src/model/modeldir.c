@@ -14,7 +14,7 @@
 enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a time */ };
 #define TILED_LAYOUT "tile16"
 
-/* ---------------------------------------------------------------------------------- config ------- */
+/* ---- config ---------------------------------------------------------------------------------- */
 
 json_t *config_to_json(const struct config *config) {
     json_t *object = json_object();
@@ -28,7 +28,8 @@ json_t *config_to_json(const struct config *config) {
     return object;
 }
 
-/* Range and choice are config_set's to judge: one set of rules and messages for files and options. */
+/* Range and choice are config_set's to judge: one set of rules and messages for files and
+ * options. */
 static int set_from_json(struct config *config, const struct config_field *f,
                          const struct json_in *in, struct err *err) {
     char number[64];
@@ -218,7 +219,7 @@ int modeldir_init(const char *dir, const struct config *config, const json_t *tr
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* A vector is [n] in the file; [1, n] is understood too. */
 static int shape_fits(const struct tensor *t, const struct param *p) {
@@ -332,7 +333,7 @@ void modeldir_values(const struct modeldir *md, int i, size_t first, size_t coun
     for (size_t k = 0; k < count; k++) out[k] = tiled_value(m, first + k);
 }
 
-/* ---------------------------------------------------------------------------------- model -------- */
+/* ---- model ----------------------------------------------------------------------------------- */
 
 /* Same tensors, same shapes? What does not change them (dropout, smoothing) may differ. */
 static int same_table(const struct param_table *a, const struct param_table *b, struct err *err) {
@@ -378,7 +379,7 @@ int model_load(struct model **model, const char *dir, struct backend *be, enum d
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void describe(struct tensor_spec *spec, const struct param_table *table, const char *dtype) {
     for (int i = 0; i < table->n_param; i++) {

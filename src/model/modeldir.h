@@ -1,16 +1,19 @@
-/* modeldir.h — a model as files: a directory with config.json, model.safetensors and tokenizer.model.
+/* modeldir.h — a model as files: a directory with config.json, model.safetensors and
+ * tokenizer.model.
  *
  *     config.json         {"format": "heed", "version": 1, "model": {every field of config.h},
- *                          "training": {whatever the trainer keeps there}}     ("training" may be absent)
+ *                          "training": {whatever the trainer keeps there}}  ("training" may be
+ *                          absent)
  *     model.safetensors   one tensor per row of the parameter table, by its name; F32 or BF16
  *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside
  *
- * That is the form in which models are trained. A model that is only run may be tiled (frozen.h, tiled.h):
- * version 2, with "weights": {"layout": "tile16", "type": "f32" | "bf16" | "int8"} in config.json.
+ * That is the form in which models are trained. A model that is only run may be tiled (frozen.h,
+ * tiled.h): version 2, with "weights": {"layout": "tile16", "type": "f32" | "bf16" | "int8"} in
+ * config.json.
  *
  * Files come from outside: every field, name and shape is checked against the configuration, and a
- * missing, unknown or misshapen one is an error that names it. Writing is atomic, file by file; what must
- * change together (weights and training state) is the business of train/checkpoint.h.
+ * missing, unknown or misshapen one is an error that names it. Writing is atomic, file by file;
+ * what must change together (weights and training state) is the business of train/checkpoint.h.
  *
  * docs/formats.md describes the formats for users. */
 #ifndef MODEL_MODELDIR_H
@@ -25,13 +28,13 @@
 #define MODELDIR_WEIGHTS   "model.safetensors"
 #define MODELDIR_TOKENIZER "tokenizer.model"
 
-/* ---- configuration ---------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 /* Every field of the configuration in the order of config_fields; a new reference. */
 json_t *config_to_json(const struct config *config);
 
-/* The reverse. `where` begins every message. Fields that are absent keep the value *config has; unknown
- * ones are an error. The result is not checked as a whole (config_check). */
+/* The reverse. `where` begins every message. Fields that are absent keep the value *config has;
+ * unknown ones are an error. The result is not checked as a whole (config_check). */
 int config_from_json(struct config *config, const json_t *object, const char *where,
                      struct err *err);
 
@@ -44,28 +47,30 @@ struct weights_form {
 /* "f32", "bf16", "int8": what such a type is called in files and on the command line. */
 const char *weights_type_name(enum dtype type);
 
-/* DIR/config.json, written atomically. training (may be NULL) is an object kept beside the model's. */
+/* DIR/config.json, written atomically. training (may be NULL) is an object kept beside the
+ * model's. */
 int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
                           struct err *err);
 int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
                                 struct err *err);
 
-/* DIR/config.json, all model fields present and config_check passed. *training (if wanted: not NULL) is a
- * new reference or NULL where the file has none. The second reads tiled models, too, which the first refuses. */
+/* DIR/config.json, all model fields present and config_check passed. *training (if wanted: not
+ * NULL) is a new reference or NULL where the file has none. The second reads tiled models, too,
+ * which the first refuses. */
 int modeldir_read_config(const char *dir, struct config *config, json_t **training,
                          struct err *err);
 int modeldir_read_any(const char *dir, struct config *config, struct weights_form *form,
                       struct err *err);
 
-/* Makes the directory (with its parents) if need be and puts config.json and a copy of the tokenizer there.
- * tokenizer is a path, or NULL for none; it may already be DIR/tokenizer.model. */
+/* Makes the directory (with its parents) if need be and puts config.json and a copy of the
+ * tokenizer there. tokenizer is a path, or NULL for none; it may already be DIR/tokenizer.model. */
 int modeldir_init(const char *dir, const struct config *config, const json_t *training,
                   const char *tokenizer, struct err *err);
 
 /* DIR/tokenizer.model becomes a copy of the file `tokenizer`, which may be that very file. */
 int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *err);
 
-/* ---- reading weights -------------------------------------------------------------------------------- */
+/* ---- reading weights ------------------------------------------------------------------------- */
 
 /* A model directory opened for reading: nothing is loaded, the weights are mapped. */
 struct modeldir {
@@ -78,8 +83,8 @@ struct modeldir {
     int64_t step;     /* updates this model has seen; -1 where the file does not say */
 };
 
-/* Reads and checks the configuration, and the names, shapes and types of all tensors. The first refuses what
- * cannot be trained or averaged any more, the second opens tiled models, too. */
+/* Reads and checks the configuration, and the names, shapes and types of all tensors. The first
+ * refuses what cannot be trained or averaged any more, the second opens tiled models, too. */
 int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
 int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err);
 void modeldir_close(struct modeldir *md);
@@ -91,12 +96,14 @@ void modeldir_values(const struct modeldir *md, int i, size_t first, size_t coun
 int model_load(struct model **model, const char *dir, struct backend *be, enum dtype type,
                struct err *err);
 
-/* The values alone, into a model of the same configuration. Nothing changes unless the whole file fits. */
+/* The values alone, into a model of the same configuration. Nothing changes unless the whole file
+ * fits. */
 int model_load_weights(struct model *model, const struct modeldir *md, struct err *err);
 
-/* ---- writing weights -------------------------------------------------------------------------------- */
+/* ---- writing weights ------------------------------------------------------------------------- */
 
-/* Where values to be written come from: elements [offset, offset + count) of the flat buffer, as f32. */
+/* Where values to be written come from: elements [offset, offset + count) of the flat buffer, as
+ * f32. */
 typedef int weights_source(void *ctx, size_t offset, size_t count, float *out, struct err *err);
 
 struct weights_options {

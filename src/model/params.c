@@ -1,4 +1,5 @@
-/* params.c — walks the X-macros of params.h, once to list the parameters and once to point at them. */
+/* params.c — walks the X-macros of params.h, once to list the parameters and once to point at
+ * them. */
 #include "model/params.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
 /* params.h — the parameters: one table describes them, one flat buffer holds them.
  *
- * The X-macros below are the only list of parameters there is. From them follow the struct fields, the
- * order and offsets in the flat buffer, the names in checkpoints, and the initialisation. Gradients,
- * Adam's moments and the bf16 working copy have the same layout over another base, so that optimiser,
- * clipping and all-reduce are single passes over single buffers; `struct params` over the gradient
- * buffer is the gradient of `struct params` over the weights, field by field.
+ * The X-macros below are the only list of parameters there is. From them follow the struct fields,
+ * the order and offsets in the flat buffer, the names in checkpoints, and the initialisation.
+ * Gradients, Adam's moments and the bf16 working copy have the same layout over another base, so
+ * that optimiser, clipping and all-reduce are single passes over single buffers; `struct params`
+ * over the gradient buffer is the gradient of `struct params` over the weights, field by field.
  *
  * A struct params holds views. It owns only its arrays of layers (params_release); the flat buffers
  * belong to whoever allocated them. */
@@ -13,9 +13,9 @@
 
 #include "model/config.h"
 
-/* X(field, rows, cols, init, fan_out). Symbols: D d_model, F d_ff, QK n_head*d_k, VV n_head*d_v. rows == 0:
- * this configuration has no such parameter. Weights are [out, in]; fan_out is the height of one of the
- * matrices stacked in it, because Xavier's bound is meant for each of them.
+/* X(field, rows, cols, init, fan_out). Symbols: D d_model, F d_ff, QK n_head*d_k, VV n_head*d_v.
+ * rows == 0: this configuration has no such parameter. Weights are [out, in]; fan_out is the height
+ * of one of the matrices stacked in it, because Xavier's bound is meant for each of them.
  * gamma and beta normalise after the sub-layer (post-norm) or before it (pre-norm). */
 #define SELF_PARAMS(X)                                                                             \
     X(w_qkv, 2 * QK + VV, D, INIT_XAVIER, QK)                                                      \
@@ -43,8 +43,8 @@
     X(gamma, 1, D, INIT_ONE, 0)                                                                    \
     X(beta, 1, D, INIT_ZERO, 0)
 
-/* Outside the layers. Tied matrices exist once, under the target's name; the other fields alias it. The
- * *_norm pair closes a pre-norm stack. */
+/* Outside the layers. Tied matrices exist once, under the target's name; the other fields alias it.
+ * The *_norm pair closes a pre-norm stack. */
 #define ROOT_PARAMS(X)                                                                             \
     X(tgt_embed, c->n_vocab_tgt, D, INIT_EMBED, 0)                                                 \
     X(src_embed, c->tie == TIE_ALL ? 0 : c->n_vocab_src, D, INIT_EMBED, 0)                         \
@@ -56,9 +56,9 @@
     X(dec_norm_gamma, c->norm == NORM_PRE ? 1 : 0, D, INIT_ONE, 0)                                 \
     X(dec_norm_beta, c->norm == NORM_PRE ? 1 : 0, D, INIT_ZERO, 0)
 
-/* INIT_XAVIER: uniform in +-sqrt(6 / (cols + fan_out)). INIT_EMBED: normal, variance 1 / d_model, so that
- * embeddings times sqrt(d_model) have the size of the sinusoids and tied logits start near variance 1.
- * INIT_POSITION: drawn as INIT_EMBED. */
+/* INIT_XAVIER: uniform in +-sqrt(6 / (cols + fan_out)). INIT_EMBED: normal, variance 1 / d_model,
+ * so that embeddings times sqrt(d_model) have the size of the sinusoids and tied logits start near
+ * variance 1. INIT_POSITION: drawn as INIT_EMBED. */
 enum init { INIT_ZERO, INIT_ONE, INIT_XAVIER, INIT_EMBED, INIT_POSITION };
 
 #define PARAM_FIELD(field, rows, cols, init, fan_out) struct mat field;
@@ -107,7 +107,8 @@ void param_table_init(struct param_table *table, const struct config *config); /
 void param_table_release(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
-/* A weight of products or a table of embeddings, which may be tiled (backend.h); all else stays plain. */
+/* A weight of products or a table of embeddings, which may be tiled (backend.h); all else stays
+ * plain. */
 int param_is_matrix(const struct param *param);
 
 /* Views of every parameter in the flat buffer `base` of the given type. */

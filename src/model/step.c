@@ -6,7 +6,7 @@
 #include "model/block.h"
 #include "model/transformer.h"
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static int32_t *take_ints(struct stepper *s, size_t n) {
     return arena_take(&s->arena, size_mul(n, sizeof(int32_t)));
@@ -49,7 +49,7 @@ static void carve(struct stepper *s) {
     s->other_index = take_ints(s, table);
 }
 
-/* ---------------------------------------------------------------------------------- one step ----- */
+/* ---- one step -------------------------------------------------------------------------------- */
 
 static struct mat rows_of(struct mat m, int first, int n) {
     if (m.data) m.data = (char *)m.data + (size_t)first * (size_t)m.ld * dtype_size(m.type);
@@ -154,7 +154,7 @@ static void pick(const struct stepper *s, int k) {
                                            .id = s->top});
 }
 
-/* ---------------------------------------------------------------------------------- interface ---- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 static int plan(struct stepper *s, struct err *err) {
     struct backend *be = s->model->be;
@@ -263,7 +263,8 @@ int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *pa
     int32_t *swap = s->host_old;
     s->host_old = s->host;
     s->host = swap;
-    /* All that the host has to say, without gaps: five numbers per row, then lines of t + 1 cache rows. */
+    /* All that the host has to say, without gaps: five numbers per row, then lines of t + 1 cache
+     * rows. */
     size_t t = (size_t)s->t, old_n = (size_t)s->n;
     struct stepper_rows to = rows_at(s->host, n, s->t + 1);
     for (int b = 0; b < n; b++) {

@@ -1,26 +1,30 @@
-/* step.h — incremental decoding: one new token per hypothesis and call, over a cache of keys and values.
+/* step.h — incremental decoding: one new token per hypothesis and call, over a cache of keys and
+ * values.
  *
  * The cache is laid out by time: all hypotheses' rows of step t lie together at t * cap.hyp, so the
  * projection of a step writes straight into it. Which rows a hypothesis reads is an index table
  * [hypothesis, t]; reordering or dropping hypotheses permutes that table and never moves a key.
  *
- * What a step is about (tokens, positions, lengths, sentences, the index table) lies in backend memory. Either the
- * host brings it, in one copy per step (stepper_step), or the backend writes it itself (stepper_queue and the op
- * beam_step): then steps can be queued without knowing how the last one went, and recorded.
+ * What a step is about (tokens, positions, lengths, sentences, the index table) lies in backend
+ * memory. Either the host brings it, in one copy per step (stepper_step), or the backend writes it
+ * itself (stepper_queue and the op beam_step): then steps can be queued without knowing how the
+ * last one went, and recorded.
  *
- * Owns one block of backend memory reserved by stepper_new; nothing is allocated later. Borrows the model,
- * and between stepper_begin and the last step the encoder's activations. */
+ * Owns one block of backend memory reserved by stepper_new; nothing is allocated later. Borrows the
+ * model, and between stepper_begin and the last step the encoder's activations. */
 #ifndef MODEL_STEP_H
 #define MODEL_STEP_H
 
 #include "model/acts.h"
 
-/* What there is room for: hypotheses, tokens of each, source tokens, and best tokens asked for at a time. */
+/* What there is room for: hypotheses, tokens of each, source tokens, and best tokens asked for at a
+ * time. */
 struct stepper_caps {
     int hyp, len, src, top;
 };
 
-/* The rows of a step, in backend memory. Row b looks at the cache rows index[b * index_ld + i], i < len[b]. */
+/* The rows of a step, in backend memory. Row b looks at the cache rows index[b * index_ld + i], i <
+ * len[b]. */
 struct stepper_rows {
     int32_t *ids, *pos, *len;     /* [n] */
     int32_t *src_start, *src_len; /* [n] the hypothesis' sentence */
@@ -46,8 +50,8 @@ struct stepper {
     struct mat value;    /* [cap.hyp,cap.top] and the tokens they belong to */
     int32_t *top;
     int32_t *rows; /* [5, cap.hyp] and, behind them, [cap.hyp, cap.len] */
-    int32_t
-        *other_index; /* [cap.hyp, cap.len] for the next step, while it is written from the last */
+    /* [cap.hyp, cap.len] for the next step, while it is written from the last */
+    int32_t *other_index;
     int32_t *host, *host_old;      /* what stepper_step sends, now and last time: rows as above */
     const int32_t *sentence_start; /* [n_sentence + 1] on the host */
     int n_sentence;
@@ -57,29 +61,32 @@ int stepper_new(struct stepper **stepper, struct model *model, const struct step
                 struct err *err);
 void stepper_free(struct stepper *stepper);
 
-/* Takes over the source sentences just encoded in `acts` (transformer_encode): projects their keys and
- * values for every layer. `src` is the host side of the same batch and must stay until the last step. */
+/* Takes over the source sentences just encoded in `acts` (transformer_encode): projects their keys
+ * and values for every layer. `src` is the host side of the same batch and must stay until the last
+ * step. */
 int stepper_begin(struct stepper *stepper, const struct acts *acts, const struct packed *src,
                   int n_seq, struct err *err);
 
-/* One more token for n hypotheses: hypothesis b extends hypothesis parent[b] of the previous step (ignored in
- * the first step) by token ids[b] (in the first step the begin mark) and belongs to sentence[b]. Afterwards
- * the two functions below tell of the token after that one, for the same n hypotheses. */
+/* One more token for n hypotheses: hypothesis b extends hypothesis parent[b] of the previous step
+ * (ignored in the first step) by token ids[b] (in the first step the begin mark) and belongs to
+ * sentence[b]. Afterwards the two functions below tell of the token after that one, for the same n
+ * hypotheses. */
 int stepper_step(struct stepper *stepper, int n, const int32_t *ids, const int32_t *parent,
                  const int32_t *sentence, struct err *err);
 
-/* The k best next tokens of every hypothesis, best first: log-probabilities value[n,k] and id[n,k] in host
- * memory. k is at most cap.top and the vocabulary. */
+/* The k best next tokens of every hypothesis, best first: log-probabilities value[n,k] and id[n,k]
+ * in host memory. k is at most cap.top and the vocabulary. */
 int stepper_topk(struct stepper *stepper, int k, float *value, int32_t *id, struct err *err);
 
-/* Steps that the host only queues. stepper_rows: where the rows of a step are; two index tables take turns
- * (turn 0 or 1), the rest is the same. stepper_queue: one step of the n rows of that turn, then its k best tokens
- * into stepper->value ([n,k], no gaps) and stepper->top. The first step is number 0 of cap.len. */
+/* Steps that the host only queues. stepper_rows: where the rows of a step are; two index tables
+ * take turns (turn 0 or 1), the rest is the same. stepper_queue: one step of the n rows of that
+ * turn, then its k best tokens into stepper->value ([n,k], no gaps) and stepper->top. The first
+ * step is number 0 of cap.len. */
 struct stepper_rows stepper_rows(const struct stepper *stepper, int turn);
 void stepper_queue(struct stepper *stepper, int n, int k, int turn);
 
-/* The scores of all tokens: queues the output projection; the view [n,V] is in backend memory and holds until the
- * next step. */
+/* The scores of all tokens: queues the output projection; the view [n,V] is in backend memory and
+ * holds until the next step. */
 struct mat stepper_logits(struct stepper *stepper);
 
 #endif

@@ -12,7 +12,7 @@ static const char *file_type(enum dtype type) {
     return type == DTYPE_I8 ? "I8" : type == DTYPE_BF16 ? "BF16" : "F32";
 }
 
-/* ---------------------------------------------------------------------------------- views -------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 struct mat tiled_part(const struct mat *m, int first, int last) {
     BUG_ON(!m->tiled || m->type == DTYPE_F64);
@@ -34,7 +34,7 @@ float tiled_value(const struct mat *m, size_t at) {
     return *(const float *)(const void *)from;
 }
 
-/* ---------------------------------------------------------------------------------- layout ------- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 /* What a parameter is in the file: the tensor of its name and, for I8, the two beside it. */
 enum part { PART_VALUES, PART_SCALE, PART_SUM, PART_COUNT };
@@ -78,7 +78,7 @@ int tiled_tensors(const struct param_table *table, enum dtype type) {
     return n;
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void shape_text(char *text, size_t size, const int64_t *shape, int rank) {
     size_t at = (size_t)snprintf(text, size, "[");
@@ -138,10 +138,10 @@ int tiled_match(struct mat *view, const struct safetensors *st, const struct par
     return view->scale ? check_scales(view->scale, p, path, err) : 0;
 }
 
-/* ---------------------------------------------------------------------------------- writing ------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* A tensor to be written. Tiles come first, then scales and sums: their sizes are multiples of 64, so all of
- * them stay aligned. Vectors of any size end the file. */
+/* A tensor to be written. Tiles come first, then scales and sums: their sizes are multiples of 64,
+ * so all of them stay aligned. Vectors of any size end the file. */
 struct item {
     char name[NAME_SIZE];
     const void *data;

@@ -1,13 +1,14 @@
 /* tiled.h — tiled weights (backend.h) as tensors of a safetensors file.
  *
- * A matrix of the parameter table is a tensor of its name and shape [tiles, lines, 16, 4 / size], type F32, BF16
- * or I8: byte for byte the tiles that products read, so that a mapped file needs no loading. An I8 matrix has
- * `NAME.scale` (F32) and `NAME.sum` (I32) beside it, one entry per padded row. Vectors and learned positions are
- * as in any model file, in the type of the activations. All tiles begin at multiples of 64 bytes.
+ * A matrix of the parameter table is a tensor of its name and shape [tiles, lines, 16, 4 / size],
+ * type F32, BF16 or I8: byte for byte the tiles that products read, so that a mapped file needs no
+ * loading. An I8 matrix has `NAME.scale` (F32) and `NAME.sum` (I32) beside it, one entry per padded
+ * row. Vectors and learned positions are as in any model file, in the type of the activations. All
+ * tiles begin at multiples of 64 bytes.
  *
- * Files are hostile. Names, types, shapes and alignment are checked before use, and that scales are positive
- * numbers. Tiles and sums are not looked at, which would read the whole file: a lie there makes wrong
- * translations, never a wrong address. */
+ * Files are hostile. Names, types, shapes and alignment are checked before use, and that scales are
+ * positive numbers. Tiles and sums are not looked at, which would read the whole file: a lie there
+ * makes wrong translations, never a wrong address. */
 #ifndef MODEL_TILED_H
 #define MODEL_TILED_H
 
@@ -19,8 +20,8 @@ static inline enum dtype tiled_act_type(enum dtype type) {
     return type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
-/* The whole tiles that hold the rows [first, last) of a tiled matrix, as a matrix; first is a multiple of
- * TILE_ROWS. */
+/* The whole tiles that hold the rows [first, last) of a tiled matrix, as a matrix; first is a
+ * multiple of TILE_ROWS. */
 struct mat tiled_part(const struct mat *m, int first, int last);
 
 /* Element `at` (row-major, counted without padding) of what a tiled matrix stands for. */
@@ -33,7 +34,8 @@ int tiled_match(struct mat *view, const struct safetensors *st, const struct par
 /* How many tensors a file of this type has. */
 int tiled_tensors(const struct param_table *table, enum dtype type);
 
-/* Writes a file from one host view per parameter. step as in modeldir.h: negative is not recorded. */
+/* Writes a file from one host view per parameter. step as in modeldir.h: negative is not
+ * recorded. */
 int tiled_write(const char *path, const struct param_table *table, const struct mat *view,
                 enum dtype type, int64_t step, struct err *err);
 

@@ -1,13 +1,14 @@
-/* transformer.c — Figure 1: embeddings, N encoder layers, N decoder layers, output; and the way back.
+/* transformer.c — Figure 1: embeddings, N encoder layers, N decoder layers, output; and the way
+ * back.
  *
- * Straight-line code in the paper's order: read it beside the figure. Sub-layers are in block.c, ops in
- * backend.h. The backward pass is the forward pass read from the bottom up. */
+ * Straight-line code in the paper's order: read it beside the figure. Sub-layers are in block.c,
+ * ops in backend.h. The backward pass is the forward pass read from the bottom up. */
 #include "model/transformer.h"
 
 #include "model/block.h"
 #include "model/view.h"
 
-/* ---------------------------------------------------------------------------------- forward ------ */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 struct mat transformer_memory(const struct acts *a) {
     return enc_at(a, a->model->config.n_layer_enc - 1)->ff.join.y;
@@ -68,7 +69,7 @@ void transformer_logits(const struct pass *p, struct mat logits) {
         &(struct linear_args){.y = logits, .x = transformer_output(p->acts), .w = p->model->w.out});
 }
 
-/* ---------------------------------------------------------------------------------- backward ----- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 void transformer_loss(const struct pass *p) {
     const struct acts *acts = p->acts;

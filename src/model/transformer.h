@@ -26,8 +26,8 @@ void transformer_fwd(const struct pass *pass);
 struct mat transformer_output(const struct acts *acts);
 struct mat transformer_memory(const struct acts *acts);
 
-/* Adds this batch to acts->totals (see xent), which are zeroed first; with grads also starts the backward
- * pass: the gradient of the decoder's output and of the output matrix. */
+/* Adds this batch to acts->totals (see xent), which are zeroed first; with grads also starts the
+ * backward pass: the gradient of the decoder's output and of the output matrix. */
 void transformer_loss(const struct pass *pass);
 
 /* Everything below the loss; parameter gradients accumulate into pass->grads. */

@@ -1,10 +1,11 @@
 /* view.h — the attention probabilities of a forward pass, kept to be looked at.
  *
- * Training and decoding never store an n x n matrix. A pass that carries a view does: every attention the view
- * wants writes its probabilities (before dropout) into the view's memory; a pass without one pays nothing.
+ * Training and decoding never store an n x n matrix. A pass that carries a view does: every
+ * attention the view wants writes its probabilities (before dropout) into the view's memory; a pass
+ * without one pays nothing.
  *
- *     view_new    once per activations: reserves the memory, and plans the backend's workspace anew, since an
- *                 op may need more when it stores probabilities
+ *     view_new    once per activations: reserves the memory, and plans the backend's workspace
+ *                 anew, since an op may need more when it stores probabilities
  *     view_load   after acts_load: lays out the matrices for that batch
  *     pass.view   the forward pass fills them
  *     view_read   brings one layer to the host
@@ -22,9 +23,9 @@ enum { VIEW_ALL = -1, VIEW_NONE = -2 };
 
 struct view_options {
     int layer[VIEW_KINDS]; /* from 0, or VIEW_ALL, or VIEW_NONE */
-    int64_t
-        cells; /* of one head of one layer: query rows of a batch times its longest sentence of keys. 0: all that
-                      the activations have room for */
+    /* of one head of one layer: query rows of a batch times its longest sentence of keys. 0: all
+     * that the activations have room for */
+    int64_t cells;
 };
 
 struct view {
@@ -39,15 +40,16 @@ int view_new(struct view **view, struct acts *acts, const struct view_options *o
              struct err *err);
 void view_free(struct view *view);
 
-/* Lays out the matrices for the batch loaded into the activations; HEED_ELIMIT when it has more cells than
- * there is room for. */
+/* Lays out the matrices for the batch loaded into the activations; HEED_ELIMIT when it has more
+ * cells than there is room for. */
 int view_load(struct view *view, struct err *err);
 
 /* How many numbers view_read gives for a layer of this kind and the batch at hand. */
 size_t view_size(const struct view *view, enum view_kind kind);
 
-/* The probabilities of one layer that is kept, as f32: row (head * N + query), N query rows in the batch, and in
- * it one column per key of the query's sentence, zeros up to the longest sentence's. Waits. */
+/* The probabilities of one layer that is kept, as f32: row (head * N + query), N query rows in the
+ * batch, and in it one column per key of the query's sentence, zeros up to the longest sentence's.
+ * Waits. */
 int view_read(const struct view *view, enum view_kind kind, int layer, float *out, struct err *err);
 
 /* Where that attention puts its probabilities: absent without a view. For the forward pass. */

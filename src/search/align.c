@@ -1,8 +1,9 @@
 /* align.c — see align.h.
  *
- * A round is one batch: as many pairs as fit its tokens, its sentences, and the memory for probabilities, which
- * is a rectangle (all target tokens times the longest source), so a long source among short ones ends a
- * round early. Rows of a sentence do not depend on the others, so rounds change no bits (on the CPU). */
+ * A round is one batch: as many pairs as fit its tokens, its sentences, and the memory for
+ * probabilities, which is a rectangle (all target tokens times the longest source), so a long
+ * source among short ones ends a round early. Rows of a sentence do not depend on the others, so
+ * rounds change no bits (on the CPU). */
 #include "search/align.h"
 
 #include <string.h>

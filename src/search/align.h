@@ -1,21 +1,23 @@
-/* align.h — which source tokens each target token looked at: cross-attention of a finished translation.
+/* align.h — which source tokens each target token looked at: cross-attention of a finished
+ * translation.
  *
- * The translation is sent once more through the decoder, all positions at a time (so this costs little beside
- * the search), with the attention probabilities of one layer kept. An aligner owns its activations and borrows
- * the model; one thread at a time. */
+ * The translation is sent once more through the decoder, all positions at a time (so this costs
+ * little beside the search), with the attention probabilities of one layer kept. An aligner owns
+ * its activations and borrows the model; one thread at a time. */
 #ifndef SEARCH_ALIGN_H
 #define SEARCH_ALIGN_H
 
 #include "model/model.h"
 
 struct align_options {
-    int layer; /* of the decoder, from 0; -1: the last but one (where attention aligns best), the only one if
-                  there is one */
+    /* of the decoder, from 0; -1: the last but one (where attention aligns best), the only one if
+     * there is one */
+    int layer;
     int head; /* -1: the mean of all */
 };
 
-/* One pair; src and tgt end with their end mark. out [n_tgt, n_src] receives P(target token looks at source
- * token), rows summing to 1. */
+/* One pair; src and tgt end with their end mark. out [n_tgt, n_src] receives P(target token looks
+ * at source token), rows summing to 1. */
 struct align_pair {
     const int32_t *src, *tgt;
     int n_src, n_tgt;
@@ -31,9 +33,9 @@ void aligner_free(struct aligner *aligner);
 /* Pairs beyond the capacity are done in several rounds. */
 int aligner_run(struct aligner *aligner, const struct align_pair *pair, int n, struct err *err);
 
-/* Moses' hard alignment of one matrix: for each target token the source token of the largest probability (ties to
- * the lower), end marks left out on both sides. link[k] = {i, j}: source i, target j, 0-based, in ascending
- * (i, j). Returns the number of links, at most n_tgt. */
+/* Moses' hard alignment of one matrix: for each target token the source token of the largest
+ * probability (ties to the lower), end marks left out on both sides. link[k] = {i, j}: source i,
+ * target j, 0-based, in ascending (i, j). Returns the number of links, at most n_tgt. */
 struct align_link {
     int src, tgt;
 };

@@ -1,15 +1,18 @@
-/* constraint.h — what a hypothesis may not write, or should rather not, because of what it has written. */
+/* constraint.h — what a hypothesis may not write, or should rather not, because of what it has
+ * written. */
 #ifndef SEARCH_CONSTRAINT_H
 #define SEARCH_CONSTRAINT_H
 
 #include <stdint.h>
 
-/* The repetition penalty: the logit of every token written so far, however often, is divided by `penalty` if
- * positive and multiplied if negative. seen [vocabulary] is scratch whose entries differ from `stamp`. */
+/* The repetition penalty: the logit of every token written so far, however often, is divided by
+ * `penalty` if positive and multiplied if negative. seen [vocabulary] is scratch whose entries
+ * differ from `stamp`. */
 void constraint_penalise(float *logit, const int32_t *written, int n, float penalty, uint32_t *seen,
                          uint32_t stamp);
 
-/* Forbids (-INFINITY) each token that would complete an n-gram of `size` tokens for the second time. */
+/* Forbids (-INFINITY) each token that would complete an n-gram of `size` tokens for the second
+ * time. */
 void constraint_no_repeat(float *log_prob, const int32_t *written, int n, int size);
 
 #endif

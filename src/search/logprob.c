@@ -1,4 +1,5 @@
-/* logprob.c — see logprob.h. Sums are double, exponentials float: a log-probability is good to about 1e-6. */
+/* logprob.c — see logprob.h. Sums are double, exponentials float: a log-probability is good to
+ * about 1e-6. */
 #include "search/logprob.h"
 
 #include <math.h>

@@ -73,9 +73,10 @@ void resident_free(struct resident *r) {
     xfree(r);
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
-/* Bookkeeping after a step of n rows in turn `turn`: the next one's are written into the other table. */
+/* Bookkeeping after a step of n rows in turn `turn`: the next one's are written into the other
+ * table. */
 static struct beam_step_args bookkeeping(const struct resident *r, int n, int turn) {
     const struct stepper *s = r->stepper;
     struct stepper_rows from = stepper_rows(s, turn), to = stepper_rows(s, !turn);

@@ -1,17 +1,19 @@
 /* resident.h — a beam search that stays in the backend's memory.
  *
- * For a device, a search step by step with the host in between is a chain of waits: bring the rows, launch a hundred
- * small kernels, fetch the candidates, think, bring the next rows. Here the device ranks, reorders and decides who
- * is done by itself (the op beam_step, which is beam.c), so that a step needs nothing of the host. It is recorded
- * once per number of rows and queued in one go from then on; the host runs one step ahead of what it knows
- * and reads, one step late, how many sentences are left. Rows shrink with them, in a few sizes, so that few
- * recordings are needed; rows between the live ones and the size are computed and ignored.
+ * For a device, a search step by step with the host in between is a chain of waits: bring the rows,
+ * launch a hundred small kernels, fetch the candidates, think, bring the next rows. Here the device
+ * ranks, reorders and decides who is done by itself (the op beam_step, which is beam.c), so that a
+ * step needs nothing of the host. It is recorded once per number of rows and queued in one go from
+ * then on; the host runs one step ahead of what it knows and reads, one step late, how many
+ * sentences are left. Rows shrink with them, in a few sizes, so that few recordings are needed;
+ * rows between the live ones and the size are computed and ignored.
  *
- * Only for plain searches: one model, nobody changes its distribution, no forced prefixes. The results are those of
- * the host's way to the last bit wherever the ops compute a row alike in batches of different size.
+ * Only for plain searches: one model, nobody changes its distribution, no forced prefixes. The
+ * results are those of the host's way to the last bit wherever the ops compute a row alike in
+ * batches of different size.
  *
- * Owns its tables and recordings; borrows the stepper. Fails like any backend: the error surfaces where
- * something is waited for. */
+ * Owns its tables and recordings; borrows the stepper. Fails like any backend: the error surfaces
+ * where something is waited for. */
 #ifndef SEARCH_RESIDENT_H
 #define SEARCH_RESIDENT_H
 
@@ -29,8 +31,8 @@ int resident_new(struct resident **resident, struct stepper *stepper,
                  const struct resident_rules *rules, struct err *err);
 void resident_free(struct resident *resident);
 
-/* Searches the n_seq sentences that stepper_begin was given: src [n_seq + 1] says where each begins, max_len [n_seq]
- * how long its translation may be. `poll` as in search.h. */
+/* Searches the n_seq sentences that stepper_begin was given: src [n_seq + 1] says where each
+ * begins, max_len [n_seq] how long its translation may be. `poll` as in search.h. */
 int resident_run(struct resident *resident, const int32_t *src, const int32_t *max_len, int n_seq,
                  int (*poll)(void *ctx), void *ctx, struct err *err);
 

@@ -1,8 +1,8 @@
 /* sample.c — see sample.h.
  *
- * The tokens a rule leaves are those not worse than some last token, in the order of their probability, ties to the
- * lower id. That token is found by partitioning, in time linear in the vocabulary, however many are left;
- * the draw itself goes through the ids upwards. */
+ * The tokens a rule leaves are those not worse than some last token, in the order of their
+ * probability, ties to the lower id. That token is found by partitioning, in time linear in the
+ * vocabulary, however many are left; the draw itself goes through the ids upwards. */
 #include "search/sample.h"
 
 #include <math.h>
@@ -27,8 +27,8 @@ static void swap(int32_t *order, int i, int j) {
     order[j] = was;
 }
 
-/* Rearranges order[first, last) around one of its tokens; returns where that one is now. Those that come before it
- * in rank are to its left. The median of three keeps sorted input harmless. */
+/* Rearranges order[first, last) around one of its tokens; returns where that one is now. Those that
+ * come before it in rank are to its left. The median of three keeps sorted input harmless. */
 static int partition(int32_t *order, int first, int last, const float *log_prob) {
     int mid = first + (last - first) / 2, end = last - 1, at = first;
     if (before(log_prob, order[mid], order[first])) swap(order, mid, first);
@@ -40,8 +40,9 @@ static int partition(int32_t *order, int first, int last, const float *log_prob)
     return at;
 }
 
-/* Brings the most probable tokens of order[0, n) to its front, as many as are needed until there are `most` of them
- * or their weights reach `mass`; returns how many. The last of them is the least probable. */
+/* Brings the most probable tokens of order[0, n) to its front, as many as are needed until there
+ * are `most` of them or their weights reach `mass`; returns how many. The last of them is the least
+ * probable. */
 static int front(int32_t *order, int n, int most, double mass, const float *log_prob,
                  const float *weight) {
     int first = 0, last = n; /* the answer ends in here; before it all are taken */
@@ -64,7 +65,8 @@ static int front(int32_t *order, int n, int most, double mass, const float *log_
     return last;
 }
 
-/* weight = exp((log_prob - max) / temperature), their sum returned; 0 if everything is forbidden. */
+/* weight = exp((log_prob - max) / temperature), their sum returned; 0 if everything is
+ * forbidden. */
 static double weigh(float *weight, const float *log_prob, int n, float temperature) {
     float max = -INFINITY;
     double sum = 0;

@@ -21,7 +21,7 @@ struct scorer {
     int32_t *host_best;       /* [chunk] */
 };
 
-/* ---------------------------------------------------------------------------------- life --------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static struct linear_args projection(const struct scorer *s, int first, int n) {
     struct mat x = transformer_output(s->acts), y = s->logits;
@@ -102,7 +102,7 @@ void scorer_free(struct scorer *s) {
     xfree(s);
 }
 
-/* ---------------------------------------------------------------------------------- scoring ------ */
+/* ---- scoring --------------------------------------------------------------------------------- */
 
 /* The loss op has them as costs. */
 static int read_costs(struct scorer *s, const struct pass *pass, struct err *err) {

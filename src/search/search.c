@@ -1,20 +1,23 @@
 /* search.c — see search.h. The searcher: batches in, steps of all sentences together, results out.
  *
- * One step of the decoder serves all live hypotheses of all sentences; what a sentence makes of it is in beam.c.
- * Between the two lie the candidates, found in one of two ways:
+ * One step of the decoder serves all live hypotheses of all sentences; what a sentence makes of it
+ * is in beam.c. Between the two lie the candidates, found in one of two ways:
  *
  * - fast: the backend's topk hands over the k best tokens of each hypothesis. For one model whose
- *   distribution nobody changes; forbidding the end mark or the unknown mark only strikes out candidates.
- * - full: a hypothesis' logits come to the host row by row. For ensembles, sampling, the repetition penalty and
- *   no_repeat, and for the tokens of a forced prefix, which may be anywhere in the vocabulary.
+ *   distribution nobody changes; forbidding the end mark or the unknown mark only strikes out
+ *   candidates.
+ * - full: a hypothesis' logits come to the host row by row. For ensembles, sampling, the repetition
+ *   penalty and no_repeat, and for the tokens of a forced prefix, which may be anywhere in the
+ *   vocabulary.
  *
- * Which way a row goes depends on the options and its own sentence alone, so that the bits of a result do not
- * depend on the neighbours. Forbidding a token leaves the other probabilities as they are.
+ * Which way a row goes depends on the options and its own sentence alone, so that the bits of a
+ * result do not depend on the neighbours. Forbidding a token leaves the other probabilities as they
+ * are.
  *
  * Plain searches on a device leave all of this to it (resident.h): the fast way, without the host.
  *
- * The rows of a step are ordered by sentence, then by slot of the beam. A sentence that is done has no rows any
- * more, so the steps get cheaper as sentences end. */
+ * The rows of a step are ordered by sentence, then by slot of the beam. A sentence that is done has
+ * no rows any more, so the steps get cheaper as sentences end. */
 #include "search/search.h"
 
 #include <math.h>
@@ -77,7 +80,7 @@ struct searcher {
     float *best_log_prob;            /* [n_seq, n_best, len] */
 };
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 struct search_options search_defaults(void) {
     return (struct search_options){.beam = 4,
@@ -126,7 +129,7 @@ int search_check(const struct search_options *o, struct err *err) {
     return o->sample ? check_sampling(o, err) : 0;
 }
 
-/* ---------------------------------------------------------------------------------- new ---------- */
+/* ---- new ------------------------------------------------------------------------------------- */
 
 static int check_models(struct model *const *models, const float *weights, int n, struct err *err) {
     if (n < 1 || n > SEARCH_MAX_MODELS)
@@ -244,7 +247,8 @@ static int reserve(struct searcher *s, struct err *err) {
     return 0;
 }
 
-/* PAPER: 6.1. The stop needs monotone penalties, also where pow rounds the last bit the other way. */
+/* PAPER: 6.1. The stop needs monotone penalties, also where pow rounds the last bit the other
+ * way. */
 static void fill_penalty(struct searcher *s) {
     double alpha = (double)s->options.alpha;
     for (int n = 0; n <= s->len; n++) {
@@ -264,9 +268,10 @@ static void settle(struct searcher *s) {
     s->sampling = (struct sample_rule){o->temperature, o->top_k, o->top_p};
     s->full = s->n_model > 1 || o->sample || o->no_repeat || o->repetition != 1;
     s->min_len = o->force_len ? o->force_len : o->min_len;
-    /* Enough, because of the `width` candidates that live on and the `width` first among which hypotheses end
-     * no more than `width` come from one hypothesis: a row's best `width` tokens beside the marks that may be
-     * struck out, and those marks themselves, which may stand before them. */
+    /* Enough, because of the `width` candidates that live on and the `width` first among which
+     * hypotheses end no more than `width` come from one hypothesis: a row's best `width` tokens
+     * beside the marks that may be struck out, and those marks themselves, which may stand before
+     * them. */
     s->k = at_most(width + 1 + (o->ban_unk != 0), s->n_vocab);
 }
 
@@ -347,7 +352,7 @@ void searcher_free(struct searcher *s) {
     xfree(s);
 }
 
-/* ---------------------------------------------------------------------------------- input -------- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 static int check_ids(const int32_t *id, int n, int n_vocab, int s, const char *what,
                      struct err *err) {
@@ -431,7 +436,7 @@ static int begin(struct searcher *s, const struct search_input *in, int n_seq, s
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- candidates --- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
 static int no_number(const struct searcher *s, const struct sentence *x, struct err *err) {
     return err_set(err, HEED_EINTERNAL,
@@ -500,7 +505,8 @@ static void force(const struct searcher *s, const struct sentence *x, float *val
     value[0] = s->log_prob[id[0]];
 }
 
-/* Draws for the samples of live hypothesis h: all of them from the first free row, later one each. */
+/* Draws for the samples of live hypothesis h: all of them from the first free row, later one
+ * each. */
 static void draw(struct searcher *s, const struct sentence *x, int h, float *value, int32_t *id) {
     const struct beam *b = &x->beam;
     int first = b->open ? h : 0, last = b->open ? h + 1 : s->rules.width;
@@ -570,9 +576,10 @@ static int advance(struct searcher *s, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- running ------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
-/* Sentences that are done leave; the live hypotheses of the others are the rows of the next step. */
+/* Sentences that are done leave; the live hypotheses of the others are the rows of the next
+ * step. */
 static void gather(struct searcher *s) {
     int n_active = 0, n_row = 0;
     for (int i = 0; i < s->n_active; i++) {
@@ -626,8 +633,8 @@ static int plain(const struct search_input *in, int n_seq) {
     return 1;
 }
 
-/* The device searches, the host reads. The sentence to complain of is the one the host's way would have met
- * first: of those with the fewest tokens the first. */
+/* The device searches, the host reads. The sentence to complain of is the one the host's way would
+ * have met first: of those with the fewest tokens the first. */
 static int run_resident(struct searcher *s, int n_seq, search_poll *poll, void *ctx,
                         struct err *err) {
     const struct sentence *sick = NULL;

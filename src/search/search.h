@@ -1,23 +1,26 @@
-/* search.h — from encoded sentences to the best translations: beam search, greedy search, sampling, forced
- * prefixes, ensembles.
+/* search.h — from encoded sentences to the best translations: beam search, greedy search, sampling,
+ * forced prefixes, ensembles.
  *
- * PAPER: 6.1. Beam 4; hypotheses are ranked by log P(y|x) / ((5 + |y|) / 6)^alpha, alpha 0.6, where |y| counts the
- * end mark; at most input length + 50 tokens. A sentence is finished when no live hypothesis can still beat
- * the n_best finished ones: a live one of log-probability p can reach at most p / ((5 + L) / 6)^alpha with L
- * the longest length allowed (p is negative and only falls; for alpha < 0 the next length bounds it), so the
- * stop loses nothing. A beam as wide as the number of possible hypotheses is exhaustive search.
+ * PAPER: 6.1. Beam 4; hypotheses are ranked by log P(y|x) / ((5 + |y|) / 6)^alpha, alpha 0.6, where
+ * |y| counts the end mark; at most input length + 50 tokens. A sentence is finished when no live
+ * hypothesis can still beat the n_best finished ones: a live one of log-probability p can reach at
+ * most p / ((5 + L) / 6)^alpha with L the longest length allowed (p is negative and only falls; for
+ * alpha < 0 the next length bounds it), so the stop loses nothing. A beam as wide as the number of
+ * possible hypotheses is exhaustive search.
  *
- * Among the `beam` best continuations of a step those with an end mark end, and the `beam` best without one live
- * on. What the longest length cuts off counts as ended: it competes with its score of that length, without an
- * end mark's probability, and says so (`cut`). Beam 1 is greedy: the first end mark ends it. docs/math/search.md
- * has the proofs.
+ * Among the `beam` best continuations of a step those with an end mark end, and the `beam` best
+ * without one live on. What the longest length cuts off counts as ended: it competes with its score
+ * of that length, without an end mark's probability, and says so (`cut`). Beam 1 is greedy: the
+ * first end mark ends it. docs/math/search.md has the proofs.
  *
- * A searcher owns all memory of searching: the encoder's activations, one stepper per model, the hypotheses.
- * It is sized once and nothing is allocated while it runs (a device's driver may, for recordings). It borrows the models, which share one vocabulary
- * and one backend. One searcher serves one thread at a time.
+ * A searcher owns all memory of searching: the encoder's activations, one stepper per model, the
+ * hypotheses. It is sized once and nothing is allocated while it runs (a device's driver may, for
+ * recordings). It borrows the models, which share one vocabulary and one backend. One searcher
+ * serves one thread at a time.
  *
- * The result of a sentence does not depend on its neighbours in the batch: rows are independent, ties go to
- * the lower (hypothesis, token), and sampling draws from a stream keyed by (seed, sentence key, step). */
+ * The result of a sentence does not depend on its neighbours in the batch: rows are independent,
+ * ties go to the lower (hypothesis, token), and sampling draws from a stream keyed by (seed,
+ * sentence key, step). */
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
 
@@ -26,8 +29,9 @@
 
 enum { SEARCH_MAX_BEAM = 64, SEARCH_MAX_MODELS = 16 };
 
-/* Where hypotheses are ranked. Auto: on a device of its own memory there, where the search is plain enough (resident.h),
- * else on the host. The other two are for tests; what is not plain is always ranked on the host. */
+/* Where hypotheses are ranked. Auto: on a device of its own memory there, where the search is plain
+ * enough (resident.h), else on the host. The other two are for tests; what is not plain is always
+ * ranked on the host. */
 enum search_place { SEARCH_AUTO, SEARCH_HOST, SEARCH_BACKEND };
 
 struct search_options {
@@ -37,15 +41,16 @@ struct search_options {
     int min_len;   /* tokens before the end mark may come; the longest length still cuts */
     int max_extra; /* at most source length + this many tokens (end marks count on both sides) */
     int max_len;   /* and at most this many; 0: what the model has positions for */
-    int force_len; /* for benchmarks: exactly this many tokens, then cut, the end mark forbidden; 0: off */
+    /* for benchmarks: exactly this many tokens, then cut, the end mark forbidden; 0: off */
+    int force_len;
     int sample; /* draw instead of searching: n_best independent samples, beam is ignored */
     float temperature;
     int top_k;   /* draw among the k best; 0: all */
     float top_p; /* draw among the best that together have this probability; 1: all */
     uint64_t seed;
     int no_repeat; /* no n-gram of this size twice in a hypothesis; 0: off */
-    float
-        repetition; /* divide positive and multiply negative logits of tokens already written; 1: off */
+    /* divide positive and multiply negative logits of tokens already written; 1: off */
+    float repetition;
     int ban_unk; /* never write the unknown mark */
     enum search_place place;
 };
@@ -59,7 +64,8 @@ struct search_marks {
     int32_t bos, eos, unk;
 };
 
-/* What a searcher has room for: one call's sentences, source tokens, and source tokens of one sentence. */
+/* What a searcher has room for: one call's sentences, source tokens, and source tokens of one
+ * sentence. */
 struct search_caps {
     int n_seq, n_tok, max_src;
 };
@@ -67,18 +73,19 @@ struct search_caps {
 struct hypothesis {
     const int32_t *ids; /* without begin and end mark */
     int n;
-    float
-        log_prob; /* of all tokens and the end mark (natural logarithm); averaged over an ensemble */
-    float score;  /* log_prob over the length penalty */
-    const float *
-        token_log_prob; /* [n + 1], the end mark last; [n] when cut off. When sampling: before temperature,
-                                    top_k and top_p */
-    int cut;            /* ended by max length, not by an end mark */
+    /* of all tokens and the end mark (natural logarithm); averaged over an ensemble */
+    float log_prob;
+    float score; /* log_prob over the length penalty */
+    /* [n + 1], the end mark last; [n] when cut off. When sampling: before temperature, top_k and
+     * top_p */
+    const float *token_log_prob;
+    int cut; /* ended by max length, not by an end mark */
 };
 
-/* One sentence of a call. prefix: tokens the translation must begin with (scored, never forbidden). key: chosen by the
- * caller, decides the random stream (e.g. the line number). */
-/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): an array and its length stay side by side */
+/* One sentence of a call. prefix: tokens the translation must begin with (scored, never forbidden).
+ * key: chosen by the caller, decides the random stream (e.g. the line number). */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): an array and its length stay side by
+ * side */
 struct search_input {
     const int32_t *src;
     int n_src; /* with its end mark */
@@ -87,7 +94,8 @@ struct search_input {
     uint64_t key;
 };
 
-/* Best first; n is at least 1 and may be less than n_best when fewer exist. Valid until the next call. */
+/* Best first; n is at least 1 and may be less than n_best when fewer exist. Valid until the next
+ * call. */
 struct search_result {
     const struct hypothesis *best;
     int n;
@@ -95,7 +103,8 @@ struct search_result {
 
 struct searcher;
 
-/* weights [n_model] (of an ensemble, NULL: equal): the log of the weighted mean of probabilities. */
+/* weights [n_model] (of an ensemble, NULL: equal): the log of the weighted mean of
+ * probabilities. */
 int searcher_new(struct searcher **searcher, struct model *const *models, const float *weights,
                  int n_model, const struct search_marks *marks,
                  const struct search_options *options, const struct search_caps *caps,
@@ -105,8 +114,8 @@ void searcher_free(struct searcher *searcher);
 /* Called before every step; a non-zero return ends the search with HEED_ECANCELLED. */
 typedef int search_poll(void *ctx);
 
-/* Translates n_seq sentences. Messages call a sentence by its index in `in`. After an error, which may also be that
- * of a cancelled search, the searcher is as good as new. */
+/* Translates n_seq sentences. Messages call a sentence by its index in `in`. After an error, which
+ * may also be that of a cancelled search, the searcher is as good as new. */
 int searcher_run(struct searcher *searcher, const struct search_input *in, int n_seq,
                  struct search_result *out, search_poll *poll, void *ctx, struct err *err);
 

@@ -1,7 +1,8 @@
 /* split.c — see split.h.
  *
- * Two passes. `shatter` descends the ranks until every piece fits; `pack` joins neighbours. Each piece is counted
- * once on the way down and once when it is packed, so the work is linear in the text. */
+ * Two passes. `shatter` descends the ranks until every piece fits; `pack` joins neighbours. Each
+ * piece is counted once on the way down and once when it is packed, so the work is linear in the
+ * text. */
 #include "search/split.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* ---------------------------------------------------------------------------------- characters --- */
+/* ---- characters ------------------------------------------------------------------------------ */
 
 struct reader {
     const char *text;
@@ -42,8 +43,8 @@ static int among(uint32_t c, const uint32_t *set) {
     return 0;
 }
 
-/* Marks that end something when white space follows, and those that do so without: Chinese and Japanese do not
- * write spaces. */
+/* Marks that end something when white space follows, and those that do so without: Chinese and
+ * Japanese do not write spaces. */
 struct marks {
     const uint32_t *spaced, *alone;
 };
@@ -61,7 +62,8 @@ static const uint32_t closing[] = {'"',    '\'',   ')',    ']',    '}',    0xBB,
                                    0x2018, 0x2019, 0x201C, 0x201D, 0x203A, 0x2039, 0x300D,
                                    0x300F, 0x3011, 0xFF09, 0xFF3D, 0};
 
-/* c has just been taken. If it ends a piece of this rank, moves behind its closing marks and the space. */
+/* c has just been taken. If it ends a piece of this rank, moves behind its closing marks and the
+ * space. */
 static int ends_here(struct reader *r, uint32_t c, const struct marks *m) {
     int alone = among(c, m->alone);
     if (!alone && !among(c, m->spaced)) return 0;
@@ -92,7 +94,7 @@ size_t split_next(const char *text, size_t size, size_t from, enum split_rank ra
     return size;
 }
 
-/* ---------------------------------------------------------------------------------- pieces ------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 struct splitter {
     const char *text;
@@ -121,8 +123,8 @@ static int count_piece(struct splitter *s, size_t at, size_t end) {
     return n < 0 ? err_set(s->err, n, "a part of it cannot be tokenised") : n;
 }
 
-/* The longest run of characters from `at` that fits; 0 when one is too many, negative on failure. The guess grows
- * and shrinks by halves, so that a long word is not counted whole each time. */
+/* The longest run of characters from `at` that fits; 0 when one is too many, negative on failure.
+ * The guess grows and shrinks by halves, so that a long word is not counted whole each time. */
 static int longest_run(struct splitter *s, size_t at, size_t end, size_t *run_end, int *run_count) {
     size_t good = at, bad = end + 1, step = (size_t)s->limit;
     *run_count = 0;
@@ -163,7 +165,8 @@ static int cut_hard(struct splitter *s, size_t at, size_t end, int group) {
     return 0;
 }
 
-/* Cuts text[at..end) into pieces of this rank, and those that are too long into pieces of the next. */
+/* Cuts text[at..end) into pieces of this rank, and those that are too long into pieces of the
+ * next. */
 static int shatter(struct splitter *s, size_t begin, size_t end, enum split_rank rank, int group) {
     for (size_t at = begin; at < end;) {
         size_t next = split_next(s->text, end, at, rank);
@@ -182,9 +185,9 @@ static int shatter(struct splitter *s, size_t begin, size_t end, enum split_rank
     return 0;
 }
 
-/* Joins neighbours of one group: where a sentence had to be cut, its end is not glued to the next. Tokens of a whole
- * are not quite the sum of its pieces', so the result is counted again, and a piece given back where that
- * says so. */
+/* Joins neighbours of one group: where a sentence had to be cut, its end is not glued to the next.
+ * Tokens of a whole are not quite the sum of its pieces', so the result is counted again, and a
+ * piece given back where that says so. */
 static int pack(struct splitter *s) {
     int kept = 0;
     for (int i = 0; i < s->n;) {

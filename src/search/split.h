@@ -1,11 +1,13 @@
 /* split.h — a text that is too long for the model, cut into parts that are not.
  *
- * Where a text may be cut is a matter of rank: behind a sentence, else behind a clause, else between two words,
- * and only where even a single word is too long, between two characters. Cuts are as few as possible: what
- * looks like the end of a sentence may be an abbreviation, and the less often that matters the better. So
- * neighbouring sentences are put together again as long as they fit, and so are the pieces of one that does not.
+ * Where a text may be cut is a matter of rank: behind a sentence, else behind a clause, else
+ * between two words, and only where even a single word is too long, between two characters. Cuts
+ * are as few as possible: what looks like the end of a sentence may be an abbreviation, and the
+ * less often that matters the better. So neighbouring sentences are put together again as long as
+ * they fit, and so are the pieces of one that does not.
  *
- * Pure functions over bytes of UTF-8; how long a piece is (in tokens) the caller's function says. */
+ * Pure functions over bytes of UTF-8; how long a piece is (in tokens) the caller's function
+ * says. */
 #ifndef SEARCH_SPLIT_H
 #define SEARCH_SPLIT_H
 
@@ -15,8 +17,8 @@
 
 enum split_rank { SPLIT_SENTENCE, SPLIT_CLAUSE, SPLIT_WORD, SPLIT_CHARACTER };
 
-/* Where the piece that begins at text[from] ends, in (from, size]: behind its white space, so that pieces adjoin.
- * text is valid UTF-8. */
+/* Where the piece that begins at text[from] ends, in (from, size]: behind its white space, so that
+ * pieces adjoin. text is valid UTF-8. */
 size_t split_next(const char *text, size_t size, size_t from, enum split_rank rank);
 
 /* Tokens of text[0..size), or a negative status. */
@@ -27,8 +29,8 @@ struct split_part {
     int count;       /* what split_count said */
 };
 
-/* Cuts the text into parts of at most `limit` tokens. xfree(*parts). HEED_ELIMIT when a single character has
- * more; what split_count returns when it fails. */
+/* Cuts the text into parts of at most `limit` tokens. xfree(*parts). HEED_ELIMIT when a single
+ * character has more; what split_count returns when it fails. */
 int split_text(struct split_part **parts, int *n_part, const char *text, size_t size, int limit,
                split_count *count, void *ctx, struct err *err);
 

@@ -1,8 +1,8 @@
 /* translator.c — see translator.h.
  *
- * One run: `prepare` makes parts (sentences with tokens) out of texts; `search_all` sorts them by length, searches
- * batch by batch and keeps what comes out of each; `assemble` joins the parts of each text. Everything a run
- * leaves behind lies in `keep`, which the next run empties. */
+ * One run: `prepare` makes parts (sentences with tokens) out of texts; `search_all` sorts them by
+ * length, searches batch by batch and keeps what comes out of each; `assemble` joins the parts of
+ * each text. Everything a run leaves behind lies in `keep`, which the next run empties. */
 #define _GNU_SOURCE /* qsort_r */
 #include "search/translator.h"
 
@@ -26,7 +26,7 @@ enum {
     ALIGN_SEQ = 32
 };
 
-/* ---------------------------------------------------------------------------------- keep --------- */
+/* ---- keep ------------------------------------------------------------------------------------ */
 
 /* A list of blocks to take memory from. Emptied as a whole; blocks are used again. */
 struct block {
@@ -73,7 +73,7 @@ static void keep_release(struct keep *k) {
     *k = (struct keep){0};
 }
 
-/* ---------------------------------------------------------------------------------- the translator */
+/* ---- the translator -------------------------------------------------------------------------- */
 
 /* A sentence to search. */
 struct part {
@@ -172,7 +172,7 @@ void translator_free(struct translator *t) {
 
 const struct translator_stats *translator_stats(const struct translator *t) { return &t->stats; }
 
-/* ---------------------------------------------------------------------------------- options ------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int same_search(const struct search_options *a, const struct search_options *b) {
     return a->beam == b->beam && a->n_best == b->n_best && a->alpha == b->alpha &&
@@ -235,7 +235,7 @@ int translator_set(struct translator *t, const struct translator_options *option
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- texts -------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* A message about one text: what follows is `why`. */
 static int fail(const struct translator_input *in, int code, const char *why, struct err *err) {
@@ -341,7 +341,7 @@ static int prepare(struct translator *t, int text, const struct translator_input
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- searching ---- */
+/* ---- searching ------------------------------------------------------------------------------- */
 
 /* The searcher for sentences of up to n tokens: made when first needed. */
 static int find_room(struct translator *t, int n, struct room **found, struct err *err) {
@@ -528,7 +528,7 @@ static int search_all(struct translator *t, struct job *job, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- results ------ */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* Candidate k of a text of several parts. */
 static void join(struct translator *t, struct candidate *c, const struct part *part, int n, int k) {

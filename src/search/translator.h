@@ -1,18 +1,19 @@
 /* translator.h — texts in, translations out.
  *
- * A translator takes a window of texts, makes batches of sentences of similar length, searches, and gives the
- * results in the order of the texts. Which texts are in a window, and how they are batched, decides how fast it
- * goes and nothing else.
+ * A translator takes a window of texts, makes batches of sentences of similar length, searches, and
+ * gives the results in the order of the texts. Which texts are in a window, and how they are
+ * batched, decides how fast it goes and nothing else.
  *
- * What may be in a text: anything. Bytes that are not UTF-8 count as U+FFFD. A text without words gives an empty
- * translation without asking the model. One that is longer than the model can take is split (split.h), its parts
- * are translated and joined by spaces; or refused, if that is wished; it is never cut. A translation that was
- * ended by the length limit and not by the model says so (`cut`). A line end that a tokenizer spells becomes a
- * space: one line stays one line.
+ * What may be in a text: anything. Bytes that are not UTF-8 count as U+FFFD. A text without words
+ * gives an empty translation without asking the model. One that is longer than the model can take
+ * is split (split.h), its parts are translated and joined by spaces; or refused, if that is wished;
+ * it is never cut. A translation that was ended by the length limit and not by the model says so
+ * (`cut`). A line end that a tokenizer spells becomes a space: one line stays one line.
  *
- * A translator borrows an ensemble and owns everything else: a backend, views of the weights, searchers, results. It
- * serves one thread at a time. Searchers are sized by length class when the first text of that class comes: short
- * sentences, which are nearly all, do not pay for the room that long ones need. */
+ * A translator borrows an ensemble and owns everything else: a backend, views of the weights,
+ * searchers, results. It serves one thread at a time. Searchers are sized by length class when the
+ * first text of that class comes: short sentences, which are nearly all, do not pay for the room
+ * that long ones need. */
 #ifndef SEARCH_TRANSLATOR_H
 #define SEARCH_TRANSLATOR_H
 
@@ -23,7 +24,8 @@ struct translator_options {
     struct search_options search;
     int batch_sentences; /* searched at a time, at most */
     int batch_tokens;    /* of their sources together, unless one alone has more */
-    int max_source; /* tokens of a source sentence, end mark included; 0: what the models have positions for */
+    /* tokens of a source sentence, end mark included; 0: what the models have positions for */
+    int max_source;
     int refuse_long; /* an error instead of splitting */
     int alignment;   /* wanted: costs one more pass of the decoder */
     struct align_options align;
@@ -48,8 +50,8 @@ enum translation_notes {
     TRANSLATION_CUT = 4,      /* the best candidate is cut */
 };
 
-/* Of a split text: texts and tokens one after another, log_prob and score summed; candidate k is made of the k-th
- * of every part (of its last, where it has fewer). */
+/* Of a split text: texts and tokens one after another, log_prob and score summed; candidate k is
+ * made of the k-th of every part (of its last, where it has fewer). */
 struct candidate {
     const char *text; /* NUL-terminated UTF-8 */
     size_t size;
@@ -64,15 +66,15 @@ struct candidate {
 struct translation {
     const struct candidate *best; /* [n] best first; n >= 1 */
     int n;
-    const int32_t
-        *src; /* [n_src] the text's tokens, no end marks; none where the text has no words */
+    /* [n_src] the text's tokens, no end marks; none where the text has no words */
+    const int32_t *src;
     int n_src;
     int n_part;
     unsigned notes; /* enum translation_notes */
 };
 
-/* Since translator_new. Latencies are of batches; translator_latency tells the time that a share of them did not
- * exceed (0.5: the median), to within 2 %. */
+/* Since translator_new. Latencies are of batches; translator_latency tells the time that a share of
+ * them did not exceed (0.5: the median), to within 2 %. */
 enum { LATENCY_BUCKETS = 1024 };
 struct translator_stats {
     uint64_t texts, sentences, batches, src_tokens, tgt_tokens;
@@ -92,12 +94,12 @@ void translator_free(struct translator *translator);
 int translator_set(struct translator *translator, const struct translator_options *options,
                    struct err *err);
 
-/* Called before every step of a search; a non-zero return ends the work with HEED_ECANCELLED. done of total
- * sentences are translated. */
+/* Called before every step of a search; a non-zero return ends the work with HEED_ECANCELLED. done
+ * of total sentences are translated. */
 typedef int translator_poll(void *ctx, int done, int total);
 
-/* Results are valid until the next call. On error: texts before the one that the message names are translated all
- * the same; out[i].n is 0 for those that are not. */
+/* Results are valid until the next call. On error: texts before the one that the message names are
+ * translated all the same; out[i].n is 0 for those that are not. */
 int translator_run(struct translator *translator, const struct translator_input *in, int n,
                    struct translation *out, translator_poll *poll, void *ctx, struct err *err);
 

@@ -1,4 +1,5 @@
-/* average.c — see average.h. Weights are mapped and averaged in chunks: memory does not grow with models. */
+/* average.c — see average.h. Weights are mapped and averaged in chunks: memory does not grow with
+ * models. */
 #include "train/average.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct averaging {
     size_t cap;
 };
 
-/* ---------------------------------------------------------------------------------- agreement ---- */
+/* ---- agreement ------------------------------------------------------------------------------- */
 
 static int is_training_only(const char *field) {
     return strstr(field, "dropout") != NULL || strcmp(field, "label_smoothing") == 0;
@@ -68,7 +69,7 @@ static int open_all(struct averaging *a, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- averaging ---- */
+/* ---- averaging ------------------------------------------------------------------------------- */
 
 /* The parameter that holds element `offset` of the flat buffer. */
 static int param_at(const struct param_table *table, size_t offset) {

@@ -1,9 +1,9 @@
 /* checkpoint.c — see checkpoint.h for the protocol.
  *
- * state.safetensors: tensors m.NAME and v.NAME (F32, shapes of the parameters, in the order of the table),
- * then crc32c (U32): the checksums of this file's header, of every m, of every v, and of every weight in
- * model.safetensors. It comes last because the moments are streamed: their sums are known after them. The
- * metadata hold step, n_batch and, as state.KEY, the trainer's state. */
+ * state.safetensors: tensors m.NAME and v.NAME (F32, shapes of the parameters, in the order of the
+ * table), then crc32c (U32): the checksums of this file's header, of every m, of every v, and of
+ * every weight in model.safetensors. It comes last because the moments are streamed: their sums are
+ * known after them. The metadata hold step, n_batch and, as state.KEY, the trainer's state. */
 #include "train/checkpoint.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 
 enum { CHUNK = 1 << 16 /* values at a time */ };
 
-/* ---------------------------------------------------------------------------------- names -------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 char *checkpoint_path(const char *dir, int64_t step) {
     char name[40];
@@ -43,7 +43,7 @@ static int64_t step_of(const char *name, const char *suffix) {
     return step >= 0 && strcmp(name, again) == 0 ? step : -1;
 }
 
-/* ---------------------------------------------------------------------------------- listing ------ */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 static int by_step(const void *a, const void *b) {
     const struct checkpoint *x = a, *y = b;
@@ -77,7 +77,7 @@ void checkpoint_list_release(struct checkpoint_list *list) {
     *list = (struct checkpoint_list){0};
 }
 
-/* ---------------------------------------------------------------------------------- saving ------- */
+/* ---- saving ---------------------------------------------------------------------------------- */
 
 /* All that writing state.safetensors needs. */
 struct saving {
@@ -233,7 +233,7 @@ int checkpoint_save(const char *dir, const struct optimizer *opt, const struct s
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- reading ------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* A checkpoint opened and checked, nothing loaded. */
 struct opened {
@@ -380,7 +380,7 @@ int checkpoint_verify(const char *path, int deep, struct err *err) {
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- loading ------ */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static void upload_moments(struct optimizer *opt, const struct opened *o) {
     struct model *model = opt->model;
@@ -435,7 +435,7 @@ int checkpoint_find_last(struct checkpoint_found *found, const char *dir, struct
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- keeping ------ */
+/* ---- keeping --------------------------------------------------------------------------------- */
 
 /* A temporary file of base/file: NAME.PID-N.tmp. */
 static int is_temp_file(const char *name) {

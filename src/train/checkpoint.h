@@ -1,25 +1,29 @@
-/* checkpoint.h — everything a training run needs to continue bit for bit, and a kill at any instant.
+/* checkpoint.h — everything a training run needs to continue bit for bit, and a kill at any
+ * instant.
  *
- *     DIR/config.json, tokenizer.model     written once, by modeldir_init, before the first checkpoint
+ *     DIR/config.json, tokenizer.model     written once, by modeldir_init, before the first
+ *                                          checkpoint
  *     DIR/ckpt-00000300/                   one checkpoint: a complete model directory of its own
  *         config.json  tokenizer.model     copies of DIR's (tokenizer.model if DIR has one)
  *         model.safetensors                the weights, f32
  *         state.safetensors                Adam's moments, counters, the trainer's state, checksums
- *     DIR/model.safetensors                what users load: a hard link to the published checkpoint's
+ *     DIR/model.safetensors                what users load: a hard link to the published
+ *                                          checkpoint's
  *
- * Atomic: a checkpoint is written as ckpt-00000300.tmp/, every file and the directory are synced, then one
- * rename gives it its name and DIR is synced. So a directory with a proper name is whole, weights and state
- * together; a leftover *.tmp is rubbish. There is no "last" pointer that could disagree: the last checkpoint
- * is the one with the highest step. A step that already has one moves it aside to ckpt-00000300.old/ for the
- * instant between two renames; readers take the .old one where the proper one is missing.
- * Older checkpoints are only ever removed by checkpoint_prune, after the new one is durable.
+ * Atomic: a checkpoint is written as ckpt-00000300.tmp/, every file and the directory are synced,
+ * then one rename gives it its name and DIR is synced. So a directory with a proper name is whole,
+ * weights and state together; a leftover *.tmp is rubbish. There is no "last" pointer that could
+ * disagree: the last checkpoint is the one with the highest step. A step that already has one moves
+ * it aside to ckpt-00000300.old/ for the instant between two renames; readers take the .old one
+ * where the proper one is missing. Older checkpoints are only ever removed by checkpoint_prune,
+ * after the new one is durable.
  *
- * Damage from outside (a flipped bit, a truncated file) is found by checksums: state.safetensors holds the
- * crc32c of its own header, of every moment and of every weight in model.safetensors, so weights of one
- * checkpoint with the state of another are refused too.
+ * Damage from outside (a flipped bit, a truncated file) is found by checksums: state.safetensors
+ * holds the crc32c of its own header, of every moment and of every weight in model.safetensors, so
+ * weights of one checkpoint with the state of another are refused too.
  *
- * Saving needs a small fixed buffer and no memory that grows with the model. Only f32 and bf16 models
- * (f32 master weights) are saved; an f64 model is HEED_EINVAL. */
+ * Saving needs a small fixed buffer and no memory that grows with the model. Only f32 and bf16
+ * models (f32 master weights) are saved; an f64 model is HEED_EINVAL. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
@@ -39,31 +43,32 @@ struct checkpoint_list {
 /* "DIR/ckpt-00000300"; the caller frees with xfree. */
 char *checkpoint_path(const char *dir, int64_t step);
 
-/* Saves model, moments, opt->step, opt->n_batch and the trainer's state (NULL: none) as DIR/ckpt-STEP.
- * On error nothing that was there has changed and nothing of the attempt is left. */
+/* Saves model, moments, opt->step, opt->n_batch and the trainer's state (NULL: none) as
+ * DIR/ckpt-STEP. On error nothing that was there has changed and nothing of the attempt is left. */
 int checkpoint_save(const char *dir, const struct optimizer *opt, const struct state *state,
                     struct err *err);
 
-/* Only the trainer's state (fingerprints, ...) and the step, before there is a model to load into. */
+/* Only the trainer's state (fingerprints, ...) and the step, before there is a model to load
+ * into. */
 int checkpoint_read_state(const char *path, struct state *state, int64_t *step, struct err *err);
 
-/* The checkpoint `path` into an optimizer whose model has the same configuration (names and shapes decide;
- * dropout and smoothing may differ), and the trainer's state (NULL: not wanted). All checksums are verified
- * first: on error neither the optimizer nor *state has changed. */
+/* The checkpoint `path` into an optimizer whose model has the same configuration (names and shapes
+ * decide; dropout and smoothing may differ), and the trainer's state (NULL: not wanted). All
+ * checksums are verified first: on error neither the optimizer nor *state has changed. */
 int checkpoint_load(const char *path, struct optimizer *opt, struct state *state, struct err *err);
 
-/* All checkpoints of a run that carry a proper name; changes nothing on disk. A directory without any, or
- * no directory at all: n = 0. */
+/* All checkpoints of a run that carry a proper name; changes nothing on disk. A directory without
+ * any, or no directory at all: n = 0. */
 int checkpoint_list(struct checkpoint_list *list, const char *dir, struct err *err);
 void checkpoint_list_release(struct checkpoint_list *list);
 
-/* Is this checkpoint whole: all files there, headers right, state and weights of the same step? With
- * `deep` all checksums too, which reads every byte. */
+/* Is this checkpoint whole: all files there, headers right, state and weights of the same step?
+ * With `deep` all checksums too, which reads every byte. */
 int checkpoint_verify(const char *path, int deep, struct err *err);
 
-/* The newest checkpoint that passes checkpoint_verify, deep. Returns 0 with found->path NULL where there
- * is none. Newer ones that are damaged are counted, and `damage` says what is wrong with the newest of them:
- * kills never cause that, so tell the user. */
+/* The newest checkpoint that passes checkpoint_verify, deep. Returns 0 with found->path NULL where
+ * there is none. Newer ones that are damaged are counted, and `damage` says what is wrong with the
+ * newest of them: kills never cause that, so tell the user. */
 struct checkpoint_found {
     char *path;   /* the caller frees with xfree; NULL: none */
     int64_t step; /* -1: none */
@@ -72,19 +77,21 @@ struct checkpoint_found {
 };
 int checkpoint_find_last(struct checkpoint_found *found, const char *dir, struct err *err);
 
-/* For the process that owns DIR, before it starts or resumes: removes what kills left behind (*.tmp files and
- * directories, .old directories) and gives a lone .old one its name back. */
+/* For the process that owns DIR, before it starts or resumes: removes what kills left behind (*.tmp
+ * files and directories, .old directories) and gives a lone .old one its name back. */
 int checkpoint_clean(const char *dir, struct err *err);
 
-/* Removes all checkpoints but the newest keep_last (>= 1) and the one of step keep_best (negative: none). */
+/* Removes all checkpoints but the newest keep_last (>= 1) and the one of step keep_best (negative:
+ * none). */
 int checkpoint_prune(const char *dir, int keep_last, int64_t keep_best, struct err *err);
 
 /* Removes all checkpoints of later steps: a run that rewinds must not find them again. */
 int checkpoint_forget(const char *dir, int64_t after, struct err *err);
 
-/* Makes DIR/model.safetensors the weights of the checkpoint of that step: atomic, a hard link where the file
- * system can, else a copy. It survives the pruning of its checkpoint. Doing it twice does no harm: after a
- * resume publish the best step again, since a kill may have come between save and publish. */
+/* Makes DIR/model.safetensors the weights of the checkpoint of that step: atomic, a hard link where
+ * the file system can, else a copy. It survives the pruning of its checkpoint. Doing it twice does
+ * no harm: after a resume publish the best step again, since a kill may have come between save and
+ * publish. */
 int checkpoint_publish(const char *dir, int64_t step, struct err *err);
 
 #endif

@@ -48,7 +48,7 @@ void optimizer_free(struct optimizer *opt) {
     xfree(opt);
 }
 
-/* ---------------------------------------------------------------------------------- a step ------- */
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 /* Queues a batch: forward, loss, and backward if there are gradients. */
 static int queue_batch(struct optimizer *opt, const struct batch *batch, const struct pass *pass,

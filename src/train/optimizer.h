@@ -1,10 +1,11 @@
 /* optimizer.h — one update of the parameters from one or several batches.
  *
- * Owns the training state beside the parameters: gradients and Adam's two moments, each a flat buffer of
- * the parameters' layout. Borrows the model and its activations.
+ * Owns the training state beside the parameters: gradients and Adam's two moments, each a flat
+ * buffer of the parameters' layout. Borrows the model and its activations.
  *
- * An update runs every batch forward and backward with the gradients accumulating, then one Adam pass. The loss is the mean over all target tokens of the update, so k batches of n tokens
- * give the gradient of one batch of k*n. Nothing is allocated. */
+ * An update runs every batch forward and backward with the gradients accumulating, then one Adam
+ * pass. The loss is the mean over all target tokens of the update, so k batches of n tokens give
+ * the gradient of one batch of k*n. Nothing is allocated. */
 #ifndef TRAIN_OPTIMIZER_H
 #define TRAIN_OPTIMIZER_H
 
@@ -46,8 +47,8 @@ int optimizer_new(struct optimizer **opt, struct model *model, struct acts *acts
 void optimizer_free(struct optimizer *opt);
 size_t optimizer_bytes(const struct optimizer *opt);
 
-/* The gradient of n >= 1 batches, each within the activations' budget; then either apply or discard it.
- * Apart, because whoever watches for divergence must look before the parameters change. */
+/* The gradient of n >= 1 batches, each within the activations' budget; then either apply or discard
+ * it. Apart, because whoever watches for divergence must look before the parameters change. */
 int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, int n,
                        struct update_report *report, struct err *err);
 int optimizer_apply(struct optimizer *opt, struct update_report *report, struct err *err);

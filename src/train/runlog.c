@@ -63,7 +63,8 @@ int runlog_error(struct runlog *log, struct err *err) {
     return code;
 }
 
-/* Takes over the object. The line goes out in one write, so that a kill cannot leave half of two. */
+/* Takes over the object. The line goes out in one write, so that a kill cannot leave half of
+ * two. */
 static void append(struct runlog *log, json_t *object) {
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(object);

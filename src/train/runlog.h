@@ -1,8 +1,10 @@
-/* runlog.h — what a run tells about itself: log.jsonl, one JSON object per line, and TensorBoard's files.
+/* runlog.h — what a run tells about itself: log.jsonl, one JSON object per line, and TensorBoard's
+ * files.
  *
- * Lines are appended and reach the file whole. A resumed run cuts the log back to where its checkpoint was
- * taken, so that the log reads as if nothing had happened. A log that cannot be written never stops a
- * run: the first error is kept, writing goes on being tried, and runlog_error tells. */
+ * Lines are appended and reach the file whole. A resumed run cuts the log back to where its
+ * checkpoint was taken, so that the log reads as if nothing had happened. A log that cannot be
+ * written never stops a run: the first error is kept, writing goes on being tried, and runlog_error
+ * tells. */
 #ifndef TRAIN_RUNLOG_H
 #define TRAIN_RUNLOG_H
 
@@ -29,7 +31,8 @@ struct runlog_valid {
     int best;
 };
 
-/* Opens DIR/log.jsonl at `size` bytes (0: a new run) and a new event file for steps from first_step on. */
+/* Opens DIR/log.jsonl at `size` bytes (0: a new run) and a new event file for steps from first_step
+ * on. */
 int runlog_open(struct runlog **log, const char *dir, int64_t size, int64_t first_step,
                 struct err *err);
 void runlog_close(struct runlog *log);

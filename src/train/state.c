@@ -1,5 +1,5 @@
-/* state.c — see state.h. Texts are stored with every byte outside printable ASCII as %XX, so that any file
- * name survives a JSON header. */
+/* state.c — see state.h. Texts are stored with every byte outside printable ASCII as %XX, so that
+ * any file name survives a JSON header. */
 #include "train/state.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 
 static const char *const kind_name[] = {"i64", "u64", "f64", "text"};
 
-/* ---------------------------------------------------------------------------------- values ------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static struct state_item *find(const struct state *state, const char *key) {
     for (int i = 0; i < state->n_item; i++)
@@ -117,7 +117,7 @@ int state_get_text(const struct state *state, const char *key, const char **valu
     return rc;
 }
 
-/* ---------------------------------------------------------------------------------- text --------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static char *format_text(const char *text) {
     char *out = xmalloc(5 + 3 * strlen(text) + 1), *at = out;

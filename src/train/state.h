@@ -1,8 +1,9 @@
 /* state.h — small named values that a training run carries from one process to the next.
  *
- * The trainer puts in what it needs to continue exactly (position in the data, epoch, RNG, best metric,
- * fingerprints ...) and asks for it back; checkpoint.h stores it without knowing what it means. Values are
- * typed, and come back bit for bit: doubles too, NaN and infinities included. A state owns its strings. */
+ * The trainer puts in what it needs to continue exactly (position in the data, epoch, RNG, best
+ * metric, fingerprints ...) and asks for it back; checkpoint.h stores it without knowing what it
+ * means. Values are typed, and come back bit for bit: doubles too, NaN and infinities included. A
+ * state owns its strings. */
 #ifndef TRAIN_STATE_H
 #define TRAIN_STATE_H
 
@@ -39,15 +40,16 @@ void state_set_u64(struct state *state, const char *key, uint64_t value);
 void state_set_f64(struct state *state, const char *key, double value);
 void state_set_text(struct state *state, const char *key, const char *value);
 
-/* Absent, or of another kind: HEED_EFORMAT and a message naming the key. The text lives until the state
- * changes. */
+/* Absent, or of another kind: HEED_EFORMAT and a message naming the key. The text lives until the
+ * state changes. */
 int state_get_i64(const struct state *state, const char *key, int64_t *value, struct err *err);
 int state_get_u64(const struct state *state, const char *key, uint64_t *value, struct err *err);
 int state_get_f64(const struct state *state, const char *key, double *value, struct err *err);
 int state_get_text(const struct state *state, const char *key, const char **value, struct err *err);
 int state_has(const struct state *state, const char *key);
 
-/* One item as text ("i64:300", "f64:0x1.8p+1", "text:...") and back. The caller frees with xfree. */
+/* One item as text ("i64:300", "f64:0x1.8p+1", "text:...") and back. The caller frees with
+ * xfree. */
 char *state_item_format(const struct state_item *item);
 int state_parse(struct state *state, const char *key, const char *text, struct err *err);
 

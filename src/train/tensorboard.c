@@ -3,7 +3,8 @@
  *     Event    1 wall_time double, 2 step int64, one of: 3 file_version string, 5 summary Summary,
  *              7 session_log SessionLog
  *     Summary  1 value, repeated: { 1 tag string, 2 simple_value float }
- *     SessionLog  1 status enum (1 is START: TensorBoard drops earlier files' events from this step on) */
+ *     SessionLog  1 status enum (1 is START: TensorBoard drops earlier files' events from this step
+ *                 on) */
 #include "train/tensorboard.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ struct tensorboard {
     unsigned char buffer[BUFFER];
 };
 
-/* ---------------------------------------------------------------------------------- protobuf ----- */
+/* ---- protobuf -------------------------------------------------------------------------------- */
 
 struct message {
     unsigned char data[MAX_EVENT];
@@ -71,7 +72,7 @@ static void begin_event(struct message *m, int64_t step) {
     put_varint(m, (uint64_t)step);
 }
 
-/* ---------------------------------------------------------------------------------- records ------ */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static uint32_t masked_crc(const void *data, size_t size) {
     uint32_t c = crc32c(0, data, size);
@@ -108,7 +109,7 @@ static void write_record(struct tensorboard *tb, const struct message *m) {
     append(tb, &crc, sizeof crc);
 }
 
-/* ---------------------------------------------------------------------------------- interface ---- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 /* A file of this name is never shared: a second one in the same second gets a suffix. */
 static int create(struct tensorboard *tb, const char *dir, struct err *err) {

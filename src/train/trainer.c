@@ -58,7 +58,7 @@ static void warn(struct trainer *t, const char *event, const char *done) {
     t->status.text = NULL;
 }
 
-/* ---------------------------------------------------------------------------------- state -------- */
+/* ---- state ----------------------------------------------------------------------------------- */
 
 /* The position in the data, number by number, under the names a checkpoint keeps. */
 #define BATCHES_FIELDS(X)                                                                          \
@@ -155,8 +155,9 @@ static int restore(struct trainer *t, const struct state *state, struct err *err
     return rc;
 }
 
-/* DIR/model.safetensors is the best model so far, or the last one where nothing says which is best. Should
- * someone have removed the best one's checkpoint, then what was published before is all that is left of it. */
+/* DIR/model.safetensors is the best model so far, or the last one where nothing says which is best.
+ * Should someone have removed the best one's checkpoint, then what was published before is all that
+ * is left of it. */
 static int publish(struct trainer *t, struct err *err) {
     int64_t step = t->best_step >= 0 ? t->best_step : t->opt->step;
     char *best = checkpoint_path(t->o.dir, step), *now = path_join(t->o.dir, MODELDIR_WEIGHTS);
@@ -179,7 +180,8 @@ static int resume(struct trainer *t, struct err *err) {
     if (rc || !found.path) return rc;
     rc = checkpoint_load(found.path, t->opt, &state, err);
     if (!rc) rc = restore(t, &state, err);
-    /* Damaged ones must not count as newer than what this part will save: pruning keeps the newest. */
+    /* Damaged ones must not count as newer than what this part will save: pruning keeps the
+     * newest. */
     if (!rc && found.n_damaged) rc = checkpoint_forget(t->o.dir, found.step, err);
     if (!rc) {
         t->saved_step = t->opt->step;
@@ -213,7 +215,7 @@ static int save(struct trainer *t, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- validation --- */
+/* ---- validation ------------------------------------------------------------------------------ */
 
 static int due(const struct trainer *t, int every) { return every && t->opt->step % every == 0; }
 
@@ -250,7 +252,7 @@ static int validate(struct trainer *t, int last, struct err *err) {
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------- divergence --- */
+/* ---- divergence ------------------------------------------------------------------------------ */
 
 /* Worse than this no model is that learns: guessing evenly costs log V. */
 static double hopeless(const struct trainer *t) {
@@ -310,7 +312,7 @@ static int handle_divergence(struct trainer *t, struct err *err) {
     return rewind_run(t, err);
 }
 
-/* ---------------------------------------------------------------------------------- updates ------ */
+/* ---- updates --------------------------------------------------------------------------------- */
 
 static void add_to_window(struct trainer *t, const struct update_report *r, double seconds) {
     t->window.loss += r->loss;
@@ -379,7 +381,8 @@ static int one_update(struct trainer *t, struct err *err) {
     return 0;
 }
 
-/* Has a limit been reached? Looked at before an update, so that a resumed run does not overshoot. */
+/* Has a limit been reached? Looked at before an update, so that a resumed run does not
+ * overshoot. */
 static int limit_reached(const struct trainer *t) {
     struct batches_state at;
     batches_state(t->batches, &at);
@@ -400,8 +403,8 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
     int rc = runlog_open(&t->log, t->o.dir, t->log_size, t->opt->step + 1, err);
     if (rc) return rc;
     if (t->opt->step > 0) runlog_note(t->log, t->opt->step, "resumed", t->text);
-    /* The very first checkpoint, of the untrained model: a full or read-only disk shows now and not after
-     * hours, and a run that diverges early has something to go back to. */
+    /* The very first checkpoint, of the untrained model: a full or read-only disk shows now and not
+     * after hours, and a run that diverges early has something to go back to. */
     if (t->saved_step < 0) rc = save(t, err);
     while (!rc && !limit_reached(t) && !out_of_patience(t) && !stop_asked(t)) {
         int64_t before = t->opt->step;
@@ -421,7 +424,7 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
 
 const struct train_status *trainer_status(const struct trainer *t) { return &t->status; }
 
-/* ---------------------------------------------------------------------------------- life --------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int trainer_new(struct trainer **out, const struct trainer_options *options, struct optimizer *opt,
                 struct batches *batches, struct sweep *valid, train_listener *listener, void *ctx,

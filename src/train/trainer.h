@@ -1,12 +1,13 @@
 /* trainer.h — a training run: updates, validations, checkpoints, until it is enough.
  *
- * Everything a run does is a function of its options, its data and its seed; time and interruptions leave no
- * trace in the weights. A run that is stopped anywhere, by signal or by SIGKILL, and started again gives
- * the same final file, byte for byte, as one that was not (unless --minutes ends it).
+ * Everything a run does is a function of its options, its data and its seed; time and interruptions
+ * leave no trace in the weights. A run that is stopped anywhere, by signal or by SIGKILL, and
+ * started again gives the same final file, byte for byte, as one that was not (unless --minutes
+ * ends it).
  *
- * The trainer borrows what it works on (optimizer, batches, sweep) and owns the run directory's log. It
- * prints nothing: the caller hears of progress through `event` and asks for an orderly end through `stop`,
- * which the trainer looks at after every update. */
+ * The trainer borrows what it works on (optimizer, batches, sweep) and owns the run directory's
+ * log. It prints nothing: the caller hears of progress through `event` and asks for an orderly end
+ * through `stop`, which the trainer looks at after every update. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -15,8 +16,8 @@
 #include "train/optimizer.h"
 #include "train/runlog.h"
 
-/* When the loss is not finite, its gradient is not, or the loss is far worse than guessing:
- * stop the run; skip the update; or go back to the last checkpoint and on with the data that follow. */
+/* When the loss is not finite, its gradient is not, or the loss is far worse than guessing: stop
+ * the run; skip the update; or go back to the last checkpoint and on with the data that follow. */
 enum divergence { DIVERGENCE_STOP, DIVERGENCE_SKIP, DIVERGENCE_REWIND };
 
 struct trainer_options {
@@ -32,8 +33,9 @@ struct trainer_options {
     int new_data, new_tokenizer;         /* a resume may go on although these changed */
     const unsigned char *tokenizer_hash; /* [16] */
     const volatile int *stop;            /* non-zero: save and end; may be NULL */
-    int bleu_every; /* updates; a multiple of valid_every: these validations, and the last one, also measure
-                       BLEU. 0: none do */
+    /* updates; a multiple of valid_every: these validations, and the last one, also measure BLEU.
+     * 0: none do */
+    int bleu_every;
     /* How, which is not the trainer's business: the score of the model as it is now, or NaN. */
     int (*bleu)(void *ctx, double *score, struct err *err);
     void *bleu_ctx;
@@ -67,18 +69,18 @@ enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_PATIENCE };
 
 struct trainer;
 
-/* Creates the trainer of a run directory. Where that holds an earlier part of the same run, it resumes from the
- * last checkpoint that is whole. Refuses with the reason, and changes nothing in the directory, when data or
- * tokenizer differ from the earlier part's (see new_data, new_tokenizer) or when all its checkpoints are
- * damaged. So modeldir_init, which replaces configuration and tokenizer, comes after it and before
- * trainer_run. valid may be NULL. */
+/* Creates the trainer of a run directory. Where that holds an earlier part of the same run, it
+ * resumes from the last checkpoint that is whole. Refuses with the reason, and changes nothing in
+ * the directory, when data or tokenizer differ from the earlier part's (see new_data,
+ * new_tokenizer) or when all its checkpoints are damaged. So modeldir_init, which replaces
+ * configuration and tokenizer, comes after it and before trainer_run. valid may be NULL. */
 int trainer_new(struct trainer **trainer, const struct trainer_options *options,
                 struct optimizer *opt, struct batches *batches, struct sweep *valid,
                 train_listener *listener, void *ctx, struct err *err);
 void trainer_free(struct trainer *trainer);
 
-/* Runs to the end; a run that had ended before is left as it is. On error the last checkpoint is whole, and
- * the message names step and batch. */
+/* Runs to the end; a run that had ended before is left as it is. On error the last checkpoint is
+ * whole, and the message names step and batch. */
 int trainer_run(struct trainer *trainer, enum train_end *end, struct err *err);
 
 const struct train_status *trainer_status(const struct trainer *trainer);

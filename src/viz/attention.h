@@ -1,9 +1,10 @@
 /* attention.h — attention as a picture: who looks at whom, how much, in which layer and head.
  *
- * As the paper's figures 3 to 5 do: tokens in two columns, a line from each query to each key it looks at, as
- * opaque as the probability, one colour per head. Beside it heat maps, all layers and heads side by side. The
- * SVG is one such picture; the HTML page holds all of it and lets one choose, works without a network, and
- * needs a browser of 2023 or later (it inflates its data with DecompressionStream).
+ * As the paper's figures 3 to 5 do: tokens in two columns, a line from each query to each key it
+ * looks at, as opaque as the probability, one colour per head. Beside it heat maps, all layers and
+ * heads side by side. The SVG is one such picture; the HTML page holds all of it and lets one
+ * choose, works without a network, and needs a browser of 2023 or later (it inflates its data with
+ * DecompressionStream).
  *
  * Everything is borrowed; errors stick to the writer. Tokens are hostile text: see label.h. */
 #ifndef VIZ_ATTENTION_H
@@ -29,7 +30,8 @@ struct attention {
 
 const char *attention_kind_name(enum attention_kind kind); /* "encoder self-attention" */
 
-/* One layer: tokens and lines, all its heads in one picture. Several: a heat map for every layer and head. */
+/* One layer: tokens and lines, all its heads in one picture. Several: a heat map for every layer
+ * and head. */
 void attention_svg(struct file_writer *w, const struct attention *a, enum attention_kind kind);
 
 void attention_html(struct file_writer *w, const struct attention *a);

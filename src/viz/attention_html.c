@@ -1,10 +1,10 @@
 /* attention_html.c — the page to explore attention with; see attention.h.
  *
- * The page itself is attention.html, put into the program as it is: markup, style and script, with one place
- * for data. The data are one JSON object, whose "data" is, in base64, a zlib stream of one byte per
- * probability: round(255 sqrt(p)), kind by kind, layer by layer, head by head, row by row. The square root keeps
- * small probabilities apart and costs large ones at most 0.2 percentage points; deflating makes a page of 200
- * tokens and 144 heads some megabytes. */
+ * The page itself is attention.html, put into the program as it is: markup, style and script, with
+ * one place for data. The data are one JSON object, whose "data" is, in base64, a zlib stream of
+ * one byte per probability: round(255 sqrt(p)), kind by kind, layer by layer, head by head, row by
+ * row. The square root keeps small probabilities apart and costs large ones at most 0.2 percentage
+ * points; deflating makes a page of 200 tokens and 144 heads some megabytes. */
 #include <math.h>
 #include <string.h>
 #include <zlib.h>
@@ -35,7 +35,7 @@ static void write_tokens(struct file_writer *w, const char *name, const char *co
     file_writer_printf(w, "]");
 }
 
-/* ---- data ------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 struct deflater {
     z_stream z;

@@ -1,10 +1,11 @@
 /* attention_svg.c — attention as one vector picture; see attention.h.
  *
- * Lines of one head and one shade are one path, so that a picture of 200 tokens and 8 heads is some hundred
- * paths. What a viewer could not see is left out: lines below LEAST, except a query's strongest.
+ * Lines of one head and one shade are one path, so that a picture of 200 tokens and 8 heads is some
+ * hundred paths. What a viewer could not see is left out: lines below LEAST, except a query's
+ * strongest.
  *
- * Heat maps are small images (PNG, 16 shades of one colour by transparency, so that they suit a light and a
- * dark page alike); a rectangle per cell would be a million of them. */
+ * Heat maps are small images (PNG, 16 shades of one colour by transparency, so that they suit a
+ * light and a dark page alike); a rectangle per cell would be a million of them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +69,7 @@ static void end(struct file_writer *w, int height, const char *note) {
                        MARGIN, height - 18, note);
 }
 
-/* ---------------------------------------------------------------------------------- lines -------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 struct column {
     double x, top, step;
@@ -199,7 +200,7 @@ static void svg_lines(struct file_writer *w, const struct attention *a, enum att
         "drawn.");
 }
 
-/* ---------------------------------------------------------------------------------- heat maps ---- */
+/* ---- heat maps ------------------------------------------------------------------------------- */
 
 static void chunk_write(struct base64 *b, const char *type, const unsigned char *data,
                         uint32_t size) {
@@ -215,7 +216,8 @@ static void chunk_write(struct base64 *b, const char *type, const unsigned char 
     base64_write(b, tail, sizeof tail);
 }
 
-/* 16 shades of a colour, 4 bits a cell: shade 15 sqrt(p), since most of what is to be seen is small. */
+/* 16 shades of a colour, 4 bits a cell: shade 15 sqrt(p), since most of what is to be seen is
+ * small. */
 static void png_write(struct base64 *b, const float *p, int n_row, int n_col,
                       const unsigned char rgb[3]) {
     static const unsigned char magic[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};

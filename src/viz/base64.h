@@ -1,4 +1,5 @@
-/* base64.h — bytes as text, for data inside pages and pictures. Streams: any pieces, then the end. */
+/* base64.h — bytes as text, for data inside pages and pictures. Streams: any pieces, then the
+ * end. */
 #ifndef VIZ_BASE64_H
 #define VIZ_BASE64_H
 

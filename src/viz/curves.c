@@ -11,7 +11,8 @@ enum { PLOT = WIDTH - LEFT - RIGHT };
 /* Told apart without colour vision, too (Okabe and Ito's palette). */
 static const char *const colour[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"};
 
-/* A linear or logarithmic axis from low to high (exponents, when logarithmic) onto [from, to] pixels. */
+/* A linear or logarithmic axis from low to high (exponents, when logarithmic) onto [from, to]
+ * pixels. */
 struct axis {
     double low, high, from, to;
     int log;
@@ -19,9 +20,10 @@ struct axis {
     int n_tick;
 };
 
-/* ---------------------------------------------------------------------------------- axes --------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
-/* Numbers beyond these belong in no chart, and their differences or ratios leave the range of a double. */
+/* Numbers beyond these belong in no chart, and their differences or ratios leave the range of a
+ * double. */
 #define LARGEST  1e100
 #define SMALLEST 1e-100
 
@@ -106,7 +108,7 @@ static void tick_text(char *text, size_t size, const struct axis *a, int i) {
         snprintf(text, size, "%.4g", v);
 }
 
-/* ---------------------------------------------------------------------------------- drawing ------ */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static void write_text(struct file_writer *w, const char *text) {
     for (; *text; text++) {
@@ -146,7 +148,8 @@ static void draw_grid(struct file_writer *w, const struct axis *x, const struct 
                        y->to, PLOT, y->from - y->to);
 }
 
-/* The points of one pixel column become a stroke from its first over lowest and highest to its last. */
+/* The points of one pixel column become a stroke from its first over lowest and highest to its
+ * last. */
 static void draw_curve(struct file_writer *w, const struct curve *c, const struct axis *x,
                        const struct axis *y, const char *stroke) {
     int pen_down = 0, thin = c->n > 2 * PLOT;

@@ -17,7 +17,8 @@ static int within(const struct span *span, size_t n, uint32_t code) {
 }
 #define WITHIN(table, code) within(table, sizeof(table) / sizeof *(table), code)
 
-/* Invisible, or with power over what stands beside it. Joiners are left alone: scripts need them. */
+/* Invisible, or with power over what stands beside it. Joiners are left alone: scripts need
+ * them. */
 static const struct span spelled[] = {
     {0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},     {0x180e, 0x180e},   {0x200b, 0x200b},
     {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},   {0xfdd0, 0xfdef},   {0xfeff, 0xfeff},
@@ -68,7 +69,8 @@ void label_xml(struct file_writer *w, const char *text) {
     }
 }
 
-/* A script ends at "</script", whatever JSON thinks of it: no '<' is left. Nor is U+2028, which a label has not. */
+/* A script ends at "</script", whatever JSON thinks of it: no '<' is left. Nor is U+2028, which a
+ * label has not. */
 void label_json(struct file_writer *w, const char *text) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;

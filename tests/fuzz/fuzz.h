@@ -1,7 +1,9 @@
-/* fuzz.h — what fuzz targets of file formats share: a directory of their own, in memory where possible.
+/* fuzz.h — what fuzz targets of file formats share: a directory of their own, in memory where
+ * possible.
  *
- * Each tests/fuzz/fuzz_NAME.c is one libFuzzer program, its seeds in tests/fuzz/corpus/NAME. It calls a parser
- * with any bytes and checks what the parser promises; `want` ends the program, which counts as a finding. */
+ * Each tests/fuzz/fuzz_NAME.c is one libFuzzer program, its seeds in tests/fuzz/corpus/NAME. It
+ * calls a parser with any bytes and checks what the parser promises; `want` ends the program, which
+ * counts as a finding. */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* fuzz_config.c — any bytes are a config.json: refused with a message, or a configuration that can be built
- * and written, and reads back the same. */
+/* fuzz_config.c — any bytes are a config.json: refused with a message, or a configuration that can
+ * be built and written, and reads back the same. */
 #include "fuzz.h"
 
 #include "model/modeldir.h"

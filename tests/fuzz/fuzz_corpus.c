@@ -1,6 +1,7 @@
 /* fuzz_corpus.c — corpus caches are files, and files lie: whatever corpus_open accepts can be read.
  *
- * Every input is tried as it is and with its checksums made right, since no mutation would get past them. */
+ * Every input is tried as it is and with its checksums made right, since no mutation would get past
+ * them. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -1,7 +1,8 @@
-/* fuzz_eval.c — any bytes are a hypothesis and its references: scores stay in their range, a text against itself
- * gets 100, and the order of references does not matter to BLEU.
+/* fuzz_eval.c — any bytes are a hypothesis and its references: scores stay in their range, a text
+ * against itself gets 100, and the order of references does not matter to BLEU.
  *
- * The first byte picks the options, the rest are lines: the hypothesis, then up to three references. */
+ * The first byte picks the options, the rest are lines: the hypothesis, then up to three
+ * references. */
 #include <math.h>
 
 #include "eval/bleu.h"

@@ -1,5 +1,5 @@
-/* fuzz_log.c — any bytes are a log.jsonl: whatever can be read is in order, and the curves drawn from it are
- * a whole picture. */
+/* fuzz_log.c — any bytes are a log.jsonl: whatever can be read is in order, and the curves drawn
+ * from it are a whole picture. */
 #include "fuzz.h"
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* fuzz_safetensors.c — any bytes are a safetensors file: refused with a message, or every tensor can be
- * read to its last byte. */
+/* fuzz_safetensors.c — any bytes are a safetensors file: refused with a message, or every tensor
+ * can be read to its last byte. */
 #include "fuzz.h"
 
 #include "base/crc32c.h"

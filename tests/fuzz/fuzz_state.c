@@ -1,5 +1,5 @@
-/* fuzz_state.c — any bytes are the state.safetensors of a checkpoint whose other files are fine: refused with
- * a message, or a state that can be read to the end. */
+/* fuzz_state.c — any bytes are the state.safetensors of a checkpoint whose other files are fine:
+ * refused with a message, or a state that can be read to the end. */
 #include "fuzz.h"
 
 #include "base/mem.h"

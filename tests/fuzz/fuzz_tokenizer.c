@@ -1,5 +1,5 @@
-/* fuzz_tokenizer.c — any bytes are a tokenizer file: refused with a message, or it encodes and decodes
- * without harm, sensibly or not. */
+/* fuzz_tokenizer.c — any bytes are a tokenizer file: refused with a message, or it encodes and
+ * decodes without harm, sensibly or not. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

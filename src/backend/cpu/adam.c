@@ -1,8 +1,8 @@
 /* adam.c — the optimizer's step and the sum of squares that clipping needs.        PAPER: 5.3.
  *
- * One pass over flat buffers, bound by memory: Adam reads p, g, m, v and writes p, m, v (and g, and the bf16
- * copy), up to 34 bytes per parameter. A task is a fixed range of elements. The sum of squares is taken in
- * double, per range, and the ranges are added in order. */
+ * One pass over flat buffers, bound by memory: Adam reads p, g, m, v and writes p, m, v (and g, and
+ * the bf16 copy), up to 34 bytes per parameter. A task is a fixed range of elements. The sum of
+ * squares is taken in double, per range, and the ranges are added in order. */
 #include <math.h>
 
 #include "backend/cpu/cpu.h"

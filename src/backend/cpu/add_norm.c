@@ -1,8 +1,9 @@
 /* add_norm.c — y = LayerNorm(x + drop(s)), and its reverse.        PAPER: 3.1 and 5.4.
  *
- * A row is read once and stays in the first-level cache for the passes that follow (sum, squares, output),
- * so both directions are bound by memory: forward moves x, s, r and y, backward dy, r, dx and ds. A task is
- * a block of rows; backward it also sums its rows' share of dgamma, dbeta and dbias into a row of partial sums. */
+ * A row is read once and stays in the first-level cache for the passes that follow (sum, squares,
+ * output), so both directions are bound by memory: forward moves x, s, r and y, backward dy, r, dx
+ * and ds. A task is a block of rows; backward it also sums its rows' share of dgamma, dbeta and
+ * dbias into a row of partial sums. */
 #include <string.h>
 
 #include "backend/cpu/cpu.h"

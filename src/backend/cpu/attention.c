@@ -1,22 +1,22 @@
 /* attention.c — ragged multi-head scaled dot-product attention, and its reverse.        PAPER: 3.2.
  *
- * Scores exist one tile at a time: TILE queries against TILE keys, both counted from the sentence's first
- * row, so what a sentence yields depends on the sentence alone. Tiles that no query of theirs may see
- * (causal, window) are skipped; inside the others the kernels mask.
+ * Scores exist one tile at a time: TILE queries against TILE keys, both counted from the sentence's
+ * first row, so what a sentence yields depends on the sentence alone. Tiles that no query of theirs
+ * may see (causal, window) are skipped; inside the others the kernels mask.
  *
- * Forward, streaming softmax: a block of queries walks the tiles of keys; each tile raises the rows' running
- * maxima, rescales the sums and outputs collected so far, and adds its own share. A unit of work is one
- * block of queries of one head.
+ * Forward, streaming softmax: a block of queries walks the tiles of keys; each tile raises the
+ * rows' running maxima, rescales the sums and outputs collected so far, and adds its own share. A
+ * unit of work is one block of queries of one head.
  *
- * Backward, probabilities are computed again from lse. A unit is one head of one sentence: for each block of
- * keys it walks the blocks of queries that see it, keeping dk and dv of the block and dq of the whole
- * sentence in f32. Scratch is linear in the longest sentence.
+ * Backward, probabilities are computed again from lse. A unit is one head of one sentence: for each
+ * block of keys it walks the blocks of queries that see it, keeping dk and dv of the block and dq
+ * of the whole sentence in f32. Scratch is linear in the longest sentence.
  *
- * Short sentences are grouped, so that a task has some TILE rows of work. A unit writes its own rows only,
- * so grouping and threads change no bits.
+ * Short sentences are grouped, so that a task has some TILE rows of work. A unit writes its own
+ * rows only, so grouping and threads change no bits.
  *
- * Per visible pair: 2 products forward, 5 backward, of d_k or d_v multiplications each, and 1 exponential.
- * Products of probabilities run in the act type; statistics and sums are f32. */
+ * Per visible pair: 2 products forward, 5 backward, of d_k or d_v multiplications each, and 1
+ * exponential. Products of probabilities run in the act type; statistics and sums are f32. */
 #include <math.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static struct head head_of(const struct attention_job *j, int seq, int h) {
     return x;
 }
 
-/* ---------------------------------------------------------------------------------- tiles -------- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 static struct attention_tile tile_of(const struct attention_job *j, const struct scratch *s,
                                      const struct head *x) {
@@ -142,9 +142,10 @@ static void scores(const struct attention_job *j, const struct scratch *s, const
                  rows_of(&x->k, x->k_row + t->k0, 1), j->d_k);
 }
 
-/* ---------------------------------------------------------------------------------- forward ------ */
+/* ---- forward --------------------------------------------------------------------------------- */
 
-/* The keys that some query of the tile sees lie in [*begin, *end), *begin at the start of a block. */
+/* The keys that some query of the tile sees lie in [*begin, *end), *begin at the start of a
+ * block. */
 static void keys_seen(const struct attention_tile *t, const struct head *x, int *begin, int *end) {
     int last = t->q0 + t->n_q - 1;
     *begin = x->window ? max_int(0, t->q0 - x->window) / TILE * TILE : 0;
@@ -198,9 +199,10 @@ static void unit_fwd(const struct attention_job *j, const struct scratch *s, con
     if (!mat_empty(&j->a->probs)) store_probs(j, s, x, &t);
 }
 
-/* ---------------------------------------------------------------------------------- backward ----- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
-/* The queries that see some key of the tile lie in [*begin, *end), *begin at the start of a block. */
+/* The queries that see some key of the tile lie in [*begin, *end), *begin at the start of a
+ * block. */
 static void queries_seen(const struct attention_tile *t, const struct head *x, int *begin,
                          int *end) {
     int last = t->k0 + t->n_k - 1;
@@ -246,7 +248,7 @@ static void unit_bwd(const struct attention_job *j, const struct scratch *s, con
     rows->store_rows(&x->dq, x->q_row, x->n_q, s->dq, &scale, 0);
 }
 
-/* ---------------------------------------------------------------------------------- tasks -------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static float *take(struct arena *arena, size_t rows, int cols) {
     return arena_take(arena, size_mul(rows * sizeof(float), (size_t)cols));
@@ -309,7 +311,8 @@ static void attention(struct backend *base, const struct attention_args *a, int 
     carve(&one, &job);
     job.scratch_size = size_add(one.used, MEM_ALIGN - 1) & ~(size_t)(MEM_ALIGN - 1);
     size_t scratch = size_mul(job.scratch_size, (size_t)pool_size(be->pool));
-    /* At most one unit per row: a bound that holds for any cut of the planned rows into sentences. */
+    /* At most one unit per row: a bound that holds for any cut of the planned rows into
+     * sentences. */
     size_t units = bwd ? 0 : (size_t)a->rq.n_tok * sizeof *job.unit;
     char *ws = cpu_workspace(be, size_add(scratch, units));
     if (!ws) return;

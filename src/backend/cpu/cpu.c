@@ -1,7 +1,8 @@
-/* cpu.c — the cpu backend as a device: host memory, a pool of threads, one workspace, and its op table.
+/* cpu.c — the cpu backend as a device: host memory, a pool of threads, one workspace, and its op
+ * table.
  *
- * There is no queue: an op has finished when its slot returns, so sync has nothing to wait for. The ops are
- * in the files named after them. */
+ * There is no queue: an op has finished when its slot returns, so sync has nothing to wait for. The
+ * ops are in the files named after them. */
 #include "backend/cpu/cpu.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ static void cpu_close(struct backend *base) {
     xfree(be);
 }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void *cpu_alloc(struct backend *be, size_t size) {
     (void)be;
@@ -44,7 +45,7 @@ static void cpu_zero(struct backend *be, void *dst, size_t size) {
 
 static void cpu_sync(struct backend *be) { (void)be; }
 
-/* ---------------------------------------------------------------------------------- workspace ---- */
+/* ---- workspace ------------------------------------------------------------------------------- */
 
 static int workspace_grow(struct cpu_backend *be, size_t size) {
     mem_block_free(be->workspace);
@@ -76,7 +77,7 @@ void *cpu_workspace(struct cpu_backend *be, size_t size) {
     return workspace_grow(be, size) == 0 ? be->workspace : NULL;
 }
 
-/* ---------------------------------------------------------------------------------- shared ------- */
+/* ---- shared ---------------------------------------------------------------------------------- */
 
 /* Columns of a flat pass that one task handles; 64 KiB of f32. */
 enum { FLAT = 16384, SUM_COLS = 256 };
@@ -99,7 +100,7 @@ void cpu_sum_rows(struct cpu_backend *be, float *sum, const struct mat *x) {
     pool_run(be->pool, sum_task, &job, cpu_blocks(x->cols, SUM_COLS));
 }
 
-/* ---------------------------------------------------------------------------------- cast --------- */
+/* ---- cast ------------------------------------------------------------------------------------ */
 
 struct cast_job {
     const struct mat *dst, *src;
@@ -150,7 +151,7 @@ static void cpu_cast(struct backend *base, const struct mat *dst, const struct m
     pool_run(be->pool, cast_task, &job, cpu_blocks(dst->rows, job.n_row) * job.n_strip);
 }
 
-/* ---------------------------------------------------------------------------------- open --------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static const struct backend_vtable cpu_vtable = {.name = "cpu",
                                                  .close = cpu_close,

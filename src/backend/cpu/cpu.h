@@ -1,10 +1,10 @@
-/* cpu.h — what the files of the cpu backend share: the backend struct, its workspace, and the kernels
- * of the chosen instruction set.
+/* cpu.h — what the files of the cpu backend share: the backend struct, its workspace, and the
+ * kernels of the chosen instruction set.
  *
- * Layers, bottom up: gemm_<isa>.c and rows_<isa>.c (vector code for one instruction set, compiled with that
- * set's flags; they and what they include are the only files with intrinsics) -> gemm.c (blocking, packing,
- * threads for matrix products) -> one file per op noun (linear.c attention.c ...). No kernel knows about
- * threads and no op about instructions. */
+ * Layers, bottom up: gemm_<isa>.c and rows_<isa>.c (vector code for one instruction set, compiled
+ * with that set's flags; they and what they include are the only files with intrinsics) -> gemm.c
+ * (blocking, packing, threads for matrix products) -> one file per op noun (linear.c attention.c
+ * ...). No kernel knows about threads and no op about instructions. */
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
 
@@ -23,13 +23,14 @@ struct cpu_backend {
 
 static inline struct cpu_backend *cpu_of(struct backend *be) { return (struct cpu_backend *)be; }
 
-/* The op's scratch memory, MEM_ALIGN-aligned, uninitialised, valid until the next op. NULL means "compute
- * nothing": the backend is planning, or memory was short and the error is set. */
+/* The op's scratch memory, MEM_ALIGN-aligned, uninitialised, valid until the next op. NULL means
+ * "compute nothing": the backend is planning, or memory was short and the error is set. */
 void *cpu_workspace(struct cpu_backend *be, size_t size);
 
-/* Row-wise ops are cut into blocks of rows. Sums over rows (bias and norm gradients) are taken per block of
- * CPU_SUM_ROWS into the rows of a matrix of partial sums [cpu_blocks(n, CPU_SUM_ROWS), cols], which
- * cpu_sum_rows then adds to the gradient, top to bottom: the order depends on the data alone. */
+/* Row-wise ops are cut into blocks of rows. Sums over rows (bias and norm gradients) are taken per
+ * block of CPU_SUM_ROWS into the rows of a matrix of partial sums [cpu_blocks(n, CPU_SUM_ROWS),
+ * cols], which cpu_sum_rows then adds to the gradient, top to bottom: the order depends on the data
+ * alone. */
 enum { CPU_BLOCK_ROWS = 16, CPU_SUM_ROWS = 64 };
 static inline int cpu_blocks(int n, int block) { return (n + block - 1) / block; }
 void cpu_sum_rows(struct cpu_backend *be, float *sum, const struct mat *x);

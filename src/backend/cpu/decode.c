@@ -1,12 +1,13 @@
-/* decode.c — what decoding needs beside the forward ops: attention over a cache, and the best tokens.
+/* decode.c — what decoding needs beside the forward ops: attention over a cache, and the best
+ * tokens.
  *
- * attention_step reads each cached row of each hypothesis once, all heads of it together: it is bound by the
- * memory the rows sit in. A task is as many hypotheses as make some 32k multiplications, so that a short cache
- * does not drown in hand-outs.
+ * attention_step reads each cached row of each hypothesis once, all heads of it together: it is
+ * bound by the memory the rows sit in. A task is as many hypotheses as make some 32k
+ * multiplications, so that a short cache does not drown in hand-outs.
  *
- * topk takes one row per task: one sweep for the sum of exponentials, one for the best k, in which vectors
- * without an element above the k-th best so far cost one comparison. Ties go to the lower id because the
- * sweep goes upwards and an equal later element is not above. */
+ * topk takes one row per task: one sweep for the sum of exponentials, one for the best k, in which
+ * vectors without an element above the k-th best so far cost one comparison. Ties go to the lower
+ * id because the sweep goes upwards and an equal later element is not above. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #include "backend/ref/ref.h"
 #include "base/mem.h"
 
-/* ---------------------------------------------------------------------------------- attention ---- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 enum { STEP_WORK = 1 << 15 };
 
@@ -69,7 +70,8 @@ static void step_task(void *ctx, int task, int thread) {
         step_row(j, b, j->scratch + (size_t)thread * j->scratch_ld);
 }
 
-/* Hypotheses that together make STEP_WORK. max_len may be far above the lengths at hand, so those count. */
+/* Hypotheses that together make STEP_WORK. max_len may be far above the lengths at hand, so those
+ * count. */
 static int rows_per_task(const struct attention_step_args *a) {
     int64_t steps = 0;
     for (int b = 0; b < a->q.rows; b++) steps += a->len[b];
@@ -91,7 +93,7 @@ void cpu_attention_step(struct backend *base, const struct attention_step_args *
     pool_run(be->pool, step_task, &job, cpu_blocks(a->q.rows, job.rows_per_task));
 }
 
-/* ---------------------------------------------------------------------------------- topk --------- */
+/* ---- topk ------------------------------------------------------------------------------------ */
 
 struct topk_job {
     const struct topk_args *a;
@@ -161,10 +163,11 @@ void cpu_topk(struct backend *base, const struct topk_args *a) {
     pool_run(be->pool, topk_task, &job, a->logits.rows);
 }
 
-/* ---------------------------------------------------------------------------------- beam_step ---- */
+/* ---- beam_step ------------------------------------------------------------------------------- */
 
-/* Some hundred comparisons per sentence: there is nothing to be faster at than the specification. Searches on the cpu
- * do this on the host's own arrays (search/search.c), which is the same memory. */
+/* Some hundred comparisons per sentence: there is nothing to be faster at than the specification.
+ * Searches on the cpu do this on the host's own arrays (search/search.c), which is the same
+ * memory. */
 void cpu_beam_step(struct backend *base, const struct beam_step_args *a) {
     if (cpu_workspace(cpu_of(base), 0)) ref_beam_step(a);
 }

@@ -1,8 +1,9 @@
 /* embed.c — token embedding plus position, and its reverse.        PAPER: 3.4 and 3.5.
  *
- * Forward, a task is a block of rows: two rows in, one out, bound by memory. Backward scatters into the rows
- * of the table, where tokens collide; a task is therefore a slice of columns of the whole batch, which it
- * walks from the first token to the last: no two tasks touch the same element, and sums have one order. */
+ * Forward, a task is a block of rows: two rows in, one out, bound by memory. Backward scatters into
+ * the rows of the table, where tokens collide; a task is therefore a slice of columns of the whole
+ * batch, which it walks from the first token to the last: no two tasks touch the same element, and
+ * sums have one order. */
 #include "backend/cpu/cpu.h"
 
 enum {

@@ -2,23 +2,24 @@
  *
  * Four nested cuts of the product, outermost first:
  *
- *   chunk   what is packed at a time: ms rows of A and ns columns of B, ks deep. Sized so that packed A and
- *           B stay in the shared cache and the workspace stays some MiB whatever the shape. Between
- *           chunks of depth the running sums rest in C, which therefore must be f32; for a bf16 C a
- *           chunk is as deep as K.
- *   block   one task of one thread: mc rows x nc columns of the chunk. Its part of A and its sums stay in the
- *           core's own cache while B panels pass by.
- *   strip   columns of the block whose sums are under way together: depth advances by kc for a strip at a
- *           time. Where all depths of the block's A stay in the core's cache a strip is one panel of
- *           B, so sums kept are few; otherwise it is the block, so that kc depths of A serve all columns.
+ *   chunk   what is packed at a time: ms rows of A and ns columns of B, ks deep. Sized so that
+ *           packed A and B stay in the shared cache and the workspace stays some MiB whatever the
+ *           shape. Between chunks of depth the running sums rest in C, which therefore must be f32;
+ *           for a bf16 C a chunk is as deep as K.
+ *   block   one task of one thread: mc rows x nc columns of the chunk. Its part of A and its sums
+ *           stay in the core's own cache while B panels pass by.
+ *   strip   columns of the block whose sums are under way together: depth advances by kc for a
+ *           strip at a time. Where all depths of the block's A stay in the core's cache a strip is
+ *           one panel of B, so sums kept are few; otherwise it is the block, so that kc depths of A
+ *           serve all columns.
  *   tile    one call of the kernel: mr x nr sums in registers, kc deep.
  *
- * Threads share packed panels and own disjoint blocks of C; depth is never divided among threads. A chunk is
- * two parallel steps, packing and multiplying. None of the cuts changes the order in which an element
- * of C is summed (gemm.h), so sizes can follow shape and thread count freely.
+ * Threads share packed panels and own disjoint blocks of C; depth is never divided among threads. A
+ * chunk is two parallel steps, packing and multiplying. None of the cuts changes the order in which
+ * an element of C is summed (gemm.h), so sizes can follow shape and thread count freely.
  *
- * Cost of packing: every element of A is moved once per N columns of products and every element of B once
- * per M rows, so it shows only when M or N is small; weights can be packed beforehand. */
+ * Cost of packing: every element of A is moved once per N columns of products and every element of
+ * B once per M rows, so it shows only when M or N is small; weights can be packed beforehand. */
 #include "backend/cpu/gemm.h"
 
 #include <string.h>
@@ -30,12 +31,13 @@ enum {
     CHUNK_A_BYTES = 4 << 20,
     CHUNK_B_BYTES = 16 << 20,
     CHUNK_DEPTH = 2048, /* a multiple of every kc */
-    /* Block: rows as the kernel says. The longer side is halved until every thread has a few tasks, so that
-     * threads end at about the same time. */
+    /* Block: rows as the kernel says. The longer side is halved until every thread has a few tasks,
+     * so that threads end at about the same time. */
     BLOCK_COLS = 512,
     TASKS_PER_THREAD = 8,
-    /* One task of packing: some panels of all depths where depth is contiguous in memory; a range of
-     * depths of many panels where panels are side by side, so that whole rows are read in turn. */
+    /* One task of packing: some panels of all depths where depth is contiguous in memory; a range
+     * of depths of many panels where panels are side by side, so that whole rows are read in
+     * turn. */
     PACK_PANELS = 4,
     PACK_PANELS_ACROSS = 64,
     PACK_DEPTHS_ACROSS = 64, /* a multiple of every k_unit */
@@ -83,9 +85,10 @@ static size_t panel_size(const struct gemm_kernel *kernel, int width, int depth)
     return round64((size_t)depth * (size_t)width * dtype_size(kernel->type));
 }
 
-/* ---- plan ---------------------------------------------------------------------------------------- */
+/* ---- plan ------------------------------------------------------------------------------------ */
 
-/* Panels to take together: as many as fit in `bytes`, but at least `least`, unless there are fewer. */
+/* Panels to take together: as many as fit in `bytes`, but at least `least`, unless there are
+ * fewer. */
 static int fit_panels(int total, size_t bytes, size_t panel, int least) {
     const size_t fit = bytes / (panel ? panel : 1);
     const int most = fit > (size_t)total ? total : (int)fit;
@@ -131,9 +134,10 @@ static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm
     const int ns_most = fit_panels(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
     const int resident = (size_t)mc_most * p.a_stride <= kernel->block_bytes;
 
-    /* What a product needs must not shrink when m, n or k grow: callers ask for their largest one. So sizes
-     * come from upper bounds, not from the even shares, and B counts even if it comes packed. Sums are
-     * those of one tile, then of one strip of most rows, then of a block of least rows. */
+    /* What a product needs must not shrink when m, n or k grow: callers ask for their largest one.
+     * So sizes come from upper bounds, not from the even shares, and B counts even if it comes
+     * packed. Sums are those of one tile, then of one strip of most rows, then of a block of least
+     * rows. */
     const size_t tile = (size_t)kernel->mr * (size_t)kernel->nr * 4;
     const int column = min_int(most, p.m_panels);
     const int block = min_int(least, p.m_panels) * min_int(nc_most, p.n_panels);
@@ -155,7 +159,7 @@ static size_t plan_size(const struct plan *p, int n_thread) {
     return p->a_size + p->b_size + p->sum_size * (size_t)n_thread;
 }
 
-/* ---- packing ------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static int along_k(const struct gemm_operand *o, int is_b) { return is_b ? o->trans : !o->trans; }
 
@@ -202,7 +206,7 @@ static void pack_task(void *ctx, int task, int thread) {
     pack_part(job, is_b, is_b ? task - job->a_cut.n_task : task);
 }
 
-/* ---- multiplying --------------------------------------------------------------------------------- */
+/* ---- multiplying ----------------------------------------------------------------------------- */
 
 static void load_tile(float *t, const char *c, int64_t ldc, enum dtype type, int rows, int cols,
                       int nr) {
@@ -216,8 +220,9 @@ static void load_tile(float *t, const char *c, int64_t ldc, enum dtype type, int
     }
 }
 
-/* One tile, for depths [k, k + kc) of the chunk. The first block of depths of all starts from the old C or
- * from zero, the last block of a chunk puts the sums into C, the last of all with the epilogue. */
+/* One tile, for depths [k, k + kc) of the chunk. The first block of depths of all starts from the
+ * old C or from zero, the last block of a chunk puts the sums into C, the last of all with the
+ * epilogue. */
 static void tile_block(const struct job *job, float *t, int i, int j, int k) {
     const struct gemm *g = job->g;
     const struct plan *p = &job->plan;
@@ -271,7 +276,7 @@ static void block_task(void *ctx, int task, int thread) {
     if (kernel->leave) kernel->leave();
 }
 
-/* ---- driver --------------------------------------------------------------------------------------- */
+/* ---- driver ---------------------------------------------------------------------------------- */
 
 static void run_tasks(struct pool *pool, pool_fn *fn, struct job *job, int n_task) {
     if (pool)
@@ -349,7 +354,7 @@ void gemm_serial(const struct isa *isa, const struct gemm *g, void *workspace) {
     run(NULL, isa, g, workspace);
 }
 
-/* ---- B packed once ------------------------------------------------------------------------------- */
+/* ---- B packed once --------------------------------------------------------------------------- */
 
 size_t gemm_packed_size(const struct isa *isa, int n, int k, enum dtype type) {
     const struct gemm_kernel *kernel = kernel_for(isa, type, type);

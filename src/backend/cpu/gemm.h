@@ -1,11 +1,11 @@
 /* gemm.h — matrix products on the CPU: C[M,N] = or += A[M,K] B[K,N], with an epilogue.
  *
- * Both operands are packed into panels that a micro-kernel reads in order: A in panels of mr rows, B in
- * panels of nr columns, both zero-padded at the edges, so the kernel has no edge cases and every element of
- * C sums its K terms in an order that depends on K alone: blocks of the kernel's kc depths, ascending, each
- * joined to the running sum (which starts from the old C when adding); within a block the kernel's fixed
- * order. That is why a row of C depends neither on the other rows, nor on threads, nor on where B was
- * packed.
+ * Both operands are packed into panels that a micro-kernel reads in order: A in panels of mr rows,
+ * B in panels of nr columns, both zero-padded at the edges, so the kernel has no edge cases and
+ * every element of C sums its K terms in an order that depends on K alone: blocks of the kernel's
+ * kc depths, ascending, each joined to the running sum (which starts from the old C when adding);
+ * within a block the kernel's fixed order. That is why a row of C depends neither on the other
+ * rows, nor on threads, nor on where B was packed.
  *
  * Products run in bf16 when both operands are BF16, else in f32. Sums are f32 always. */
 #ifndef BACKEND_CPU_GEMM_H
@@ -13,7 +13,8 @@
 
 #include "backend/cpu/cpu.h"
 
-/* Logical element (i,j) of the operand is data[i * ld + j], or data[j * ld + i] when trans is set. */
+/* Logical element (i,j) of the operand is data[i * ld + j], or data[j * ld + i] when trans is
+ * set. */
 struct gemm_operand {
     const void *data;
     int64_t ld;
@@ -33,17 +34,19 @@ struct gemm {
     const void *bias; /* [n] of bias_type, or NULL */
     enum dtype bias_type;
     int relu;
-    /* B already packed by gemm_pack_b, or NULL. Then b.data is not read, b.type says what was packed, and
-     * a must be of the same type. */
+    /* B already packed by gemm_pack_b, or NULL. Then b.data is not read, b.type says what was
+     * packed, and a must be of the same type. */
     const void *b_packed;
 };
 
-/* Runs on the backend's threads. The workspace is the caller's, MEM_ALIGN-aligned, gemm_workspace bytes
- * (depends on the shape, types and number of threads, not on addresses; never less for a larger m, n or k). */
+/* Runs on the backend's threads. The workspace is the caller's, MEM_ALIGN-aligned, gemm_workspace
+ * bytes (depends on the shape, types and number of threads, not on addresses; never less for a
+ * larger m, n or k). */
 size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g);
 void gemm_run(struct cpu_backend *be, const struct gemm *g, void *workspace);
 
-/* The whole of B packed once, for weights that are used again and again. `packed` is MEM_ALIGN-aligned. */
+/* The whole of B packed once, for weights that are used again and again. `packed` is
+ * MEM_ALIGN-aligned. */
 size_t gemm_packed_size(const struct isa *isa, int n, int k, enum dtype type);
 void gemm_pack_b(struct cpu_backend *be, void *packed, const struct gemm_operand *b, int n, int k);
 

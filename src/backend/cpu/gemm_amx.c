@@ -1,29 +1,30 @@
 /* gemm_amx.c — the bf16 matrix kernel for AMX, Intel's tile registers.
  *
- * Eight tiles of 16 rows x 64 bytes. tdpbf16ps multiplies a 16 x 32 tile of A by a 32 x 16 tile of B
- * (stored as 16 rows of 16 pairs) into 16 x 16 sums: 16384 operations, issued every 16 cycles. A 32 x 32
- * output tile takes four tiles of sums (0-3), two of A (4, 5) and two of B (6, 7): per 32 depths four
- * loads of 1 KiB feed four multiplications, 64 cycles of arithmetic for 4 KiB, so a load port keeps up
- * as long as one of the panels is in the first-level cache.
+ * Eight tiles of 16 rows x 64 bytes. tdpbf16ps multiplies a 16 x 32 tile of A by a 32 x 16 tile of
+ * B (stored as 16 rows of 16 pairs) into 16 x 16 sums: 16384 operations, issued every 16 cycles. A
+ * 32 x 32 output tile takes four tiles of sums (0-3), two of A (4, 5) and two of B (6, 7): per 32
+ * depths four loads of 1 KiB feed four multiplications, 64 cycles of arithmetic for 4 KiB, so a
+ * load port keeps up as long as one of the panels is in the first-level cache.
  *
- * Depth. A panel of KC depths is 16 KiB, so that one of B and a passing one of A fit a first-level cache of
- * 48 KiB together. Share of the peak (2854 GFLOP/s) of one core of a Xeon with such a cache and 2 MiB of
- * second level, B's panel fixed, A's panels passing from the second level:
+ * Depth. A panel of KC depths is 16 KiB, so that one of B and a passing one of A fit a first-level
+ * cache of 48 KiB together. Share of the peak (2854 GFLOP/s) of one core of a Xeon with such a
+ * cache and 2 MiB of second level, B's panel fixed, A's panels passing from the second level:
  *
  *     depths                  128   256   512  1024
  *     sums from zero           61    71    52    53 %
  *     sums loaded from t       55    65    48    53 %
  *
- * So K = 512 in two steps should run at 68 %, the mean of 71 and 65, in one at 52 %, as long as t comes from
- * a cache: a block's rows of A, all depths, stay within half the second level, which lets gemm.c keep
- * the sums of a single column of tiles (64 KiB at most). Within that, more rows mean that B is read less
- * often. Sums of whole blocks, 1 MiB, made products slower than 512 depths at a time did.
+ * So K = 512 in two steps should run at 68 %, the mean of 71 and 65, in one at 52 %, as long as t
+ * comes from a cache: a block's rows of A, all depths, stay within half the second level, which
+ * lets gemm.c keep the sums of a single column of tiles (64 KiB at most). Within that, more rows
+ * mean that B is read less often. Sums of whole blocks, 1 MiB, made products slower than 512 depths
+ * at a time did.
  *
- * Panels. A: per 32 depths two tiles, row after row, so packing an A that lies along k is a plain copy.
- * B: the pairs of gemm_pairs.h, 32 wide, so a tile is read with a stride of 128 bytes.
+ * Panels. A: per 32 depths two tiles, row after row, so packing an A that lies along k is a plain
+ * copy. B: the pairs of gemm_pairs.h, 32 wide, so a tile is read with a stride of 128 bytes.
  *
- * Numbers: within a tile's 32 depths even and odd products are summed apart, then added to the sum (which
- * starts from t when adding); rounded to nearest, denormals count as zero. */
+ * Numbers: within a tile's 32 depths even and odd products are summed apart, then added to the sum
+ * (which starts from t when adding); rounded to nearest, denormals count as zero. */
 #include "backend/cpu/gemm_pairs.h"
 #include "backend/cpu/gemm_tiles.h"
 

@@ -1,11 +1,13 @@
 /* gemm_avx512bf16.c — the bf16 matrix kernel for processors with vdpbf16ps.
  *
- * The shape of the f32 kernel (14 x 32 tile: 28 registers of sums, two of B, one of A), with every lane a
- * pair of depths: a step covers two depths, broadcasts the 14 pairs of A and does 28 vdpbf16ps. It reads
- * 4 (14 + 32) bytes for 4 * 14 * 32 operations, twice the f32 kernel's FLOP per byte.
+ * The shape of the f32 kernel (14 x 32 tile: 28 registers of sums, two of B, one of A), with every
+ * lane a pair of depths: a step covers two depths, broadcasts the 14 pairs of A and does 28
+ * vdpbf16ps. It reads 4 (14 + 32) bytes for 4 * 14 * 32 operations, twice the f32 kernel's FLOP per
+ * byte.
  *
- * Numbers: per pair, first the odd product is added to the sum, then the even one, each step rounded to
- * nearest; denormal operands and results count as zero. That is the instruction's definition. */
+ * Numbers: per pair, first the odd product is added to the sum, then the even one, each step
+ * rounded to nearest; denormal operands and results count as zero. That is the instruction's
+ * definition. */
 #include "backend/cpu/gemm_pairs.h"
 
 /* Blocks take the bytes they take in the f32 kernel. */
@@ -60,7 +62,8 @@ static void store(const struct gemm_store *to, const float *t, int rows, int col
 static void pack_a(const struct gemm_pack *p) { pack_pairs(p, MR, 2); }
 static void pack_b(const struct gemm_pack *p) { pack_pairs(p, NR, 2); }
 
-/* As many independent vdpbf16ps as a step of `tile` has. The empty asm hides the operands' values. */
+/* As many independent vdpbf16ps as a step of `tile` has. The empty asm hides the operands'
+ * values. */
 static double peak(int64_t iterations) {
     __m512 sum[2 * MR];
     __m512i x = _mm512_set1_epi32(0x3f803f80), y = x;

@@ -6,17 +6,18 @@
  *     transpose(r)    transposes the VL x VL matrix held in vec r[VL]
  *     f32_kernel      the name of the table to define
  *
- * Registers. The tile's MR x 2 vectors of sums stay in registers for the whole depth. A step of depth
- * loads two vectors of the B panel, then broadcasts each of the MR values of the A panel and does 2 MR
- * multiply-adds: 2 MR + 2 + 1 registers, which is how MR was chosen (16 registers: 6 x 2 + 3; 32
- * registers: 14 x 2 + 3).
+ * Registers. The tile's MR x 2 vectors of sums stay in registers for the whole depth. A step of
+ * depth loads two vectors of the B panel, then broadcasts each of the MR values of the A panel and
+ * does 2 MR multiply-adds: 2 MR + 2 + 1 registers, which is how MR was chosen (16 registers: 6 x 2
+ * + 3; 32 registers: 14 x 2 + 3).
  *
- * Balance. A step reads 4 (MR + NR) bytes and does 2 MR NR operations: at 14 x 32 that is 4.9 FLOP per
- * byte, so even with both panels in the second-level cache (16 or more bytes per cycle) the kernel is bound
- * by the multipliers, at 32 or 64 FLOP per cycle.
+ * Balance. A step reads 4 (MR + NR) bytes and does 2 MR NR operations: at 14 x 32 that is 4.9 FLOP
+ * per byte, so even with both panels in the second-level cache (16 or more bytes per cycle) the
+ * kernel is bound by the multipliers, at 32 or 64 FLOP per cycle.
  *
- * Few rows. Batches while decoding, and the last panel of any product, fill a panel only in part; the
- * tile function exists for every even number of rows up to MR, on the same panels and with the same sums. */
+ * Few rows. Batches while decoding, and the last panel of any product, fill a panel only in part;
+ * the tile function exists for every even number of rows up to MR, on the same panels and with the
+ * same sums. */
 #include <string.h>
 
 #include "backend/cpu/gemm_store.h"
@@ -31,7 +32,7 @@ typedef uint16_t vec_bf16 __attribute__((vector_size(2 * VL), aligned(2), may_al
 
 static void transpose(vec *r);
 
-/* ---- tile ---------------------------------------------------------------------------------------- */
+/* ---- tile ------------------------------------------------------------------------------------ */
 
 GEMM_INLINE void tile_rows(const int rows, int kc, const float *a, const float *b, float *t,
                            int add) {
@@ -77,7 +78,7 @@ static void store(const struct gemm_store *to, const float *t, int rows, int col
     gemm_store_tile(to, t, NR, rows, cols);
 }
 
-/* ---- packing -------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 GEMM_INLINE vec load(const void *src, int64_t at, enum dtype type) {
     if (type == DTYPE_F32) return *(const vec_any *)((const float *)src + at);
@@ -116,8 +117,8 @@ GEMM_INLINE void pack_block(float *panel, const struct gemm_pack *p, int first, 
     }
 }
 
-/* Neighbours in memory are neighbours in the panel: rows are copied. Several panels are filled side by
- * side, a few depths at a time, so that whole cache lines and few pages are read in turn. */
+/* Neighbours in memory are neighbours in the panel: rows are copied. Several panels are filled side
+ * by side, a few depths at a time, so that whole cache lines and few pages are read in turn. */
 GEMM_INLINE void copy_row(float *to, const struct gemm_pack *p, int64_t from, int count,
                           const enum dtype type) {
     if (type == DTYPE_F32)
@@ -170,10 +171,10 @@ static void pack_b(const struct gemm_pack *p) {
         pack(p, DTYPE_BF16, NR);
 }
 
-/* ---- peak ---------------------------------------------------------------------------------------- */
+/* ---- peak ------------------------------------------------------------------------------------ */
 
-/* As many independent multiply-adds as a step of `tile` has, each waiting for its own last result only.
- * x and y converge to a fixed point, so no operand ever turns infinite or denormal. */
+/* As many independent multiply-adds as a step of `tile` has, each waiting for its own last result
+ * only. x and y converge to a fixed point, so no operand ever turns infinite or denormal. */
 static double peak(int64_t iterations) {
     vec sum[2 * MR], x = (vec){0} + 0.5f, y = (vec){0} + 1.0f;
 #pragma GCC unroll 32

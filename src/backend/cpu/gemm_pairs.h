@@ -1,6 +1,6 @@
-/* gemm_pairs.h — bf16 panels of pairs, for the kernels whose instructions multiply pairs: vdpbf16ps and
- * AMX's tdpbf16ps both add a0 b0 + a1 b1 to an f32. A panel `width` wide holds, for every two depths
- * k, k + 1, the `width` pairs (element k low, element k + 1 high) as 32-bit words.
+/* gemm_pairs.h — bf16 panels of pairs, for the kernels whose instructions multiply pairs: vdpbf16ps
+ * and AMX's tdpbf16ps both add a0 b0 + a1 b1 to an f32. A panel `width` wide holds, for every two
+ * depths k, k + 1, the `width` pairs (element k low, element k + 1 high) as 32-bit words.
  *
  * Included by gemm_avx512bf16.c and gemm_amx.c; needs AVX-512 F and BW only. */
 #ifndef BACKEND_CPU_GEMM_PAIRS_H
@@ -21,15 +21,16 @@ GEMM_INLINE __mmask16 first_words(int count) {
     return count >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << count) - 1);
 }
 
-/* 16 vectors x 32 depths, neighbours in memory being neighbours in depth: vector i's pairs are the words of
- * r[i] as they lie in memory. Vectors from `n` on are zero. */
+/* 16 vectors x 32 depths, neighbours in memory being neighbours in depth: vector i's pairs are the
+ * words of r[i] as they lie in memory. Vectors from `n` on are zero. */
 GEMM_INLINE void load_along_k(__m512i *r, const uint16_t *src, int64_t ld, int n, int depths) {
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++)
         r[i] = i < n ? load_halves(src + i * ld, depths) : _mm512_setzero_si512();
 }
 
-/* 16 vectors x 2 depths, neighbours in memory being neighbouring vectors: two rows are interleaved. */
+/* 16 vectors x 2 depths, neighbours in memory being neighbouring vectors: two rows are
+ * interleaved. */
 GEMM_INLINE __m512i load_words(const uint16_t *src, int n) {
     return _mm512_cvtepu16_epi32(n >= 16 ? _mm256_loadu_si256((const __m256i *)src)
                                          : _mm256_maskz_loadu_epi16(first_words(n), src));
@@ -41,7 +42,8 @@ GEMM_INLINE __m512i load_pair(const uint16_t *src, int64_t ld, int n, int depths
     return _mm512_or_si512(low, _mm512_slli_epi32(load_words(src + ld, n), 16));
 }
 
-/* Panels `width` wide, depths padded with zeros to a multiple of k_unit (an even number up to 32). */
+/* Panels `width` wide, depths padded with zeros to a multiple of k_unit (an even number up to
+ * 32). */
 GEMM_INLINE void pack_pairs(const struct gemm_pack *p, const int width, const int k_unit) {
     const uint16_t *src = p->src;
     const int k_pad = (p->k + k_unit - 1) / k_unit * k_unit;

@@ -1,7 +1,8 @@
 /* gemm_transpose.h — a 16 x 16 matrix of 32-bit words, transposed in sixteen 512-bit registers.
  *
  * Two rounds of interleaving within 128-bit lanes transpose every 4 x 4 block; two rounds of lane
- * shuffles then move the blocks. 64 shuffles for 256 words. A word is a float, or a pair of bf16. */
+ * shuffles then move the blocks. 64 shuffles for 256 words. A word is a float, or a pair of
+ * bf16. */
 #ifndef BACKEND_CPU_GEMM_TRANSPOSE_H
 #define BACKEND_CPU_GEMM_TRANSPOSE_H
 

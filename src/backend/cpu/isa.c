@@ -1,9 +1,9 @@
 /* isa.c — which instruction sets this machine can run, and the choice among them.
  *
- * A set is usable when the processor has the instructions (CPUID) and the operating system saves the
- * registers they use (XCR0, read by XGETBV): a processor with AVX-512 under an OS that does not save zmm
- * registers must not run it. AMX's tiles are 8 KiB of state per thread, so Linux also wants to be asked
- * once per process (arch_prctl) before it lets a thread touch them. */
+ * A set is usable when the processor has the instructions (CPUID) and the operating system saves
+ * the registers they use (XCR0, read by XGETBV): a processor with AVX-512 under an OS that does not
+ * save zmm registers must not run it. AMX's tiles are 8 KiB of state per thread, so Linux also
+ * wants to be asked once per process (arch_prctl) before it lets a thread touch them. */
 #include "backend/cpu/isa.h"
 
 #include <cpuid.h>

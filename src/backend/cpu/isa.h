@@ -1,14 +1,15 @@
 /* isa.h — the instruction sets of the cpu backend and the kernels each provides.
  *
- * An instruction set is a table of function pointers filled by gemm_<name>.c, tiled_<name>.c and rows_<name>.c,
- * which are the only files compiled with that set's flags. isa.c decides which sets this machine and its operating
- * system can run (CPUID for the processor, XGETBV for the registers the OS saves, arch_prctl for the
- * permission to use AMX tiles) and picks the best, or the one asked for.
+ * An instruction set is a table of function pointers filled by gemm_<name>.c, tiled_<name>.c and
+ * rows_<name>.c, which are the only files compiled with that set's flags. isa.c decides which sets
+ * this machine and its operating system can run (CPUID for the processor, XGETBV for the registers
+ * the OS saves, arch_prctl for the permission to use AMX tiles) and picks the best, or the one
+ * asked for.
  *
- * Three families of kernels. Matrix kernels work on packed panels and differ per set and input type; so do the
- * kernels for products with tiled weights, which read those as they lie. Row kernels are loops over
- * contiguous rows, written once on a vector type and compiled per set. All of them are pure functions of
- * their arguments: no threads, no allocation, no state. */
+ * Three families of kernels. Matrix kernels work on packed panels and differ per set and input
+ * type; so do the kernels for products with tiled weights, which read those as they lie. Row
+ * kernels are loops over contiguous rows, written once on a vector type and compiled per set. All
+ * of them are pure functions of their arguments: no threads, no allocation, no state. */
 #ifndef BACKEND_CPU_ISA_H
 #define BACKEND_CPU_ISA_H
 
@@ -17,8 +18,8 @@
 
 #include "backend/backend.h"
 
-/* A strip of an operand on its way into panels. The operand is seen as `n` vectors (rows of A, columns of
- * B) of `k` elements each; a panel holds mr (nr) of them. */
+/* A strip of an operand on its way into panels. The operand is seen as `n` vectors (rows of A,
+ * columns of B) of `k` elements each; a panel holds mr (nr) of them. */
 struct gemm_pack {
     void *dst;       /* first panel, 64-byte aligned */
     size_t stride;   /* bytes from panel to panel */
@@ -41,21 +42,23 @@ struct gemm_store {
 
 /* Matrix kernel for one input type, f32 accumulation.
  *
- * tile:   t[mr x nr] (contiguous, 64-byte aligned) = or += (add) A panel x B panel over kc steps of depth,
- *         kc a multiple of k_unit, possibly 0. Each element of t sums its terms in one fixed order that
- *         depends on kc alone. Only the first `rows` rows of t are wanted; the others may be anything.
- *         (Columns are always nr: B panels are zero-padded.)
+ * tile:   t[mr x nr] (contiguous, 64-byte aligned) = or += (add) A panel x B panel over kc steps of
+ *         depth, kc a multiple of k_unit, possibly 0. Each element of t sums its terms in one fixed
+ *         order that depends on kc alone. Only the first `rows` rows of t are wanted; the others
+ *         may be anything. (Columns are always nr: B panels are zero-padded.)
  * store:  writes rows x cols of t, after the epilogue, and nothing else.
- * pack:   fills panels of A or B. In a panel, the part for depths [k, k + k_unit) is contiguous and starts
- *         at byte k * width * sizeof(type), so a block of depths is a sub-range of the panel.
+ * pack:   fills panels of A or B. In a panel, the part for depths [k, k + k_unit) is contiguous and
+ *         starts at byte k * width * sizeof(type), so a block of depths is a sub-range of the
+ *         panel.
  * peak:   runs the arithmetic instructions of `tile` alone, on registers; returns the FLOPs done.
- * enter, leave: around any calls of tile and peak on a thread (AMX tile configuration); may be NULL. */
+ * enter, leave: around any calls of tile and peak on a thread (AMX tile configuration); may be
+ * NULL. */
 struct gemm_kernel {
     enum dtype type;
     int mr, nr, k_unit;
     int kc; /* depths summed at a time, a multiple of k_unit */
-    /* Rows of A that a thread multiplies with all its columns: as many as fit in block_bytes of the core's
-     * cache, within bounds, which are multiples of mr. */
+    /* Rows of A that a thread multiplies with all its columns: as many as fit in block_bytes of the
+     * core's cache, within bounds, which are multiples of mr. */
     int rows_least, rows_most;
     size_t block_bytes;
     void (*tile)(int kc, int rows, const void *a_panel, const void *b_panel, float *t, int add);
@@ -81,11 +84,12 @@ struct tiled_part {
     const int32_t *sum;
 };
 
-/* Kernel for tiled weights of one type. x is staged first: copied into rows of whole lines in the form that the
- * kernel multiplies (quantised, widened, padded with zeros), which costs one pass over x per product.
+/* Kernel for tiled weights of one type. x is staged first: copied into rows of whole lines in the
+ * form that the kernel multiplies (quantised, widened, padded with zeros), which costs one pass
+ * over x per product.
  *
- * stage:  rows [first, last) of x into dst (their own place; rows ld bytes apart, counted from row 0); for I8
- *         also factor. Rows from x->rows on are padding.
+ * stage:  rows [first, last) of x into dst (their own place; rows ld bytes apart, counted from row
+ *         0); for I8 also factor. Rows from x->rows on are padding.
  * run:    the rectangle. An element's arithmetic depends on its row of x and its row of w alone.
  * peak, enter, leave: as of gemm_kernel; around any calls of run. */
 struct tiled_kernel {
@@ -100,8 +104,8 @@ struct tiled_kernel {
 
 struct row_kernels; /* rows.h */
 
-/* Sets without bf16 instructions use their f32 kernel for bf16 operands: packing widens them, which is
- * exact, so the products are exact too and only the sums round. */
+/* Sets without bf16 instructions use their f32 kernel for bf16 operands: packing widens them, which
+ * is exact, so the products are exact too and only the sums round. */
 struct isa {
     const char *name;
     unsigned needs; /* features of processor and OS, see isa.c */
@@ -118,11 +122,13 @@ extern const struct tiled_kernel tiled_bf16_generic, tiled_bf16_avx2, tiled_bf16
 extern const struct tiled_kernel tiled_i8_generic, tiled_i8_avx2, tiled_i8_avx512,
     tiled_i8_avx512vnni, tiled_i8_amx;
 
-/* All sets this build knows, worst first, ended by NULL; isa_usable says whether this machine runs one. */
+/* All sets this build knows, worst first, ended by NULL; isa_usable says whether this machine runs
+ * one. */
 extern const struct isa *const isa_table[];
 int isa_usable(const struct isa *isa);
 
-/* name NULL or "auto": the best usable one. Otherwise that one, or an error that lists what there is. */
+/* name NULL or "auto": the best usable one. Otherwise that one, or an error that lists what there
+ * is. */
 int isa_select(const struct isa **isa, const char *name, struct err *err);
 
 #endif

@@ -1,12 +1,12 @@
 /* linear.c — y = drop(act(x w^T + b)), and its reverse.        PAPER: 3.3 for the ReLU.
  *
- * The product, that of gemm.h or for tiled weights that of tiled.h, carries bias and ReLU in its epilogue, so the
- * paper's layers are one pass. GELU and SiLU keep z
+ * The product, that of gemm.h or for tiled weights that of tiled.h, carries bias and ReLU in its
+ * epilogue, so the paper's layers are one pass. GELU and SiLU keep z
  * and take a second pass z -> y over blocks of rows; dropout is part of it.
  *
- * Backward, one pass turns dy into dz in place and sums its columns for db, per block of rows into partial
- * sums; then two products. Without activation, dropout and bias there is nothing to do before them.
- * Bound by the products everywhere but there. */
+ * Backward, one pass turns dy into dz in place and sums its columns for db, per block of rows into
+ * partial sums; then two products. Without activation, dropout and bias there is nothing to do
+ * before them. Bound by the products everywhere but there. */
 #include <string.h>
 
 #include "backend/cpu/gemm.h"
@@ -30,7 +30,8 @@ static void fwd_task(void *ctx, int task, int thread) {
     j->rows->linear_fwd(j->a, first, last < j->a->y.rows ? last : j->a->y.rows);
 }
 
-/* z = x w^T + b with weights that lie plain, ReLU included. Returns 0 when nothing is to be computed. */
+/* z = x w^T + b with weights that lie plain, ReLU included. Returns 0 when nothing is to be
+ * computed. */
 static int fwd_plain(struct cpu_backend *be, const struct linear_args *a, const struct mat *z) {
     struct gemm product = {.m = a->x.rows,
                            .n = a->w.rows,

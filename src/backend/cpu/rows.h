@@ -1,11 +1,13 @@
 /* rows.h — the row kernels: everything the cpu backend computes outside matrix products.
  *
- * A kernel is one op (or one half of it) on a range of rows or columns, on the calling thread, in the
- * vector code of one instruction set. It takes the op's own argument struct, so there is one description of
- * the data; cutting an op into ranges, threads and scratch memory are the business of the op's file. The
- * bodies are in rows_body.h and rows_softmax.h, written once; rows_<isa>.c compiles them per set.
+ * A kernel is one op (or one half of it) on a range of rows or columns, on the calling thread, in
+ * the vector code of one instruction set. It takes the op's own argument struct, so there is one
+ * description of the data; cutting an op into ranges, threads and scratch memory are the business
+ * of the op's file. The bodies are in rows_body.h and rows_softmax.h, written once; rows_<isa>.c
+ * compiles them per set.
  *
- * Accumulation is f32, in an order fixed by the row length; a row's result depends on that row alone. */
+ * Accumulation is f32, in an order fixed by the row length; a row's result depends on that row
+ * alone. */
 #ifndef BACKEND_CPU_ROWS_H
 #define BACKEND_CPU_ROWS_H
 
@@ -31,9 +33,9 @@ static inline void *mat_row(const struct mat *m, int64_t i) {
     return (char *)m->data + (size_t)(i * m->ld) * dtype_size(m->type);
 }
 
-/* A block of attention scores: queries q0.. (positions in the sentence) against keys k0.. . Scores are f32,
- * ATTENTION_TILE columns apart; the kernels replace them in place by what the next product needs, in the
- * act type (a bf16 row begins where its f32 row began). */
+/* A block of attention scores: queries q0.. (positions in the sentence) against keys k0.. . Scores
+ * are f32, ATTENTION_TILE columns apart; the kernels replace them in place by what the next product
+ * needs, in the act type (a bf16 row begins where its f32 row began). */
 enum { ATTENTION_TILE = 64 };
 struct attention_tile {
     float *s;  /* [n_q, ATTENTION_TILE]: q . k in; drop(P) out (grad, softmax) or P out (probs) */
@@ -81,7 +83,8 @@ struct row_kernels {
     /* dst = factor * src, n elements, F32 or BF16 each. */
     void (*convert)(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t n,
                     float factor);
-    /* Rows first .. first + n - 1 of dst = factor[r * step] * row r of src, [n, dst->cols] contiguous. */
+    /* Rows first .. first + n - 1 of dst = factor[r * step] * row r of src, [n, dst->cols]
+     * contiguous. */
     void (*store_rows)(const struct mat *dst, int first, int n, const float *src,
                        const float *factor, int step);
     /* sum[0..n) += the rows of x, columns [col, col + n), top to bottom. */
@@ -109,7 +112,8 @@ struct row_kernels {
     /* s -> P in f32. */
     void (*attention_probs)(const struct attention_tile *t);
 
-    /* Row i from its logits z [V]; with a gradient wanted z becomes dz in the act type, in place. */
+    /* Row i from its logits z [V]; with a gradient wanted z becomes dz in the act type, in
+     * place. */
     struct xent_row (*xent_row)(const struct xent_args *a, int i, float *z);
 
     void (*attend)(const struct attend *a);

@@ -1,11 +1,12 @@
 /* rows_body.h — row kernels that work element by element or on sums along a row: see rows.h.
  *
- * Included by rows_<isa>.c, which sets the vector width. Each kernel with a type argument is a body on a constant `bf`
- * behind a wrapper that picks the constant, so no inner loop tests a type. All of them are bound by memory:
- * a row is read from beyond the caches once, later passes over it find it in L1.
+ * Included by rows_<isa>.c, which sets the vector width. Each kernel with a type argument is a body
+ * on a constant `bf` behind a wrapper that picks the constant, so no inner loop tests a type. All
+ * of them are bound by memory: a row is read from beyond the caches once, later passes over it find
+ * it in L1.
  *
- * Dropout bits are drawn CHUNK columns at a time into a buffer on the stack, about one vector operation
- * per column, and used at once. */
+ * Dropout bits are drawn CHUNK columns at a time into a buffer on the stack, about one vector
+ * operation per column, and used at once. */
 #ifndef BACKEND_CPU_ROWS_BODY_H
 #define BACKEND_CPU_ROWS_BODY_H
 
@@ -16,7 +17,8 @@
 
 enum { CHUNK = 512 }; /* columns; a multiple of the 64 that one vphilox can yield */
 
-/* The draws for columns [col, col + n), col a multiple of 8 and n <= CHUNK; NULL without dropout. */
+/* The draws for columns [col, col + n), col a multiple of 8 and n <= CHUNK; NULL without
+ * dropout. */
 INLINE const uint16_t *draw(uint16_t *buf, const struct row_drop *d, uint32_t row, uint32_t col,
                             int n) {
     if (!d->threshold) return NULL;
@@ -37,7 +39,7 @@ INLINE vf drop(vf x, const uint16_t *bits, const struct row_drop *d) {
 
 INLINE int chunk_end(int begin, int n) { return n - begin < CHUNK ? n : begin + CHUNK; }
 
-/* ---------------------------------------------------------------------------------- plain -------- */
+/* ---- plain ----------------------------------------------------------------------------------- */
 
 INLINE void convert_body(void *dst, int dst_bf, const void *src, int src_bf, int64_t n,
                          float factor) {
@@ -100,9 +102,10 @@ static void row_dots(float *out, const struct mat *a, const struct mat *b, int f
                           : row_dots_body(out, a, b, first, n, 0);
 }
 
-/* ---------------------------------------------------------------------------------- embed -------- */
+/* ---- embed ----------------------------------------------------------------------------------- */
 
-/* Columns [col, end) of a row of a tiled table as f32: a word of 4 bytes from each line. col is a multiple of 4. */
+/* Columns [col, end) of a row of a tiled table as f32: a word of 4 bytes from each line. col is a
+ * multiple of 4. */
 static void tiled_row(float *out, const struct mat *m, int row, int col, int end) {
     const char *word = (const char *)m->data + tiled_at(m, row, col);
     for (int c = col; c < end; word += TILE_LINE_BYTES) {
@@ -180,7 +183,7 @@ static void embed_bwd_columns(const struct embed_args *a, int col, int n) {
     a->dy.type == DTYPE_BF16 ? embed_bwd_body(a, col, n, 1) : embed_bwd_body(a, col, n, 0);
 }
 
-/* ---------------------------------------------------------------------------------- linear ------- */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 INLINE vf act(enum act act, vf z) {
     vf density;
@@ -287,10 +290,10 @@ static void linear_bwd_rows(const struct linear_args *a, int first, int last, fl
                              : linear_bwd_kinds(a, first, last, db, 0);
 }
 
-/* ---------------------------------------------------------------------------------- add_norm ----- */
+/* ---- add_norm -------------------------------------------------------------------------------- */
 
-/* r = x + drop(s), rounded to the act type: the statistics are of what is kept for the backward pass.
- * Returns the sum of r. */
+/* r = x + drop(s), rounded to the act type: the statistics are of what is kept for the backward
+ * pass. Returns the sum of r. */
 INLINE float residual(const struct add_norm_args *a, int row, const struct row_drop *d, int bf) {
     uint16_t buf[CHUNK];
     int n = a->x.cols;
@@ -347,8 +350,8 @@ static void add_norm_fwd_rows(const struct add_norm_args *a, int first, int last
                             : add_norm_fwd_body(a, first, last, 0);
 }
 
-/* The two row sums that LayerNorm' needs, divided by n: means of t = gamma dy and of t rhat. The parameter
- * gradients are collected on the way. */
+/* The two row sums that LayerNorm' needs, divided by n: means of t = gamma dy and of t rhat. The
+ * parameter gradients are collected on the way. */
 INLINE void norm_sums(const struct add_norm_args *a, int row, float mean[2], float *dgamma,
                       float *dbeta, int bf) {
     const void *r = mat_row(mat_empty(&a->r) ? &a->x : &a->r, row), *dy = mat_row(&a->dy, row);
@@ -405,7 +408,7 @@ static void add_norm_bwd_rows(const struct add_norm_args *a, int first, int last
                              : add_norm_bwd_body(a, first, last, dgamma, dbeta, dbias, 0);
 }
 
-/* ---------------------------------------------------------------------------------- adam --------- */
+/* ---- adam ------------------------------------------------------------------------------------ */
 
 INLINE double sumsq_body(const void *x, int64_t n, int bf) {
     vd acc[4] = {{0}};

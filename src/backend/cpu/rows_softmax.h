@@ -1,16 +1,18 @@
 /* rows_softmax.h — row kernels around an exponential: attention, the loss, decoding. See rows.h.
  *
- * Included by rows_<isa>.c after rows_body.h. A softmax takes its row's maximum first and divides late, so
- * no exponential overflows; masked scores are never read as numbers (the memory behind them may hold
- * anything), their probability is an exact 0. Bound by the exponential, about 15 vector operations. */
+ * Included by rows_<isa>.c after rows_body.h. A softmax takes its row's maximum first and divides
+ * late, so no exponential overflows; masked scores are never read as numbers (the memory behind
+ * them may hold anything), their probability is an exact 0. Bound by the exponential, about 15
+ * vector operations. */
 #ifndef BACKEND_CPU_ROWS_SOFTMAX_H
 #define BACKEND_CPU_ROWS_SOFTMAX_H
 
 #include "backend/cpu/rows_body.h"
 
-/* ---------------------------------------------------------------------------------- attention ---- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
-/* The columns of tile row r that its query sees: [*lo, *hi), within [0, n_k). Empty if *lo >= *hi. */
+/* The columns of tile row r that its query sees: [*lo, *hi), within [0, n_k). Empty if *lo >=
+ * *hi. */
 INLINE void seen(const struct attention_tile *t, int r, int *lo, int *hi) {
     int i = t->q0 + r - t->k0; /* the query's own position, in tile columns */
     *lo = t->window && i - t->window > 0 ? i - t->window : 0;
@@ -110,7 +112,7 @@ static void attention_probs(const struct attention_tile *t) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- xent --------- */
+/* ---- xent ------------------------------------------------------------------------------------ */
 
 /* Long rows are summed in blocks, and the blocks' sums in turn: neither is long enough
  * for rounding to pile up. Within a block four (two) strands keep the adders busy. */
@@ -141,7 +143,8 @@ INLINE float max_and_sum(const void *z, int n, float *sum, int bf) {
     return vmax_all(vmax(vmax(max[0], max[1]), vmax(max[2], max[3])));
 }
 
-/* Sum of exp(z - max); the exponentials go to `keep` unless it is NULL (z itself will do if it is f32). */
+/* Sum of exp(z - max); the exponentials go to `keep` unless it is NULL (z itself will do if it is
+ * f32). */
 INLINE float exp_and_sum(float *keep, const void *z, int n, float max, int bf) {
     vf total = {0};
     for (int begin = 0; begin < n; begin += SUM_BLOCK) {
@@ -177,8 +180,8 @@ INLINE int find_body(const void *x, int n, int from, float bound, int or_equal, 
     return n;
 }
 
-/* dz = scale e - floor in place of the exponentials e. A bf16 row grows behind the f32 row it replaces:
- * element i is stored at byte 2 i, after everything up to byte 4 i has been read. */
+/* dz = scale e - floor in place of the exponentials e. A bf16 row grows behind the f32 row it
+ * replaces: element i is stored at byte 2 i, after everything up to byte 4 i has been read. */
 INLINE void dz_row(float *z, int n, float scale, float floor, int bf) {
     FOR_LANES(i, m, 0, n) {
         vf e = vload(z, i, m, 0);
@@ -211,14 +214,15 @@ static struct xent_row xent_row(const struct xent_args *a, int i, float *z) {
     return out;
 }
 
-/* ---------------------------------------------------------------------------------- decode ------- */
+/* ---- decode ---------------------------------------------------------------------------------- */
 
 INLINE const char *cache_row(const struct attend *a, const void *base, int64_t ld, int t, int bf) {
     int64_t row = a->index ? a->index[t] : a->start + t;
     return (const char *)base + (size_t)(row * ld) * elem(bf);
 }
 
-/* Rows lie anywhere in the cache, and a processor guesses only within them: ask for the next one. */
+/* Rows lie anywhere in the cache, and a processor guesses only within them: ask for the next
+ * one. */
 INLINE void ask_row(const struct attend *a, const void *base, int64_t ld, int t, int n, int bf) {
     if (t >= a->len) return;
     const char *row = cache_row(a, base, ld, t, bf);
@@ -297,8 +301,8 @@ INLINE void attend_steps(const struct attend *a, int t, const int n, const int d
     }
 }
 
-/* All heads together, step by step, so that a cached row is read as one stretch: heads apart would read scattered
- * pieces of it, and the cache is larger than the core's. */
+/* All heads together, step by step, so that a cached row is read as one stretch: heads apart would
+ * read scattered pieces of it, and the cache is larger than the core's. */
 INLINE void attend_body(const struct attend *a, const int d_k, const int d_v, int bf) {
     attend_scores(a, d_k, bf);
     attend_softmax(a);
@@ -340,7 +344,7 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
                               : find_body(x, n, from, bound, 0, 0);
 }
 
-/* ---------------------------------------------------------------------------------- table -------- */
+/* ---- table ----------------------------------------------------------------------------------- */
 
 #define ROW_KERNELS                                                                                \
     {                                                                                              \

@@ -1,12 +1,12 @@
 /* tiled.c — staging, cutting and threads for the products of tiled.h.
  *
- * A chunk of rows of x is staged (where a kernel can multiply x as it lies this is skipped), then the chunk's product is cut
- * into tasks: a block of rows, small enough that staged they fill at most half of a core's second-level cache,
- * by a range of tiles. While decoding there is one block of rows, so tasks are ranges of tiles and every
- * thread streams its own part of w.
+ * A chunk of rows of x is staged (where a kernel can multiply x as it lies this is skipped), then
+ * the chunk's product is cut into tasks: a block of rows, small enough that staged they fill at
+ * most half of a core's second-level cache, by a range of tiles. While decoding there is one block
+ * of rows, so tasks are ranges of tiles and every thread streams its own part of w.
  *
- * Waking threads costs about a microsecond, so a product is cut into no more tasks than it has some thousands of
- * vector operations for; the smallest run on the calling thread alone. */
+ * Waking threads costs about a microsecond, so a product is cut into no more tasks than it has some
+ * thousands of vector operations for; the smallest run on the calling thread alone. */
 #include "backend/cpu/tiled.h"
 
 #include "base/mem.h"
@@ -47,7 +47,7 @@ const struct tiled_kernel *tiled_kernel_of(const struct isa *isa, enum dtype w_t
                                   : isa->tiled_f32;
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* Bytes of a staged row: whole lines of w's depth, and the spare. */
 static size_t staged_row(const struct tiled_kernel *kernel, const struct mat *w) {
@@ -61,8 +61,8 @@ static int chunk_rows(const struct tiled_kernel *kernel, const struct mat *w) {
     return max_int((int)fit / BLOCK_ROWS, 1) * BLOCK_ROWS;
 }
 
-/* A narrower w has more rows to a chunk, so the size is bounded by bytes, not by this product's chunk. A staged row
- * is 128 bytes at least: its factor is a 32nd of that at most. */
+/* A narrower w has more rows to a chunk, so the size is bounded by bytes, not by this product's
+ * chunk. A staged row is 128 bytes at least: its factor is a 32nd of that at most. */
 size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
     const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type);
     const size_t row = staged_row(kernel, &t->w);
@@ -73,7 +73,7 @@ size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
     return stage + stage / 32 + MEM_ALIGN;
 }
 
-/* ---- tasks ---------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static struct mat rows_from(const struct mat *m, int row) {
     struct mat part = *m;
@@ -122,7 +122,7 @@ static void part_task(void *ctx, int task, int thread) {
     if (j->kernel->leave) j->kernel->leave();
 }
 
-/* ---- driver --------------------------------------------------------------------------------------- */
+/* ---- driver ---------------------------------------------------------------------------------- */
 
 static void run_stage(struct cpu_backend *be, struct job *j) {
     const int unit = j->kernel->row_unit, padded = ceil_div(j->rows, unit) * unit;
@@ -148,9 +148,9 @@ static int cut(struct job *j, int n_thread) {
     return n_block * j->n_range;
 }
 
-/* Where rows are some pages apart, a line of each, as a block of rows reads them, falls into few sets of the
- * first-level cache and they push each other out: 14 rows of 2048 f32 lose an eighth of the speed. Staged rows
- * do not. */
+/* Where rows are some pages apart, a line of each, as a block of rows reads them, falls into few
+ * sets of the first-level cache and they push each other out: 14 rows of 2048 f32 lose an eighth of
+ * the speed. Staged rows do not. */
 static int lies_well(const struct tiled *t) {
     return t->x.rows <= 4 || t->x.ld * (int64_t)dtype_size(t->x.type) % 4096 != 0;
 }

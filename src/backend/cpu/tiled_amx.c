@@ -1,16 +1,16 @@
 /* tiled_amx.c — products with tiled weights for AMX, BF16 and I8.
  *
- * Sixteen lines of a tile of w, 1 KiB that lie together, are one tile register as the second operand of tdpbf16ps
- * and tdpbssd; sixteen rows of staged x, 64 bytes each, are one as the first. So both are loaded as they
- * lie. 32 rows go by two tiles of w in four registers of sums (0 .. 3), two of x (4, 5), two of w (6, 7): four loads
- * for four multiplications. 16 rows or fewer go by four tiles of w: five loads for four multiplications, and
- * four chains in flight still.
+ * Sixteen lines of a tile of w, 1 KiB that lie together, are one tile register as the second
+ * operand of tdpbf16ps and tdpbssd; sixteen rows of staged x, 64 bytes each, are one as the first.
+ * So both are loaded as they lie. 32 rows go by two tiles of w in four registers of sums (0 .. 3),
+ * two of x (4, 5), two of w (6, 7): four loads for four multiplications. 16 rows or fewer go by
+ * four tiles of w: five loads for four multiplications, and four chains in flight still.
  *
- * Staged rows are padded with zeros to whole registers, in both directions; x's padding rows are multiplied and
- * their results dropped, which costs nothing where w's stream is the limit.
+ * Staged rows are padded with zeros to whole registers, in both directions; x's padding rows are
+ * multiplied and their results dropped, which costs nothing where w's stream is the limit.
  *
- * Numbers: BF16 as gemm_amx.c: per 32 depths even and odd products are summed apart, then joined to the one running
- * sum. I8 is exact. */
+ * Numbers: BF16 as gemm_amx.c: per 32 depths even and odd products are summed apart, then joined to
+ * the one running sum. I8 is exact. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void enter(void) {
 
 static void leave(void) { tile_release(); }
 
-/* ---- the product ----------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 #define MULTIPLY(i8, sum, a, b)                                                                    \
     do {                                                                                           \
@@ -147,7 +147,7 @@ GEMM_INLINE void run_any(const struct tiled_part *p, const int i8) {
 static void run_bf16(const struct tiled_part *p) { run_any(p, 0); }
 static void run_i8(const struct tiled_part *p) { run_any(p, 1); }
 
-/* ---- staging --------------------------------------------------------------------------------------- */
+/* ---- staging --------------------------------------------------------------------------------- */
 
 static void stage_bf16(void *dst, int64_t ld, float *factor, const struct mat *x, int first,
                        int last) {
@@ -194,7 +194,7 @@ static void stage_i8(void *dst, int64_t ld, float *factor, const struct mat *x, 
     }
 }
 
-/* ---- peak ------------------------------------------------------------------------------------------ */
+/* ---- peak ------------------------------------------------------------------------------------ */
 
 static double peak_i8(int64_t iterations) {
     tile_zero(0);

@@ -1,6 +1,6 @@
-/* tiled_avx2.c — products with tiled weights for AVX2 and FMA: 8-lane vectors in 16 registers, two of which are
- * a line. f32 blocks are of at most six rows (12 registers of sums, two of w, one of x), I8 blocks of four (8 of
- * sums, 4 of w's words, two of x and one for a product). */
+/* tiled_avx2.c — products with tiled weights for AVX2 and FMA: 8-lane vectors in 16 registers, two
+ * of which are a line. f32 blocks are of at most six rows (12 registers of sums, two of w, one of
+ * x), I8 blocks of four (8 of sums, 4 of w's words, two of x and one for a product). */
 #include <immintrin.h>
 
 #define VL          8

@@ -1,6 +1,7 @@
-/* tiled_avx512.c — products with tiled weights for AVX-512: 16-lane vectors in 32 registers, so a line is a
- * vector. Blocks are of at most 14 rows by two tiles (28 registers of sums, two of w, one of x); I8, which
- * without VNNI needs two registers for a line, two for x and one for a product, of 12 rows by two. */
+/* tiled_avx512.c — products with tiled weights for AVX-512: 16-lane vectors in 32 registers, so a
+ * line is a vector. Blocks are of at most 14 rows by two tiles (28 registers of sums, two of w, one
+ * of x); I8, which without VNNI needs two registers for a line, two for x and one for a product, of
+ * 12 rows by two. */
 #include <immintrin.h>
 
 #define VL          16

@@ -1,9 +1,9 @@
-/* tiled_avx512bf16.c — BF16 products with tiled weights by vdpbf16ps: a line of w is 16 pairs of depths, as the
- * instruction wants them, and a pair of x is broadcast. Blocks are those of f32, 14 rows by two tiles, two
- * depths a step.
+/* tiled_avx512bf16.c — BF16 products with tiled weights by vdpbf16ps: a line of w is 16 pairs of
+ * depths, as the instruction wants them, and a pair of x is broadcast. Blocks are those of f32, 14
+ * rows by two tiles, two depths a step.
  *
- * Numbers: those of gemm_avx512bf16.c, bit for bit. Blocks of 1024 depths, each one chain from zero; a block's sum
- * joins the sum of those before it. */
+ * Numbers: those of gemm_avx512bf16.c, bit for bit. Blocks of 1024 depths, each one chain from
+ * zero; a block's sum joins the sum of those before it. */
 #include <immintrin.h>
 #include <string.h>
 

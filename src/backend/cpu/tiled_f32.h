@@ -1,13 +1,13 @@
-/* tiled_f32.h — products in f32 with tiled weights, F32 ones and (widened on the way) BF16 ones, written once on a
- * vector type and included by tiled_generic.c, tiled_avx2.c and tiled_avx512.c after their definition of VL, the
- * lanes of a vector.
+/* tiled_f32.h — products in f32 with tiled weights, F32 ones and (widened on the way) BF16 ones,
+ * written once on a vector type and included by tiled_generic.c, tiled_avx2.c and tiled_avx512.c
+ * after their definition of VL, the lanes of a vector.
  *
- * A line of F32 weights is one depth of 16 rows of w, so a step of depth is: load the lines of the tiles at hand,
- * broadcast a word of each row of x, multiply-add. A line of BF16 is two depths: the lower halves of its
- * words, moved up, are the even one, the upper halves the odd one.
+ * A line of F32 weights is one depth of 16 rows of w, so a step of depth is: load the lines of the
+ * tiles at hand, broadcast a word of each row of x, multiply-add. A line of BF16 is two depths: the
+ * lower halves of its words, moved up, are the even one, the upper halves the odd one.
  *
- * Numbers: the sums of gemm_f32.h, bit for bit. Blocks of 512 depths, each one chain of multiply-adds from
- * zero; a block's sum joins the sum of those before it. */
+ * Numbers: the sums of gemm_f32.h, bit for bit. Blocks of 512 depths, each one chain of
+ * multiply-adds from zero; a block's sum joins the sum of those before it. */
 #ifndef BACKEND_CPU_TILED_F32_H
 #define BACKEND_CPU_TILED_F32_H
 

@@ -1,6 +1,7 @@
-/* tiled_generic.c — products with tiled weights for any x86-64: 4-lane vectors in 16 registers, four of which are
- * a line. Blocks are of at most three rows (12 registers of sums). No fused multiply-add, so f32 sums round
- * twice per term as those of gemm_generic.c do, and the one fma of an I8 element is a library call. */
+/* tiled_generic.c — products with tiled weights for any x86-64: 4-lane vectors in 16 registers,
+ * four of which are a line. Blocks are of at most three rows (12 registers of sums). No fused
+ * multiply-add, so f32 sums round twice per term as those of gemm_generic.c do, and the one fma of
+ * an I8 element is a library call. */
 #define VL          4
 #define SWAP_PAIRS  2, 3, 0, 1
 #define FIRST_PAIRS 0, 1

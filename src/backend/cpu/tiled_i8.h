@@ -1,18 +1,20 @@
-/* tiled_i8.h — products of quantised rows with tiled I8 weights, written once and included by the tiled_<isa>.c
- * files, which define
+/* tiled_i8.h — products of quantised rows with tiled I8 weights, written once and included by the
+ * tiled_<isa>.c files, which define
  *
  *     VL                        lanes of a vector; types fvec (f32) and ivec (int32) of that width
  *     I8_WORD                   bytes of 4 depths of x, staged
- *     struct i8_x               those broadcast;  i8_fetch(from) does it, I8_HIDE(x) makes them unknown
- *     struct i8_line            a vector of a line of w, ready to multiply;  i8_load(from) reads one
+ *     struct i8_x               those broadcast;  i8_fetch(from) does it, I8_HIDE(x) makes them
+ *                               unknown
+ *     struct i8_line            a vector of a line of w, ready to multiply;  i8_load(from) reads
+ *                               one
  *     i8_dot(sum, x, line)      sum + the products of 4 depths; exact
  *     i8_start(sums)            where sums begin, given those of w's rows
  *     i8_put(to, q)             the staged form of VL quantised depths
  *     i8_round(v)               to the nearest integers, ties to even
  *     i8_fma(a, b, c)           a * b + c, rounded once
  *
- * Sums are exact in int32, so their order is free and every instruction set gets the same; the few roundings
- * around them are those of the contract (struct linear_args), one operation each. */
+ * Sums are exact in int32, so their order is free and every instruction set gets the same; the few
+ * roundings around them are those of the contract (struct linear_args), one operation each. */
 #ifndef BACKEND_CPU_TILED_I8_H
 #define BACKEND_CPU_TILED_I8_H
 
@@ -23,10 +25,10 @@
 
 enum { I8_PARTS = TILE_ROWS / VL };
 
-/* ---- staging: rows of x to integers ---------------------------------------------------------------- */
+/* ---- staging: rows of x to integers ---------------------------------------------------------- */
 
-/* The largest |x| of the row. As integers the bits of absolute values order as they do, infinity above all
- * numbers and NaN above infinity: the result does not depend on an order of comparing. */
+/* The largest |x| of the row. As integers the bits of absolute values order as they do, infinity
+ * above all numbers and NaN above infinity: the result does not depend on an order of comparing. */
 static float i8_largest(const float *x, int n) {
     ivec most = {0};
     int32_t all = 0;
@@ -82,7 +84,7 @@ static void i8_stage(void *dst, int64_t ld, float *factor, const struct mat *x, 
     }
 }
 
-/* ---- the product ----------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 /* Sums to values: fma((float)sum, factor * scale, bias), then ReLU. */
 GEMM_INLINE fvec i8_value(ivec sum, fvec factor, const float *scale, fvec bias, int relu) {
@@ -157,8 +159,8 @@ GEMM_INLINE void i8_block(const struct tiled_part *p, int row, int tile, struct 
     i8_finish(p, sum, row, tile, rows, across);
 }
 
-/* As many independent i8_dot as a step of the largest block has. Hiding the operand keeps the compiler from doing
- * once what the product does for every row. */
+/* As many independent i8_dot as a step of the largest block has. Hiding the operand keeps the
+ * compiler from doing once what the product does for every row. */
 #define I8_PEAK(n_sum)                                                                             \
     static double i8_peak(int64_t iterations) {                                                    \
         static const int32_t ones[2] = {0x01010101, 0x01010101};                                   \

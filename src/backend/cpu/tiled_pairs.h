@@ -1,11 +1,12 @@
-/* tiled_pairs.h — I8 products without instructions for them: bytes become 16-bit words, which every x86-64 can
- * multiply and add in pairs (pmaddwd). Hooks of tiled_i8.h for tiled_generic.c, tiled_avx2.c and tiled_avx512.c,
- * which define i8_madd, the vector form of pmaddwd, and HALF_LANES.
+/* tiled_pairs.h — I8 products without instructions for them: bytes become 16-bit words, which every
+ * x86-64 can multiply and add in pairs (pmaddwd). Hooks of tiled_i8.h for tiled_generic.c,
+ * tiled_avx2.c and tiled_avx512.c, which define i8_madd, the vector form of pmaddwd, and
+ * HALF_LANES.
  *
- * In a lane of w lie 4 depths: as words, shifting up and down again leaves the even depths 0 and 2, shifting down
- * the odd depths 1 and 3. So x is staged as two lanes of two words, (x0, x2) and (x1, x3), and 4 depths take two
- * multiplications and two additions; the three shifts are shared by all rows of a block. Nothing saturates:
- * a pair of products is at most 2 * 127 * 127. */
+ * In a lane of w lie 4 depths: as words, shifting up and down again leaves the even depths 0 and 2,
+ * shifting down the odd depths 1 and 3. So x is staged as two lanes of two words, (x0, x2) and (x1,
+ * x3), and 4 depths take two multiplications and two additions; the three shifts are shared by all
+ * rows of a block. Nothing saturates: a pair of products is at most 2 * 127 * 127. */
 #ifndef BACKEND_CPU_TILED_PAIRS_H
 #define BACKEND_CPU_TILED_PAIRS_H
 

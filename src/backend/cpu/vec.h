@@ -1,15 +1,17 @@
 /* vec.h — the vector type that the row kernels are written on.
  *
- * A rows_<isa>.c sets VEC_BYTES (16, 32 or 64) and includes this; the rest is GCC's vector extension, so
- * arithmetic reads as arithmetic and the compiler contracts a * b + c to an FMA where there is one.
- * Intrinsics appear only for what the extension cannot say (max, min, sqrt, the widening multiply) or what
- * the compiler says badly (16-bit to 32-bit lanes and back).
+ * A rows_<isa>.c sets VEC_BYTES (16, 32 or 64) and includes this; the rest is GCC's vector
+ * extension, so arithmetic reads as arithmetic and the compiler contracts a * b + c to an FMA where
+ * there is one. Intrinsics appear only for what the extension cannot say (max, min, sqrt, the
+ * widening multiply) or what the compiler says badly (16-bit to 32-bit lanes and back).
  *
- * Every routine is a fixed sequence of operations: the same values in the same lanes give the same bits,
- * whichever row or thread they come from. Rows end in a partial vector whose missing lanes read as 0.
+ * Every routine is a fixed sequence of operations: the same values in the same lanes give the same
+ * bits, whichever row or thread they come from. Rows end in a partial vector whose missing lanes
+ * read as 0.
  *
- * Types: 1 in the argument `bf` means bf16 in memory, 0 f32; it is always a constant where it matters.
- * bf16 rounds as bf16_store does, by integer arithmetic: the native instruction flushes denormals. */
+ * Types: 1 in the argument `bf` means bf16 in memory, 0 f32; it is always a constant where it
+ * matters. bf16 rounds as bf16_store does, by integer arithmetic: the native instruction flushes
+ * denormals. */
 #ifndef BACKEND_CPU_VEC_H
 #define BACKEND_CPU_VEC_H
 
@@ -100,7 +102,7 @@ INLINE vf vsel(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)
 INLINE vf vkeep(vi mask, vf a) { return (vf)(mask & (vi)a); } /* a where mask, else 0 */
 INLINE vf vabs(vf a) { return (vf)((vi)a & 0x7fffffff); }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 INLINE size_t elem(int bf) { return bf ? 2 : 4; }
 
@@ -117,8 +119,8 @@ INLINE vh narrow(vf x) {
     return vnarrow(r);
 }
 
-/* The end of a row, out of line: the usual widths have none, and inline they would force vectors through
- * the stack. */
+/* The end of a row, out of line: the usual widths have none, and inline they would force vectors
+ * through the stack. */
 #define OUT_OF_LINE static __attribute__((noinline, unused))
 OUT_OF_LINE vf load_part(const void *p, int m) {
     vf v = {0};
@@ -167,7 +169,7 @@ INLINE vf rounded(vf v, int bf) { return bf ? widen(narrow(v)) : v; }
 /* Lanes whose column, j + lane, lies in [lo, hi). */
 INLINE vi between(int j, int lo, int hi) { return (IOTA >= lo - j) & (IOTA < hi - j); }
 
-/* ---------------------------------------------------------------------------------- reductions --- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 /* Across the lanes, halves folded onto each other: the one order in which lanes are ever summed. */
 #if VEC_BYTES == 64
@@ -242,11 +244,11 @@ INLINE void vsquares(vd acc[2], vf x) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- functions ---- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* e^x to about 1 ulp. x = n ln 2 + r with |r| <= ln 2 / 2, e^r by a polynomial that interpolates at
- * Chebyshev nodes (relative error 1e-8). Below -87.3, where the result would be denormal, and for -inf it
- * is 0; above 88.3 it stays at e^88.3; NaN stays NaN. */
+ * Chebyshev nodes (relative error 1e-8). Below -87.3, where the result would be denormal, and for
+ * -inf it is 0; above 88.3 it stays at e^88.3; NaN stays NaN. */
 INLINE vf vexp(vf x) {
     const float lo = -87.3f, magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     vf c = vmin(splat(88.3f), vmax(splat(lo), x));
@@ -267,8 +269,8 @@ INLINE vf vexp(vf x) {
 
 INLINE vf vsigmoid(vf x) { return 1.0f / (1.0f + vexp(-x)); }
 
-/* The normal distribution function and its density. With a = |z| and t = 1 / (1 + 0.35 a),
- * Phi(-a) = exp(-a^2 / 2) t Q(t): Q is smooth on all of t's range, so one polynomial (relative error 4e-8)
+/* The normal distribution function and its density. With a = |z| and t = 1 / (1 + 0.35 a), Phi(-a)
+ * = exp(-a^2 / 2) t Q(t): Q is smooth on all of t's range, so one polynomial (relative error 4e-8)
  * serves every z, and the density shares the exponential. */
 INLINE vf vnormal(vf z, vf *density) {
     vf a = vabs(z), e = vexp(z * z * -0.5f), t = 1.0f / (1.0f + 0.35f * a);
@@ -286,14 +288,15 @@ INLINE vf vnormal(vf z, vf *density) {
     return vsel(z < 0.0f, tail, 1.0f - tail);
 }
 
-/* ---------------------------------------------------------------------------------- philox ------- */
+/* ---- philox ---------------------------------------------------------------------------------- */
 
 /* Philox blocks first .. first + W/2 - 1 of one row, as the 16-bit draws of 4 W columns in order.
  *
- * Each 64-bit lane carries one block, its four words in the low halves of four vectors; the widening
- * multiply ignores the high halves, so they may hold rubbish and a round is two multiplies, two shifts and
- * four xors. Lane 2 g + h works on block first + h W/4 + g: then the interleaving of the words at the end,
- * which acts within 128-bit groups g, leaves the blocks in order. */
+ * Each 64-bit lane carries one block, its four words in the low halves of four vectors; the
+ * widening multiply ignores the high halves, so they may hold rubbish and a round is two
+ * multiplies, two shifts and four xors. Lane 2 g + h works on block first + h W/4 + g: then the
+ * interleaving of the words at the end, which acts within 128-bit groups g, leaves the blocks in
+ * order. */
 INLINE void vphilox(uint16_t *out, uint64_t key, uint32_t first, uint32_t row, uint32_t site,
                     uint32_t step) {
     vq c0 = BLOCK_ORDER + first, c1 = (vq){0} + row, c2 = (vq){0} + site, c3 = (vq){0} + step;

@@ -1,9 +1,9 @@
-/* xent.c — output projection and label-smoothed cross-entropy, loss and gradient.        PAPER: 5.4.
+/* xent.c — output projection and label-smoothed cross-entropy, loss and gradient.  PAPER: 5.4.
  *
- * The rows go through in chunks, so that the logits [N,V] never exist as a whole: project a chunk, turn its
- * logits into dz in place (row by row, a row of 37,000 logits fits the second-level cache), then use dz for
- * both gradients. The chunk's length depends on V alone and bounds the logits to 64 MiB: long, because dw
- * is read and written once per chunk.
+ * The rows go through in chunks, so that the logits [N,V] never exist as a whole: project a chunk,
+ * turn its logits into dz in place (row by row, a row of 37,000 logits fits the second-level
+ * cache), then use dz for both gradients. The chunk's length depends on V alone and bounds the
+ * logits to 64 MiB: long, because dw is read and written once per chunk.
  *
  * Bound by three products of N V d; the rows between cost one exponential per logit. */
 #include "backend/cpu/gemm.h"

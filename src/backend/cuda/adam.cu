@@ -1,16 +1,16 @@
 /* adam.cu — the optimizer's step and the sum of squares that clipping needs.        PAPER: 5.3.
  *
- * One pass over flat buffers, bound by memory: Adam reads p, g, m, v and writes p, m, v (and g, and the bf16
- * copy), up to 34 bytes per parameter, four parameters per thread and access. The sum of squares is taken
- * per range of RANGE elements, in double, and the ranges are added in order. The clipping factor never
- * leaves the device. */
+ * One pass over flat buffers, bound by memory: Adam reads p, g, m, v and writes p, m, v (and g, and
+ * the bf16 copy), up to 34 bytes per parameter, four parameters per thread and access. The sum of
+ * squares is taken per range of RANGE elements, in double, and the ranges are added in order. The
+ * clipping factor never leaves the device. */
 #include "backend/cuda/cuda.h"
 
 #include <math.h>
 
 enum { THREADS = 256, RANGE = 1 << 14, ADD_THREADS = 1024 };
 
-/* ---------------------------------------------------------------------------------- sumsq -------- */
+/* ---- sumsq ----------------------------------------------------------------------------------- */
 
 template <class T>
 static __global__ void sumsq_kernel(double *partial, const T *x, int64_t ld, int per_row,
@@ -55,7 +55,7 @@ void cuda_sumsq(struct backend *base, const struct sumsq_args *a) {
     LAUNCH(be, add_kernel, 1, ADD_THREADS, 0, cuda_data<double>(&a->out), partial, n);
 }
 
-/* ---------------------------------------------------------------------------------- adam --------- */
+/* ---- adam ------------------------------------------------------------------------------------ */
 
 struct adam_factors {
     float beta1, beta1_rest, beta2, beta2_rest, rate, inv_bias2, eps, clip;

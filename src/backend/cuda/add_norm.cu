@@ -1,13 +1,15 @@
 /* add_norm.cu — y = LayerNorm(x + drop(s)), and its reverse.        PAPER: 3.1 and 5.4.
  *
- * Bound by memory: forward moves x, s, r and y, backward dy, r, dx and ds, once each. For the widths of the
- * presets a warp keeps a row in its registers (eight neighbouring columns per lane and pass, 16 bytes of
- * bf16, one draw of the dropout mask), so the mean, the squared distances and the result need no
- * second read. Other widths and unaligned rows take a block per row that reads the row again instead.
+ * Bound by memory: forward moves x, s, r and y, backward dy, r, dx and ds, once each. For the
+ * widths of the presets a warp keeps a row in its registers (eight neighbouring columns per lane
+ * and pass, 16 bytes of bf16, one draw of the dropout mask), so the mean, the squared distances and
+ * the result need no second read. Other widths and unaligned rows take a block per row that reads
+ * the row again instead.
  *
- * Statistics are those of r as it is stored, since the backward pass sees no other. dgamma and dbeta are
- * summed over a block's rows first, then over the blocks (reduce.cu); so is dbias, for which ds is at hand. Outputs may be inputs (backend.h): all
- * reads of an element come before its first write, by the same thread. */
+ * Statistics are those of r as it is stored, since the backward pass sees no other. dgamma and
+ * dbeta are summed over a block's rows first, then over the blocks (reduce.cu); so is dbias, for
+ * which ds is at hand. Outputs may be inputs (backend.h): all reads of an element come before its
+ * first write, by the same thread. */
 #include "backend/cuda/cuda.h"
 
 enum { WARPS = 8, BWD_WARPS = 4, BWD_ROWS = 64, ANY_THREADS = 256 };
@@ -27,7 +29,7 @@ struct norm_args {
     struct cuda_dropout drop;
 };
 
-/* ---------------------------------------------------------------------------------- forward ------ */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* Row `row` of the residual sum, columns of this lane, as stored. PASSES * 256 columns. */
 template <class T, int PASSES, bool SUM>
@@ -123,14 +125,14 @@ static __global__ void add_norm_fwd_kernel_block_per_row(struct norm_args a) {
     }
 }
 
-/* ---------------------------------------------------------------------------------- backward ----- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 /* How many blocks a multiprocessor holds: the sums of wide rows take most of its registers. */
 constexpr int bwd_per_sm(int passes) { return passes == 1 ? 8 : passes == 2 ? 5 : 3; }
 
-/* With rhat = (r - mean) rstd and t = gamma dy:  g = rstd (t - mean(t) - rhat mean(t rhat)) + dr.
- * A warp takes a row, then the row a whole grid further on. (Loading that one ahead costs more registers, and with
- * them warps, than it gains.)
+/* With rhat = (r - mean) rstd and t = gamma dy:  g = rstd (t - mean(t) - rhat mean(t rhat)) + dr. A
+ * warp takes a row, then the row a whole grid further on. (Loading that one ahead costs more
+ * registers, and with them warps, than it gains.)
  * partial[block] = (dgamma, dbeta, and if BIAS dbias) of the block's rows. */
 template <class T, int PASSES, bool BIAS>
 static __global__ void __launch_bounds__(32 * BWD_WARPS, bwd_per_sm(PASSES))
@@ -235,7 +237,7 @@ static __global__ void add_norm_bwd_kernel_block_per_row(float *partial, struct 
     }
 }
 
-/* ---------------------------------------------------------------------------------- ops ---------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 /* How many passes of 256 columns make a row; 0: the general kernels. */
 static int passes_of(int cols) {

@@ -1,14 +1,15 @@
 /* attention.h — what the kernels of attention share: the arguments as kernels take them, how ragged
  * sentences become a grid, and who sees whom.
  *
- * The host knows the number of sentences, of rows and the longest length, but not the lengths. A grid of
- * tiles (T rows of one sentence) is laid out in one of two ways, whichever has fewer slots:
- * - every sentence has ceil(max_len / T) slots, the rest exit: best when lengths are alike, as in batches
- *   sorted by length;
- * - sentence s owns the slots start[s] / T + s up to start[s+1] / T + s, always enough for its tiles and at
- *   most n_seq too many in all, however long the longest is. A block finds its sentence with a 32-way
- *   search over `start`, two rounds of one load for 1,024 sentences.
- * Heads vary fastest in the grid, so that neighbouring blocks read neighbouring columns of the same rows.
+ * The host knows the number of sentences, of rows and the longest length, but not the lengths. A
+ * grid of tiles (T rows of one sentence) is laid out in one of two ways, whichever has fewer slots:
+ * - every sentence has ceil(max_len / T) slots, the rest exit: best when lengths are alike, as in
+ *   batches sorted by length;
+ * - sentence s owns the slots start[s] / T + s up to start[s+1] / T + s, always enough for its
+ *   tiles and at most n_seq too many in all, however long the longest is. A block finds its
+ *   sentence with a 32-way search over `start`, two rounds of one load for 1,024 sentences.
+ * Heads vary fastest in the grid, so that neighbouring blocks read neighbouring columns of the same
+ * rows.
  *
  * Positions i (query) and j (key) count from the first row of the sentence. */
 #ifndef BACKEND_CUDA_ATTENTION_H
@@ -22,7 +23,8 @@ template <class T> struct attention_mat {
     int64_t ld;
 };
 
-/* Passed by value. `delta` is workspace: D_i of the backward pass, laid out as lse with ld = n_q. */
+/* Passed by value. `delta` is workspace: D_i of the backward pass, laid out as lse with ld =
+ * n_q. */
 template <class T> struct attention_view {
     struct attention_mat<T> q, k, v, o, dout, dq, dk, dv;
     struct attention_mat<float> lse, probs;
@@ -50,13 +52,14 @@ static inline struct attention_view<T> attention_view_of(const struct attention_
     v.n_seq = a->rq.n_seq, v.n_q = a->rq.n_tok, v.n_k = a->rk.n_tok;
     v.n_head = a->n_head, v.d_k = a->q.cols / a->n_head, v.d_v = a->v.cols / a->n_head;
     v.causal = a->causal, v.probs_cols = a->probs.cols, v.scale = a->scale;
-    /* A window never reaches beyond the longest sentence: keeps sums of positions from overflowing. */
+    /* A window never reaches beyond the longest sentence: keeps sums of positions from
+     * overflowing. */
     v.window = a->window < a->rk.max_len ? a->window : a->rk.max_len;
     v.drop = cuda_dropout_of(&a->drop);
     return v;
 }
 
-/* ---------------------------------------------------------------------------------- grid --------- */
+/* ---- grid ------------------------------------------------------------------------------------ */
 
 struct attention_grid {
     int n_slot;
@@ -90,8 +93,8 @@ static __device__ __forceinline__ int slot_owner(const int32_t *start, int n_seq
     return low;
 }
 
-/* What this block works on; `start` is the side (queries or keys) that tiles cut. The caller checks that
- * first is still inside the sentence. */
+/* What this block works on; `start` is the side (queries or keys) that tiles cut. The caller checks
+ * that first is still inside the sentence. */
 template <int TILE, class T>
 static __device__ __forceinline__ struct attention_item
 item_find(const struct attention_view<T> &a, struct attention_grid grid, const int32_t *start) {
@@ -110,7 +113,7 @@ item_find(const struct attention_view<T> &a, struct attention_grid grid, const i
     return it;
 }
 
-/* ---------------------------------------------------------------------------------- sight -------- */
+/* ---- sight ----------------------------------------------------------------------------------- */
 
 /* Keys first .. last that query i sees, and queries that see key j. Both ends grow with i (j). */
 struct span {
@@ -148,7 +151,7 @@ static __device__ __forceinline__ struct cuda_dropout head_drop(const struct att
     return d;
 }
 
-/* ---------------------------------------------------------------------------------- paths -------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 /* attention_tensor.cu: bf16, d_k == d_v in {32, 64, 128}, rows aligned to 16 bytes. */
 bool attention_tensor_fits(const struct attention_args *a, bool bwd);

@@ -1,16 +1,16 @@
 /* attention_general.cu — attention for every type, width and alignment, in f32 arithmetic.
  *
  * A block of 4 warps owns 16 rows of one head of one sentence (queries, or keys where dk and dv are
- * gathered), 4 rows per warp, and walks the other side 32 rows at a time, one per lane. All kernels are
- * made of two steps over slices of 64 columns in shared memory:
+ * gathered), 4 rows per warp, and walks the other side 32 rows at a time, one per lane. All kernels
+ * are made of two steps over slices of 64 columns in shared memory:
  *     rows_dot   s[row] of lane j = own row . row j of the other side
  *     rows_add   sum[row] of lane c += sum over j of w[row, j] * (row j of the other side)[c]
- * so neither registers nor shared memory depend on d_k and d_v; results wider than 64 columns are cut into
- * slices along the second grid dimension, each of which computes the scores again.
+ * so neither registers nor shared memory depend on d_k and d_v; results wider than 64 columns are
+ * cut into slices along the second grid dimension, each of which computes the scores again.
  *
- * Bound by shared-memory reads: a rows_dot step of 64 columns reads 5 words per 4 multiply-adds. Good for
- * a few TFLOP/s, which is enough for checking and for f32 decoding; training in bf16 never comes here.
- * Every sum runs in a fixed order. */
+ * Bound by shared-memory reads: a rows_dot step of 64 columns reads 5 words per 4 multiply-adds.
+ * Good for a few TFLOP/s, which is enough for checking and for f32 decoding; training in bf16 never
+ * comes here. Every sum runs in a fixed order. */
 #include "backend/cuda/attention.h"
 
 enum { TILE = 16, WARPS = 4, ROWS = TILE / WARPS, CHUNK = 32, SLICE = 64, PITCH = SLICE + 1 };
@@ -96,7 +96,7 @@ static __device__ void rows_put(const struct attention_mat<T> &m, int64_t row, i
         }
 }
 
-/* ---------------------------------------------------------------------------------- forward ------ */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* Streaming softmax: the running maximum and sum of each row, and the output so far. */
 template <class T>
@@ -166,7 +166,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
     }
 }
 
-/* ---------------------------------------------------------------------------------- backward ----- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 /* D_i = dout_i . o_i: a warp per head and query. */
 template <class T>
@@ -183,7 +183,8 @@ static __global__ void __launch_bounds__(WARPS * 32)
     if (threadIdx.x % 32 == 0) a.delta[item] = sum;
 }
 
-/* What pair (i, j) sends back, from s = q_i . k_j and dp = dout_i . v_j: its weight in dv_j, and ds_ij. */
+/* What pair (i, j) sends back, from s = q_i . k_j and dp = dout_i . v_j: its weight in dv_j, and
+ * ds_ij. */
 struct pair_grad {
     float p, ds;
 };
@@ -228,7 +229,8 @@ static __global__ void __launch_bounds__(WARPS * 32)
     rows_put(a.dq, row, n, it.head, a.d_k, c0, dq, f);
 }
 
-/* dk_j = scale * sum over i of ds_ij q_i, in the first slices; dv_j = sum of drop(P)_ij dout_i in the rest. */
+/* dk_j = scale * sum over i of ds_ij q_i, in the first slices; dv_j = sum of drop(P)_ij dout_i in
+ * the rest. */
 template <class T>
 static __global__ void __launch_bounds__(WARPS * 32)
     attention_dkv_general_kernel(const struct attention_view<T> a,
@@ -261,7 +263,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
     rows_put(values ? a.dv : a.dk, row, n, it.head, values ? a.d_v : a.d_k, c0, sum, f);
 }
 
-/* ---------------------------------------------------------------------------------- launching ---- */
+/* ---- launching ------------------------------------------------------------------------------- */
 
 static dim3 grid_of(const struct attention_args *a, struct attention_grid grid, int slices) {
     return dim3((unsigned)(grid.n_slot * a->n_head), (unsigned)slices);

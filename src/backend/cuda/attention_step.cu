@@ -1,18 +1,20 @@
 /* attention_step.cu — one query per hypothesis over a cache of keys and values, for decoding.
  *
- * Bound by reading the cache: each key and value row of a head is used once, for one multiply-add per element.
- * So all the kernel does is to keep many rows on their way. 16 bytes of a row go to one lane, so D / 8 lanes
- * (bf16) or D / 4 (f32) form a team that takes one key at a time, four of them in flight; team m of n takes
- * the steps t = m, m + n, ... with a streaming softmax of its own. At the end the teams' maxima, sums and
- * outputs are combined, in a fixed order, through shuffles and shared memory. A hypothesis and head has 1, 4 or
- * 8 warps, the more the fewer of them there are: enough loads to fill the device from 4 hypotheses to 1,024.
- * The grid depends on the number of hypotheses alone and lengths are read on the device, so a captured graph
- * serves every step of a search.
+ * Bound by reading the cache: each key and value row of a head is used once, for one multiply-add
+ * per element. So all the kernel does is to keep many rows on their way. 16 bytes of a row go to
+ * one lane, so D / 8 lanes (bf16) or D / 4 (f32) form a team that takes one key at a time, four of
+ * them in flight; team m of n takes the steps t = m, m + n, ... with a streaming softmax of its
+ * own. At the end the teams' maxima, sums and outputs are combined, in a fixed order, through
+ * shuffles and shared memory. A hypothesis and head has 1, 4 or 8 warps, the more the fewer of them
+ * there are: enough loads to fill the device from 4 hypotheses to 1,024. The grid depends on the
+ * number of hypotheses alone and lengths are read on the device, so a captured graph serves every
+ * step of a search.
  *
- * New rows: the team that takes the last step reads it from k_new and v_new and stores it into the cache; nobody
- * else reads that row in this call.
+ * New rows: the team that takes the last step reads it from k_new and v_new and stores it into the
+ * cache; nobody else reads that row in this call.
  *
- * Widths other than 32, 64, 128 and unaligned slices take the general kernel: a thread per key, then a thread
+ * Widths other than 32, 64, 128 and unaligned slices take the general kernel: a thread per key,
+ * then a thread
  * per column.          Math: docs/math/attention_step.md.   Spec: ref/decode.c. */
 #include "backend/cuda/cuda.h"
 
@@ -42,12 +44,13 @@ static __device__ __forceinline__ int64_t cache_row(const struct step_view<T> &a
     return a.index ? a.index[b * a.index_ld + t] : a.start[b] + t;
 }
 
-/* ---------------------------------------------------------------------------------- teams -------- */
+/* ---- teams ----------------------------------------------------------------------------------- */
 
 /* Softmax-weighted sum of N columns, as far as it has come. */
 template <int N> struct partial { float top, sum, out[N]; };
 
-/* a becomes the sum of both. Symmetric, so that lanes which exchange theirs end with the same bits. */
+/* a becomes the sum of both. Symmetric, so that lanes which exchange theirs end with the same
+ * bits. */
 template <int N>
 static __device__ __forceinline__ void partial_join(struct partial<N> &a,
                                                     const struct partial<N> &b) {
@@ -70,8 +73,8 @@ static __device__ __forceinline__ void partial_join_lanes(struct partial<N> &a, 
     partial_join(a, b);
 }
 
-/* Where step t of a hypothesis is read, for a lane whose columns begin at `column`. The newest row also goes
- * into the cache. */
+/* Where step t of a hypothesis is read, for a lane whose columns begin at `column`. The newest row
+ * also goes into the cache. */
 template <class T>
 static __device__ __forceinline__ void row_load(uint4 &k, uint4 &v, const struct step_view<T> &a,
                                                 int b, int t, bool newest, int64_t column) {
@@ -87,8 +90,8 @@ static __device__ __forceinline__ void row_load(uint4 &k, uint4 &v, const struct
     }
 }
 
-/* The keys of one team: steps first + team, first + team + teams, ... All lanes of a warp stay in the loop
- * together, since they shuffle; a team without a key adds nothing. */
+/* The keys of one team: steps first + team, first + team + teams, ... All lanes of a warp stay in
+ * the loop together, since they shuffle; a team without a key adds nothing. */
 template <class T, int D, int N>
 static __device__ __forceinline__ struct partial<N> team_walk(const struct step_view<T> &a, int b,
                                                               int64_t column, int team, int teams) {
@@ -138,8 +141,8 @@ static __device__ __forceinline__ struct partial<N> team_walk(const struct step_
     return p;
 }
 
-/* Grid: items (hypothesis, head), heads fastest; WARPS warps to an item, 4 / WARPS items (at least one) to a
- * block. N columns to a lane. */
+/* Grid: items (hypothesis, head), heads fastest; WARPS warps to an item, 4 / WARPS items (at least
+ * one) to a block. N columns to a lane. */
 template <class T, int D, int WARPS>
 static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128, WARPS == 8 ? 3 : 6)
     attention_step_kernel(const struct step_view<T> a) {
@@ -177,7 +180,7 @@ static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128, WARPS == 8 ? 3 
     store_pack<T, N>(a.o + b * a.ldo + column, p.out);
 }
 
-/* ---------------------------------------------------------------------------------- general ------ */
+/* ---- general --------------------------------------------------------------------------------- */
 
 enum { GENERAL = 128 }; /* threads: keys of a chunk, then columns of a slice */
 
@@ -227,7 +230,7 @@ static __global__ void __launch_bounds__(GENERAL)
             a.k_new[b * a.ldk_new + (int64_t)head * a.d_k + e];
 }
 
-/* ---------------------------------------------------------------------------------- launching ---- */
+/* ---- launching ------------------------------------------------------------------------------- */
 
 template <class T> static struct step_view<T> view_of(const struct attention_step_args *a) {
     struct step_view<T> v = {};

@@ -1,24 +1,25 @@
 /* attention_tensor.cu — attention in bf16 on tensor cores: forward and backward, any lengths.
  *
- * Sentences are short (30 tokens), so the op is bound by moving q k v o through memory, 128 bytes per row and
- * head, not by arithmetic: at length 32 a token needs 8 KiB and 0.07 MFLOP per layer forward (8 heads of 64), an
- * eighth of what would keep the tensor cores busy. What counts is to read every row once, in whole lines, with
- * enough of them on their way: blocks are small (1 to 4 warps) so that many fit a multiprocessor and
- * one's loads hide another's arithmetic.
+ * Sentences are short (30 tokens), so the op is bound by moving q k v o through memory, 128 bytes
+ * per row and head, not by arithmetic: at length 32 a token needs 8 KiB and 0.07 MFLOP per layer
+ * forward (8 heads of 64), an eighth of what would keep the tensor cores busy. What counts is to
+ * read every row once, in whole lines, with enough of them on their way: blocks are small (1 to 4
+ * warps) so that many fit a multiprocessor and one's loads hide another's arithmetic.
  *
- * Forward: a block owns 16 W queries of one head of one sentence, a warp 16 of them; keys and values come in
- * blocks of 32 or 64 through two stages (one where no sentence is longer), with streaming softmax in base 2.
+ * Forward: a block owns 16 W queries of one head of one sentence, a warp 16 of them; keys and
+ * values come in blocks of 32 or 64 through two stages (one where no sentence is longer), with
+ * streaming softmax in base 2.
  *
- * Backward, sentences up to 128: a block owns a whole sentence and head. Each warp first takes 16 queries and
- * gathers dq over keys, then 16 keys and gathers dk, dv over queries, recomputing the scores transposed:
- * 7 products instead of 5, but nothing passes between warps, and rows are read once. Sentences of
- * different lengths run in launches for lengths (0, 16], (16, 32], (32, 64], (64, 128], of which the host picks
- * those that the average and the longest length call for; a block whose sentence belongs to another launch ends.
- * Longer sentences: one kernel gathers dq by blocks of 64 queries and leaves D for the other, which gathers dk
- * and dv by blocks of 64 keys.
+ * Backward, sentences up to 128: a block owns a whole sentence and head. Each warp first takes 16
+ * queries and gathers dq over keys, then 16 keys and gathers dk, dv over queries, recomputing the
+ * scores transposed: 7 products instead of 5, but nothing passes between warps, and rows are read
+ * once. Sentences of different lengths run in launches for lengths (0, 16], (16, 32], (32, 64],
+ * (64, 128], of which the host picks those that the average and the longest length call for; a
+ * block whose sentence belongs to another launch ends. Longer sentences: one kernel gathers dq by
+ * blocks of 64 queries and leaves D for the other, which gathers dk and dv by blocks of 64 keys.
  *
- * All sums have one owner and a fixed order: the same bits every time, independent of the other sentences
- * of the batch, up to the choice of tile sizes. */
+ * All sums have one owner and a fixed order: the same bits every time, independent of the other
+ * sentences of the batch, up to the choice of tile sizes. */
 #include "backend/cuda/attention_tiles.h"
 
 #define LOG2E 1.44269504088896341f
@@ -53,11 +54,12 @@ queries_of_16(const struct attention_view<bf16> &a, const struct attention_item 
                          queries_of(a, it, min(j + WARP_ROWS, it.n_k) - 1).last};
 }
 
-/* ---------------------------------------------------------------------------------- forward ------ */
+/* ---- forward --------------------------------------------------------------------------------- */
 
-/* Scores of 16 x 32 become weights exp2(s - top), masked and dropped; raises top and sum, returns in `shrink`
- * what sums so far must be multiplied by. sum is this lane's share of the row. The scale of dropout waits for the
- * end, so that the weights round to bf16 as without dropout (1 stays 1). */
+/* Scores of 16 x 32 become weights exp2(s - top), masked and dropped; raises top and sum, returns
+ * in `shrink` what sums so far must be multiplied by. sum is this lane's share of the row. The
+ * scale of dropout waits for the end, so that the weights round to bf16 as without dropout (1 stays
+ * 1). */
 template <bool DROP>
 static __device__ __forceinline__ void
 softmax_chunk(float (&s)[4][4], float (&top)[2], float (&sum)[2], float (&shrink)[2],
@@ -92,13 +94,15 @@ softmax_chunk(float (&s)[4][4], float (&top)[2], float (&sum)[2], float (&shrink
     }
 }
 
-/* Warps that must fit a multiprocessor at once; bounds registers to what spills nothing that matters. */
+/* Warps that must fit a multiprocessor at once; bounds registers to what spills nothing that
+ * matters. */
 template <int D, bool DROP> static constexpr int fwd_warps() {
     return D == 32 ? 24 : D == 64 && !DROP ? 18 : D == 64 ? 16 : 12;
 }
 
-/* Grid: (tile, head), heads fastest. Shared memory: W tiles of 16 queries, then per stage `step` keys and as many
- * values. Bytes: q k v in, o out, 8 D per token and head, keys again for every further tile. */
+/* Grid: (tile, head), heads fastest. Shared memory: W tiles of 16 queries, then per stage `step`
+ * keys and as many values. Bytes: q k v in, o out, 8 D per token and head, keys again for every
+ * further tile. */
 template <int D, int W, bool DROP>
 static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
     attention_fwd_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
@@ -156,9 +160,10 @@ static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
     tile_store<D>(a.o, it.q_row + w.first, it.n_q - w.first, it.head, out, f, own);
 }
 
-/* ---------------------------------------------------------------------------------- backward ----- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
-/* D_i = dout_i . o_i of a warp's 16 queries, D / 8 lanes to a row. o is asked for before dout has arrived. */
+/* D_i = dout_i . o_i of a warp's 16 queries, D / 8 lanes to a row. o is asked for before dout has
+ * arrived. */
 template <int D> struct delta_rows { uint4 o[D / 16]; };
 
 template <int D>
@@ -222,8 +227,8 @@ static __device__ __forceinline__ void dq_chunk(float (&dq)[D / 8][4], const str
     tile_add<D>(dq, s, k);
 }
 
-/* dk and dv of a warp's keys, seen by queries see[r], gather 32 queries from position i, whose lse (base 2) and
- * delta lie in shared memory. dv still wants the scale of dropout. */
+/* dk and dv of a warp's keys, seen by queries see[r], gather 32 queries from position i, whose lse
+ * (base 2) and delta lie in shared memory. dv still wants the scale of dropout. */
 template <int D, bool DROP>
 static __device__ __forceinline__ void
 dkv_chunk(float (&dk)[D / 8][4], float (&dv)[D / 8][4], const struct span (&see)[2], float scale,
@@ -271,8 +276,8 @@ template <int D, bool DROP> static constexpr int bwd_warps() {
     return D == 32 ? 16 : D == 64 && !DROP ? 16 : D == 64 ? 12 : 8;
 }
 
-/* Grid: (sentence, head). Takes the sentences whose longer side is in (longer_than, 16 W]. Bytes: q k v o dout in,
- * dq dk dv out, 16 D per token and head, each once. */
+/* Grid: (sentence, head). Takes the sentences whose longer side is in (longer_than, 16 W]. Bytes: q
+ * k v o dout in, dq dk dv out, 16 D per token and head, each once. */
 template <int D, int W, bool DROP>
 static __global__ void __launch_bounds__(32 * W, bwd_warps<D, DROP>() / W)
     attention_bwd_whole_kernel(const struct attention_view<bf16> a, const int longer_than) {
@@ -338,7 +343,8 @@ template <int D> static constexpr size_t long_bytes() {
     return 6 * tile_bytes<D>(LONG_ROWS) + 4 * sizeof(float) * LONG_ROWS;
 }
 
-/* Grid: (64 queries, head). Reads keys and values once per 64 queries, from L2. Leaves D in a.delta. */
+/* Grid: (64 queries, head). Reads keys and values once per 64 queries, from L2. Leaves D in
+ * a.delta. */
 template <int D, bool DROP>
 static __global__ void __launch_bounds__(32 * LONG_WARPS)
     attention_dq_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
@@ -451,7 +457,7 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
     tile_store<D>(a.dk, it.k_row + first, it.n_k - first, it.head, dk, scaled, k + own);
 }
 
-/* ---------------------------------------------------------------------------------- launching ---- */
+/* ---- launching ------------------------------------------------------------------------------- */
 
 bool attention_tensor_fits(const struct attention_args *a, bool bwd) {
     int d = a->q.cols / a->n_head;
@@ -505,7 +511,8 @@ static void fwd_launch(struct cuda_backend *be, const struct attention_args *a) 
            step);
 }
 
-/* Tiles as tall as most sentences: a shorter tile would read keys again, a taller one leaves warps idle. */
+/* Tiles as tall as most sentences: a shorter tile would read keys again, a taller one leaves warps
+ * idle. */
 void attention_tensor_fwd(struct cuda_backend *be, const struct attention_args *a) {
     int n = average(&a->rq);
     with_shape(a, [&](auto width, auto drop) {
@@ -520,8 +527,9 @@ void attention_tensor_fwd(struct cuda_backend *be, const struct attention_args *
     });
 }
 
-/* The sentences with lengths in (longer_than, 16 W], when the batch can have any and the average does not say
- * that they are few enough to go with the next size. Returns the length that is done. */
+/* The sentences with lengths in (longer_than, 16 W], when the batch can have any and the average
+ * does not say that they are few enough to go with the next size. Returns the length that is
+ * done. */
 template <int D, int W, bool DROP>
 static int whole_launch(struct cuda_backend *be, const struct attention_view<bf16> &v,
                         int longer_than, int mean, int longest) {

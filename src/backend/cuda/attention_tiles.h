@@ -1,14 +1,17 @@
-/* attention_tiles.h — what a warp does with tiles of bf16 rows in shared memory, for attention_tensor.cu.
+/* attention_tiles.h — what a warp does with tiles of bf16 rows in shared memory, for
+ * attention_tensor.cu.
  *
- * A tile is some rows of one head, D columns wide, with a pitch of D + 8: the eight rows of an ldmatrix then
- * lie in different banks for D = 32, 64 and 128. Rows that do not exist are zero.
+ * A tile is some rows of one head, D columns wide, with a pitch of D + 8: the eight rows of an
+ * ldmatrix then lie in different banks for D = 32, 64 and 128. Rows that do not exist are zero.
  *
- * A warp owns 16 rows of one side and meets the other side 32 rows at a time. Everything is two products:
+ * A warp owns 16 rows of one side and meets the other side 32 rows at a time. Everything is two
+ * products:
  *     tile_dot  s [16, 32] = own rows . other rows, over the D columns
  *     tile_add  sum [16, D] += w [16, 32] other rows
- * s and w have the layout of C (mma.h): with g = lane / 4, t = lane % 4 the element x[n][2 r + e] is row
- * g + 8 r, column 8 n + 2 t + e. Forward and dq own queries and meet keys; dk and dv own keys and meet
- * queries, so the transposed products need neither a transposed copy nor an exchange between warps. */
+ * s and w have the layout of C (mma.h): with g = lane / 4, t = lane % 4 the element x[n][2 r + e]
+ * is row g + 8 r, column 8 n + 2 t + e. Forward and dq own queries and meet keys; dk and dv own
+ * keys and meet queries, so the transposed products need neither a transposed copy nor an exchange
+ * between warps. */
 #ifndef BACKEND_CUDA_ATTENTION_TILES_H
 #define BACKEND_CUDA_ATTENTION_TILES_H
 
@@ -24,7 +27,8 @@ template <int D> static constexpr size_t tile_bytes(int rows) {
 
 static __device__ __forceinline__ int chunks_up(int n) { return (n + CHUNK - 1) / CHUNK * CHUNK; }
 
-/* Begins to copy rows row .. row + n - 1 of a head to a tile, and zeros up to `rows`; by the whole block. */
+/* Begins to copy rows row .. row + n - 1 of a head to a tile, and zeros up to `rows`; by the whole
+ * block. */
 template <int D>
 static __device__ __forceinline__ void tile_fetch(bf16 *to, const struct attention_mat<bf16> &m,
                                                   int64_t row, int n, int rows, int head) {
@@ -89,9 +93,9 @@ template <int D> static __device__ __forceinline__ void sum_clear(float (&sum)[D
         for (int x = 0; x < 4; x++) sum[n][x] = 0;
 }
 
-/* Rows of sum, times f[0] (rows g) and f[1] (rows g + 8), to rows row .. row + n - 1 of m. They pass
- * through `stage`, 16 rows of shared memory that are this warp's alone, so that each row leaves in
- * neighbouring 16-byte pieces. */
+/* Rows of sum, times f[0] (rows g) and f[1] (rows g + 8), to rows row .. row + n - 1 of m. They
+ * pass through `stage`, 16 rows of shared memory that are this warp's alone, so that each row
+ * leaves in neighbouring 16-byte pieces. */
 template <int D>
 static __device__ __forceinline__ void tile_store(const struct attention_mat<bf16> &m, int64_t row,
                                                   int n, int head, const float (&sum)[D / 8][4],
@@ -115,9 +119,10 @@ static __device__ __forceinline__ void tile_store(const struct attention_mat<bf1
     }
 }
 
-/* Walks the blocks of `step` rows from `begin` (a multiple of it) to the one that holds `end`, in two
- * stages: while use(at, stage) works on one block, fetch(at, stage) has begun to bring the next. What
- * was fetched before the call has arrived when `use` first runs. By the whole block of threads. */
+/* Walks the blocks of `step` rows from `begin` (a multiple of it) to the one that holds `end`, in
+ * two stages: while use(at, stage) works on one block, fetch(at, stage) has begun to bring the
+ * next. What was fetched before the call has arrived when `use` first runs. By the whole block of
+ * threads. */
 template <class Fetch, class Use>
 static __device__ __forceinline__ void blocks_walk(int begin, int end, int step, Fetch fetch,
                                                    Use use) {
@@ -135,10 +140,10 @@ static __device__ __forceinline__ void blocks_walk(int begin, int end, int step,
     }
 }
 
-/* ---------------------------------------------------------------------------------- dropout ------ */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
-/* Which pairs of a 16 x 32 tile are kept: bit 2 r + e of keep[n] for element x[n][2 r + e]. The philox calls of
- * the tile, 8 keys of one query each, are shared out, two per lane.
+/* Which pairs of a 16 x 32 tile are kept: bit 2 r + e of keep[n] for element x[n][2 r + e]. The
+ * philox calls of the tile, 8 keys of one query each, are shared out, two per lane.
  * Rows are queries from batch row `row`, columns keys from position j. */
 static __device__ __forceinline__ void
 keep_by_query(uint32_t (&keep)[4], const struct cuda_dropout &drop, int row, int j) {

@@ -1,15 +1,17 @@
 /* beam_step.cu — the bookkeeping of a beam search where the scores are.
  *
- * beam.c itself, compiled for the device: double sums, the same order, hence the host's results to the bit. A
- * block per sentence brings the candidates into shared memory and strikes, a thread per hypothesis; then one
- * thread merges and ranks. That is some hundred dependent steps, a few microseconds, in which the device
- * would wait for the host otherwise.
+ * beam.c itself, compiled for the device: double sums, the same order, hence the host's results to
+ * the bit. A block per sentence brings the candidates into shared memory and strikes, a thread per
+ * hypothesis; then one thread merges and ranks. That is some hundred dependent steps, a few
+ * microseconds, in which the device would wait for the host otherwise.
  *
- * The second kernel makes the rows of the next step, again a block per sentence. Where its rows begin is the
- * number of live hypotheses before it, which every block counts for itself: a few hundred numbers of 28 bytes,
- * less than another launch would cost. One block more counts for the host and makes the unused rows harmless.
+ * The second kernel makes the rows of the next step, again a block per sentence. Where its rows
+ * begin is the number of live hypotheses before it, which every block counts for itself: a few
+ * hundred numbers of 28 bytes, less than another launch would cost. One block more counts for the
+ * host and makes the unused rows harmless.
  *
- * Nothing here depends on numbers that the host knows only after a step: a recording serves every step. */
+ * Nothing here depends on numbers that the host knows only after a step: a recording serves every
+ * step. */
 #define BEAM_FN __device__
 #include "backend/cuda/cuda.h"
 
@@ -19,7 +21,7 @@ enum { ADVANCE = 64 /* at least BEAM_MAX */, SETTLE = 128 };
 
 static_assert((int)ADVANCE >= (int)BEAM_MAX, "a thread per hypothesis");
 
-/* ---------------------------------------------------------------------------------- advance ------ */
+/* ---- advance --------------------------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(ADVANCE) beam_begin_kernel(struct beam_step_args a) {
     int s = (int)blockIdx.x * ADVANCE + (int)threadIdx.x;
@@ -57,7 +59,7 @@ static __global__ void __launch_bounds__(ADVANCE) beam_advance_kernel(struct bea
     beam_store(&b, &a.table, s);
 }
 
-/* ---------------------------------------------------------------------------------- rows --------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static __device__ __forceinline__ int block_count(int x, int *slot) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, sum = 0;

@@ -1,10 +1,10 @@
-/* cuda.cu — the cuda backend as a device: finding a GPU, its memory, one stream, one workspace, its op
- * table, and the one function the plug-in exports.
+/* cuda.cu — the cuda backend as a device: finding a GPU, its memory, one stream, one workspace, its
+ * op table, and the one function the plug-in exports.
  *
  * Everything queued goes to one stream, so ops need no ordering among themselves and the host never
- * waits, except in download and sync. Errors are sticky (cuda.h). After an error of the device itself (an
- * address out of range, an ECC error) the CUDA context is dead: every later call fails with the same
- * message, which is what a caller should see. */
+ * waits, except in download and sync. Errors are sticky (cuda.h). After an error of the device
+ * itself (an address out of range, an ECC error) the CUDA context is dead: every later call fails
+ * with the same message, which is what a caller should see. */
 #include "backend/cuda/cuda.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 enum { BLAS_WORKSPACE = 64 << 20, LEAST_WORKSPACE = 1 << 16, LEAST_CAPABILITY = 80, RECORD_AT = 2 };
 
-/* ---------------------------------------------------------------------------------- errors ------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 void cuda_fail(struct cuda_backend *be, enum heed_status code, const char *fmt, ...) {
     struct err *err = &be->base.err;
@@ -55,7 +55,7 @@ bool cuda_allow_shared(struct cuda_backend *be, const void *kernel, size_t bytes
                    what);
 }
 
-/* ---------------------------------------------------------------------------------- memory ------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void *cuda_alloc(struct backend *base, size_t size) {
     void *ptr = NULL;
@@ -83,7 +83,7 @@ static void cuda_sync(struct backend *base) {
     cuda_ok(be, cudaStreamSynchronize(be->stream), "waiting for the device");
 }
 
-/* ---------------------------------------------------------------------------------- workspace ---- */
+/* ---- workspace ------------------------------------------------------------------------------- */
 
 static bool workspace_grow(struct cuda_backend *be, size_t size) {
     if (size < LEAST_WORKSPACE) size = LEAST_WORKSPACE;
@@ -118,10 +118,10 @@ void *cuda_workspace(struct cuda_backend *be, size_t size) {
     return workspace_grow(be, size) ? be->workspace : NULL;
 }
 
-/* ---------------------------------------------------------------------------------- timing ------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
-/* While profiling, an event before and one after each op; their distances are read when somebody asks, so
- * that the queue stays full and what is timed is the device and not the host. */
+/* While profiling, an event before and one after each op; their distances are read when somebody
+ * asks, so that the queue stays full and what is timed is the device and not the host. */
 enum { TIMED_MAX = 2048 };
 
 struct cuda_timing {
@@ -164,7 +164,7 @@ static void cuda_mark(struct backend *base, enum op op, int end) {
     if (end) t->op[t->n++] = op;
 }
 
-/* ---------------------------------------------------------------------------------- open --------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static void cuda_close(struct backend *base) {
     struct cuda_backend *be = cuda_of(base);

@@ -1,32 +1,37 @@
-/* cuda.h — what the files of the cuda backend share: the backend struct, launching, scratch memory, and
- * the small device functions every kernel uses.
+/* cuda.h — what the files of the cuda backend share: the backend struct, launching, scratch memory,
+ * and the small device functions every kernel uses.
  *
- * How an op is written. A slot is `void cuda_<slot>(struct backend *base, const struct <op>_args *a)`:
+ * How an op is written. A slot is `void cuda_<slot>(struct backend *base, const struct <op>_args
+ * *a)`:
  *
  *     struct cuda_backend *be = cuda_of(base);
- *     float *scratch = (float *)cuda_workspace(be, bytes);   // also with 0 bytes, as the first thing
+ *     float *scratch = (float *)cuda_workspace(be, bytes);  // also with 0 bytes, as the first
+ *     thing
  *     if (!scratch) return;                                  // planning, or an error is pending
  *     LAUNCH(be, some_kernel, grid, block, shared_bytes, arguments...);
  *     LAUNCH(be, (other_kernel<T, 4>), ...);                 // parentheses protect commas
  *
- * - One stream, be->stream: ops run in the order in which they were called, so an op may rely on everything
- *   before it and the workspace can be shared by all ops. Nothing in an op waits for the device.
- * - A launch that fails makes the backend's error sticky (cuda_fail, the first one wins); LAUNCH does nothing
- *   once an error is pending. Failures inside kernels surface at the next sync. HEED_CUDA_SYNC=1 waits
- *   after every launch, so that the message names the kernel.
- * - The workspace is 256-byte aligned, uninitialised, valid until the next op begins. cuda_workspace is called
- *   once per op with the sum of what it needs (struct cuda_carve helps); the size must not shrink when
- *   the number of rows grows, since planning sends the largest batch only.
- * - Between two kernels the device idles for a microsecond or two, which adds up over the hundreds of a step.
- *   CHAIN launches like LAUNCH, but lets the blocks of this kernel be set up while the last ones of the kernel
- *   before are still running. Such a kernel calls chain_wait() before it touches memory.
- * - Data pointers have the alignment of their element type and no more (column slices, tests); take the wide
- *   path only where cuda_aligned says so.
+ * - One stream, be->stream: ops run in the order in which they were called, so an op may rely on
+ *   everything before it and the workspace can be shared by all ops. Nothing in an op waits for the
+ *   device.
+ * - A launch that fails makes the backend's error sticky (cuda_fail, the first one wins); LAUNCH
+ *   does nothing once an error is pending. Failures inside kernels surface at the next sync.
+ *   HEED_CUDA_SYNC=1 waits after every launch, so that the message names the kernel.
+ * - The workspace is 256-byte aligned, uninitialised, valid until the next op begins.
+ *   cuda_workspace is called once per op with the sum of what it needs (struct cuda_carve helps);
+ *   the size must not shrink when the number of rows grows, since planning sends the largest batch
+ *   only.
+ * - Between two kernels the device idles for a microsecond or two, which adds up over the hundreds
+ *   of a step. CHAIN launches like LAUNCH, but lets the blocks of this kernel be set up while the
+ *   last ones of the kernel before are still running. Such a kernel calls chain_wait() before it
+ *   touches memory.
+ * - Data pointers have the alignment of their element type and no more (column slices, tests); take
+ *   the wide path only where cuda_aligned says so.
  * - Deterministic: no float atomics; sums go through fixed blocks in fixed order.
  *
- * The plug-in is a shared object of its own and needs nothing from the program that loads it: of backend.h it
- * uses types and inline functions only, errors are recorded with cuda_fail. Written in C++ for templates
- * over the storage type, otherwise in the style of the rest. */
+ * The plug-in is a shared object of its own and needs nothing from the program that loads it: of
+ * backend.h it uses types and inline functions only, errors are recorded with cuda_fail. Written in
+ * C++ for templates over the storage type, otherwise in the style of the rest. */
 #ifndef BACKEND_CUDA_CUDA_H
 #define BACKEND_CUDA_CUDA_H
 
@@ -72,7 +77,7 @@ struct cuda_backend {
 
 static inline struct cuda_backend *cuda_of(struct backend *be) { return (struct cuda_backend *)be; }
 
-/* ---------------------------------------------------------------------------------- errors ------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Records a failure; the first one wins. */
 void cuda_fail(struct cuda_backend *be, enum heed_status code, const char *fmt, ...)
@@ -81,12 +86,13 @@ void cuda_fail(struct cuda_backend *be, enum heed_status code, const char *fmt, 
 /* True if rc is success; else records it with `what` (a kernel, a call). */
 bool cuda_ok(struct cuda_backend *be, cudaError_t rc, const char *what);
 
-/* CUDA has a current device per thread, at first 0; whoever calls a backend may do so from any thread. */
+/* CUDA has a current device per thread, at first 0; whoever calls a backend may do so from any
+ * thread. */
 static inline void cuda_bind(const struct cuda_backend *be) {
     if (be->device != 0) cudaSetDevice(be->device);
 }
 
-/* ---------------------------------------------------------------------------------- scratch ------ */
+/* ---- scratch --------------------------------------------------------------------------------- */
 
 /* See above. NULL means "compute nothing". */
 void *cuda_workspace(struct cuda_backend *be, size_t size);
@@ -102,7 +108,7 @@ template <class T> static inline T *cuda_take(struct cuda_carve *c, size_t count
     return c->base ? reinterpret_cast<T *>(c->base + at) : nullptr;
 }
 
-/* ---------------------------------------------------------------------------------- launching ---- */
+/* ---- launching ------------------------------------------------------------------------------- */
 
 void cuda_launched(struct cuda_backend *be, cudaError_t rc, const char *what);
 
@@ -129,7 +135,8 @@ static inline void cuda_launch(struct cuda_backend *be, const char *what, bool c
     if (rc != cudaSuccess || be->sync_each) cuda_launched(be, rc, what);
 }
 
-/* grid and block: dim3 or a number. More than 48 KiB of shared memory: call cuda_allow_shared before. */
+/* grid and block: dim3 or a number. More than 48 KiB of shared memory: call cuda_allow_shared
+ * before. */
 #define LAUNCH(be, kernel, grid, block, shared, ...)                                               \
     cuda_launch(be, #kernel, false, kernel, grid, block, shared, __VA_ARGS__)
 /* The same for a kernel chosen beforehand: `name` is what a message calls it. */
@@ -141,8 +148,8 @@ static inline void cuda_launch(struct cuda_backend *be, const char *what, bool c
 #define CHAIN_AS(be, name, kernel, grid, block, shared, ...)                                       \
     cuda_launch(be, name, true, kernel, grid, block, shared, __VA_ARGS__)
 
-/* Waits until the kernel before has ended and all it wrote is to be seen; from then on the blocks of the kernel
- * after may be set up, as far as there is room for them. */
+/* Waits until the kernel before has ended and all it wrote is to be seen; from then on the blocks
+ * of the kernel after may be set up, as far as there is room for them. */
 static __device__ __forceinline__ void chain_wait() {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
@@ -155,13 +162,14 @@ bool cuda_allow_shared(struct cuda_backend *be, const void *kernel, size_t bytes
 
 static inline int cuda_blocks(int64_t n, int64_t block) { return (int)((n + block - 1) / block); }
 
-/* Grid for a grid-stride loop over n items: enough blocks to fill the device, no more than needed. */
+/* Grid for a grid-stride loop over n items: enough blocks to fill the device, no more than
+ * needed. */
 static inline int cuda_grid(const struct cuda_backend *be, int64_t n, int block, int per_sm) {
     int64_t want = (n + block - 1) / block, most = (int64_t)be->n_sm * per_sm;
     return (int)(want < most ? want : most);
 }
 
-/* ---------------------------------------------------------------------------------- types -------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 typedef __nv_bfloat16 bf16;
 
@@ -173,7 +181,8 @@ template <> __device__ __forceinline__ bf16 from_f32<bf16>(float x) {
     return __float2bfloat16_rn(x);
 }
 
-/* N neighbours at once: one access of N * sizeof(T) bytes, which must be aligned to that (at most 16). */
+/* N neighbours at once: one access of N * sizeof(T) bytes, which must be aligned to that (at most
+ * 16). */
 template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) pack { T x[N]; };
 template <class T, int N>
 static __device__ __forceinline__ void load_pack(float (&out)[N], const T *from) {
@@ -199,8 +208,8 @@ static __device__ __forceinline__ void store_pack(T *to, const float (&in)[N]) {
     *reinterpret_cast<pack<T, N> *>(to) = p;
 }
 
-/* 16 bytes as they lie in memory, to be held in four registers until they are needed as numbers (an array of bf16
- * would take a register for each). */
+/* 16 bytes as they lie in memory, to be held in four registers until they are needed as numbers (an
+ * array of bf16 would take a register for each). */
 static __device__ __forceinline__ void unpack16(float (&x)[4], const uint4 &raw) {
     x[0] = __uint_as_float(raw.x), x[1] = __uint_as_float(raw.y);
     x[2] = __uint_as_float(raw.z), x[3] = __uint_as_float(raw.w);
@@ -214,8 +223,8 @@ static __device__ __forceinline__ void unpack16(float (&x)[8], const uint4 &raw)
     }
 }
 
-/* Eight columns of a row, of which the first n exist; WIDE: all of them do, and the address is a multiple of
- * 16 bytes. The others read as 0 and are not written. */
+/* Eight columns of a row, of which the first n exist; WIDE: all of them do, and the address is a
+ * multiple of 16 bytes. The others read as 0 and are not written. */
 template <bool WIDE, class T>
 static __device__ __forceinline__ void load8(float (&out)[8], const T *from, int n) {
     if constexpr (WIDE) {
@@ -255,7 +264,8 @@ static inline bool cuda_plain(struct cuda_backend *be, const struct mat *m, cons
     return false;
 }
 
-/* Calls body(T()) with the C++ type of an act-type matrix; backend.c has let only these two through. */
+/* Calls body(T()) with the C++ type of an act-type matrix; backend.c has let only these two
+ * through. */
 template <class Body> static inline void cuda_with_type(enum dtype type, Body body) {
     if (type == DTYPE_BF16)
         body(bf16());
@@ -265,7 +275,7 @@ template <class Body> static inline void cuda_with_type(enum dtype type, Body bo
 
 template <class T> static inline T *cuda_data(const struct mat *m) { return (T *)m->data; }
 
-/* ---------------------------------------------------------------------------------- sums --------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static __device__ __forceinline__ float warp_sum(float x) {
 #pragma unroll
@@ -283,8 +293,8 @@ static __device__ __forceinline__ float warp_max(float x) {
     return x;
 }
 
-/* Sum over a block of whole warps, in all threads. `slot` is shared memory for 32 values, free on entry
- * (a barrier since its last use) and in use until the next barrier. */
+/* Sum over a block of whole warps, in all threads. `slot` is shared memory for 32 values, free on
+ * entry (a barrier since its last use) and in use until the next barrier. */
 template <class T> static __device__ __forceinline__ T block_sum(T x, T *slot) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warp = blockDim.x / 32;
     x = warp_sum(x);
@@ -301,7 +311,7 @@ static __device__ __forceinline__ float block_max(float x, float *slot) {
     return warp_max(lane < n_warp ? slot[lane] : -INFINITY);
 }
 
-/* ---------------------------------------------------------------------------------- dropout ------ */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
 /* Philox4x32-10, bit for bit that of base/rng.h. */
 static __device__ __forceinline__ uint4 philox4x32_device(uint64_t key, uint32_t c0, uint32_t c1,
@@ -334,7 +344,8 @@ static inline struct cuda_dropout cuda_dropout_of(const struct dropout *d) {
     return c;
 }
 
-/* Which of the columns 8 * block .. 8 * block + 7 of a row are kept: bit i for column 8 * block + i. */
+/* Which of the columns 8 * block .. 8 * block + 7 of a row are kept: bit i for column 8 * block +
+ * i. */
 static __device__ __forceinline__ uint32_t dropout_keep8(const struct cuda_dropout &d, uint32_t row,
                                                          uint32_t block) {
     uint4 bits = philox4x32_device(d.seed, block, row, d.site, d.step);
@@ -347,17 +358,19 @@ static __device__ __forceinline__ uint32_t dropout_keep8(const struct cuda_dropo
     return keep;
 }
 
-/* Factor of one element: 0, or the scale of what is kept. Eight neighbours draw from one call above. */
+/* Factor of one element: 0, or the scale of what is kept. Eight neighbours draw from one call
+ * above. */
 static __device__ __forceinline__ float dropout_factor1(const struct cuda_dropout &d, uint32_t row,
                                                         uint32_t col) {
     if (d.threshold == 0) return 1.0f;
     return dropout_keep8(d, row, col / 8) >> (col % 8) & 1u ? d.scale : 0.0f;
 }
 
-/* ---------------------------------------------------------------------------------- products ----- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* gemm.cu: c = [c +] op(a) op(b), row-major, f32 accumulation.
- *     c [m,n];  op(a) [m,k]: a is [m,k], or [k,m] when a_trans;  op(b) [k,n]: b is [k,n], or [n,k] when b_trans
+ *     c [m,n];  op(a) [m,k]: a is [m,k], or [k,m] when a_trans;  op(b) [k,n]: b is [k,n], or [n,k]
+ *               when b_trans
  * bias [n] (type of a) is added before the optional ReLU. */
 struct cuda_gemm {
     int m, n, k;
@@ -375,10 +388,11 @@ bool cuda_gemm_sums(struct cuda_backend *be, const struct cuda_gemm *g);
 int cuda_products_new(struct cuda_backend *be, struct err *err);
 void cuda_products_free(struct cuda_backend *be);
 
-/* reduce.cu: how a pass over [rows, cols] that also sums columns is cut into blocks. A thread has eight columns; a
- * row of threads has neighbouring ones, up to 2,048, and a block as many rows of threads as make
- * CUDA_SUM_THREADS, so that what is under way lies together in memory. A row of threads takes CUDA_SUM_AHEAD rows of
- * the matrix, then those a whole grid further on. A block leaves one row of partial sums. */
+/* reduce.cu: how a pass over [rows, cols] that also sums columns is cut into blocks. A thread has
+ * eight columns; a row of threads has neighbouring ones, up to 2,048, and a block as many rows of
+ * threads as make CUDA_SUM_THREADS, so that what is under way lies together in memory. A row of
+ * threads takes CUDA_SUM_AHEAD rows of the matrix, then those a whole grid further on. A block
+ * leaves one row of partial sums. */
 enum { CUDA_SUM_THREADS = 256, CUDA_SUM_AHEAD = 2, CUDA_SUM_PER_SM = 4 };
 struct cuda_sum_shape {
     dim3 grid, block; /* grid.x: rows of partial sums */
@@ -408,11 +422,13 @@ static __device__ __forceinline__ void sum_store(float *partial, const float (&s
         partial[(int64_t)blockIdx.x * cols + col + j] = total;
     }
 }
-/* sum[j] += column sums of x, in an order fixed by its shape and the device; `partial` is scratch of
- * cuda_sum_rows_size bytes. */
+/* sum[j] += column sums of x, in an order fixed by its shape and the device; `partial` is scratch
+ * of cuda_sum_rows_size bytes. */
 void cuda_sum_rows(struct cuda_backend *be, float *sum, const struct mat *x, void *partial);
-/* The second stage alone, for up to three vectors of `cols` values side by side in a row of partial sums:
- *     sum.to[v][j] += sum over i of partial[i, v * cols + j], i < rows, in an order fixed by their number. */
+/* The second stage alone, for up to three vectors of `cols` values side by side in a row of partial
+ * sums:
+ *     sum.to[v][j] += sum over i of partial[i, v * cols + j], i < rows, in an order fixed by their
+ *     number. */
 struct cuda_sums {
     float *to[3];
     int n;

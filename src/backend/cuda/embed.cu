@@ -1,11 +1,12 @@
 /* embed.cu — token embedding plus position, and its reverse.        PAPER: 3.4 and 3.5.
  *
- * Backward, rows of dy with the same index meet in one row of the gradient, and floats added in any order
- * would differ from run to run. So the row numbers are sorted by index (stable: equal indices stay in
- * ascending order), and the sorted sequence is cut into tiles of TILE rows. A tile adds up its runs of equal
- * index; a run that lies inside one tile is added to the gradient at once, one that reaches over the edge
- * leaves partial sums, which the tile where the run begins collects in a second launch. Every row of the
- * gradient has one writer, and frequent tokens do not keep one block busy for the whole batch.
+ * Backward, rows of dy with the same index meet in one row of the gradient, and floats added in any
+ * order would differ from run to run. So the row numbers are sorted by index (stable: equal indices
+ * stay in ascending order), and the sorted sequence is cut into tiles of TILE rows. A tile adds up
+ * its runs of equal index; a run that lies inside one tile is added to the gradient at once, one
+ * that reaches over the edge leaves partial sums, which the tile where the run begins collects in a
+ * second launch. Every row of the gradient has one writer, and frequent tokens do not keep one
+ * block busy for the whole batch.
  *
  * Bound by memory, but for the sort, which is a handful of small launches. */
 #include "backend/cuda/cuda.h"
@@ -22,7 +23,7 @@ enum {
     EDGE_THREADS = 128
 };
 
-/* ---------------------------------------------------------------------------------- forward ------ */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 template <class T, bool WIDE>
 static __global__ void embed_fwd_kernel(T *y, int64_t y_ld, const T *table, int64_t table_ld,
@@ -58,7 +59,7 @@ void cuda_embed_fwd(struct backend *base, const struct embed_args *a) {
     });
 }
 
-/* ---------------------------------------------------------------------------------- sorting ------ */
+/* ---- sorting --------------------------------------------------------------------------------- */
 
 /* Keys and row numbers, before and after the sort; ids < 0 get the key `n_key` and sort last. */
 struct order {
@@ -104,7 +105,7 @@ static struct order carve(struct cuda_carve *c, int n, int cols, size_t temp_siz
     return o;
 }
 
-/* ---------------------------------------------------------------------------------- backward ----- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 struct scatter_args {
     float *grad;
@@ -116,8 +117,8 @@ struct scatter_args {
     struct cuda_dropout drop;
 };
 
-/* Sum of rows [begin, end) of the sorted sequence, eight columns from col. Four rows are under way at a time:
- * their addresses are known beforehand. */
+/* Sum of rows [begin, end) of the sorted sequence, eight columns from col. Four rows are under way
+ * at a time: their addresses are known beforehand. */
 template <class T, bool WIDE>
 static __device__ __forceinline__ void sum_run(float (&sum)[8], const struct scatter_args &a,
                                                const int32_t *row_of, int begin, int end, int col) {
@@ -136,8 +137,8 @@ static __device__ __forceinline__ void sum_run(float (&sum)[8], const struct sca
     }
 }
 
-/* One tile of the sorted sequence per block. A thread has eight columns at a time; the runs of the tile are dealt
- * out to the rows of threads, since rare tokens make many short ones. */
+/* One tile of the sorted sequence per block. A thread has eight columns at a time; the runs of the
+ * tile are dealt out to the rows of threads, since rare tokens make many short ones. */
 template <class T, bool WIDE>
 static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
     __shared__ uint32_t key[TILE + 2]; /* with a neighbour on either side */
@@ -187,8 +188,9 @@ static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
     }
 }
 
-/* Collects runs over several tiles, at the tile where one begins: its right edge, then the left edges of those
- * that follow. A tile that lies in the middle of a run has it all in its left edge. */
+/* Collects runs over several tiles, at the tile where one begins: its right edge, then the left
+ * edges of those that follow. A tile that lies in the middle of a run has it all in its left
+ * edge. */
 static __global__ void scatter_edges_kernel(struct scatter_args a, struct order o) {
     int first = blockIdx.x * TILE, last = first + TILE - 1;
     chain_wait();

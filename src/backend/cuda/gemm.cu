@@ -1,18 +1,21 @@
 /* gemm.cu — matrix products, through cuBLASLt.
  *
- * cuBLASLt is column-major. A row-major c = op(a) op(b) is, in its eyes, c^T = op(b)^T op(a)^T: the operands
- * change places, m and n too, and the transpose flags stay as they are. Bias is added along what it calls
- * rows, which are our columns. Accumulation is in f32 (in tf32 only on request).
+ * cuBLASLt is column-major. A row-major c = op(a) op(b) is, in its eyes, c^T = op(b)^T op(a)^T: the
+ * operands change places, m and n too, and the transpose flags stay as they are. Bias is added
+ * along what it calls rows, which are our columns. Accumulation is in f32 (in tf32 only on
+ * request).
  *
- * Which kernel computes a product is asked of its heuristic once per shape and remembered. Ragged batches have
- * a new number of rows every time, so that dimension enters the key rounded up: the question is asked for
- * the rounded shape, never for the first shape seen. The choice is a function of the arguments alone; a run
- * that is resumed multiplies with the same kernels and gives the same bits. Where the chosen kernel does
- * not take the exact shape, the exact shape is asked for. Split sums pass through the workspace
- * in f32, in a fixed order: there are no atomics on floats. HEED_CUDA_TUNE times the heuristic's candidates
- * instead of trusting it; what is fastest may then differ from run to run, and the last bits with it.
+ * Which kernel computes a product is asked of its heuristic once per shape and remembered. Ragged
+ * batches have a new number of rows every time, so that dimension enters the key rounded up: the
+ * question is asked for the rounded shape, never for the first shape seen. The choice is a function
+ * of the arguments alone; a run that is resumed multiplies with the same kernels and gives the same
+ * bits. Where the chosen kernel does not take the exact shape, the exact shape is asked for. Split
+ * sums pass through the workspace in f32, in a fixed order: there are no atomics on floats.
+ * HEED_CUDA_TUNE times the heuristic's candidates instead of trusting it; what is fastest may then
+ * differ from run to run, and the last bits with it.
  *
- * What the library has no kernel for (odd addresses, strange strides) a plain tiled kernel of ours does. */
+ * What the library has no kernel for (odd addresses, strange strides) a plain tiled kernel of ours
+ * does. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -50,7 +53,7 @@ void cuda_products_free(struct cuda_backend *be) {
     be->products = NULL;
 }
 
-/* ---------------------------------------------------------------------------------- our own ------ */
+/* ---- our own --------------------------------------------------------------------------------- */
 
 /* c [m,n] in tiles of 64 x 64, 16 deep, 256 threads with 4 x 4 results each. */
 enum { TILE = 64, DEPTH = 16 };
@@ -120,7 +123,7 @@ static __global__ void epilogue_kernel(C *c, int64_t ld, const T *bias, int m, i
     }
 }
 
-/* ---------------------------------------------------------------------------------- library ------ */
+/* ---- library --------------------------------------------------------------------------------- */
 
 /* The descriptors of one product; on the stack, nothing to release. */
 struct call {
@@ -169,7 +172,8 @@ static bool describe(struct call *call, const struct cuda_backend *be, const str
            cublasLtMatrixLayoutInit(&call->c, out, n, rows, g->ldc) == CUBLAS_STATUS_SUCCESS;
 }
 
-/* Activations and weights begin at multiples of 64 bytes; more is luck, and would split the cache. */
+/* Activations and weights begin at multiples of 64 bytes; more is luck, and would split the
+ * cache. */
 static uint8_t alignment(const void *ptr) {
     uint8_t align = 64;
     while ((uintptr_t)ptr % align) align /= 2;
@@ -231,8 +235,8 @@ static float time_runs(struct cuda_backend *be, const struct cuda_gemm *g, struc
                : -1;
 }
 
-/* Which of the candidates is the fastest for the product at hand. The results go to memory of their own,
- * since c may be an accumulator. */
+/* Which of the candidates is the fastest for the product at hand. The results go to memory of their
+ * own, since c may be an accumulator. */
 static int fastest(struct cuda_backend *be, const struct cuda_gemm *whole, struct call *call,
                    const cublasLtMatmulHeuristicResult_t *found, int n) {
     struct cuda_gemm g = *whole;
@@ -258,7 +262,7 @@ static int fastest(struct cuda_backend *be, const struct cuda_gemm *whole, struc
     return best;
 }
 
-/* ---------------------------------------------------------------------------------- choosing ----- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 /* Rows of activations come in any number; their rounding is fine where tiles are few. */
 static int rounded(int n) {
@@ -297,7 +301,8 @@ static uint32_t hash_of(const struct key *key) {
     return h ^ h >> 15;
 }
 
-/* The entry of this key, or a fresh one. A full table is emptied: what it held can be asked for again. */
+/* The entry of this key, or a fresh one. A full table is emptied: what it held can be asked for
+ * again. */
 static struct choice *lookup(struct cuda_products *p, const struct key *key) {
     if (p->n > CACHE_SIZE / 2) {
         memset(p->choice, 0, sizeof p->choice);
@@ -323,9 +328,9 @@ static T config_of(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAtt
                : T(0);
 }
 
-/* Which candidate to take: the heuristic's first, but for three kinds of product where another of its candidates was
- * 5 to 10 % faster on an H200 at every size tried (docs/gpu-notes.md). A rule about shapes, and not a clock, so
- * that runs can be repeated. */
+/* Which candidate to take: the heuristic's first, but for three kinds of product where another of
+ * its candidates was 5 to 10 % faster on an H200 at every size tried (docs/gpu-notes.md). A rule
+ * about shapes, and not a clock, so that runs can be repeated. */
 static int preferred(const struct cuda_backend *be, const struct cuda_gemm *g,
                      const cublasLtMatmulHeuristicResult_t *found, int n) {
     const int LONG = 8192, WAVE = 96 * 128 * 128; /* a vocabulary; tiles for most multiprocessors */
@@ -427,7 +432,8 @@ void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *whole) {
             return;
         }
         rc = multiply(be, &g, &call, &c->algo, g.add ? 1.0f : 0.0f);
-        /* A kernel may have promised too much (addresses are not part of the question): the next one. */
+        /* A kernel may have promised too much (addresses are not part of the question): the next
+         * one. */
         c->found = rc != CUBLAS_STATUS_NOT_SUPPORTED && rc != CUBLAS_STATUS_INVALID_VALUE;
     } while (!c->found);
     if (rc != CUBLAS_STATUS_SUCCESS) {

@@ -1,12 +1,12 @@
 /* linear.cu — y = drop(act(x w^T + b)), and its reverse.        PAPER: 3.3 for the ReLU.
  *
- * The product carries bias and ReLU in its epilogue, so the paper's layers are one kernel. GELU and SiLU keep
- * z and take a second pass z -> y; dropout is part of it.
+ * The product carries bias and ReLU in its epilogue, so the paper's layers are one kernel. GELU and
+ * SiLU keep z and take a second pass z -> y; dropout is part of it.
  *
- * Backward, one pass turns dy into dz in place and sums its columns for db (per block of rows, then over the
- * blocks: reduce.cu); then two products. Without activation and dropout only the column sums are left of
- * that pass. All passes but the products are bound by memory: a thread handles eight columns of a row
- * at a time, 16 bytes of bf16, which share one draw of the dropout mask. */
+ * Backward, one pass turns dy into dz in place and sums its columns for db (per block of rows, then
+ * over the blocks: reduce.cu); then two products. Without activation and dropout only the column
+ * sums are left of that pass. All passes but the products are bound by memory: a thread handles
+ * eight columns of a row at a time, 16 bytes of bf16, which share one draw of the dropout mask. */
 #include "backend/cuda/cuda.h"
 
 enum {
@@ -27,7 +27,8 @@ template <enum act ACT> static __device__ __forceinline__ float act_fwd(float z)
     return z;
 }
 
-/* For ReLU z is y = drop(relu(z)): where it is positive so is z, where dropout zeroed it nothing flows. */
+/* For ReLU z is y = drop(relu(z)): where it is positive so is z, where dropout zeroed it nothing
+ * flows. */
 template <enum act ACT> static __device__ __forceinline__ float act_bwd(float z) {
     if (ACT == ACT_RELU) return z > 0 ? 1 : 0;
     if (ACT == ACT_GELU) return normal_cdf(z) + z * 0.39894228f * expf(-0.5f * z * z);
@@ -61,8 +62,8 @@ static __global__ void linear_fwd_kernel(T *y, int64_t y_ld, const T *z, int64_t
     store8<WIDE>(y + row * y_ld + col, v, cols - col);
 }
 
-/* dy = act'(z) drop'(dy) in place; partial[block, :] = column sums of the result, unless NULL. Blocks as in
- * cuda_sum_shape. */
+/* dy = act'(z) drop'(dy) in place; partial[block, :] = column sums of the result, unless NULL.
+ * Blocks as in cuda_sum_shape. */
 template <class T, enum act ACT, bool WIDE>
 static __global__ void __launch_bounds__(CUDA_SUM_THREADS, CUDA_SUM_PER_SM)
     linear_bwd_kernel(float *partial, T *dy, int64_t dy_ld, const T *z, int64_t z_ld, int rows,
@@ -105,7 +106,7 @@ template <class Body> static void with_act(enum act act, Body body) {
         body(std::integral_constant<enum act, ACT_NONE>());
 }
 
-/* ---------------------------------------------------------------------------------- ops ---------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static bool smooth(enum act act) { return act == ACT_GELU || act == ACT_SILU; }
 

@@ -1,9 +1,10 @@
 /* memory.cu — transfers, zeroing and conversion.
  *
- * An upload returns when the source may be reused, not when the device has the data: it is copied into a
- * ring of pinned memory first, from where the copy engine takes it in the stream's order. The ring is a few
- * slots; an event tells when a slot has been read, so the host waits only when it is a whole ring ahead.
- * A download waits: that is its contract. Small ones, the numbers of a step, go through pinned memory too. */
+ * An upload returns when the source may be reused, not when the device has the data: it is copied
+ * into a ring of pinned memory first, from where the copy engine takes it in the stream's order.
+ * The ring is a few slots; an event tells when a slot has been read, so the host waits only when it
+ * is a whole ring ahead. A download waits: that is its contract. Small ones, the numbers of a step,
+ * go through pinned memory too. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -93,7 +94,7 @@ void cuda_zero(struct backend *base, void *dst, size_t size) {
     cuda_ok(be, cudaMemsetAsync(dst, 0, size, be->stream), "zero");
 }
 
-/* ---------------------------------------------------------------------------------- cast --------- */
+/* ---- cast ------------------------------------------------------------------------------------ */
 
 static __device__ double widen(double x) { return x; }
 static __device__ double widen(float x) { return x; }

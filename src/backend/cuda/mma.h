@@ -2,15 +2,15 @@
  *
  * A warp multiplies 16 x 16 by 16 x 8 bf16 with f32 sums (mma.sync.m16n8k16). With g = lane / 4 and
  * t = lane % 4, a lane holds of
- *     A [16 rows, 16 deep]   a0: (g, 2t..)  a1: (g + 8, 2t..)  a2: (g, 2t + 8..)  a3: (g + 8, 2t + 8..)
- *     B [16 deep, 8 columns] b0: (2t.., g)  b1: (2t + 8.., g)
+ *     A [16 rows, 16 deep]  a0: (g, 2t..)  a1: (g + 8, 2t..)  a2: (g, 2t + 8..)  a3: (g + 8, 2t +
+ *     8..) B [16 deep, 8 columns] b0: (2t.., g)  b1: (2t + 8.., g)
  *     C [16 rows, 8 columns] c0, c1: (g, 2t), (g, 2t + 1)      c2, c3: (g + 8, 2t), (g + 8, 2t + 1)
- * where (i, j..) is a register with two neighbours. C of two products side by side is therefore A of the
- * next product without any exchange between lanes, which is what attention lives on.
+ * where (i, j..) is a register with two neighbours. C of two products side by side is therefore A
+ * of the next product without any exchange between lanes, which is what attention lives on.
  *
- * ldmatrix fetches four 8 x 8 matrices from shared memory: lanes 8m .. 8m + 7 give the addresses of the
- * eight 16-byte rows of matrix m, and lane l gets elements 2 (l % 4), 2 (l % 4) + 1 of row l / 4 of each; with
- * `trans`, of the transposed matrix. */
+ * ldmatrix fetches four 8 x 8 matrices from shared memory: lanes 8m .. 8m + 7 give the addresses of
+ * the eight 16-byte rows of matrix m, and lane l gets elements 2 (l % 4), 2 (l % 4) + 1 of row l /
+ * 4 of each; with `trans`, of the transposed matrix. */
 #ifndef BACKEND_CUDA_MMA_H
 #define BACKEND_CUDA_MMA_H
 

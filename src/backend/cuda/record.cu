@@ -1,15 +1,17 @@
-/* record.cu — ops queued in one go (CUDA graphs), and small results that the host reads while the device goes on.
+/* record.cu — ops queued in one go (CUDA graphs), and small results that the host reads while the
+ * device goes on.
  *
- * The first time a recording's ops just run: kernels are loaded and products choose theirs, which a capture should not
- * have to do, and what comes once is not worth a graph. The second time the stream is captured and the graph
- * launched. From then on it is launched alone: one call of the driver instead of one per kernel.
- * HEED_CUDA_GRAPHS=N: at the N-th use; 0: never.
+ * The first time a recording's ops just run: kernels are loaded and products choose theirs, which a
+ * capture should not have to do, and what comes once is not worth a graph. The second time the
+ * stream is captured and the graph launched. From then on it is launched alone: one call of the
+ * driver instead of one per kernel. HEED_CUDA_GRAPHS=N: at the N-th use; 0: never.
  *
- * A graph holds addresses. Those of the arguments are the caller's promise; the workspace's is ours, so a
- * recording remembers it and is made anew where it has moved. What cannot be captured runs as it always did.
+ * A graph holds addresses. Those of the arguments are the caller's promise; the workspace's is
+ * ours, so a recording remembers it and is made anew where it has moved. What cannot be captured
+ * runs as it always did.
  *
- * Posts go through pinned memory, one event per slot: waiting for an event does not wait for what was queued
- * after it. */
+ * Posts go through pinned memory, one event per slot: waiting for an event does not wait for what
+ * was queued after it. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -24,7 +26,8 @@ struct recording {
     void *workspace;
 };
 
-/* Capturing would be in the way of timing candidates, and waiting after each launch in the way of capturing. */
+/* Capturing would be in the way of timing candidates, and waiting after each launch in the way of
+ * capturing. */
 static bool can_capture(const struct cuda_backend *be) {
     return !be->tune && !be->sync_each && be->record_at > 0;
 }
@@ -85,7 +88,7 @@ void cuda_forget(struct backend *base, struct recording *recording) {
     free(recording);
 }
 
-/* ---------------------------------------------------------------------------------- posts -------- */
+/* ---- posts ----------------------------------------------------------------------------------- */
 
 struct cuda_posts {
     char *pinned; /* [POST_SLOTS][POST_SIZE] */

@@ -1,10 +1,11 @@
 /* reduce.cu — column sums for bias and norm gradients, in two stages of fixed shape.
  *
- * Stage one: a block sums SUM_ROWS rows of 256 columns into one row of partial sums; a pass that changes the matrix
- * on the way is cut as cuda_sum_shape says instead. Stage two adds the rows of partial sums to the gradient,
- * 32 columns per block: each of 32 thread rows takes every 32nd partial, then they are added in order. Which rows
- * meet in which partial depends on their number and on the device alone, so the result is reproducible. Both
- * stages are bound by memory; the second one is tiny. */
+ * Stage one: a block sums SUM_ROWS rows of 256 columns into one row of partial sums; a pass that
+ * changes the matrix on the way is cut as cuda_sum_shape says instead. Stage two adds the rows of
+ * partial sums to the gradient, 32 columns per block: each of 32 thread rows takes every 32nd
+ * partial, then they are added in order. Which rows meet in which partial depends on their number
+ * and on the device alone, so the result is reproducible. Both stages are bound by memory; the
+ * second one is tiny. */
 #include "backend/cuda/cuda.h"
 
 enum { SUM_ROWS = 128, SUM_Y = 8, SUM_COLS = 256 };

@@ -1,14 +1,16 @@
 /* topk.cu — the k best tokens of each row by log-probability.
  *
- * A block per row. The first pass reads it, 16 bytes to a thread at a time, and takes of each thread's columns only
- * the maximum and the sum of exponentials: six instructions per number, so that memory is the bound. The k
- * largest different maxima of the threads leave a bar that all of the k best reach. Only threads whose maximum
- * reaches it look through their columns again, which are in the cache by then, and keep the two best of them.
- * Then, k times, the block picks the best of all threads, and the thread it came from offers its next one; one
- * that has had both picked looks for the next.
+ * A block per row. The first pass reads it, 16 bytes to a thread at a time, and takes of each
+ * thread's columns only the maximum and the sum of exponentials: six instructions per number, so
+ * that memory is the bound. The k largest different maxima of the threads leave a bar that all of
+ * the k best reach. Only threads whose maximum reaches it look through their columns again, which
+ * are in the cache by then, and keep the two best of them. Then, k times, the block picks the best
+ * of all threads, and the thread it came from offers its next one; one that has had both picked
+ * looks for the next.
  *
- * Candidates are ordered by one 64-bit number: the logit's bits, made to sort like the number, above the
- * complement of the id, so that a plain maximum prefers the larger logit and then the lower id. */
+ * Candidates are ordered by one 64-bit number: the logit's bits, made to sort like the number,
+ * above the complement of the id, so that a plain maximum prefers the larger logit and then the
+ * lower id. */
 #include "backend/cuda/cuda.h"
 
 enum { THREADS = 512 };
@@ -47,8 +49,8 @@ static __device__ __forceinline__ unsigned long long block_best(unsigned long lo
     return warp_best(lane < THREADS / 32 ? slot[lane] : 0);
 }
 
-/* A thread's columns, N of them together: 16 bytes if WIDE (then they all exist), else one. Four such loads are
- * on their way at a time. body(z, first column) */
+/* A thread's columns, N of them together: 16 bytes if WIDE (then they all exist), else one. Four
+ * such loads are on their way at a time. body(z, first column) */
 template <bool WIDE, class T, class Body>
 static __device__ __forceinline__ void each_part(const T *row, int n, Body body) {
     constexpr int N = WIDE ? 16 / (int)sizeof(T) : 1, FLIGHT = 4, STRIDE = THREADS * N;
@@ -82,7 +84,8 @@ template <int N> static __device__ __forceinline__ float part_max(const float (&
     return most;
 }
 
-/* e^x to 2^-22 or so for x <= 0. The difference to the maximum has been rounded before, so no more is to be had. */
+/* e^x to 2^-22 or so for x <= 0. The difference to the maximum has been rounded before, so no more
+ * is to be had. */
 static __device__ __forceinline__ float exp_below(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
@@ -120,7 +123,8 @@ static __device__ __forceinline__ void share_offer(struct share &x, unsigned lon
     }
 }
 
-/* The two best of this thread's columns below `bound`, if they are among those that reach the bar. */
+/* The two best of this thread's columns below `bound`, if they are among those that reach the
+ * bar. */
 template <bool WIDE, class T>
 static __device__ __noinline__ struct share share_find(const T *row, int n, float bar,
                                                        unsigned long long bound) {
@@ -136,7 +140,8 @@ static __device__ __noinline__ struct share share_find(const T *row, int n, floa
     return x;
 }
 
-/* At least k columns of the row are not below what this returns, for most is a column of each thread. */
+/* At least k columns of the row are not below what this returns, for most is a column of each
+ * thread. */
 static __device__ __forceinline__ float bar_of(float most, int k, float (*slot)[32]) {
     float bar = INFINITY;
     for (int i = 0; i < k && bar > -INFINITY; i++)

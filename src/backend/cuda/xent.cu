@@ -1,14 +1,15 @@
-/* xent.cu — output projection and label-smoothed cross-entropy, loss and gradient.        PAPER: 5.4.
+/* xent.cu — output projection and label-smoothed cross-entropy, loss and gradient.  PAPER: 5.4.
  *
- * The rows go through in chunks, so that the logits [N,V] never exist as a whole: project a chunk, turn its
- * logits into dz in place, then use dz for both gradients. A block does one row: it holds the row in shared
- * memory (a row of 37,000 logits in bf16 is 74 KB, three to a multiprocessor), so a logit is read from and
- * written to device memory once. Logits have the act type, as every activation; with HEED_CUDA_WIDE_LOGITS
- * they are kept in f32 until they have become dz, which costs twice the memory traffic.
+ * The rows go through in chunks, so that the logits [N,V] never exist as a whole: project a chunk,
+ * turn its logits into dz in place, then use dz for both gradients. A block does one row: it holds
+ * the row in shared memory (a row of 37,000 logits in bf16 is 74 KB, three to a multiprocessor), so
+ * a logit is read from and written to device memory once. Logits have the act type, as every
+ * activation; with HEED_CUDA_WIDE_LOGITS they are kept in f32 until they have become dz, which
+ * costs twice the memory traffic.
  *
- * Long chunks: dw [V,d] in f32 is read and written once per chunk. Bound by three products of N V d; the
- * rows between move 4 bytes per logit in bf16 and take two exponentials. Loss and hits of the rows are kept
- * and summed at the end, in double, in an order fixed by their number. */
+ * Long chunks: dw [V,d] in f32 is read and written once per chunk. Bound by three products of N V
+ * d; the rows between move 4 bytes per logit in bf16 and take two exponentials. Loss and hits of
+ * the rows are kept and summed at the end, in double, in an order fixed by their number. */
 #include "backend/cuda/cuda.h"
 
 enum { LOGITS_BYTES = 448 << 20, CHUNK_UNIT = 128, AHEAD = 5, TOTAL_THREADS = 1024 };
@@ -17,7 +18,8 @@ struct xent_rows {
     float *loss, *nll, *hit; /* [N] */
 };
 
-/* exp(x - y). For bf16 one multiply-add and one instruction of the special unit, good to about 1e-6 |y|. */
+/* exp(x - y). For bf16 one multiply-add and one instruction of the special unit, good to about 1e-6
+ * |y|. */
 template <class T> static __device__ __forceinline__ float exp_diff(float x, float y);
 template <> __device__ __forceinline__ float exp_diff<float>(float x, float y) {
     return expf(x - y);
@@ -28,15 +30,16 @@ template <> __device__ __forceinline__ float exp_diff<bf16>(float x, float y) {
     return e;
 }
 
-/* What a thread has seen of a row: the largest logit, the sum of exp(z - max), the sum of logits, and whether
- * some token is a better guess than the target. */
+/* What a thread has seen of a row: the largest logit, the sum of exp(z - max), the sum of logits,
+ * and whether some token is a better guess than the target. */
 struct seen {
     float max, sum, sum_z;
     int beaten;
 };
 
-/* Takes eight logits in, from column `col`; those past V are -inf. The sum is scaled anew where the maximum
- * grows, which becomes rare soon. A maximum of -inf stands for 0, since inf - inf is not a number. */
+/* Takes eight logits in, from column `col`; those past V are -inf. The sum is scaled anew where the
+ * maximum grows, which becomes rare soon. A maximum of -inf stands for 0, since inf - inf is not a
+ * number. */
 template <class T>
 static __device__ __forceinline__ void see(struct seen *s, const float (&v)[8], int col,
                                            int n_vocab, int t, float z_t) {
@@ -65,10 +68,10 @@ static __device__ __forceinline__ void see(struct seen *s, const float (&v)[8], 
     }
 }
 
-/* z [rows, ld] of type Z: logits; when GRAD, dz of type T takes their place, every row from its beginning. ld is
- * a multiple of 8 and z aligned; first: the number of the chunk's first row in the batch. Z wider than T only
- * with CACHED: dz must not run over logits that are still to be read. A thread reads back from shared memory
- * only what it put there itself. */
+/* z [rows, ld] of type Z: logits; when GRAD, dz of type T takes their place, every row from its
+ * beginning. ld is a multiple of 8 and z aligned; first: the number of the chunk's first row in the
+ * batch. Z wider than T only with CACHED: dz must not run over logits that are still to be read. A
+ * thread reads back from shared memory only what it put there itself. */
 template <class Z, class T, bool CACHED, bool GRAD, int THREADS>
 static __global__ void __launch_bounds__(THREADS)
     xent_kernel(Z *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
@@ -161,7 +164,7 @@ static __global__ void xent_totals_kernel(double *totals, struct xent_rows r, in
     }
 }
 
-/* ---------------------------------------------------------------------------------- chunks ------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 struct xent_job {
     const struct xent_args *a;

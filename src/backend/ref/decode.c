@@ -1,4 +1,5 @@
-/* decode.c — what decoding needs beside the forward ops: attention over a cache, and the best tokens.
+/* decode.c — what decoding needs beside the forward ops: attention over a cache, and the best
+ * tokens.
  *
  * No backward passes: nothing is trained through a search. */
 #include <math.h>

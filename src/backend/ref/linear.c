@@ -77,7 +77,8 @@ void ref_linear_bwd(const struct linear_args *a) {
     const struct mat *dz = &a->dy; /* in place */
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n_out; j++) {
-            /* Where y = drop(relu(z)) is positive so is z; where dropout zeroed it nothing flows. */
+            /* Where y = drop(relu(z)) is positive so is z; where dropout zeroed it nothing
+             * flows. */
             double z = keeps_z(a->act)      ? get(&a->z, i, j)
                        : a->act == ACT_RELU ? get(&a->y, i, j)
                                             : 0;

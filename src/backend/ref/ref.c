@@ -1,4 +1,5 @@
-/* ref.c — the ref backend as a device: host memory, no queue, no workspace, and the table of its ops.
+/* ref.c — the ref backend as a device: host memory, no queue, no workspace, and the table of its
+ * ops.
  *
  * The ops themselves are in the files named after them; start with linear.c. */
 #include "backend/ref/ref.h"

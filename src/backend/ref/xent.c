@@ -1,4 +1,4 @@
-/* xent.c — output projection and label-smoothed cross-entropy, loss and gradient.        PAPER: 5.4. */
+/* xent.c — output projection and label-smoothed cross-entropy, loss and gradient.  PAPER: 5.4. */
 #include <math.h>
 
 #include "backend/ref/ref.h"
