@@ -22,7 +22,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
 LIB_DIRS = base backend backend/ref backend/cpu data io eval model search train viz serve api
 LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc)
-CLI_SRC := $(wildcard src/cli/*.c)
+CLI_SRC := $(wildcard src/cli/*.c src/bench/*.c)
 # tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.
 TEST_SRC   := $(wildcard tests/test_*.c tests/selftest_*.c)
 HELPER_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))

@@ -2,7 +2,7 @@
 # lint.sh — the rules of this house that a compiler does not know. `make lint` runs it, and clang-tidy.
 #
 # Errors: includes that point upwards, intrinsics outside src/backend, printing, exiting or reading the
-# environment below src/cli, headers that need another one first, format, cppcheck, shellcheck, symbols
+# environment below src/cli and src/bench, headers that need another one first, format, cppcheck, shellcheck, symbols
 # exported by accident, TODO without an issue. Long files and functions are only reported.
 #
 #     tools/lint.sh [FOLDER]     of another tree, for the test of this script
@@ -24,7 +24,7 @@ bad() {
 }
 
 mapfile -t sources < <(find include src tests bench tools -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' 2>/dev/null | sort)
-mapfile -t below_cli < <(find src \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) -not -path 'src/cli/*' | sort)
+mapfile -t below_cli < <(find src \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) -not -path 'src/cli/*' -not -path 'src/bench/*' | sort)
 # Kernel headers are templates: the file that includes them says for which vector width. The GPU's are C++.
 mapfile -t headers < <(find include src -name '*.h' -not -name vec.h -not -name '*_body.h' \
     -not -path 'src/backend/cpu/gemm_*' -not -path 'src/backend/cpu/rows_*' -not -path 'src/backend/cpu/tiled_*' -not -path 'src/backend/cuda/*' | sort)
@@ -37,10 +37,10 @@ code() {
 }
 
 # Includes point downwards: base <- {data, io, eval, backend} <- model <- {search, train}
-# <- {viz, serve, api} <- cli. A folder may include itself and any lower layer.
+# <- {viz, serve, api} <- cli <- bench. A folder may include itself and any lower layer.
 grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
     BEGIN {
-        split("base:0 data:1 io:1 eval:1 backend:1 model:2 search:3 train:3 viz:4 serve:4 api:4 cli:5", all, " ")
+        split("base:0 data:1 io:1 eval:1 backend:1 model:2 search:3 train:3 viz:4 serve:4 api:4 cli:5 bench:6", all, " ")
         for (i in all) { split(all[i], pair, ":"); layer[pair[1]] = pair[2] }
     }
     $1 ~ /^src\// {
@@ -55,7 +55,7 @@ code '# *include +["<](immintrin|x86intrin|.*mmintrin|amx.*|cuda.*|cublas.*|nccl
 
 code '\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort)\(|\b(std(out|err)\b)' \
     "${below_cli[@]}" | grep -vE '^src/base/err\.c:[0-9]+: +(fprintf\(stderr, "heed: bug|abort\(\);)' |
-    bad "only src/cli prints and exits (bug() in base/err.c excepted)"
+    bad "only src/cli and src/bench print and exit (bug() in base/err.c excepted)"
 code '\b(secure_)?getenv\(' "${below_cli[@]}" |
     grep -vE '^src/backend/(backend\.c:[0-9]+:.*getenv\("HEED_|cuda/cuda\.cu:)' |
     bad "only src/cli reads the environment (HEED_* in backend.c and the GPU's plug-in excepted)"

@@ -1,4 +1,4 @@
-/* bench_data.c — what the way from text to batches costs beside training.
+/* data.c — what the way from text to batches costs beside training.
  *
  * Four measurements: tokenising a corpus into a fresh cache, opening that cache again, preparing
  * batches without a thread, and taking prefetched batches while a consumer keeps one core busy for
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "cli/bench.h"
+#include "bench/bench.h"
 #include "data/batches.h"
 #include "data/tokenizer.h"
 

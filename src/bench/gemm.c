@@ -1,4 +1,4 @@
-/* bench_gemm.c — how fast are matrix products, beside what the processor could do at best?
+/* gemm.c — how fast are matrix products, beside what the processor could do at best?
  *
  * y = x w^T + b for the shapes of the base model: M rows against its weights. The yardstick is a
  * loop of the kernel's own arithmetic instructions on registers, on the same threads, run in turns
@@ -13,7 +13,7 @@
 #include "backend/cpu/gemm.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 enum { MIN_TURNS = 3, PEAK_TASKS = 8 /* per thread */ };
 

@@ -1,4 +1,4 @@
-/* bench_train.c — how fast does a preset train, and where does the time go?
+/* train.c — how fast does a preset train, and where does the time go?
  *
  * Whole updates (forward, loss, backward, Adam) on random sentences. Beside the absolute figures
  * stands the share of the matrix products' own rate, measured in the same run just before and
@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "cli/bench.h"
+#include "bench/bench.h"
 #include "cli/options.h"
 #include "train/optimizer.h"
 

@@ -1,4 +1,4 @@
-/* bench_tiled.c — how fast are products with tiled weights, beside what the machine could do at
+/* tiled.c — how fast are products with tiled weights, beside what the machine could do at
  * best?
  *
  * The shapes are those of decoding with the base model: M rows (hypotheses, or words of a batch)
@@ -16,7 +16,7 @@
 #include "backend/tile.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 enum {
     COPIES_BYTES = 128 << 20, /* of weights: beyond the caches */

@@ -1,11 +1,11 @@
-/* cmd_bench.c — `heed bench gemm|train|translate|scale|data`: the options. What they do is in
- * bench_*.c. */
+/* bench.c — `heed bench gemm|train|translate|scale|data`: the options. What they do is in the files
+ * named after them. Nothing but this folder includes bench.h. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "cli/bench.h"
+#include "bench/bench.h"
 #include "cli/cli.h"
 #include "data/corpus.h"
 

@@ -1,4 +1,4 @@
-/* bench_scale.c — does cost grow as it should?
+/* scale.c — does cost grow as it should?
  *
  * Two tables. Many short sentences: a training step of n sentences of 32 tokens must cost n times
  * one, so time per token stays flat. One long sentence: attention's time grows with the square of
@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "cli/bench.h"
+#include "bench/bench.h"
 #include "cli/options.h"
 #include "train/optimizer.h"
 

@@ -1,4 +1,4 @@
-/* bench_translate.c — how fast does a model translate, and how far is that from what the machine
+/* translate.c — how fast does a model translate, and how far is that from what the machine
  * could do?
  *
  * Sentences are given as ids (--input, a line each) or drawn at random, and go through the searcher
@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "cli/bench.h"
+#include "bench/bench.h"
 #include "cli/options.h"
 #include "data/text.h"
 #include "model/frozen.h"

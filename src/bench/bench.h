@@ -1,7 +1,7 @@
 /* bench.h — the benchmarks behind `heed bench`. Each prints a table, or JSON lines, to stdout and
  * returns 0 or a negative status with *err filled. */
-#ifndef CLI_BENCH_H
-#define CLI_BENCH_H
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
 
 #include "base/err.h"
 #include "model/config.h"
