@@ -1,8 +1,8 @@
-/* heed.h — the public face of libheed, a Transformer for sequence-to-sequence work.
+/* heed.h — the public interface of libheed, a Transformer for sequence-to-sequence work.
  *
- * The only header a program that embeds heed includes. Handles are opaque, no other library's types
- * appear, nothing here prints or exits, and there is no global state. Functions that can fail
- * return HEED_OK (0) or a negative status, and describe what happened in a heed_error, if they are
+ * This is the only header a program needs to embed heed. Handles are opaque, no other library's
+ * types appear, nothing here prints or exits, and there is no global state. Functions that can fail
+ * return HEED_OK (0) or a negative status, and describe the failure in a heed_error if they are
  * given one.
  *
  *     heed_model *model;
@@ -15,15 +15,15 @@
  *     heed_result_free(result);
  *     heed_model_close(model);
  *
- * Text is UTF-8 both ways, in NUL-terminated strings. Bytes that are not UTF-8 are read as U+FFFD,
- * and the result says so; text that comes out is always valid.
+ * Text is UTF-8 in both directions, in NUL-terminated strings. Input bytes that are not UTF-8 are
+ * read as U+FFFD, and the result says so; output is always valid.
  *
- * Threads: one open model serves any number of threads at once. Results belong to whoever asked for
- * them. An options structure is only read during the call that takes it.
+ * Threads: one open model serves any number of threads at once. A result belongs to whoever asked
+ * for it. An options structure is read only during the call that takes it.
  *
- * Structures that the caller fills grow at their end from version to version. The _init functions
- * take sizeof the structure as the caller was compiled, so that old programs keep working with
- * newer libraries. */
+ * Structures that the caller fills may gain fields at their end in later versions. The _init
+ * functions take the size of the structure that the caller was compiled with, so that old programs
+ * keep working with newer libraries. */
 #ifndef HEED_H
 #define HEED_H
 
@@ -45,7 +45,7 @@ extern "C" {
 #define HEED_API
 #endif
 
-/* Every status the library returns: name, value, one line of text. */
+/* Every status the library returns: name, value, and a short description. */
 #define HEED_STATUS_MAP(X)                                                                         \
     X(HEED_OK, 0, "success")                                                                       \
     X(HEED_EINVAL, -1, "invalid argument")                                                         \
@@ -67,11 +67,11 @@ enum heed_status {
 /* Version of the library linked at run time, "major.minor.patch". */
 HEED_API const char *heed_version(void);
 
-/* One line of English for a status; never NULL, also for values that are no status. */
+/* A short English description of a status. Never NULL, even for unknown values. */
 HEED_API const char *heed_status_text(int status);
 
-/* What went wrong: one of the statuses above, and a message that names the thing and the value,
- * ready to show. Every function below that takes one accepts NULL. */
+/* What went wrong: one of the statuses above, and a message for the user that names the culprit and
+ * its value. Every function below that takes a heed_error also accepts NULL. */
 typedef struct heed_error {
     int code;
     char message[256];
@@ -79,144 +79,146 @@ typedef struct heed_error {
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* An open model directory: its weights (memory-mapped where they are stored ready to use, and then
- * shared with every other process that runs them), its tokenizer, and the sessions that translate
- * with it. */
+/* An open model directory: its weights, its tokenizer, and the sessions that translate with it.
+ * Weights that are stored ready to use (heed export) are memory-mapped, and so shared with every
+ * other process that has the model open. */
 typedef struct heed_model heed_model;
 
 typedef struct heed_model_options {
     size_t size;           /* set by heed_model_options_init */
-    const char *precision; /* "f32", "bf16", "int8", or "auto": as the model is stored */
+    const char *precision; /* "f32", "bf16", "int8", or "auto": as stored */
     const char *device;    /* "auto", "cpu", "cuda" */
-    const char *isa;       /* of the cpu: NULL or "auto", or a name such as "avx2" */
-    /* calls of heed_translate that run at the same time; others wait for their turn. Each session
-     * has working memory of its own, made when it is first needed. Default 1. */
+    const char *isa;       /* instruction set of the CPU: NULL or "auto", or a name like "avx2" */
+    /* How many calls of heed_translate can run at the same time; further calls wait. Each session
+     * has working memory of its own, allocated when first needed. Default 1. */
     int sessions;
     int threads; /* per session; 0 shares all CPUs among the sessions. Default 0. */
-    /* Directories of further models that decide together with the first. They must have the same
-     * tokenizer. */
+    /* Directories of further models, which decide together with the first. They must all have the
+     * same tokenizer. */
     const char *const *ensemble;
     size_t n_ensemble;
 } heed_model_options;
 
-/* The defaults. size is sizeof *options. */
+/* Fills in the defaults. Pass sizeof *options as size. */
 HEED_API void heed_model_options_init(heed_model_options *options, size_t size);
 
 /* Opens a model directory. options may be NULL. On failure *model is NULL. */
 HEED_API int heed_model_open(heed_model **model, const char *directory,
                              const heed_model_options *options, heed_error *error);
 
-/* Releases it. No call may be using the model any more; results stay valid. NULL is fine. */
+/* Closes the model. No call may still be using it; results stay valid. NULL does nothing. */
 HEED_API void heed_model_close(heed_model *model);
 
 typedef struct heed_model_info {
     size_t size;
-    int models;     /* in the ensemble; what follows is of the first */
-    int vocabulary; /* pieces of the tokenizer */
+    int models;     /* in the ensemble; the fields below describe the first one */
+    int vocabulary; /* pieces in the tokenizer */
     int encoder_layers, decoder_layers;
     int d_model, d_ff, heads;
-    int max_tokens;        /* of a sentence, end mark included */
+    int max_tokens;        /* in a sentence, including the end mark */
     uint64_t weight_bytes; /* of all models together */
-    const char *precision; /* what it runs in: "f32", "bf16" or "int8" */
+    const char *precision; /* that it runs in: "f32", "bf16" or "int8" */
 } heed_model_info;
 
-/* size is sizeof *info. What info points at lives as long as the library. */
+/* Describes an open model. Pass sizeof *info as size. Strings in info are never freed. */
 HEED_API void heed_model_describe(const heed_model *model, heed_model_info *info, size_t size);
 
 /* ---- translating ----------------------------------------------------------------------------- */
 
-/* Told how far a call is: done of total sentences. Called on the thread that called heed_translate,
- * before every step of a search and while it waits for a session (with total 0). A non-zero return
- * ends the call with HEED_ECANCELLED. It must not use the same model. */
+/* A callback that reports progress: `done` of `total` sentences. It runs on the thread that called
+ * heed_translate, before every step of the search and while waiting for a session (total is 0
+ * then). A non-zero return ends the call with HEED_ECANCELLED. The callback must not use the same
+ * model. */
 typedef int heed_progress(void *context, size_t done, size_t total);
 
 typedef struct heed_translate_options {
     size_t size; /* set by heed_translate_options_init */
-    int beam;    /* hypotheses kept; 1 is greedy. Default 4, at most 64. */
-    int n_best;  /* alternatives wanted per text; at most beam, unless sampling. Default 1. */
-    /* length penalty: scores are log-probabilities over ((5 + length) / 6)^alpha. 0.6 */
+    int beam;    /* hypotheses kept; 1 is greedy search. Default 4, at most 64. */
+    int n_best;  /* translations wanted per text; at most beam, unless sampling. Default 1. */
+    /* Length penalty: a score is the log-probability over ((5 + length) / 6)^alpha. Default 0.6. */
     float alpha;
-    int min_length; /* tokens of a translation; 0 */
-    int max_length; /* 0: what the model has positions for */
-    int max_extra;  /* tokens a translation may have more than its source; 50 */
-    /* tokens translated at a time; longer texts are split. 0: what the model has positions for */
+    int min_length; /* of a translation, in tokens. Default 0. */
+    int max_length; /* Default 0: as many tokens as the model has positions for. */
+    int max_extra;  /* how many tokens longer than its source a translation may be. Default 50. */
+    /* Texts of more tokens than this are split. Default 0: as many as the model has positions
+     * for. */
     int max_source;
-    int refuse_long;     /* non-zero: HEED_ELIMIT instead of splitting; 0 */
-    int alignment;       /* non-zero: links between source and target pieces are wanted; 0 */
+    int refuse_long;     /* non-zero: fail with HEED_ELIMIT instead of splitting. Default 0. */
+    int alignment;       /* non-zero: also return links between source and target pieces */
     int alignment_layer; /* of the decoder, from 0; -1 (default): the last but one */
-    int alignment_head;  /* -1 (default): the mean of all */
-    int sample;          /* non-zero: draw n_best translations instead of searching the best; 0 */
-    float temperature;   /* of sampling; 1 */
-    int top_k;           /* sample among the k best tokens; 0: all */
-    float top_p;         /* sample among the best tokens that together have this probability; 1 */
-    uint64_t seed;       /* of sampling; the same seed and texts give the same translations. 1 */
-    int no_repeat;       /* no sequence of that many tokens twice; 0: off */
-    float repetition;    /* penalty of tokens already written; 1: off */
-    int no_unknown;      /* non-zero: never write the unknown token; 0 */
-    /* searched together, at most; 32. Speed and memory depend on it, results do not. */
+    int alignment_head;  /* from 0; -1 (default): the mean of all heads */
+    int sample;          /* non-zero: draw n_best random translations instead of searching */
+    float temperature;   /* when sampling. Default 1. */
+    int top_k;           /* sample from the k most likely tokens. Default 0: from all. */
+    float top_p;         /* sample from the fewest tokens with this total probability. Default 1. */
+    uint64_t seed;       /* the same seed and texts give the same samples. Default 1. */
+    int no_repeat;       /* never write the same sequence of this many tokens twice; 0: off */
+    float repetition;    /* penalty on tokens already written. Default 1: none. */
+    int no_unknown;      /* non-zero: never write the unknown token. Default 0. */
+    /* How many sentences to search together, at most. Default 32. Affects speed and memory, but
+     * not results. */
     int batch_sentences;
-    int batch_tokens; /* source tokens searched together, at most; 2048 */
-    /* NULL, or [n] what each translation must begin with (NULL or "": anything) */
+    int batch_tokens; /* the same, counted in source tokens. Default 2048. */
+    /* NULL, or [n] strings that the translations must begin with (NULL or "": anything). */
     const char *const *prefix;
-    heed_progress *progress; /* NULL: nobody */
+    heed_progress *progress; /* NULL: none */
     void *progress_context;
 } heed_translate_options;
 
-/* The defaults. size is sizeof *options. */
+/* Fills in the defaults. Pass sizeof *options as size. */
 HEED_API void heed_translate_options_init(heed_translate_options *options, size_t size);
 
-/* Source piece `source` was looked at most when target piece `target` was written. Both count from
- * 0. */
+/* Target piece `target` attended most to source piece `source`. Both count from 0. */
 typedef struct heed_link {
     int source, target;
 } heed_link;
 
 typedef struct heed_translation {
     const char *text;
-    float score;    /* what alternatives are ranked by; higher is better */
-    float log_prob; /* natural logarithm of its probability */
-    int cut;        /* non-zero: it reached a length limit before the model ended it */
+    float score;    /* alternatives are ranked by this; higher is better */
+    float log_prob; /* natural logarithm of the probability */
+    int cut;        /* non-zero: it hit a length limit before the model ended it */
     size_t n_pieces;
-    /* [n_pieces] as the tokenizer spells them (U+2581 for a space). NULL unless alignment was asked
-     * for, as are the links. */
+    /* [n_pieces] as the tokenizer spells them (U+2581 for a space). Pieces and links are NULL
+     * unless alignment was asked for. */
     const char *const *pieces;
     size_t n_links;
     const heed_link *links;
 } heed_translation;
 
-/* What a text met on its way. */
+/* What happened to a text on its way. */
 enum heed_note {
-    HEED_NOTE_REPLACED = 1, /* it held bytes that are not UTF-8 */
-    HEED_NOTE_SPLIT = 2,    /* it was too long for the model, and translated in parts */
-    HEED_NOTE_CUT = 4       /* its best translation is cut */
+    HEED_NOTE_REPLACED = 1, /* it contained bytes that are not UTF-8, now U+FFFD */
+    HEED_NOTE_SPLIT = 2,    /* it was too long for the model and was translated in parts */
+    HEED_NOTE_CUT = 4       /* its best translation hit a length limit */
 };
 
+/* The translations of one call of heed_translate. */
 typedef struct heed_result heed_result;
 
-/* Translates n texts. A text is what one line would be: a sentence or a few. options may be NULL.
- * On failure *result is NULL. The translation of a text depends on the text and the options alone,
- * not on its neighbours or the number of threads. A text without words gives an empty
- * translation. */
+/* Translates n texts, each about one line: a sentence or a few. options may be NULL. On failure
+ * *result is NULL. The translation of a text depends only on the text and the options, not on its
+ * neighbours or the number of threads. A text without words has an empty translation. */
 HEED_API int heed_translate(heed_model *model, const char *const *texts, size_t n,
                             const heed_translate_options *options, heed_result **result,
                             heed_error *error);
 
-/* Releases it and everything it pointed at. NULL is fine. */
+/* Frees the result and everything it points to. NULL does nothing. */
 HEED_API void heed_result_free(heed_result *result);
 
-/* Texts in the result, in the order they were given. */
+/* Number of texts in the result; they are in the order they were given. */
 HEED_API size_t heed_result_size(const heed_result *result);
 
-/* Alternatives there are for a text: at least 1, at most n_best. 0 for a text that is not there. */
+/* Number of translations of a text: 1 to n_best, or 0 if there is no such text. */
 HEED_API size_t heed_result_alternatives(const heed_result *result, size_t text);
 
-/* The k-th best translation of a text, k from 0; NULL where there is none. */
+/* The k-th best translation of a text, counting from 0; NULL if there is none. */
 HEED_API const heed_translation *heed_result_get(const heed_result *result, size_t text, size_t k);
 
-/* heed_note values of a text, added up. */
+/* The heed_note values of a text, combined with |. */
 HEED_API unsigned heed_result_notes(const heed_result *result, size_t text);
 
-/* The pieces of a source text, which links speak of; NULL unless alignment was asked for. */
+/* The pieces of a source text that links refer to; NULL unless alignment was asked for. */
 HEED_API const char *const *heed_result_source(const heed_result *result, size_t text,
                                                size_t *n_pieces);
 

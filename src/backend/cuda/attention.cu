@@ -7,7 +7,7 @@
  * them changes nothing else.
  *
  * Workspace: D_i = dout_i . o_i, one f32 per head and query, backward only.
- * Math: docs/math/attention.md.   Spec: ref/attention.c.   Figures: docs/gpu-notes.md. */
+ * Math: docs/math/attention.md.   Spec: ref/attention.c.   Figures: docs/notes/gpu.md. */
 #include "backend/cuda/attention.h"
 
 void cuda_attention_fwd(struct backend *base, const struct attention_args *a) {

@@ -329,7 +329,7 @@ static T config_of(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAtt
 }
 
 /* Which candidate to take: the heuristic's first, but for three kinds of product where another of
- * its candidates was 5 to 10 % faster on an H200 at every size tried (docs/gpu-notes.md). A rule
+ * its candidates was 5 to 10 % faster on an H200 at every size tried (docs/notes/gpu.md). A rule
  * about shapes, and not a clock, so that runs can be repeated. */
 static int preferred(const struct cuda_backend *be, const struct cuda_gemm *g,
                      const cublasLtMatmulHeuristicResult_t *found, int n) {
