@@ -185,6 +185,10 @@ test-gpu: ## the tests that need a GPU; under compute-sanitizer too, where it is
 	@$(MAKE) --no-print-directory CUDA=1 all test-programs
 	@HEED_TEST_GPU=1 tests/gpu.sh $(BUILD)
 
+test-bare: ## both commands of the README on a bare Debian 12, in a chroot; needs root
+	@tools/deps.sh bare
+	@tools/bare.sh
+
 bench-gpu: ## speed on a GPU, beside PyTorch when it is installed
 	@tools/deps.sh build
 	@$(MAKE) --no-print-directory CUDA=1 all
@@ -301,5 +305,5 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-gpu bench-gpu dist dist-built test-programs fuzz fuzz-programs asan tsan bench lint tidy format deps install \
+.PHONY: all demo test test-gpu test-bare bench-gpu dist dist-built test-programs fuzz fuzz-programs asan tsan bench lint tidy format deps install \
         install-built uninstall clean help FORCE

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # deps.sh — sees to it that what heed needs is there.
 #
-#     tools/deps.sh [--check] build|test|fuzz|lint
+#     tools/deps.sh [--check] build|test|fuzz|lint|bare
 #
-# Each group includes build; fuzz and lint include test. Missing packages are installed with apt-get, as root
+# Each group but bare includes build; fuzz and lint include test. Missing packages are installed with apt-get, as root
 # or through sudo without a password; where neither is possible, and always with --check, the one command to
 # run is printed and the exit status is 1. Quick and silent when nothing is missing.
 set -u
@@ -21,6 +21,9 @@ build    module:zlib            zlib1g-dev
 build    module:liblzma         liblzma-dev
 build    module:libxxhash       libxxhash-dev
 test     module:cmocka          libcmocka-dev
+test     command:xz             xz-utils
+bare     command:debootstrap    debootstrap
+bare     command:git            git
 fuzz     command:clang          clang
 fuzz     runtime:fuzzer         libclang-rt-14-dev
 lint     command:clang          clang
@@ -37,7 +40,8 @@ build) groups=" build " ;;
 test) groups=" build test " ;;
 fuzz) groups=" build test fuzz " ;;
 lint) groups=" build test lint " ;;
-*) echo "usage: tools/deps.sh [--check] build|test|fuzz|lint" >&2 && exit 2 ;;
+bare) groups=" bare " ;;
+*) echo "usage: tools/deps.sh [--check] build|test|fuzz|lint|bare" >&2 && exit 2 ;;
 esac
 
 present() {
