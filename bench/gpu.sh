@@ -8,7 +8,7 @@
 # STAGES picks of run: "test sanitize bench peers" (all). PEERS: folder with the PyTorch programs to run beside heed
 # (torch_train.py); pack takes it along. OUT: where whole logs go (local/gpu/out). HOME_GPU: another folder than local/gpu. Every figure that is printed is
 # taken in this call, heed's and the peer's one after the other on the same device.
-set -u
+set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 mode=${1:-run}
 home=${HOME_GPU:-local/gpu}
@@ -21,7 +21,7 @@ pack() {
     mkdir -p "$home/tests" "$home/lib"
     cp "$build/heed" "$build/libheed-cuda.so" "$home/"
     for program in "$build"/tests/test_*; do
-        if [ -f "$program" ] && [ -x "$program" ] && "$program" --list 2>/dev/null | grep -q cuda; then
+        if [ -f "$program" ] && [ -x "$program" ] && [[ $("$program" --list 2>/dev/null) == *cuda* ]]; then
             cp "$program" "$home/tests/"
         fi
     done

@@ -7,7 +7,7 @@
 # `bench/gpu.sh pack` leaves it; a build folder will do). TEXT is translated on the CPU in f32 and on the GPU in f32 and
 # bf16; once without recordings (HEED_CUDA_GRAPHS=0), to show what they are worth.
 # Lines that differ are kept in OUT (FOLDER/decode). Exit status 1: fewer than 99 % of the lines are the same in f32.
-set -u
+set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 if [ $# -lt 2 ]; then echo "usage: bench/gpu_decode.sh MODEL TEXT [FOLDER]" >&2 && exit 2; fi
 model=$1 text=$2 home=${3:-local/gpu}

@@ -10,7 +10,7 @@
 # engines in turn, and the best of each counts: other people's load can only slow a run down.
 #
 # Needs: pip install ctranslate2.  REPEAT=3  SENTENCES=64
-set -eu
+set -euo pipefail
 here=$(dirname "$0")
 heed=${1:-build/heed} work=${2:-build/bench-translate}
 repeat=${REPEAT:-3} sentences=${SENTENCES:-64} length=32

@@ -4,7 +4,7 @@
 #     demo/run.sh [HEED [OUT-DIR [heed train options...]]]
 #
 # `make demo` calls it. It only runs commands anybody can type, and prints each before it runs it.
-set -eu
+set -euo pipefail
 heed=${1:-build/heed} out=${2:-build/demo}
 shift $(($# < 2 ? $# : 2))
 demo=$(dirname "$0")

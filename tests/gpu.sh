@@ -4,7 +4,7 @@
 #     tests/gpu.sh FOLDER      of the build: FOLDER/tests/test_*, FOLDER/libheed-cuda.so
 #
 # SANITIZE=0 leaves compute-sanitizer out, ONLY_SANITIZE=1 all the rest. Where there is no GPU every test fails when HEED_TEST_GPU is set.
-set -u
+set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 build=$1
 export HEED_PLUGIN_PATH=$build BUILD=$build
@@ -13,7 +13,7 @@ failed=0
 # JOBS: tests share the device, and each brings a context of its own.
 programs=()
 for program in "$build"/tests/test_*; do
-    if [ -x "$program" ] && [ -f "$program" ] && "$program" --list 2>/dev/null | grep -q cuda; then programs+=("$program"); fi
+    if [ -x "$program" ] && [ -f "$program" ] && [[ $("$program" --list 2>/dev/null) == *cuda* ]]; then programs+=("$program"); fi
 done
 programs+=(tests/test_train_cuda.sh)
 if [ "${ONLY_SANITIZE:-0}" = 0 ]; then tests/run.sh -j "${JOBS:-4}" -k cuda "${programs[@]}" || failed=1; fi

@@ -5,9 +5,9 @@
 #
 # A program lists its tests with --list (see test.h); a *.sh program is one test, its timeout on a line
 # `# timeout: SECONDS`. The exit status is the only verdict: 0 passed, 77 skipped, else failed. Also failed:
-# a program that cannot list its tests or lists none. -k runs only tests whose `program:test` matches.
+# a program that cannot list its tests or lists none, a test that is skipped without a line `skipped: WHY`. -k runs only tests whose `program:test` matches.
 # TEST_SCALE multiplies all timeouts (sanitizer builds). Last line: `N passed, N failed[, N skipped]`.
-set -u
+set -uo pipefail
 
 jobs=$(nproc) pattern='*' summary_file=
 while getopts j:k:o: opt; do
@@ -52,7 +52,15 @@ run_one() {
     local took=$(((${EPOCHREALTIME/[.,]/} - ${begin/[.,]/}) / 1000))
     case $status in
     0) record passed "$took" "$name" ;;
-    77) record skipped "$took" "$name" ;;
+    77)
+        local reason
+        reason=$(sed -n 's/^skipped: //p' "$out" | tail -n 1)
+        if [ -n "$reason" ]; then
+            record skipped "$took" "$name: $reason"
+        else
+            report "$name" "skipped without a word why" "$out" "$took"
+        fi
+        ;;
     *)
         local why="exit status $status"
         if [ "$took" -ge $((limit * 1000)) ]; then
@@ -108,7 +116,7 @@ if [ "$n" -eq 0 ]; then echo "no test to run" && lost=1; fi
 failed=$((failed + lost))
 if [ "$skipped" -gt 0 ]; then
     echo "skipped:"
-    awk '$1 == "skipped" { print "    " $3 }' "$tmp/results"
+    sed -n 's/^skipped [0-9]* /    /p' "$tmp/results"
 fi
 summary="$(count passed) passed, $failed failed"
 if [ "$skipped" -gt 0 ]; then summary="$summary, $skipped skipped"; fi

@@ -1,19 +1,8 @@
 #!/bin/bash
 # test_cli.sh — the command line: exit codes, one clear error with a hint, help, JSON that parses.
 # timeout: 120
-set -eu
-heed=${BUILD:-build}/heed
-fail() { echo "FAILED: $*"; exit 1; }
-
-# expect CODE TEXT -- ARGS: exit status CODE, and TEXT somewhere in the output; errors start with "heed: ".
-expect() {
-    local code=$1 text=$2 out rc=0
-    shift 3
-    out=$("$heed" "$@" 2>&1 </dev/null) || rc=$?
-    [ "$rc" = "$code" ] || fail "heed $*: exit $rc instead of $code: $out"
-    case $out in *"$text"*) ;; *) fail "heed $*: no '$text' in: $out" ;; esac
-    [ "$code" = 0 ] || case $out in "heed: "* | "heed 0"*) ;; *) fail "heed $*: not 'heed: ...': $out" ;; esac
-}
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
 
 expect 0 'heed 0.' -- --version
 expect 0 'bench' -- --help

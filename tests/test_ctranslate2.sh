@@ -1,17 +1,11 @@
 #!/bin/bash
 # test_ctranslate2.sh — CTranslate2 finds in exported models what heed finds in the original, scores to 1e-4.
 # timeout: 180
-if ! python3 -c 'import ctranslate2' 2>/dev/null; then
-    echo 'skipped: the python package ctranslate2 is not installed'
-    exit 77
-fi
-if [ "${TEST_SLOW:-1}" = 0 ]; then
-    echo 'skipped: training takes too long in sanitizer builds'
-    exit 77
-fi
-check=$(realpath "$(dirname "$0")/../tools/ctranslate2_check.py")
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
+slow 'training takes too long in sanitizer builds'
+python3 -c 'import ctranslate2' 2>/dev/null || skip 'the python package ctranslate2 is not installed'
+check=$tree/tools/ctranslate2_check.py
 
 # compare NAME STEPS OPTION... — trains a model of this kind, and lets CTranslate2 repeat what it translates
 compare() {

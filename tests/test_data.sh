@@ -2,11 +2,9 @@
 # test_data.sh — text to batches through the command line: the report, the errors, and memory that does not
 # grow with the corpus.
 # timeout: 240
-set -eu
-heed=${BUILD:-build}/heed
-dir=${TEST_DIR:-$(mktemp -d)}
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
 export TMPDIR=$dir
-fail() { echo "FAILED: $*"; exit 1; }
 
 # lines N SEED — N sentences of 3 to 10 words
 lines() {
@@ -39,21 +37,18 @@ small=$(data --src "$dir/s.src" --tgt "$dir/s.tgt" --json | field peak_mb)
 json=$(data --src "$dir/l.src" --tgt "$dir/l.tgt" --json)
 large=$(field peak_mb <<<"$json")
 echo "peak: $small MB with 40,000 pairs, $large MB with 400,000"
-if ! grep -q fsanitize "${BUILD:-build}/flags" 2>/dev/null; then # sanitizers count their own memory
+if ! sanitized; then # sanitizers count their own memory
     awk -v s="$small" -v l="$large" 'BEGIN { exit !(l < 1.1 * s) }' || fail "memory grew from $small to $large MB"
 fi
 [ "$(field kept <<<"$json")" = 400000 ] || fail "pairs: $json"
-ls "$dir"/heed-bench-* >/dev/null 2>&1 && fail 'a temporary cache is left'
+compgen -G "$dir/heed-bench-*" >/dev/null && fail 'a temporary cache is left'
 
 # The same error whichever file is longer, and compressed text is text.
 gzip -k "$dir/s.src"
 data --src "$dir/s.src.gz" --tgt "$dir/s.tgt" --json >/dev/null || fail 'gzip'
-out=$(data --src "$dir/s.src" --tgt "$dir/l.tgt" 2>&1) && fail 'unequal texts pass'
-case $out in *'s.src has 40000 lines'*'l.tgt has 400000'*) ;; *) fail "unequal: $out" ;; esac
-out=$(data --src "$dir/s.src" --tgt "$dir/s.tgt" --tokens 9 2>&1) && fail 'a budget below a sentence passes'
-case $out in *'tokens: 9 is smaller than the longest sentence'*) ;; *) fail "budget: $out" ;; esac
-out=$(data --src "$dir/s.src" 2>&1) && fail 'no target passes'
-case $out in *'--src, --tgt and --tokenizer are needed'*) ;; *) fail "usage: $out" ;; esac
+expect 1 's.src has 40000 lines' data --src "$dir/s.src" --tgt "$dir/l.tgt"
+has 'l.tgt has 400000'
+expect 2 'tokens: 9 is smaller than the longest sentence' data --src "$dir/s.src" --tgt "$dir/s.tgt" --tokens 9
+expect 2 '--src, --tgt and --tokenizer are needed' data --src "$dir/s.src"
 : >"$dir/e"
-out=$(data --src "$dir/e" --tgt "$dir/e" 2>&1) && fail 'an empty corpus passes'
-case $out in *'are empty'*) ;; *) fail "empty: $out" ;; esac
+expect 1 'are empty' data --src "$dir/e" --tgt "$dir/e"

@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # test_dist.sh — the folder of `make dist` runs from anywhere, with its own libraries and nothing else in its way.
 # timeout: 120
-set -eu
-cd "$(dirname "$0")/.."
-build=${BUILD:-build}
-dir=${TEST_DIR:-$(mktemp -d)}
-if nm "$build/heed" | grep -qE '__(asan|tsan)_init'; then echo "a sanitizer build is not for shipping" && exit 77; fi
-fail() { echo "FAILED: $*" && exit 1; }
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
+cd "$tree"
+if sanitized; then skip 'a sanitizer build is not for shipping'; fi
 
 make --no-print-directory dist-built BUILD="$build" DIST="$dir/made" >"$dir/log" 2>&1 || { cat "$dir/log" && exit 1; }
 mkdir "$dir/elsewhere"

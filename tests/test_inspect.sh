@@ -1,20 +1,8 @@
 #!/usr/bin/env bash
 # test_inspect.sh — heed inspect and heed average on a run directory, as a user calls them.
 # timeout: 60
-set -eu
-build=${BUILD:-build}
-heed=$build/heed
-dir=${TEST_DIR:-$(mktemp -d)}
-fail() { echo "FAILED: $*"; exit 1; }
-has() { case $out in *"$1"*) ;; *) fail "no '$1' in: $out" ;; esac; }
-# expect CODE TEXT -- ARGS
-expect() {
-    local code=$1 text=$2 rc=0
-    shift 3
-    out=$("$heed" "$@" 2>&1 </dev/null) || rc=$?
-    [ "$rc" = "$code" ] || fail "heed $*: exit $rc instead of $code: $out"
-    has "$text"
-}
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
 
 TEST_DIR=$dir "$build/tests/test_checkpoint" writes_a_run >/dev/null 2>&1 || fail 'no run to look at'
 run=$dir/run
@@ -38,8 +26,8 @@ expect 0 'training     step 150  loss 9.2500' -- inspect "$run" --curves "$dir/x
 has 'validation   step 200  loss 4.7500'
 has 'best         step 100  loss 4.5000'
 has "log.jsonl:204: 1 lines could not be read"
-head -c 5 "$dir/x.svg" | grep -q '<svg ' || fail 'not an SVG'
-tail -n 1 "$dir/x.svg" | grep -q '</svg>' || fail 'the SVG does not end'
+[ "$(head -c 5 "$dir/x.svg")" = '<svg ' ] || fail 'not an SVG'
+[ "$(tail -n 1 "$dir/x.svg")" = '</svg>' ] || fail 'the SVG does not end'
 grep -q 'validation' "$dir/x.svg" || fail 'no validation curve'
 expect 0 '<svg' -- inspect "$run" --curves /dev/stdout --log --json
 expect 0 '"best_valid": {"step": 100' -- inspect --json "$run"

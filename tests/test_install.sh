@@ -3,14 +3,11 @@
 # shared and static), runs them (examples/translate.c with a model trained for the purpose), and uninstalls
 # without a trace.
 # timeout: 120
-set -eu
-cd "$(dirname "$0")/.."
-build=${BUILD:-build}
-root=${TEST_DIR:-$(mktemp -d)}
-
-if nm "$build/libheed.a" | grep -qE '__(asan|tsan)_init'; then
-    echo "a sanitizer build is not for installing" && exit 77
-fi
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
+cd "$tree"
+root=$dir
+if sanitized; then skip 'a sanitizer build is not for installing'; fi
 
 # install-built: other tests use the build right now, it must not change under them.
 make --no-print-directory install-built BUILD="$build" PREFIX=/opt/heed DESTDIR="$root"
@@ -29,7 +26,8 @@ END
 version=$(pkg-config --modversion heed)
 # shellcheck disable=SC2046 # pkg-config prints words
 cc "$root/user.c" -o "$root/shared" $(pkg-config --cflags --libs heed)
-readelf -d "$root/shared" | grep -qE 'NEEDED.*libheed\.so\.[0-9]+\]'
+readelf -d "$root/shared" >"$root/needed"
+grep -qE 'NEEDED.*libheed\.so\.[0-9]+\]' "$root/needed" || fail "not linked to libheed: $(cat "$root/needed")"
 [ "$(LD_LIBRARY_PATH=$root/opt/heed/lib "$root/shared")" = "$version" ]
 
 # shellcheck disable=SC2046
@@ -54,12 +52,12 @@ if LD_LIBRARY_PATH=$root/opt/heed/lib "$root/example" "$root/nowhere" x 2>"$root
 grep -q nowhere "$root/complaint"
 
 exported=$(nm -D --defined-only "$root/opt/heed/lib/libheed.so" | awk '$3 !~ /^heed_/')
-[ -z "$exported" ] || { echo "exported by accident: $exported" && exit 1; }
+[ -z "$exported" ] || fail "exported by accident: $exported"
 
 [ -s "$root/opt/heed/share/man/man1/heed.1" ]
 bash -n "$root/opt/heed/share/bash-completion/completions/heed"
-"$root/opt/heed/bin/heed" --version | grep -q "$version"
+expect 0 "$version" "$root/opt/heed/bin/heed" --version
 
 make --no-print-directory uninstall BUILD="$build" PREFIX=/opt/heed DESTDIR="$root"
 left=$(find "$root/opt" -not -type d)
-[ -z "$left" ] || { echo "left behind: $left" && exit 1; }
+[ -z "$left" ] || fail "left behind: $left"

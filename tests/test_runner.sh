@@ -2,7 +2,7 @@
 # test_runner.sh — proves that the runner can fail: it must see a failing, a crashing, a hanging and an
 # empty program, count them, say so in its last line and in its exit status.
 # timeout: 60
-set -u
+set -uo pipefail
 unset TEST_SCALE
 cd "$(dirname "$0")/.." || exit 1
 fixtures=${BUILD:-build}/tests
@@ -45,3 +45,10 @@ said "FAILED selftest_fail:aborts: killed by signal 6"
 said "FAILED selftest_fail:leaves: exit status 3"
 said "FAILED selftest_fail:hangs: timed out after 1 s"
 said "FAILED selftest_broken: cannot list its tests"
+said "selftest_pass:skips: always, argument 1"
+script=$(mktemp --suffix=.sh)
+trap 'rm -f "$script"' EXIT
+printf '#!/bin/sh\nexit 77\n' >"$script"
+chmod +x "$script"
+expect 1 "0 passed, 1 failed" "$script"
+said "skipped without a word why"

@@ -2,7 +2,8 @@
 # test_score.sh — heed score: equal to the validation loss of training, the same in any batch, order and empty
 # lines kept, clear about what it cannot score.
 # timeout: 120
-source tests/train.sh
+# shellcheck source=tests/train.sh
+. "$(dirname "$0")/train.sh"
 "$heed" train "${data[@]}" "${model[@]}" --n-layer 2 --tokens 400 --max-length 40 --threads 1 --warmup 50 \
     --steps 30 --valid-every 30 --quiet --out m || fail 'training'
 
@@ -57,7 +58,8 @@ score_json --src e.src --tgt e.tgt >got
 [ "$(wc -l <got)" = 3 ] || fail 'empty lines are lost'
 [ "$(grep -c '"tokens":1,' got)" = 2 ] || fail "an empty target is not its end mark: $(cat got)"
 : >none
-[ -z "$("$heed" score --model m --src none --tgt none 2>/dev/null)" ] || fail 'scores of nothing'
+"$heed" score --model m --src none --tgt none >got 2>/dev/null || fail 'nothing to score is an error'
+[ ! -s got ] || fail 'scores of nothing'
 if command -v python3 >/dev/null; then
     python3 -c '
 import json, math, sys
@@ -70,7 +72,7 @@ fi
 # What cannot be scored.
 expect 1 'v.src has 60 lines, one.tgt has 1' "$heed" score --model m --src v.src --tgt one.tgt
 expect 1 'one.src has 1 lines, v.tgt has 60' "$heed" score --model m --src one.src --tgt v.tgt
-yes 'bada bada' | head -n 2000 | tr '\n' ' ' >long
+printf 'bada bada %.0s' $(seq 2000) >long
 cat one.src long >l.src
 cat one.tgt one.tgt >l.tgt
 expect 1 'l.src:2: ' "$heed" score --model m --src l.src --tgt l.tgt

@@ -2,9 +2,9 @@
 # test_translate.sh — heed translate as a filter: a line for every line and in order, whatever the lines hold and
 # however they come; formats; what is refused; the same bytes for every batch size, thread and instruction set.
 # timeout: 120
-[ "${TEST_SLOW:-1}" = 0 ] && exit 77 # trains
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
+slow 'training takes too long in sanitizer builds'
 
 train run --steps 300 --save-every 300 --max-len 64 --quiet || fail 'no model to translate with'
 m=(translate --model run --threads 1 --min-length 3)
@@ -25,7 +25,8 @@ t --max-extra 2 --quiet odd >got
 cmp <(sed -n '1p;3p;5p' got) <(head -n 3 want) || fail 'empty lines changed their neighbours'
 [ "$(wc -l <got)" = 5 ] || fail 'not five lines'
 [ -z "$(sed -n '2p;4p' got)" ] || fail 'an empty line became text'
-[ -z "$(t </dev/null)" ] || fail 'text from nothing'
+t </dev/null >got || fail 'nothing to translate is an error'
+[ ! -s got ] || fail 'text from nothing'
 t --max-extra 2 --quiet --output out v.src && cmp out want || fail '--output'
 
 # ---- the same bytes, whatever the batches, threads and instruction sets
@@ -46,7 +47,6 @@ for p in f32 bf16 int8; do
     done
     [ $isas -gt 0 ] || fail 'no instruction set works'
 done
-cmp -s want.f32 want.int8 && note 'f32 and int8 agree on all lines'
 cmp want.f32 want || fail 'a trained model is not run in f32'
 
 # ---- streaming: answers come before the input ends, and half a line waits for its other half
@@ -88,14 +88,14 @@ rc=0
 wait $! || rc=$?
 [ $rc = 143 ] || fail "SIGTERM while translating: exit $rc"
 [ ! -s stream ] || [ -z "$(tail -c 1 stream)" ] || fail 'SIGTERM left half a line'
-rc=$( (set +o pipefail; { yes 'ba da ga' | { "$heed" "${m[@]}" --max-extra 2 2>err; echo $? >rc; } | head -n 3 >three; }; cat rc))
-[ "$rc" = 141 ] || fail "a closed pipe: exit $rc"
+{ yes 'ba da ga' || :; } | { "$heed" "${m[@]}" --max-extra 2 2>err || echo $? >rc; } | head -n 3 >three
+[ "$(cat rc)" = 141 ] || fail "a closed pipe: exit $(cat rc)"
 [ "$(wc -l <three)" = 3 ] || fail 'not three lines from the pipe'
 [ ! -s err ] || fail "a closed pipe is not quiet: $(cat err)"
 
 # ---- endless input in bounded memory
 mem() { (ulimit -v 600000; "$heed" "${m[@]}" --quiet --beam 1 --max-extra 0 >/dev/null); }
-yes '' | head -n 3000000 | mem || fail 'three million empty lines'
+awk 'BEGIN { for (i = 0; i < 3000000; i++) print "" }' | mem || fail 'three million empty lines'
 head -c 900000 /dev/zero | tr '\0' ' ' | mem || fail 'a line of spaces'
 
 # ---- odd text
@@ -130,7 +130,7 @@ has 'split'
 
 # ---- formats
 t --max-extra 2 --quiet --scores odd >got
-grep -cE '^.+ \|\|\| -[0-9]+\.[0-9]{6}$' got | grep -qx 3 || fail "--scores: $(cat got)"
+[ "$(grep -cE '^.+ \|\|\| -[0-9]+\.[0-9]{6}$' got)" = 3 ] || fail "--scores: $(cat got)"
 t --max-extra 2 --quiet --nbest 3 --alignment odd >got
 [ "$(grep -c '^0 ||| ' got)" = 3 ] || fail "--nbest 3: $(cat got)"
 [ "$(grep -c '^1 ||| ' got)" = 1 ] || fail "--nbest of an empty line: $(cat got)"
@@ -157,13 +157,16 @@ t --quiet --json --stats --max-extra 2 v.src 2>err >/dev/null
 grep -q '"tokens_per_s":' err || fail "--stats: $(cat err)"
 
 # ---- search options arrive
-t --quiet --max-length 4 v.src --json | grep -q '"tokens":[5-9]' && fail '--max-length'
+t --quiet --max-length 4 v.src --json >got
+[ "$(grep -cE '"tokens":[1-4],' got)" = 60 ] || fail "--max-length: $(cat got)"
 out=$(t --max-length 4 v.src 2>&1 >/dev/null)
 has 'a length limit cut off'
-t --quiet --force-length 9 v.src --json | grep -vq '"tokens":9' && fail '--force-length'
+t --quiet --force-length 9 v.src --json >got
+[ "$(grep -cE '"tokens":9,' got)" = 60 ] || fail "--force-length: $(cat got)"
 t --quiet --sample --seed 3 --max-extra 2 v.src >s1
 t --quiet --sample --seed 3 --max-extra 2 --batch-sentences 3 v.src | cmp - s1 || fail 'samples depend on batches'
-t --quiet --sample --seed 4 --max-extra 2 v.src | cmp -s - s1 && fail 'the seed does nothing'
+t --quiet --sample --seed 4 --max-extra 2 v.src >s2
+differ s1 s2 'the seed does nothing'
 sed 's/ .*//' want >pre
 t --quiet --prefix pre --max-extra 20 v.src >got || fail '--prefix'
 paste -d '|' pre got | awk -F '|' 'substr($2, 1, length($1)) != $1 { exit 1 }' || fail 'a prefix is not there'

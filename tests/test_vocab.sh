@@ -2,19 +2,9 @@
 # test_vocab.sh — `heed vocab` as users meet it: options, messages, compressed input, standard input, bounded
 # memory, a kill at any time, and a file that SentencePiece's own tools open.
 # timeout: 180
-set -eu
-heed=${BUILD:-build}/heed
-dir=${TEST_DIR:-$(mktemp -d)}
-fail() { echo "FAILED: $*" && exit 1; }
-
-# expect CODE TEXT -- ARGS: exit status CODE and TEXT in the output of `heed vocab ARGS`.
-expect() {
-    local code=$1 text=$2 out rc=0
-    shift 3
-    out=$("$heed" vocab "$@" 2>&1 </dev/null) || rc=$?
-    [ "$rc" = "$code" ] || fail "vocab $*: exit $rc instead of $code: $out"
-    case $out in *"$text"*) ;; *) fail "vocab $*: no '$text' in: $out" ;; esac
-}
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
+verb=(vocab)
 
 # Made-up sentences, the same every time: corpus LINES
 corpus() {
@@ -55,19 +45,18 @@ expect 0 'read 2,002 lines' -- --input "$dir/a.txt" "$dir/b.txt" --size 100 --ou
 expect 0 'replaced: 2' -- --input "$dir/a.txt" --size 100 --input="$dir/b.txt" --out "$dir/m2"
 expect 0 '100 pieces, bpe' -- --input "$dir/a.txt" "$dir/b.txt" --out "$dir/m" --size 100
 cmp "$dir/m" "$dir/m2" || fail 'the spelling of the options matters'
-[ -z "$("$heed" vocab --input "$dir/a.txt" --size 100 --out "$dir/m" --quiet 2>&1)" ] || fail '--quiet prints'
+expect 0 '' -- --input "$dir/a.txt" --size 100 --out "$dir/m" --quiet
+[ -z "$out" ] || fail "--quiet prints: $out"
 
 # ---- compressed and piped text are the same text
 gzip -kn "$dir/a.txt"
 "$heed" vocab --quiet --input "$dir/a.txt.gz" --size 100 --out "$dir/gz"
 cmp "$dir/m" "$dir/gz" || fail 'gzip differs'
-if command -v xz >/dev/null; then
-    xz -k "$dir/a.txt"
-    "$heed" vocab --quiet --input "$dir/a.txt.xz" --size 100 --out "$dir/xz"
-    cmp "$dir/m" "$dir/xz" || fail 'xz differs'
-    head -c 300 "$dir/a.txt.xz" >"$dir/cut.xz"
-    expect 1 'cut.xz: xz: the file is truncated' -- --input "$dir/cut.xz" --size 100 --out "$dir/m3"
-fi
+xz -k "$dir/a.txt"
+"$heed" vocab --quiet --input "$dir/a.txt.xz" --size 100 --out "$dir/xz"
+cmp "$dir/m" "$dir/xz" || fail 'xz differs'
+head -c 300 "$dir/a.txt.xz" >"$dir/cut.xz"
+expect 1 'cut.xz: xz: the file is truncated' -- --input "$dir/cut.xz" --size 100 --out "$dir/m3"
 "$heed" vocab --quiet --input - --size 100 --out "$dir/piped" <"$dir/a.txt"
 cmp "$dir/m" "$dir/piped" || fail 'standard input differs'
 head -c 300 "$dir/a.txt.gz" >"$dir/cut.gz"
@@ -78,7 +67,7 @@ expect 1 'cut.gz: gzip: the file is truncated' -- --input "$dir/cut.gz" --size 1
 cmp "$dir/m" "$dir/again" || fail 'not reproducible'
 "$heed" vocab --quiet --input "$dir/a.txt" --size 100 --sample 200 --seed 1 --out "$dir/s1"
 "$heed" vocab --quiet --input "$dir/a.txt" --size 100 --sample 200 --seed 2 --out "$dir/s2"
-! cmp -s "$dir/s1" "$dir/s2" || fail 'the seed does not matter'
+differ "$dir/s1" "$dir/s2" 'the seed does not matter'
 
 # ---- memory is bounded by the sample: ten times the text, less than 10 % more memory
 if [ "${TEST_SLOW:-1}" != 0 ] && command -v python3 >/dev/null; then

@@ -2,12 +2,9 @@
 # Not a test. Source it: it leaves the corpus in $dir as t.src, t.tgt (training) and v.src, v.tgt (validation).
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the scripts that source this use what it sets
-set -eu
-heed=$(realpath "${BUILD:-build}/heed")
-dir=${TEST_DIR:-$(mktemp -d)}
+# shellcheck source=tests/shell.sh
+. "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 cd "$dir"
-fail() { echo "FAILED: $*"; exit 1; }
-note() { echo "$*"; }
 
 # pairs NAME N SEED — N sentences of 3 to 10 words in NAME.src; NAME.tgt has their words backwards
 pairs() {
@@ -34,24 +31,12 @@ small=("${model[@]}" --tokens 400 --max-length 40 --threads 1 --warmup 50)
 # train OUT [OPTION...] — the usual data and model
 train() { "$heed" train "${data[@]}" "${small[@]}" --out "$@"; }
 
-# expect CODE TEXT COMMAND... — the exit status and a part of what it says, which is left in $out
-expect() {
-    local code=$1 text=$2 rc=0
-    shift 2
-    out=$("$@" 2>&1 </dev/null) || rc=$?
-    [ "$rc" = "$code" ] || fail "$*: exit $rc instead of $code: $out"
-    case $out in *"$text"*) ;; *) fail "$*: no '$text' in: $out" ;; esac
-}
-has() { case $out in *"$1"*) ;; *) fail "no '$1' in: $out" ;; esac; }
-lacks() { case $out in *"$1"*) fail "'$1' in: $out" ;; esac; }
-
 steps() { # the steps of a run's checkpoints, in one line
     local s=
     for c in "$1"/ckpt-????????; do [ -d "$c" ] && s="$s $((10#${c##*-}))"; done
     echo "${s# }"
 }
 newest() { printf '%s/ckpt-%08d' "$1" "$(steps "$1" | awk '{ print $NF }')"; }
-same() { cmp "$1" "$2" || fail "$1 and $2 differ${3:+: $3}"; }
 
 # The numbers of a log: without notes and times, which differ between runs that are the same.
 log_lines() { grep -v '"event"' "$1" | sed -e 's/,"\(tok_s\|time\|valid_time\)":[0-9.e+-]*//g'; }

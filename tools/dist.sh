@@ -6,7 +6,7 @@
 # OUT/heed-VERSION/bin/heed, lib/ with libheed, every shared library the program and the plug-ins need beside the C
 # library and the GPU's driver, lib/heed/ with the plug-ins, include/, share/, and the licences of what is taken
 # along; and OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt (half a gigabyte), 0 leaves it to the machine.
-set -eu
+set -euo pipefail
 build=$1 out=$2 version=$3 with_cublas=$4
 most_mib=30 # unpacked, without cuBLASLt
 root=$out/heed-$version
@@ -30,11 +30,12 @@ needed() {
     ldd "$@" | awk '/=> \// { print $3 }' | sort -u |
         grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util|cuda|nvidia-ml))\.so' || true
 }
-if ldd "$root/bin/heed" "$root"/lib/heed/*.so 2>/dev/null | grep 'not found' | grep -v cublasLt; then
-    echo "dist: libraries are missing on this machine" >&2 && exit 1
-fi
 files=("$root/bin/heed" "$root/lib/libheed.so.$version")
 for plugin in "$root"/lib/heed/*.so; do if [ -e "$plugin" ]; then files+=("$plugin"); fi; done
+missing=$(ldd "${files[@]}" | grep 'not found' | grep -v cublasLt || true)
+if [ -n "$missing" ]; then
+    echo "dist: libraries are missing on this machine:$missing" >&2 && exit 1
+fi
 while read -r library; do
     case $library in
     */libcublasLt.so*) [ "$with_cublas" = 1 ] || continue ;;

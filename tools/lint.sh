@@ -6,7 +6,7 @@
 # exported by accident, TODO without an issue. Long files and functions are only reported.
 #
 #     tools/lint.sh [FOLDER]     of another tree, for the test of this script
-set -u
+set -uo pipefail
 shopt -s lastpipe # `... | bad` sets failed in this shell
 cd "${1:-$(dirname "$0")/..}" || exit 1
 build=${BUILD:-build}

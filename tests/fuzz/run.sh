@@ -5,7 +5,7 @@
 #
 # Seeds are read from tests/fuzz/corpus/NAME; what the fuzzer finds worth keeping goes to FOLDER/NAME, where
 # the next run begins, and an input that breaks a program to FOLDER/NAME-crash-*. Exit status 1 if one did.
-set -u
+set -uo pipefail
 here=$(dirname "$0")
 seconds=$1 folder=$2 failed=0
 shift 2
