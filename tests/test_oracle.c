@@ -151,7 +151,9 @@ static void check_scores(struct oracle *o, double tolerance) {
     int v = o->config.n_vocab_tgt;
     float got[64];
     assert_in_range(b->tgt.n_tok, 1, 64);
-    ok(scorer_new(&scorer, o->model, b->bos, b->src.n_tok, b->tgt.n_tok, 2, &err), &err);
+    ok(scorer_new(&scorer, o->model, b->bos, &(struct batch_caps){b->src.n_tok, b->tgt.n_tok, 2},
+                  &err),
+       &err);
     for (int s = 0; s < b->n_seq; s++) {
         int src = b->src.start[s], tgt = b->tgt.start[s];
         struct score_pair pair = {b->src.ids + src, b->tgt_out + tgt, b->src.start[s + 1] - src,

@@ -60,9 +60,9 @@ static struct searcher *searcher_of(const struct rig *rig, struct search_options
     struct searcher *s;
     struct err err = {0};
     o.place = place;
-    ASSERT_OK(searcher_new(&s, &rig->model, NULL, 1, &(struct search_marks){BOS, EOS, UNK}, &o,
-                           &(struct search_caps){n_seq, n_seq * MAX_SRC, MAX_SRC}, &err),
-              err);
+    struct search_setup setup = {
+        &rig->model, 1, NULL, {BOS, EOS, UNK}, {n_seq, n_seq * MAX_SRC, MAX_SRC}};
+    ASSERT_OK(searcher_new(&s, &setup, &o, &err), err);
     return s;
 }
 
@@ -112,8 +112,8 @@ static void check_options(const struct rig *rig, const struct search_options *o,
     struct searcher *b = searcher_of(rig, *o, n, SEARCH_BACKEND);
     for (int run = 0; run < 4; run++) {
         int first = n == 1 ? run : 0, count = run == 2 ? (n + 1) / 2 : n;
-        ASSERT_OK(searcher_run(a, in + first, count, host, NULL, NULL, &err), err);
-        ASSERT_OK(searcher_run(b, in + first, count, back, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(a, in + first, count, host, NULL, &err), err);
+        ASSERT_OK(searcher_run(b, in + first, count, back, NULL, &err), err);
         for (int i = 0; i < count; i++) check_same(&host[i], &back[i], first + i, tol);
     }
     searcher_free(a);
@@ -193,10 +193,10 @@ TEST(crowds_agree) {
     struct search_input *in = inputs_new(MAX_SEQ, V, 11);
     struct searcher *a = searcher_of(&rig, o, MAX_SEQ, SEARCH_HOST);
     struct searcher *b = searcher_of(&rig, o, MAX_SEQ, SEARCH_BACKEND);
-    ASSERT_OK(searcher_run(a, in, MAX_SEQ, host, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(a, in, MAX_SEQ, host, NULL, &err), err);
     for (int run = 0; run < 3; run++) {
         same = 0;
-        ASSERT_OK(searcher_run(b, in, MAX_SEQ, back, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(b, in, MAX_SEQ, back, NULL, &err), err);
         for (int i = 0; i < MAX_SEQ; i++) {
             same += same_hypothesis(host[i].best, back[i].best);
             ASSERT_NEAR(host[i].best->score, back[i].best->score, tol);
@@ -236,10 +236,10 @@ TEST(no_numbers) {
     rig_open(&rig, TEST_ARG, "even", V, 20);
     spoil(rig.model, "src_embed", 13);
     struct searcher *s = searcher_of(&rig, o, 3, SEARCH_BACKEND);
-    ASSERT_ERR(searcher_run(s, in, 3, got, NULL, NULL, &err), err, HEED_EINTERNAL,
+    ASSERT_ERR(searcher_run(s, in, 3, got, NULL, &err), err, HEED_EINTERNAL,
                "token 0 of sentence 1 (key 101)");
     spoil(rig.model, "out", V - 1);
-    ASSERT_ERR(searcher_run(s, in, 3, got, NULL, NULL, &err), err, HEED_EINTERNAL,
+    ASSERT_ERR(searcher_run(s, in, 3, got, NULL, &err), err, HEED_EINTERNAL,
                "token 0 of sentence 0 (key 100)");
     searcher_free(s);
     rig_close(&rig);
@@ -263,17 +263,17 @@ TEST(conduct) {
     struct searcher *b = searcher_of(&rig, o, 4, SEARCH_BACKEND);
     uint64_t before = mem_count();
     for (int run = 0; run < 2; run++) {
-        ASSERT_OK(searcher_run(a, in, 4, host, NULL, NULL, &err), err);
-        ASSERT_OK(searcher_run(b, in, 4, back, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(a, in, 4, host, NULL, &err), err);
+        ASSERT_OK(searcher_run(b, in, 4, back, NULL, &err), err);
         for (int i = 0; i < 4; i++) check_same(&host[i], &back[i], i, tol);
         calls = 0;
-        ASSERT_ERR(searcher_run(b, in, 4, back, third_time, &calls, &err), err, HEED_ECANCELLED,
-                   "after 2 tokens");
+        ASSERT_ERR(searcher_run(b, in, 4, back, &(struct search_poll){third_time, &calls}, &err),
+                   err, HEED_ECANCELLED, "after 2 tokens");
     }
     in[2].prefix = prefix;
     in[2].n_prefix = 2;
-    ASSERT_OK(searcher_run(a, in, 4, host, NULL, NULL, &err), err);
-    ASSERT_OK(searcher_run(b, in, 4, back, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(a, in, 4, host, NULL, &err), err);
+    ASSERT_OK(searcher_run(b, in, 4, back, NULL, &err), err);
     for (int i = 0; i < 4; i++) check_same(&host[i], &back[i], i, tol);
     assert_memory_equal(back[2].best->ids, prefix, sizeof prefix);
     if (strcmp(rig.be->vt->name, "ref") != 0) assert_int_equal(mem_count(), before);

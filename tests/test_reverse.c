@@ -42,7 +42,7 @@ static int count_exact(struct searcher *searcher, const struct batch *test) {
     for (int s = 0; s < test->n_seq; s++)
         in[s] = (struct search_input){.src = test->src.ids + test->src.start[s],
                                       .n_src = test->src.start[s + 1] - test->src.start[s]};
-    ASSERT_OK(searcher_run(searcher, in, test->n_seq, out, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(searcher, in, test->n_seq, out, NULL, &err), err);
     for (int s = 0; s < test->n_seq; s++) {
         const struct hypothesis *got = out[s].best;
         size_t n = (size_t)(test->tgt.start[s + 1] - test->tgt.start[s] - 1); /* end mark */
@@ -58,11 +58,9 @@ static struct searcher *open_searcher(struct model *model) {
     struct searcher *searcher;
     struct search_options options = search_defaults();
     options.beam = 1;
-    ASSERT_OK(searcher_new(&searcher, &model, NULL, 1, &(struct search_marks){TOY_BOS, TOY_EOS, -1},
-                           &options,
-                           &(struct search_caps){N_TEST, N_TEST * (LONGEST + 1), LONGEST + 1},
-                           &err),
-              err);
+    struct search_setup setup = {
+        &model, 1, NULL, {TOY_BOS, TOY_EOS, -1}, {N_TEST, N_TEST * (LONGEST + 1), LONGEST + 1}};
+    ASSERT_OK(searcher_new(&searcher, &setup, &options, &err), err);
     return searcher;
 }
 

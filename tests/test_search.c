@@ -75,10 +75,12 @@ static struct searcher *rig_searcher(const struct rig *rig, const struct search_
                                      int n_seq, int n_tok, int max_src) {
     struct searcher *s;
     struct err err = {0};
-    ASSERT_OK(searcher_new(&s, rig->model, rig->n_model > 1 ? rig->weight : NULL, rig->n_model,
-                           &(struct search_marks){BOS, EOS, UNK}, options,
-                           &(struct search_caps){n_seq, n_tok, max_src}, &err),
-              err);
+    struct search_setup setup = {.model = rig->model,
+                                 .n_model = rig->n_model,
+                                 .weight = rig->n_model > 1 ? rig->weight : NULL,
+                                 .marks = {BOS, EOS, UNK},
+                                 .caps = {n_seq, n_tok, max_src}};
+    ASSERT_OK(searcher_new(&s, &setup, options, &err), err);
     return s;
 }
 
@@ -294,7 +296,7 @@ static void check_exhaustive(int n_vocab, int max_len, float alpha, int min_len,
     struct search_input *in = inputs_new(2, 5, n_vocab, seed);
     struct searcher *s = rig_searcher(&rig, &o, 2, 20, 10);
     struct naive_list *all = xcalloc(1, sizeof *all);
-    ASSERT_OK(searcher_run(s, in, 2, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, 2, got, NULL, &err), err);
     for (int i = 0; i < 2; i++) {
         all->n = 0;
         enumerate(all, &rig, &in[i], &(struct naive){.n = 0}, &o);
@@ -325,7 +327,7 @@ static void check_naive(struct rig *rig, const struct search_input *in, int n,
     struct err err = {0};
     struct search_result got[16];
     struct searcher *s = rig_searcher(rig, o, n, 300, 20);
-    ASSERT_OK(searcher_run(s, in, n, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, n, got, NULL, &err), err);
     for (int i = 0; i < n; i++) {
         struct naive_list *want = naive_search(rig, &in[i], o);
         check_result(&got[i], want, o, tol);
@@ -455,7 +457,7 @@ static int count_repeats(struct rig *rig, const struct search_input *in, int siz
     o.force_len = 12;
     o.no_repeat = guarded ? size : 0;
     struct searcher *s = rig_searcher(rig, &o, N_IN, 300, 20);
-    ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, &err), err);
     for (int i = 0; i < N_IN; i++) n += any_repeat(got[i].best, size);
     searcher_free(s);
     return n;
@@ -486,7 +488,7 @@ TEST(dead_ends_are_cut) {
     for (int sample = 0; sample < 2; sample++) {
         o.sample = sample;
         struct searcher *s = rig_searcher(&rig, &o, 1, 20, 20);
-        ASSERT_OK(searcher_run(s, in, 1, &got, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(s, in, 1, &got, NULL, &err), err);
         assert_int_equal(got.n, 2);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(got.best[i].n, 3); /* all but the end mark */
@@ -536,8 +538,8 @@ TEST(twins_are_one) {
         rig.model[1] = rig.model[0];
         rig.n_model = 2;
         struct searcher *b = rig_searcher(&rig, &o, N_IN, 100, 20);
-        ASSERT_OK(searcher_run(a, in, N_IN, one, NULL, NULL, &err), err);
-        ASSERT_OK(searcher_run(b, in, N_IN, two, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(a, in, N_IN, one, NULL, &err), err);
+        ASSERT_OK(searcher_run(b, in, N_IN, two, NULL, &err), err);
         for (int i = 0; i < N_IN; i++) {
             assert_int_equal(one[i].n, two[i].n);
             for (int k = 0; k < one[i].n; k++) {
@@ -590,8 +592,8 @@ TEST(best_of_one_is_greedy) {
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 13);
     struct searcher *a = rig_searcher(&rig, &beam, N_IN, 100, 20);
     struct searcher *b = rig_searcher(&rig, &sample, N_IN, 100, 20);
-    ASSERT_OK(searcher_run(a, in, N_IN, greedy, NULL, NULL, &err), err);
-    ASSERT_OK(searcher_run(b, in, N_IN, drawn, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(a, in, N_IN, greedy, NULL, &err), err);
+    ASSERT_OK(searcher_run(b, in, N_IN, drawn, NULL, &err), err);
     for (int i = 0; i < N_IN; i++) {
         assert_int_equal(drawn[i].n, 3);
         for (int k = 0; k < 3; k++) {
@@ -636,7 +638,7 @@ TEST(samples_are_repeatable) {
     for (int run = 0; run < 3; run++) {
         o.seed = run == 2 ? 99 : 5;
         struct searcher *s = rig_searcher(&rig, &o, N_IN, 100, 20);
-        ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, &err), err);
         for (int i = 0; i < N_IN; i++) print[run][i] = fingerprint(&got[i]);
         if (run == 0) { /* the four of a sentence are not all the same */
             const struct hypothesis *h = got[0].best;
@@ -683,7 +685,7 @@ TEST(samples_are_independent) {
     o.top_p = 0.95f;
     rig_open(&rig, 1, 6, DTYPE_F32, 1, 13);
     struct searcher *s = rig_searcher(&rig, &o, N_IN, 100, 20);
-    ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, &err), err);
     for (int i = 0; i < N_IN; i++) {
         struct naive_list *want = xcalloc(1, sizeof *want);
         for (int k = 0; k < N; k++) {
@@ -713,7 +715,7 @@ static void check_first_tokens(struct rig *rig, const struct search_options *o) 
         in[i] = *first;
         in[i].key = (uint64_t)i;
     }
-    ASSERT_OK(searcher_run(s, in, N, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, N, got, NULL, &err), err);
     for (int i = 0; i < N; i++) {
         assert_int_equal(got[i].n, SAMPLES);
         for (int k = 0; k < SAMPLES; k++) count[got[i].best[k].n ? got[i].best[k].ids[0] : EOS]++;
@@ -750,10 +752,10 @@ static void check_crowd(const struct rig *rig, const struct search_input *in,
     struct search_result got[N_CROWD], one;
     struct searcher *all = rig_searcher(rig, o, N_CROWD, N_CROWD * (CROWD_LEN + 1), CROWD_LEN + 1);
     struct searcher *alone = rig_searcher(rig, o, 1, CROWD_LEN + 1, CROWD_LEN + 1);
-    ASSERT_OK(searcher_run(all, in, N_CROWD, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(all, in, N_CROWD, got, NULL, &err), err);
     for (int i = 0; i < N_CROWD; i++) {
         uint64_t in_crowd = fingerprint(&got[i]);
-        ASSERT_OK(searcher_run(alone, &in[i], 1, &one, NULL, NULL, &err), err);
+        ASSERT_OK(searcher_run(alone, &in[i], 1, &one, NULL, &err), err);
         if (in_crowd != fingerprint(&one)) fail_msg("sentence %d depends on its neighbours", i);
         if (print[i] && print[i] != in_crowd) fail_msg("sentence %d depends on threads", i);
         print[i] = in_crowd;
@@ -811,8 +813,8 @@ static void count_allocations(struct rig *rig, const struct search_options *o) {
     struct search_input *in = inputs_new(N_IN, 12, 14, 16);
     struct searcher *s = rig_searcher(rig, o, N_IN, 100, 20);
     uint64_t before = mem_count();
-    ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, NULL, &err), err);
-    ASSERT_OK(searcher_run(s, in, N_IN - 2, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, N_IN - 2, got, NULL, &err), err);
     assert_true(mem_count() == before);
     searcher_free(s);
     xfree(in);
@@ -849,14 +851,14 @@ TEST(cancelled_and_used_again) {
     uint64_t print;
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 17);
     struct searcher *s = rig_searcher(&rig, &o, N_IN, 100, 20);
-    ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, &err), err);
     print = fingerprint(&got[2]);
-    ASSERT_ERR(searcher_run(s, in, N_IN, got, third_time, &calls, &err), err, HEED_ECANCELLED,
-               "after 2 tokens");
+    ASSERT_ERR(searcher_run(s, in, N_IN, got, &(struct search_poll){third_time, &calls}, &err), err,
+               HEED_ECANCELLED, "after 2 tokens");
     assert_int_equal(calls, 3);
-    ASSERT_OK(searcher_run(s, in, N_IN, got, third_time, &calls, &err), err);
+    ASSERT_OK(searcher_run(s, in, N_IN, got, &(struct search_poll){third_time, &calls}, &err), err);
     assert_true(fingerprint(&got[2]) == print);
-    ASSERT_OK(searcher_run(s, in, 0, got, NULL, NULL, &err), err);
+    ASSERT_OK(searcher_run(s, in, 0, got, NULL, &err), err);
     searcher_free(s);
     xfree(in);
     rig_close(&rig);
@@ -871,31 +873,30 @@ TEST(impossible_input) {
     int32_t bad = 14, negative = -1, end = EOS;
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 18);
     struct searcher *s = rig_searcher(&rig, &o, 3, 25, 14);
-    ASSERT_ERR(searcher_run(s, in, 4, got, NULL, NULL, &err), err, HEED_ELIMIT, "4 sentences");
-    ASSERT_ERR(searcher_run(s, in, -1, got, NULL, NULL, &err), err, HEED_ELIMIT, "-1 sentences");
+    ASSERT_ERR(searcher_run(s, in, 4, got, NULL, &err), err, HEED_ELIMIT, "4 sentences");
+    ASSERT_ERR(searcher_run(s, in, -1, got, NULL, &err), err, HEED_ELIMIT, "-1 sentences");
     struct search_input same[3] = {in[0], in[0], in[0]};
     for (int i = 0; i < N_IN; i++)
         if (in[i].n_src >= 9) same[0] = same[1] = same[2] = in[i];
     assert_true(same[0].n_src >= 9);
-    ASSERT_ERR(searcher_run(s, same, 3, got, NULL, NULL, &err), err, HEED_ELIMIT, "room for 25");
+    ASSERT_ERR(searcher_run(s, same, 3, got, NULL, &err), err, HEED_ELIMIT, "room for 25");
     one.n_src = 15;
-    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, NULL, &err), err, HEED_ELIMIT, "15 source");
+    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, &err), err, HEED_ELIMIT, "15 source");
     one.n_src = 0;
-    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, NULL, &err), err, HEED_ELIMIT, "0 source");
+    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, &err), err, HEED_ELIMIT, "0 source");
     one = (struct search_input){.src = &bad, .n_src = 1};
-    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, NULL, &err), err, HEED_EINVAL, "token 14");
+    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, &err), err, HEED_EINVAL, "token 14");
     one.src = &negative;
-    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, NULL, &err), err, HEED_EINVAL, "token -1");
+    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, &err), err, HEED_EINVAL, "token -1");
     one = in[0];
     one.prefix = &bad;
     one.n_prefix = 1;
-    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, NULL, &err), err, HEED_EINVAL,
-               "prefix token 14");
+    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, &err), err, HEED_EINVAL, "prefix token 14");
     one.prefix = &end;
-    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, NULL, &err), err, HEED_EINVAL, "end mark");
+    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, &err), err, HEED_EINVAL, "end mark");
     one.n_prefix = 40;
-    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, NULL, &err), err, HEED_ELIMIT, "prefix of 40");
-    ASSERT_OK(searcher_run(s, in, 1, got, NULL, NULL, &err), err);
+    ASSERT_ERR(searcher_run(s, &one, 1, got, NULL, &err), err, HEED_ELIMIT, "prefix of 40");
+    ASSERT_OK(searcher_run(s, in, 1, got, NULL, &err), err);
     searcher_free(s);
     xfree(in);
     rig_close(&rig);
@@ -904,7 +905,8 @@ TEST(impossible_input) {
 static int try_new(const struct rig *rig, const struct search_options *o,
                    const struct search_marks *marks, struct search_caps caps, struct err *err) {
     struct searcher *s;
-    int rc = searcher_new(&s, rig->model, rig->weight, rig->n_model, marks, o, &caps, err);
+    struct search_setup setup = {rig->model, rig->n_model, rig->weight, *marks, caps};
+    int rc = searcher_new(&s, &setup, o, err);
     assert_null(s);
     return rc;
 }
@@ -968,15 +970,14 @@ TEST(impossible_ensembles) {
     struct config c = rig_config(15);
     struct search_options o = search_defaults();
     struct searcher *s;
-    const struct search_marks marks = {BOS, EOS, UNK};
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 19);
     check_ok(model_new(&odd, &c, rig.toy[0].be, DTYPE_F32, &err), &err);
     struct model *both[] = {rig.model[0], odd};
-    const struct search_caps caps = {2, 40, 20};
-    ASSERT_ERR(searcher_new(&s, both, NULL, 2, &marks, &o, &caps, &err), err, HEED_ECONFIG,
+    struct search_setup setup = {both, 2, NULL, {BOS, EOS, UNK}, {2, 40, 20}};
+    ASSERT_ERR(searcher_new(&s, &setup, &o, &err), err, HEED_ECONFIG,
                "model 2 has vocabularies of 15");
-    ASSERT_ERR(searcher_new(&s, both, NULL, 17, &marks, &o, &caps, &err), err, HEED_EINVAL,
-               "17 models");
+    setup.n_model = 17;
+    ASSERT_ERR(searcher_new(&s, &setup, &o, &err), err, HEED_EINVAL, "17 models");
     model_free(odd);
     rig_close(&rig);
 }
@@ -1006,7 +1007,7 @@ static void check_no_number(enum dtype type, int full, const char *name, int row
     rig_open(&rig, 1, MAX_V, type, 1, 20);
     spoil(rig.model[0], name, row);
     struct searcher *s = rig_searcher(&rig, &o, 3, 100, 20);
-    ASSERT_ERR(searcher_run(s, in, 3, got, NULL, NULL, &err), err, HEED_EINTERNAL, want);
+    ASSERT_ERR(searcher_run(s, in, 3, got, NULL, &err), err, HEED_EINTERNAL, want);
     searcher_free(s);
     rig_close(&rig);
 }

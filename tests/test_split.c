@@ -19,8 +19,9 @@ static const char *parts_of(const char *text, int limit) {
     static char out[4096];
     struct err err = {0};
     struct split_part *part;
-    int n, at = 0;
-    ASSERT_OK(split_text(&part, &n, text, strlen(text), limit, count_characters, NULL, &err), err);
+    struct split_rule rule = {limit, count_characters, NULL};
+    int n = split_text(&part, text, strlen(text), &rule, &err), at = 0;
+    ASSERT_OK(n < 0 ? n : 0, err);
     out[0] = 0;
     for (int i = 0; i < n; i++) {
         assert_in_range(part[i].count, 1, limit);
@@ -70,7 +71,7 @@ TEST(loses_nothing) {
     for (int round = 0; round < 3000; round++) {
         char text[600];
         size_t n = 0;
-        int pieces = (int)rng_below(&rng, 60), limit = 1 + (int)rng_below(&rng, 25), n_part;
+        int pieces = (int)rng_below(&rng, 60), limit = 1 + (int)rng_below(&rng, 25);
         struct split_part *part;
         for (int i = 0; i < pieces && n < 560; i++) {
             const char *p = pool[rng_below(&rng, sizeof pool / sizeof *pool)];
@@ -78,7 +79,9 @@ TEST(loses_nothing) {
             n += strlen(p);
         }
         int calls = 0;
-        ASSERT_OK(split_text(&part, &n_part, text, n, limit, count_characters, &calls, &err), err);
+        struct split_rule rule = {limit, count_characters, &calls};
+        int n_part = split_text(&part, text, n, &rule, &err);
+        ASSERT_OK(n_part < 0 ? n_part : 0, err);
         int sum = 0;
         size_t end = 0;
         for (int i = 0; i < n_part; i++) {
@@ -111,11 +114,11 @@ static int count_fails(void *ctx, const char *text, size_t size) {
 TEST(says_why_not) {
     struct err err = {0};
     struct split_part *part;
-    int n;
-    ASSERT_ERR(split_text(&part, &n, "abc", 3, 4, count_too_many, NULL, &err), err, HEED_ELIMIT,
-               "more than 4 tokens");
+    struct split_rule rule = {4, count_too_many, NULL};
+    ASSERT_ERR(split_text(&part, "abc", 3, &rule, &err), err, HEED_ELIMIT, "more than 4 tokens");
     assert_null(part);
-    ASSERT_ERR(split_text(&part, &n, "abc", 3, 4, count_fails, NULL, &err), err, HEED_ENOMEM, "");
+    rule.count = count_fails;
+    ASSERT_ERR(split_text(&part, "abc", 3, &rule, &err), err, HEED_ENOMEM, "");
 }
 
 /* A long line without a space must not take time that grows with its square. */
@@ -124,9 +127,11 @@ TEST(long_words_are_quick) {
     char *text = xmalloc(n);
     struct err err = {0};
     struct split_part *part;
-    int n_part, calls = 0;
+    int calls = 0;
     memset(text, 'a', n);
-    ASSERT_OK(split_text(&part, &n_part, text, n, 100, count_characters, &calls, &err), err);
+    int n_part =
+        split_text(&part, text, n, &(struct split_rule){100, count_characters, &calls}, &err);
+    ASSERT_OK(n_part < 0 ? n_part : 0, err);
     assert_in_range(n_part, n / 100, n / 100 + 1);
     assert_true(calls < 30 * n_part);
     xfree(part);

@@ -136,6 +136,9 @@ t --max-extra 2 --quiet --nbest 3 --alignment odd >got
 [ "$(grep -c '^1 ||| ' got)" = 1 ] || fail "--nbest of an empty line: $(cat got)"
 grep '^0' got | grep -qE '^0 \|\|\| [^|]+ \|\|\| -[0-9.]+ \|\|\|( [0-9]+-[0-9]+)+$' || fail "--alignment: $(cat got)"
 cmp <(grep '^0' got | head -n 1 | sed 's/^0 ||| //; s/ |||.*//') <(head -n 1 want) || fail 'the first of the n-best is not the best'
+# A candidate as long as the model has positions (64) has no place for an end mark, and an alignment all the same.
+t --min-length 64 --max-extra 64 --quiet --nbest 2 --alignment odd >got || fail 'aligning the longest candidates'
+sed -n 1p got | awk -F'[|][|][|]' '{ exit split($4, link, " ") != 64 }' || fail "links of 64 tokens: $(sed -n 1p got)"
 t --max-extra 2 --quiet --json --nbest 2 --alignment odd >got
 [ "$(wc -l <got)" = 5 ] || fail '--json: not five lines'
 if command -v python3 >/dev/null; then

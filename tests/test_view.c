@@ -252,8 +252,12 @@ static void alignment_is_attention(int layer, int head, int want_layer) {
     toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 9);
     look(&seen, &toy, &batch);
     struct align_options options = {layer, head};
-    check_ok(aligner_new(&roomy, toy.model, TOY_BOS, &options, TOKENS, TOKENS, 16, &err), &err);
-    check_ok(aligner_new(&tight, toy.model, TOY_BOS, &options, 31, 27, 2, &err), &err);
+    check_ok(aligner_new(&roomy, toy.model, TOY_BOS, &options,
+                         &(struct batch_caps){TOKENS, TOKENS, 16}, &err),
+             &err);
+    check_ok(
+        aligner_new(&tight, toy.model, TOY_BOS, &options, &(struct batch_caps){31, 27, 2}, &err),
+        &err);
     for (int s = 0; s < N_SEQ; s++) {
         out[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **out);
         again[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **out);
@@ -300,16 +304,16 @@ TEST(impossible_alignments_are_refused) {
     struct aligner *aligner;
     struct err err;
     toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
-    ASSERT_ERR(
-        aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){2, -1}, 9, 9, 1, &err),
-        err, HEED_EINVAL, "layer 3; the decoder has 2");
-    ASSERT_ERR(
-        aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 5}, 9, 9, 1, &err),
-        err, HEED_EINVAL, "head 6; a layer has 5");
+    ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){2, -1},
+                           &(struct batch_caps){9, 9, 1}, &err),
+               err, HEED_EINVAL, "layer 3; the decoder has 2");
+    ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 5},
+                           &(struct batch_caps){9, 9, 1}, &err),
+               err, HEED_EINVAL, "head 6; a layer has 5");
     assert_null(aligner);
-    check_ok(
-        aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){-1, -1}, 4, 4, 1, &err),
-        &err);
+    check_ok(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){-1, -1},
+                         &(struct batch_caps){4, 4, 1}, &err),
+             &err);
     int32_t ids[5] = {5, 6, 7, 8, TOY_EOS};
     float out[25];
     struct align_pair pair = {ids, ids, 5, 4, out};
@@ -326,11 +330,11 @@ TEST(links_are_the_largest_of_each_row) {
         0.2f, 0.3f, 0.4f, 0.1f, /* 2 */
         0.9f, 0.0f, 0.0f, 0.1f, /* the end mark */
     };
-    assert_int_equal(align_links(link, matrix, 4, 4), 3);
+    assert_int_equal(align_links(link, matrix, 4, 3), 3);
     const struct align_link want[] = {{0, 1}, {1, 0}, {2, 2}};
     assert_memory_equal(link, want, sizeof want);
-    assert_int_equal(align_links(link, matrix, 4, 1), 0);
-    assert_int_equal(align_links(link, matrix, 1, 4), 0);
+    assert_int_equal(align_links(link, matrix, 4, 0), 0);
+    assert_int_equal(align_links(link, matrix, 1, 3), 0);
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -370,8 +374,11 @@ TEST(scores_are_the_loss_and_do_not_depend_on_batches) {
         check_ok(backend_sync(toy.be, &err), &err);
         force(&f, &batch);
         force(&g, &batch);
-        check_ok(scorer_new(&roomy, toy.model, TOY_BOS, TOKENS, TOKENS, 99, &err), &err);
-        check_ok(scorer_new(&tight, toy.model, TOY_BOS, 32, 28, 2, &err), &err);
+        check_ok(
+            scorer_new(&roomy, toy.model, TOY_BOS, &(struct batch_caps){TOKENS, TOKENS, 99}, &err),
+            &err);
+        check_ok(scorer_new(&tight, toy.model, TOY_BOS, &(struct batch_caps){32, 28, 2}, &err),
+                 &err);
         check_ok(scorer_run(roomy, f.pair, f.n, &err), &err);
         check_ok(scorer_run(tight, g.pair, g.n, &err), &err);
         assert_memory_equal(f.out, g.out, (size_t)batch.tgt.n_tok * sizeof *f.out);
@@ -406,17 +413,19 @@ static void frozen_agrees(enum precision precision, double tolerance) {
     force(&want, &batch);
     force(&got, &batch);
     force(&again, &batch);
-    check_ok(scorer_new(&plain, toy.model, TOY_BOS, TOKENS, TOKENS, 99, &err), &err);
-    check_ok(scorer_new(&roomy, model, TOY_BOS, TOKENS, TOKENS, 99, &err), &err);
-    check_ok(scorer_new(&tight, model, TOY_BOS, 32, 28, 2, &err), &err);
+    check_ok(scorer_new(&plain, toy.model, TOY_BOS, &(struct batch_caps){TOKENS, TOKENS, 99}, &err),
+             &err);
+    check_ok(scorer_new(&roomy, model, TOY_BOS, &(struct batch_caps){TOKENS, TOKENS, 99}, &err),
+             &err);
+    check_ok(scorer_new(&tight, model, TOY_BOS, &(struct batch_caps){32, 28, 2}, &err), &err);
     check_ok(scorer_run(plain, want.pair, want.n, &err), &err);
     check_ok(scorer_run(roomy, got.pair, got.n, &err), &err);
     check_ok(scorer_run(tight, again.pair, again.n, &err), &err);
     assert_memory_equal(got.out, again.out, (size_t)batch.tgt.n_tok * sizeof *got.out);
     for (int i = 0; i < batch.tgt.n_tok; i++)
         ASSERT_NEAR((double)got.out[i], (double)want.out[i], tolerance);
-    check_ok(aligner_new(&aligner, model, TOY_BOS, &(struct align_options){-1, -1}, TOKENS, TOKENS,
-                         16, &err),
+    check_ok(aligner_new(&aligner, model, TOY_BOS, &(struct align_options){-1, -1},
+                         &(struct batch_caps){TOKENS, TOKENS, 16}, &err),
              &err);
     for (int s = 0; s < N_SEQ; s++)
         matrix[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **matrix);

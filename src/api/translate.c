@@ -208,12 +208,13 @@ static int translate(heed_model *m, const char *const *texts, size_t n, heed_tra
                      heed_result **result, struct err *err) {
     struct session *s = NULL;
     struct translator_options options = internal(o);
+    struct translator_poll poll = {tell, o};
     struct translator_input *in = xcalloc(n + 1, sizeof *in);
     struct translation *out = xcalloc(n + 1, sizeof *out);
     int rc = gather(in, texts, n, o, err);
     if (!rc) rc = model_take_session(m, &s, o->progress, o->progress_context, err);
     if (!rc) rc = translator_set(s->translator, &options, err);
-    if (!rc) rc = translator_run(s->translator, in, (int)n, out, tell, o, err);
+    if (!rc) rc = translator_run(s->translator, in, (int)n, out, &poll, err);
     if (!rc) rc = copy_results(result, m->ensemble->tokenizer, options.alignment, out, n, err);
     if (s) model_give_session(m, s);
     xfree(in);

@@ -170,9 +170,9 @@ static int open_searcher(struct bench *s, struct err *err) {
         if (caps.n_tok < tokens) caps.n_tok = tokens;
     }
     caps.max_src = s->in[0].n_src;
-    return searcher_new(&s->searcher, &s->model, NULL, 1,
-                        &(struct search_marks){.bos = BOS, .eos = EOS, .unk = UNK}, &search, &caps,
-                        err);
+    struct search_setup setup = {
+        .model = &s->model, .n_model = 1, .marks = {BOS, EOS, UNK}, .caps = caps};
+    return searcher_new(&s->searcher, &setup, &search, err);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -181,7 +181,7 @@ static int run_batch(struct bench *s, int first, struct err *err) {
     int n = s->n - first < s->o->batch ? s->n - first : s->o->batch;
     struct search_result *out = xcalloc((size_t)n, sizeof *out);
     double start = clock_seconds();
-    int rc = searcher_run(s->searcher, s->in + first, n, out, NULL, NULL, err);
+    int rc = searcher_run(s->searcher, s->in + first, n, out, NULL, err);
     double seconds = clock_seconds() - start;
     if (!rc) {
         s->took[s->calls++] = seconds;

@@ -113,10 +113,11 @@ static int translate(struct job *j, struct err *err) {
     struct search_marks marks = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_unk(t)};
     struct search_input in = {.src = j->src.ids, .n_src = j->src.n};
     struct search_result result;
-    int rc = searcher_new(&searcher, &j->loaded.model, NULL, 1, &marks, &options,
-                          &(struct search_caps){1, j->src.n, j->src.n}, err);
+    struct search_setup setup = {
+        .model = &j->loaded.model, .n_model = 1, .marks = marks, .caps = {1, j->src.n, j->src.n}};
+    int rc = searcher_new(&searcher, &setup, &options, err);
     if (rc) return rc;
-    rc = searcher_run(searcher, &in, 1, &result, NULL, NULL, err);
+    rc = searcher_run(searcher, &in, 1, &result, NULL, err);
     int n = rc || !result.n ? 0 : result.best[0].n;
     if (n >= j->loaded.model->config.max_len) n = j->loaded.model->config.max_len - 1;
     j->tgt.ids = xcalloc((size_t)n + 1, sizeof *j->tgt.ids);

@@ -263,8 +263,8 @@ static int open_all(struct job *j, struct err *err) {
     if (!rc) rc = loaded_open(&j->loaded, &from, err);
     if (rc) return rc;
     int max_len = j->loaded.model->config.max_len, cap = tokens > max_len ? tokens : max_len;
-    return scorer_new(&j->scorer, j->loaded.model, tokenizer_bos(j->loaded.tokenizer), cap, cap,
-                      cap, err);
+    return scorer_new(&j->scorer, j->loaded.model, tokenizer_bos(j->loaded.tokenizer),
+                      &(struct batch_caps){cap, cap, cap}, err);
 }
 
 static int score(struct job *j, struct err *err) {

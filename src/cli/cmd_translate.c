@@ -262,7 +262,8 @@ static int answer(struct session *s, int n, struct err *err) {
                                                 .key = line[i].total,
                                                 .name = line[i].name,
                                                 .number = line[i].number};
-    int rc = translator_run(s->translator, s->input, n, s->result, should_stop, NULL, err);
+    static const struct translator_poll poll = {should_stop, NULL};
+    int rc = translator_run(s->translator, s->input, n, s->result, &poll, err);
     for (int i = 0; i < n && s->result[i].n > 0; i++) {
         translate_print(&s->out, &s->print, &line[i], &s->result[i]);
         if (line[i].flags & LINE_REPLACED) tally_add(&s->replaced, &line[i]);

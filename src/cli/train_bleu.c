@@ -99,6 +99,7 @@ int train_bleu_measure(void *ctx, double *score, struct err *err) {
     struct ensemble *ensemble = NULL;
     struct translator *translator = NULL;
     struct translator_options options = translator_defaults();
+    struct translator_poll poll = {should_stop, b};
     *score = NAN;
     int rc = frozen_from_model(&frozen, b->setup->model, PRECISION_F32, err);
     if (!rc) rc = ensemble_borrow(&ensemble, frozen, b->setup->tokenizer, err);
@@ -106,7 +107,7 @@ int train_bleu_measure(void *ctx, double *score, struct err *err) {
         rc = translator_new(&translator, ensemble,
                             &(struct backend_options){a->device, a->threads, a->isa}, err);
     if (!rc) rc = translator_set(translator, &options, err);
-    if (!rc) rc = translator_run(translator, b->input, b->n, b->result, should_stop, b, err);
+    if (!rc) rc = translator_run(translator, b->input, b->n, b->result, &poll, err);
     if (!rc) *score = score_of(b);
     translator_free(translator);
     ensemble_close(ensemble);

@@ -28,6 +28,11 @@ struct batch {
     int32_t bos;
 };
 
+/* Source tokens, target tokens and sentences that something has room for. */
+struct batch_caps {
+    int src, tgt, seq;
+};
+
 /* cap_*: tokens and sentences there is room for; all at least 1. */
 int batch_init(struct batch *batch, int cap_src, int cap_tgt, int cap_seq, int32_t bos,
                struct err *err);

@@ -47,16 +47,16 @@ static int64_t cells_for(const struct config *c, int64_t cap_src, int64_t cap_tg
 }
 
 int aligner_new(struct aligner **out, struct model *model, int32_t bos,
-                const struct align_options *options, int cap_src, int cap_tgt, int cap_seq,
+                const struct align_options *options, const struct batch_caps *caps,
                 struct err *err) {
     *out = NULL;
     struct aligner *a = xcalloc(1, sizeof *a);
     a->model = model;
     int rc = choose(a, options, err);
-    if (!rc) rc = batch_init(&a->batch, cap_src, cap_tgt, cap_seq, bos, err);
-    if (!rc) rc = acts_new(&a->acts, model, cap_src, cap_tgt, 0, err);
+    if (!rc) rc = batch_init(&a->batch, caps->src, caps->tgt, caps->seq, bos, err);
+    if (!rc) rc = acts_new(&a->acts, model, caps->src, caps->tgt, 0, err);
     if (!rc) {
-        a->cells = cells_for(&model->config, cap_src, cap_tgt);
+        a->cells = cells_for(&model->config, caps->src, caps->tgt);
         struct view_options view = {.layer = {VIEW_NONE, VIEW_NONE, a->layer}, .cells = a->cells};
         rc = view_new(&a->view, a->acts, &view, err);
     }
@@ -133,7 +133,7 @@ int aligner_run(struct aligner *a, const struct align_pair *pair, int n, struct 
 /* Links come by target; each is put behind those of the same or a lower source token. */
 int align_links(struct align_link *link, const float *matrix, int n_src, int n_tgt) {
     int n = 0;
-    for (int j = 0; j + 1 < n_tgt && n_src > 1; j++) {
+    for (int j = 0; j < n_tgt && n_src > 1; j++) {
         const float *row = matrix + (size_t)j * (size_t)n_src;
         int best = 0;
         for (int i = 1; i + 1 < n_src; i++)

@@ -7,6 +7,7 @@
 #ifndef SEARCH_ALIGN_H
 #define SEARCH_ALIGN_H
 
+#include "data/batch.h"
 #include "model/model.h"
 
 struct align_options {
@@ -16,8 +17,9 @@ struct align_options {
     int head; /* -1: the mean of all */
 };
 
-/* One pair; src and tgt end with their end mark. out [n_tgt, n_src] receives P(target token looks
- * at source token), rows summing to 1. */
+/* One pair; src ends with its end mark, tgt may: the row of a token needs only those before it, so
+ * a translation that was cut at the model's last position is aligned without one. out [n_tgt,
+ * n_src] receives P(target token looks at source token), rows summing to 1. */
 struct align_pair {
     const int32_t *src, *tgt;
     int n_src, n_tgt;
@@ -26,16 +28,17 @@ struct align_pair {
 
 struct aligner;
 int aligner_new(struct aligner **aligner, struct model *model, int32_t bos,
-                const struct align_options *options, int cap_src, int cap_tgt, int cap_seq,
+                const struct align_options *options, const struct batch_caps *caps,
                 struct err *err);
 void aligner_free(struct aligner *aligner);
 
 /* Pairs beyond the capacity are done in several rounds. */
 int aligner_run(struct aligner *aligner, const struct align_pair *pair, int n, struct err *err);
 
-/* Moses' hard alignment of one matrix: for each target token the source token of the largest
- * probability (ties to the lower), end marks left out on both sides. link[k] = {i, j}: source i,
- * target j, 0-based, in ascending (i, j). Returns the number of links, at most n_tgt. */
+/* Moses' hard alignment of one matrix: for each of the first n_tgt target tokens (the end mark is
+ * not one of them) the source token of the largest probability (ties to the lower), the source's
+ * end mark left out. link[k] = {i, j}: source i, target j, 0-based, in ascending (i, j). Returns
+ * the number of links, at most n_tgt. */
 struct align_link {
     int src, tgt;
 };

@@ -134,12 +134,13 @@ static int begin(struct resident *r, const int32_t *src, const int32_t *max_len,
 }
 
 int resident_run(struct resident *r, const int32_t *src, const int32_t *max_len, int n_seq,
-                 int (*poll)(void *ctx), void *ctx, struct err *err) {
+                 const struct search_poll *poll, struct err *err) {
     struct backend *be = r->stepper->model->be;
     int longest = begin(r, src, max_len, n_seq);
     struct beam_count count = {.n_active = n_seq};
     for (int t = 0; t < longest && count.n_active > 0; t++) {
-        if (poll && poll(ctx)) /* what is queued still runs, before anything of a later call */
+        if (poll &&
+            poll->call(poll->ctx)) /* what is queued still runs, before anything of a later call */
             return err_set(err, HEED_ECANCELLED, "search: cancelled after %d tokens", t);
         queue_step(r, t ? count.n_active * r->rules.beam.width : n_seq, t % 2);
         backend_post(be, t % POST_SLOTS, r->table.count, sizeof count);

@@ -18,6 +18,7 @@
 #define SEARCH_RESIDENT_H
 
 #include "model/step.h"
+#include "search/search.h"
 
 struct resident_rules {
     struct beam_rules beam; /* penalty: on the host */
@@ -34,7 +35,7 @@ void resident_free(struct resident *resident);
 /* Searches the n_seq sentences that stepper_begin was given: src [n_seq + 1] says where each
  * begins, max_len [n_seq] how long its translation may be. `poll` as in search.h. */
 int resident_run(struct resident *resident, const int32_t *src, const int32_t *max_len, int n_seq,
-                 int (*poll)(void *ctx), void *ctx, struct err *err);
+                 const struct search_poll *poll, struct err *err);
 
 /* What came of it: head [n_seq], node [n_seq, cap.len, width], end [n_seq, n_best]. */
 int resident_read(struct resident *resident, struct beam_head *head, struct beam_node *node,

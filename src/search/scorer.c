@@ -71,20 +71,20 @@ static int reserve_logits(struct scorer *s, struct err *err) {
     return 0;
 }
 
-int scorer_new(struct scorer **out, struct model *model, int32_t bos, int cap_src, int cap_tgt,
-               int cap_seq, struct err *err) {
+int scorer_new(struct scorer **out, struct model *model, int32_t bos, const struct batch_caps *caps,
+               struct err *err) {
     *out = NULL;
     struct scorer *s = xcalloc(1, sizeof *s);
     s->model = model;
-    int rc = batch_init(&s->batch, cap_src, cap_tgt, cap_seq, bos, err);
-    if (!rc) rc = acts_new(&s->acts, model, cap_src, cap_tgt, 0, err);
+    int rc = batch_init(&s->batch, caps->src, caps->tgt, caps->seq, bos, err);
+    if (!rc) rc = acts_new(&s->acts, model, caps->src, caps->tgt, 0, err);
     if (!rc && model->w.out.tiled) rc = reserve_logits(s, err);
     if (rc) {
         scorer_free(s);
         return rc;
     }
-    s->host = xcalloc((size_t)cap_tgt, sizeof *s->host);
-    if (model->type == DTYPE_F64) s->wide = xcalloc((size_t)cap_tgt, sizeof *s->wide);
+    s->host = xcalloc((size_t)caps->tgt, sizeof *s->host);
+    if (model->type == DTYPE_F64) s->wide = xcalloc((size_t)caps->tgt, sizeof *s->wide);
     *out = s;
     return 0;
 }

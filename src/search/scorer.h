@@ -11,6 +11,7 @@
 #ifndef SEARCH_SCORER_H
 #define SEARCH_SCORER_H
 
+#include "data/batch.h"
 #include "model/model.h"
 
 /* One pair; src and tgt end with their end mark. out [n_tgt] receives log P(tgt[j] | src,
@@ -23,9 +24,9 @@ struct score_pair {
 
 struct scorer;
 
-/* Room for one batch: source tokens, target tokens, sentences. */
-int scorer_new(struct scorer **scorer, struct model *model, int32_t bos, int cap_src, int cap_tgt,
-               int cap_seq, struct err *err);
+/* caps: of one batch. */
+int scorer_new(struct scorer **scorer, struct model *model, int32_t bos,
+               const struct batch_caps *caps, struct err *err);
 void scorer_free(struct scorer *scorer);
 
 /* Pairs beyond the capacity are done in several batches, in the order given; similar lengths side

@@ -309,26 +309,27 @@ static void take_weights(struct searcher *s, const float *weights) {
         s->weight[m] = (float)((weights ? (double)weights[m] : 1) / sum);
 }
 
-int searcher_new(struct searcher **out, struct model *const *models, const float *weights,
-                 int n_model, const struct search_marks *marks,
-                 const struct search_options *options, const struct search_caps *caps,
-                 struct err *err) {
+int searcher_new(struct searcher **out, const struct search_setup *setup,
+                 const struct search_options *options, struct err *err) {
     *out = NULL;
     int rc = search_check(options, err);
-    if (!rc) rc = check_models(models, weights, n_model, err);
-    if (!rc) rc = check_marks(marks, models[0]->config.n_vocab_tgt, err);
+    if (!rc) rc = check_models(setup->model, setup->weight, setup->n_model, err);
+    if (!rc) rc = check_marks(&setup->marks, setup->model[0]->config.n_vocab_tgt, err);
     if (rc) return rc;
     struct searcher *s = xcalloc(1, sizeof *s);
-    *s = (struct searcher){.options = *options, .marks = *marks, .caps = *caps, .n_model = n_model};
-    s->n_vocab = models[0]->config.n_vocab_tgt;
-    s->max_positions = INT32_MAX;
-    for (int m = 0; m < n_model; m++)
-        s->max_positions = at_most(models[m]->config.max_len, s->max_positions);
+    *s = (struct searcher){.options = *options,
+                           .marks = setup->marks,
+                           .caps = setup->caps,
+                           .n_model = setup->n_model,
+                           .n_vocab = setup->model[0]->config.n_vocab_tgt,
+                           .max_positions = INT32_MAX};
+    for (int m = 0; m < s->n_model; m++)
+        s->max_positions = at_most(setup->model[m]->config.max_len, s->max_positions);
     settle(s);
-    take_weights(s, weights);
+    take_weights(s, setup->weight);
     rc = check_caps(s, err);
     if (!rc) rc = reserve(s, err);
-    if (!rc) rc = open_models(s, models, err);
+    if (!rc) rc = open_models(s, setup->model, err);
     if (!rc) {
         fill_penalty(s);
         rc = open_resident(s, err);
@@ -635,11 +636,11 @@ static int plain(const struct search_input *in, int n_seq) {
 
 /* The device searches, the host reads. The sentence to complain of is the one the host's way would
  * have met first: of those with the fewest tokens the first. */
-static int run_resident(struct searcher *s, int n_seq, search_poll *poll, void *ctx,
+static int run_resident(struct searcher *s, int n_seq, const struct search_poll *poll,
                         struct err *err) {
     const struct sentence *sick = NULL;
     for (int i = 0; i < n_seq; i++) s->max_len[i] = s->sentence[i].beam.max_len;
-    int rc = resident_run(s->resident, s->src.start, s->max_len, n_seq, poll, ctx, err);
+    int rc = resident_run(s->resident, s->src.start, s->max_len, n_seq, poll, err);
     if (!rc) rc = resident_read(s->resident, s->head, s->node, s->end, n_seq, err);
     for (int i = 0; !rc && i < n_seq; i++) {
         struct sentence *x = &s->sentence[i];
@@ -651,9 +652,9 @@ static int run_resident(struct searcher *s, int n_seq, search_poll *poll, void *
     return rc || !sick ? rc : no_number(s, sick, err);
 }
 
-static int run_on_host(struct searcher *s, search_poll *poll, void *ctx, struct err *err) {
+static int run_on_host(struct searcher *s, const struct search_poll *poll, struct err *err) {
     for (int t = 0; s->n_row > 0; t++) {
-        if (poll && poll(ctx))
+        if (poll && poll->call(poll->ctx))
             return err_set(err, HEED_ECANCELLED, "search: cancelled after %d tokens", t);
         int rc = 0;
         for (int m = 0; !rc && m < s->n_model; m++)
@@ -666,12 +667,12 @@ static int run_on_host(struct searcher *s, search_poll *poll, void *ctx, struct 
 }
 
 int searcher_run(struct searcher *s, const struct search_input *in, int n_seq,
-                 struct search_result *out, search_poll *poll, void *ctx, struct err *err) {
+                 struct search_result *out, const struct search_poll *poll, struct err *err) {
     int rc = pack(s, in, n_seq, err);
     if (rc || n_seq == 0) return rc;
     if ((rc = begin(s, in, n_seq, err))) return rc;
-    rc = s->resident && plain(in, n_seq) ? run_resident(s, n_seq, poll, ctx, err)
-                                         : run_on_host(s, poll, ctx, err);
+    rc = s->resident && plain(in, n_seq) ? run_resident(s, n_seq, poll, err)
+                                         : run_on_host(s, poll, err);
     if (rc) return rc;
     report(s, out, n_seq);
     return 0;

@@ -103,20 +103,29 @@ struct search_result {
 
 struct searcher;
 
-/* weights [n_model] (of an ensemble, NULL: equal): the log of the weighted mean of
- * probabilities. */
-int searcher_new(struct searcher **searcher, struct model *const *models, const float *weights,
-                 int n_model, const struct search_marks *marks,
-                 const struct search_options *options, const struct search_caps *caps,
-                 struct err *err);
+/* What a searcher is made of. Everything but the models is copied. */
+struct search_setup {
+    struct model *const *model; /* [n_model] */
+    int n_model;
+    /* [n_model] of an ensemble, NULL: equal. The log of the weighted mean of probabilities counts. */
+    const float *weight;
+    struct search_marks marks;
+    struct search_caps caps;
+};
+
+int searcher_new(struct searcher **searcher, const struct search_setup *setup,
+                 const struct search_options *options, struct err *err);
 void searcher_free(struct searcher *searcher);
 
 /* Called before every step; a non-zero return ends the search with HEED_ECANCELLED. */
-typedef int search_poll(void *ctx);
+struct search_poll {
+    int (*call)(void *ctx);
+    void *ctx;
+};
 
 /* Translates n_seq sentences. Messages call a sentence by its index in `in`. After an error, which
- * may also be that of a cancelled search, the searcher is as good as new. */
+ * may also be that of a cancelled search, the searcher is as good as new. poll may be NULL. */
 int searcher_run(struct searcher *searcher, const struct search_input *in, int n_seq,
-                 struct search_result *out, search_poll *poll, void *ctx, struct err *err);
+                 struct search_result *out, const struct search_poll *poll, struct err *err);
 
 #endif

@@ -221,15 +221,15 @@ static void trim(struct split_part *p, const char *text) {
     *p = (struct split_part){r.at, end - r.at, p->count};
 }
 
-int split_text(struct split_part **parts, int *n_part, const char *text, size_t size, int limit,
-               split_count *count, void *ctx, struct err *err) {
-    struct splitter s = {.text = text, .limit = limit, .count = count, .ctx = ctx, .err = err};
+int split_text(struct split_part **parts, const char *text, size_t size,
+               const struct split_rule *rule, struct err *err) {
+    struct splitter s = {
+        .text = text, .limit = rule->limit, .count = rule->count, .ctx = rule->ctx, .err = err};
     int rc = shatter(&s, 0, size, SPLIT_SENTENCE, 0);
     if (!rc) rc = pack(&s);
     for (int i = 0; !rc && i < s.n; i++) trim(&s.part[i], text);
     *parts = rc ? NULL : s.part;
-    *n_part = rc ? 0 : s.n;
     if (rc) xfree(s.part);
     xfree(s.group);
-    return rc;
+    return rc ? rc : s.n;
 }

@@ -29,9 +29,15 @@ struct split_part {
     int count;       /* what split_count said */
 };
 
-/* Cuts the text into parts of at most `limit` tokens. xfree(*parts). HEED_ELIMIT when a single
- * character has more; what split_count returns when it fails. */
-int split_text(struct split_part **parts, int *n_part, const char *text, size_t size, int limit,
-               split_count *count, void *ctx, struct err *err);
+struct split_rule {
+    int limit; /* tokens of a part, at most */
+    split_count *count;
+    void *ctx;
+};
+
+/* Cuts the text into parts that keep to the rule: how many. xfree(*parts). HEED_ELIMIT when a
+ * single character has too many tokens; what split_count returns when it fails. */
+int split_text(struct split_part **parts, const char *text, size_t size,
+               const struct split_rule *rule, struct err *err);
 
 #endif

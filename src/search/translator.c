@@ -120,8 +120,7 @@ struct translator {
 
 /* One call of translator_run. */
 struct job {
-    translator_poll *poll;
-    void *ctx;
+    const struct translator_poll *poll;
     int done, total;
 };
 
@@ -227,10 +226,12 @@ int translator_set(struct translator *t, const struct translator_options *option
     xfree(t->ids);
     t->ids = xcalloc((size_t)t->ensemble->max_len, sizeof *t->ids);
     if (options->alignment)
-        rc = aligner_new(&t->aligner, t->model[0], tokenizer_bos(t->tokenizer), &options->align,
-                         at_least(t->limit, options->batch_tokens),
-                         at_least(longest_target(t, t->limit) + 1, options->batch_tokens),
-                         ALIGN_SEQ, err);
+        rc = aligner_new(
+            &t->aligner, t->model[0], tokenizer_bos(t->tokenizer), &options->align,
+            &(struct batch_caps){at_least(t->limit, options->batch_tokens),
+                                 at_least(longest_target(t, t->limit), options->batch_tokens),
+                                 ALIGN_SEQ},
+            err);
     t->ready = !rc;
     return rc;
 }
@@ -272,22 +273,22 @@ static int count_tokens(void *ctx, const char *text, size_t size) {
 }
 
 /* A text of n tokens, which is too many. */
-static int split(struct translator *t, int text, const struct translator_input *in,
-                 const char *bytes, size_t size, int n, struct err *err) {
+static int split(struct translator *t, int text, const struct translator_input *in, int n,
+                 struct err *err) {
     char why[160];
     struct err inner = {0};
     struct split_part *piece;
-    int n_piece;
+    int rc = 0;
     if (t->options.refuse_long) {
         snprintf(why, sizeof why, "%d tokens, and %d at most are translated at a time", n,
                  t->limit - 1);
         return fail(in, HEED_ELIMIT, why, err);
     }
-    int rc = split_text(&piece, &n_piece, bytes, size, t->limit - 1, count_tokens,
-                        (void *)(uintptr_t)t->tokenizer, &inner);
-    if (rc) return fail(in, rc, inner.msg, err);
+    struct split_rule rule = {t->limit - 1, count_tokens, (void *)(uintptr_t)t->tokenizer};
+    int n_piece = split_text(&piece, in->text, in->size, &rule, &inner);
+    if (n_piece < 0) return fail(in, n_piece, inner.msg, err);
     for (int i = 0; i < n_piece && !rc; i++) {
-        int m = tokenizer_encode(t->tokenizer, bytes + piece[i].at, piece[i].size, t->ids,
+        int m = tokenizer_encode(t->tokenizer, in->text + piece[i].at, piece[i].size, t->ids,
                                  t->limit - 1);
         if (m < 0) rc = fail(in, m, "it cannot be tokenised", err);
         if (!rc && m > 0) keep_part(t, text, in->key ^ (uint64_t)i << 40, at_most(m, t->limit - 1));
@@ -314,25 +315,24 @@ static int add_prefix(struct translator *t, struct part *p, const struct transla
 }
 
 /* The parts of one text. */
-static int prepare(struct translator *t, int text, const struct translator_input *in,
+static int prepare(struct translator *t, int text, const struct translator_input *given,
                    struct translation *out, struct err *err) {
-    const char *bytes = in->text;
-    size_t size = in->size;
+    struct translator_input cleaned = *given, *in = &cleaned;
     int first = t->n_part;
-    if (utf8_clean_prefix(bytes, size) < size) {
+    if (utf8_clean_prefix(in->text, in->size) < in->size) {
         uint64_t n = 0;
-        char *clean = keep_take(&t->keep, 3 * size + 1);
-        size = utf8_clean(clean, bytes, size, &n);
-        bytes = clean;
+        char *clean = keep_take(&t->keep, 3 * in->size + 1);
+        in->size = utf8_clean(clean, in->text, in->size, &n);
+        in->text = clean;
         out->notes |= TRANSLATION_REPLACED;
     }
-    int n = tokenizer_encode(t->tokenizer, bytes, size, t->ids, t->limit - 1);
+    int n = tokenizer_encode(t->tokenizer, in->text, in->size, t->ids, t->limit - 1);
     if (n < 0)
         return fail(in, n,
                     n == HEED_ELIMIT ? "it is too long for a text" : "it cannot be tokenised", err);
     int rc = 0;
     if (n >= t->limit)
-        rc = split(t, text, in, bytes, size, n, err);
+        rc = split(t, text, in, n, err);
     else if (n > 0)
         keep_part(t, text, in->key, n);
     out->n_part = t->n_part - first;
@@ -361,10 +361,12 @@ static int find_room(struct translator *t, int n, struct room **found, struct er
     c.n_tok =
         at_least(at_most(o->batch_tokens, (int)at_most(c.n_seq, INT32_MAX / c.max_src) * c.max_src),
                  c.max_src);
-    struct search_marks marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer),
-                                 tokenizer_unk(t->tokenizer)};
-    int rc = searcher_new(&(*found)->searcher, t->model, NULL, t->ensemble->n, &marks, &o->search,
-                          &c, err);
+    struct search_setup setup = {.model = t->model,
+                                 .n_model = t->ensemble->n,
+                                 .marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer),
+                                           tokenizer_unk(t->tokenizer)},
+                                 .caps = c};
+    int rc = searcher_new(&(*found)->searcher, &setup, &o->search, err);
     (*found)->caps = c;
     if (rc) (*found)->searcher = NULL;
     return rc;
@@ -403,6 +405,9 @@ static int keep_result(struct translator *t, struct part *p, const struct search
     return 0;
 }
 
+/* What of a candidate is aligned: its tokens and the end mark, which a cut one has no position for. */
+static int aligned_rows(const struct candidate *c) { return c->n_tok + !(c->cut && c->n_tok > 0); }
+
 /* One pair per candidate of the batch; their matrices lie behind each other in t->matrix. */
 static int collect_pairs(struct translator *t, const int *order, int n) {
     size_t need = 0, at = 0;
@@ -410,7 +415,7 @@ static int collect_pairs(struct translator *t, const int *order, int n) {
     for (int i = 0; i < n; i++) {
         const struct part *p = &t->part[order[i]];
         n_pair += p->n;
-        for (int k = 0; k < p->n; k++) need += ((size_t)p->best[k].n_tok + 1) * (size_t)p->n_src;
+        for (int k = 0; k < p->n; k++) need += (size_t)aligned_rows(&p->best[k]) * (size_t)p->n_src;
     }
     if (n_pair > t->cap_pair) {
         t->cap_pair = n_pair;
@@ -428,9 +433,9 @@ static int collect_pairs(struct translator *t, const int *order, int n) {
             t->pair[n_pair++] = (struct align_pair){.src = p->src,
                                                     .tgt = p->best[k].ids,
                                                     .n_src = p->n_src,
-                                                    .n_tgt = p->best[k].n_tok + 1,
+                                                    .n_tgt = aligned_rows(&p->best[k]),
                                                     .out = t->matrix + at};
-            at += ((size_t)p->best[k].n_tok + 1) * (size_t)p->n_src;
+            at += (size_t)aligned_rows(&p->best[k]) * (size_t)p->n_src;
         }
     }
     return n_pair;
@@ -443,7 +448,7 @@ static int align_batch(struct translator *t, const int *order, int n, struct err
         struct part *p = &t->part[order[i]];
         for (int k = 0; k < p->n && p->best[k].ids; k++, pair++) {
             struct align_link *link = keep_take(&t->keep, (size_t)pair->n_tgt * sizeof *link);
-            p->best[k].n_link = align_links(link, pair->out, p->n_src, pair->n_tgt);
+            p->best[k].n_link = align_links(link, pair->out, p->n_src, p->best[k].n_tok);
             p->best[k].link = link;
         }
     }
@@ -467,7 +472,7 @@ double translator_latency(const struct translator_stats *stats, double share) {
 
 static int poll_job(void *ctx) {
     const struct job *job = ctx;
-    return job->poll ? job->poll(job->ctx, job->done, job->total) : 0;
+    return job->poll ? job->poll->call(job->poll->ctx, job->done, job->total) : 0;
 }
 
 /* Searches the n parts that order[0..n) names. */
@@ -484,7 +489,8 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
         t->stats.src_tokens += (uint64_t)p->n_src;
     }
     double begin = clock_seconds();
-    int rc = searcher_run(searcher, t->input, n, t->result, poll_job, job, err);
+    struct search_poll poll = {poll_job, job};
+    int rc = searcher_run(searcher, t->input, n, t->result, &poll, err);
     double seconds = clock_seconds() - begin;
     if (rc) return rc;
     t->stats.seconds += seconds;
@@ -596,9 +602,9 @@ static void assemble(struct translator *t, struct translation *out, const struct
 }
 
 int translator_run(struct translator *t, const struct translator_input *in, int n,
-                   struct translation *out, translator_poll *poll, void *ctx, struct err *err) {
+                   struct translation *out, const struct translator_poll *poll, struct err *err) {
     BUG_ON(!t->ready);
-    struct job job = {.poll = poll, .ctx = ctx};
+    struct job job = {.poll = poll};
     int rc = 0, good = 0;
     keep_clear(&t->keep);
     t->n_part = 0;

@@ -96,12 +96,15 @@ int translator_set(struct translator *translator, const struct translator_option
 
 /* Called before every step of a search; a non-zero return ends the work with HEED_ECANCELLED. done
  * of total sentences are translated. */
-typedef int translator_poll(void *ctx, int done, int total);
+struct translator_poll {
+    int (*call)(void *ctx, int done, int total);
+    void *ctx;
+};
 
-/* Results are valid until the next call. On error: texts before the one that the message names are
+/* poll may be NULL. Results are valid until the next call. On error: texts before the one that the message names are
  * translated all the same; out[i].n is 0 for those that are not. */
 int translator_run(struct translator *translator, const struct translator_input *in, int n,
-                   struct translation *out, translator_poll *poll, void *ctx, struct err *err);
+                   struct translation *out, const struct translator_poll *poll, struct err *err);
 
 const struct translator_stats *translator_stats(const struct translator *translator);
 
