@@ -1,5 +1,6 @@
 /* test_text.c — the line reader: what every odd file becomes, compressed or not, and that memory
  * stays bounded; UTF-8 against its definition. */
+#define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -396,7 +397,6 @@ static void *feed_huge(void *ctx) {
     return NULL;
 }
 
-/* A single line of 200 MB costs nothing. */
 /* Nothing is waited for that has not been written: neither at the beginning, where the kind of file
  * is looked for, nor in the middle of a line. */
 TEST(text_ready_lines) {
@@ -467,6 +467,47 @@ TEST(text_longer_lines) {
     xfree(data);
 }
 
+/* A line without an end is told as soon as it is too long; should it end after all, the next line
+ * follows. */
+TEST(text_endless_line) {
+    enum { N = TEXT_MAX_LINE + 2 };
+    struct err err = {0};
+    struct text *text;
+    struct line line;
+    char *data = xmalloc(N);
+    memset(data, 'a', N);
+    for (int asked = 0; asked < 2; asked++) {
+        int fd[2];
+        assert_int_equal(pipe(fd), 0);
+        assert_true(fcntl(fd[1], F_SETPIPE_SZ, 1 << 18) >= N);
+        assert_int_equal(write(fd[1], "one\n", 4), 4);
+        assert_int_equal(write(fd[1], data, N), N);
+        ASSERT_OK(text_open_fd(&text, fd[0], 1, "pipe", &err), err);
+        assert_int_equal(text_next(text, &line, &err), 1);
+        assert_string_equal(line.text, "one");
+        if (asked) assert_int_equal(text_ready(text), 1);
+        assert_int_equal(text_next(text, &line, &err), 1); /* hangs if it wants the line's end */
+        assert_int_equal(line.flags, LINE_TOO_LONG);
+        if (asked) assert_int_equal(text_ready(text), 0);
+        assert_int_equal(write(fd[1], data, 100), 100);
+        if (asked) assert_int_equal(text_ready(text), 0);
+        assert_int_equal(write(fd[1], "\r\n\ntwo\n", 7), 7);
+        assert_int_equal(text_next(text, &line, &err), 1);
+        assert_string_equal(line.text, "");
+        assert_int_equal(line.flags, 0);
+        assert_int_equal(text_next(text, &line, &err), 1);
+        assert_string_equal(line.text, "two");
+        close(fd[1]);
+        assert_int_equal(text_next(text, &line, &err), 0);
+        assert_int_equal(text_counts(text).lines, 4);
+        assert_int_equal(text_counts(text).too_long, 1);
+        assert_int_equal(text_counts(text).bytes, 4 + N + 100 + 7);
+        text_close(text);
+    }
+    xfree(data);
+}
+
+/* A single line of 200 MB costs nothing. */
 TEST(text_bounded_memory) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -491,4 +532,5 @@ TEST(text_bounded_memory) {
 
 TESTS(T(utf8_code_points), T(utf8_replacement), T(text_lines), T(text_long_lines),
       T(text_replaced_long_line), T(text_concatenated), T(text_damaged), T(text_refused),
-      T(text_pipe), T(text_ready_lines), T(text_longer_lines), T(text_bounded_memory))
+      T(text_pipe), T(text_ready_lines), T(text_longer_lines), T(text_endless_line),
+      T(text_bounded_memory))

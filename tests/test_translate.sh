@@ -108,6 +108,7 @@ out=$(t --max-extra 2 --quiet bad 2>&1 >got)
 [ -z "$out" ] || fail "--quiet says: $out"
 head -c 1100000 /dev/zero | tr '\0' 'a' >huge
 expect 1 'line 2: longer than 1048576 bytes' "$heed" "${m[@]}" --quiet --max-extra 0 <(sed -n 1p v.src; cat huge)
+expect 1 'line 1: longer than 1048576 bytes' timeout 60 "$heed" "${m[@]}" --quiet --max-extra 0 <(tr '\0' a </dev/zero)
 
 # ---- long lines: split, or refused after what comes before them
 for _ in 1 2 3 4 5 6; do tr '\n' ' ' <v.src | head -c 80; printf '. '; done >long

@@ -3,8 +3,9 @@
  * Three layers. The file is read into `raw`. A decoder (plain, gzip, xz) turns raw bytes into
  * `chunk`. Lines are cut out of chunk: one that lies in it whole is delivered in place, one that
  * crosses its end is gathered in `gather`, which is as large as the longest line we accept and
- * never grows; what does not fit is counted and forgotten. Only lines that need repair are copied
- * again, into `clean`. */
+ * never grows. A line that does not fit is delivered as too long at once, before its end is read:
+ * it may have none. What is left of it is dropped by the next call. Only lines that need repair are
+ * copied again, into `clean`. */
 #include "data/text.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ struct text {
     size_t raw_at, raw_size, chunk_at, chunk_size;
     size_t max_line, gathered; /* gathered: bytes of a line whose end has not been read yet */
     int gathering, waits; /* waits: not a plain file, so reading may take until somebody writes */
+    int skipping;         /* the line is too long: its remaining bytes are dropped as they come */
     char *raw, *chunk, *gather, *clean; /* clean is made when first needed */
     struct text_counts counts;
     struct err err; /* the first error */
@@ -298,30 +300,40 @@ static int deliver(struct text *t, struct line *line, char *bytes, size_t size) 
     return 1;
 }
 
-/* Moves the chunk's bytes up to a line end into `gather`; 1 when there was one. Of a longer line
- * than we accept, just enough is kept to see that. */
+/* Moves the chunk's bytes up to a line end into `gather`; 1 when the line is ready to be delivered:
+ * complete, or longer than we accept. */
 static int gather_chunk(struct text *t) {
     size_t left = t->chunk_size - t->chunk_at;
     if (left == 0) return 0;
     char *from = t->chunk + t->chunk_at, *lf = memchr(from, '\n', left);
-    size_t n = lf ? (size_t)(lf - from) : left;
-    size_t room = t->max_line + GATHER_MORE - 1 - t->gathered, take = n < room ? n : room;
-    memcpy(t->gather + t->gathered, from, take);
-    t->gathered += take;
-    if (take < n) t->gather[t->gathered - 1] = 'x'; /* what was cut off is not a CR at the end */
-    t->gathering = 1;
-    t->chunk_at += n + (lf != NULL);
-    t->counts.bytes += n + (lf != NULL);
-    return lf != NULL;
+    size_t n = lf ? (size_t)(lf - from) : left, used = n + (lf != NULL);
+    int ready = lf != NULL;
+    if (t->skipping) {
+        t->skipping = !lf;
+        ready = 0;
+    } else {
+        size_t room = t->max_line + GATHER_MORE - 1 - t->gathered;
+        if (n > room) {
+            used = n = room;
+            t->skipping = ready = 1;
+        }
+        memcpy(t->gather + t->gathered, from, n);
+        t->gathered += n;
+        t->gathering = 1;
+        if (t->skipping) t->gather[t->gathered - 1] = 'x'; /* a CR here does not end the line */
+    }
+    t->chunk_at += used;
+    t->counts.bytes += used;
+    return ready;
 }
 
 /* A line that does not lie in one chunk. */
 static int gather_line(struct text *t, struct line *line) {
-    for (int ended = 0; !ended;) {
+    for (int ready = t->gathering && t->skipping; !ready;) {
         int rc = t->chunk_at == t->chunk_size ? next_chunk(t) : 0;
         if (rc) return rc;
         if (t->chunk_at == t->chunk_size) break;
-        ended = gather_chunk(t);
+        ready = gather_chunk(t);
     }
     if (!t->gathering) return 0;
     size_t size = t->gathered;
@@ -334,7 +346,7 @@ int text_next(struct text *t, struct line *line, struct err *err) {
     *line = (struct line){.text = ""};
     if (t->err.code) return err_set(err, t->err.code, "%s", t->err.msg);
     char *from = t->chunk + t->chunk_at, *lf = memchr(from, '\n', t->chunk_size - t->chunk_at);
-    if (lf && !t->gathering) {
+    if (lf && !t->gathering && !t->skipping) {
         size_t n = (size_t)(lf - from);
         t->chunk_at += n + 1;
         t->counts.bytes += n + 1;
@@ -353,9 +365,11 @@ static int readable(int fd) {
 
 int text_ready(struct text *t) {
     for (;;) {
-        if (t->err.code || t->chunk_last || !t->waits) return 1;
-        if (memchr(t->chunk + t->chunk_at, '\n', t->chunk_size - t->chunk_at)) return 1;
-        gather_chunk(t);
+        if (t->err.code || t->chunk_last || !t->waits || (t->gathering && t->skipping)) return 1;
+        size_t left = t->chunk_size - t->chunk_at;
+        if (!t->skipping && memchr(t->chunk + t->chunk_at, '\n', left)) return 1;
+        if (gather_chunk(t)) return 1;
+        if (t->chunk_at < t->chunk_size) continue; /* the end of a line that was too long */
         if (t->raw_size == 0 && !t->raw_end && !readable(t->fd)) return 0;
         if (next_chunk(t)) return 1;
     }

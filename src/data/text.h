@@ -9,7 +9,8 @@
  *   first line       a byte-order mark (U+FEFF) is removed
  *   bad UTF-8        each bad sequence (base/utf8.h) becomes U+FFFD, LINE_REPLACED is set
  *   NUL byte         becomes U+FFFD as well
- *   too long         a line of more than TEXT_MAX_LINE bytes arrives empty with LINE_TOO_LONG set
+ *   too long         a line of more than TEXT_MAX_LINE bytes arrives empty with LINE_TOO_LONG set,
+ *                    as soon as that is known: whoever refuses it need not wait for its end
  *   anything else    is left alone: tabs, single CRs, control characters, unassigned code points
  *
  * A directory, an unreadable file, UTF-16, a kind of compression we do not read, and a damaged or
