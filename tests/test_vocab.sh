@@ -38,7 +38,14 @@ expect 1 'none.txt: No such file' -- --input "$dir/a.txt" "$dir/none.txt" --out 
 expect 1 'is a directory' -- --input "$dir" --out "$dir/m" --size 100
 expect 1 'no text to learn from' -- --input /dev/null --out "$dir/m" --size 100 --type unigram
 expect 1 "$dir/none: No such file" -- --input "$dir/a.txt" --out "$dir/none/m" --size 100
+expect 2 'threads: 200 is not between 0 and 128' -- --input "$dir/a.txt" --out "$dir/m" --size 100 --threads 200
 [ ! -e "$dir/m" ] || fail 'a failure left a file'
+cp "$dir/a.txt" "$dir/same"
+ln -s same "$dir/link"
+expect 2 'is an input, which would be replaced' -- --input "$dir/b.txt" "$dir/same" --out "$dir/same" --size 100
+expect 2 'is an input, which would be replaced' -- --input "$dir/same" --out "$dir/link" --size 100
+"$heed" vocab --input - --out "$dir/same" --size 100 <"$dir/same" 2>/dev/null && fail 'standard input was replaced'
+cmp "$dir/a.txt" "$dir/same" || fail 'an input was replaced'
 
 # ---- the report, lists of files in both spellings
 expect 0 'read 2,002 lines' -- --input "$dir/a.txt" "$dir/b.txt" --size 100 --out "$dir/m"

@@ -296,6 +296,12 @@ int dir_exists(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+int file_same(const char *a, const char *b) {
+    struct stat x, y;
+    return !stat(a, &x) && S_ISREG(x.st_mode) && !stat(b, &y) && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
 char *path_join(const char *dir, const char *name) {
     size_t n = strlen(dir), room = n + strlen(name) + 2;
     char *path = xmalloc(room);
@@ -401,10 +407,18 @@ int dir_remove(const char *path, struct err *err) {
 int file_lock(int *lock, const char *path, struct err *err) {
     *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (*lock < 0) return write_error(path, err);
-    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return 0;
-    int rc = errno == EWOULDBLOCK
-                 ? err_set(err, HEED_EIO, "%.180s: another process is at work here", path)
-                 : io_error(path, err);
+    char pid[16] = "";
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) {
+        int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+        /* Only for the message below: without it, on a full disk, the lock holds all the same. */
+        if (ftruncate(*lock, 0) || write(*lock, pid, (size_t)n) != n) errno = 0;
+        return 0;
+    }
+    int rc, held = errno == EWOULDBLOCK;
+    if (held && read_whole(*lock, pid, sizeof pid - 1) > 0) pid[strspn(pid, "0123456789")] = 0;
+    rc = held ? err_set(err, HEED_EIO, "%.180s: another process is at work here%s%s", path,
+                        *pid ? ": PID " : "", pid)
+              : io_error(path, err);
     close(*lock);
     *lock = -1;
     return rc;

@@ -67,6 +67,9 @@ int file_rename(const char *from, const char *to, struct err *err);
 /* ---- directories ----------------------------------------------------------------------------- */
 
 int file_exists(const char *path); /* of any kind */
+
+/* Do both paths lead to the same regular file? */
+int file_same(const char *a, const char *b);
 int dir_exists(const char *path);
 
 /* Makes the directory and its missing parents. One that is there is fine; a file in its place is
@@ -93,7 +96,8 @@ char *path_parent(const char *path);                     /* "a/b" -> "a", "b" ->
 /* ---- locks ----------------------------------------------------------------------------------- */
 
 /* Makes this process the only one to hold `path` (a file made for that purpose and left there),
- * until it unlocks or ends, however it ends. HEED_EIO when another one holds it. */
+ * until it unlocks or ends, however it ends. HEED_EIO when another one holds it; the message gives
+ * its number, which the file keeps. */
 int file_lock(int *lock, const char *path, struct err *err);
 void file_unlock(int lock);
 

@@ -30,11 +30,14 @@ namespace {
 
 constexpr int kOnlyFatal = 3; /* the library's log goes to standard error, which is not ours */
 
-/* SentencePiece names the source line first, "Internal: src/x.cc(12) [(a) == (b)] words": only the
- * words are worth showing, and where there are none, all of it. */
-const char *message(const sentencepiece::util::Status &status) {
-    const char *all = status.error_message(), *words = std::strstr(all, "] ");
-    return words && words[2] ? words + 2 : all;
+/* SentencePiece names the source line first, "src/x.cc(12) [(a) == (b)] words". Only the words are
+ * worth showing; where there are none, the condition that failed. */
+std::string message(const sentencepiece::util::Status &status) {
+    std::string all = status.error_message();
+    size_t place = all.find(".cc("), begin = all.find(") ", place), end = all.rfind("] ");
+    if (place == std::string::npos || begin == std::string::npos) return all;
+    if (end != std::string::npos && end + 2 < all.size()) return all.substr(end + 2);
+    return "SentencePiece requires " + all.substr(begin + 2);
 }
 
 /* Runs body, which returns a status, and turns what it throws into one. */
@@ -85,7 +88,7 @@ int sp_open(struct sp **sp, const void *model, size_t size, struct err *err) {
         auto made = std::make_unique<struct sp>();
         auto status = made->processor.LoadFromSerializedProto(
             std::string_view(static_cast<const char *>(model), size));
-        if (!status.ok()) return err_set(err, HEED_EFORMAT, "%s", message(status));
+        if (!status.ok()) return err_set(err, HEED_EFORMAT, "%s", message(status).c_str());
         *sp = made.release();
         return 0;
     });
@@ -151,7 +154,7 @@ int sp_train(void **model, size_t *size, const struct sp_setting *settings, int 
         Sentences sentences(next, ctx);
         std::string made;
         auto status = sentencepiece::SentencePieceTrainer::Train(args, &sentences, &made);
-        if (!status.ok()) return err_set(err, HEED_EINVAL, "%s", message(status));
+        if (!status.ok()) return err_set(err, HEED_EINVAL, "%s", message(status).c_str());
         *size = made.size();
         *model = std::memcpy(xmalloc(made.size()), made.data(), made.size());
         return 0;

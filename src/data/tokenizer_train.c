@@ -79,6 +79,9 @@ static int check_options(const struct tokenizer_train_options *o, struct err *er
                        TOKENIZER_MAX_SIZE, o->byte_fallback ? " (256 of them are bytes)" : "");
     if (o->coverage && !(o->coverage >= 0.98 && o->coverage <= 1))
         return err_set(err, HEED_ECONFIG, "coverage: %g is not between 0.98 and 1", o->coverage);
+    if (o->threads < 0 || o->threads > TOKENIZER_MAX_THREADS)
+        return err_set(err, HEED_ECONFIG, "threads: %d is not between 0 and %d", o->threads,
+                       TOKENIZER_MAX_THREADS);
     for (size_t i = 0; i < sizeof normalizations / sizeof *normalizations; i++)
         known |= strcmp(normalization_of(o), normalizations[i]) == 0;
     if (!known)
@@ -86,7 +89,11 @@ static int check_options(const struct tokenizer_train_options *o, struct err *er
                        "normalization: '%s' is not one of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, "
                        "identity",
                        o->normalization);
-    return check_out(o->out, err);
+    int rc = check_out(o->out, err);
+    for (int i = 0; i < o->n_input && !rc; i++)
+        if (file_same(strcmp(o->input[i], "-") == 0 ? "/dev/stdin" : o->input[i], o->out))
+            rc = err_set(err, HEED_EINVAL, "out: %s is an input, which would be replaced", o->out);
+    return rc;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
