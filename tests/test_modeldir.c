@@ -118,6 +118,12 @@ TEST(json_limits) {
     ASSERT_OK(file_write_all(path, large, JSON_IN_MAX_SIZE + 1, &err), err);
     ASSERT_ERR(json_in_file(&value, path, &err), err, HEED_ELIMIT, "larger than");
     ASSERT_ERR(json_in_file(&value, "no/such", &err), err, HEED_EIO, "no/such: No such file");
+    static const char marked[] = "\xEF\xBB\xBF{}", nul[] = "{\n\"a\": \"b\\u0000\"}";
+    ASSERT_OK(file_write_all(path, marked, sizeof marked - 1, &err), err);
+    ASSERT_OK(json_in_file(&value, path, &err), err);
+    json_decref(value);
+    ASSERT_ERR(json_in_text(&value, nul, sizeof nul - 1, "w", &err), err, HEED_EFORMAT,
+               "w:2: a string with the NUL character");
     struct json_in in;
     json_t *object =
         json_pack("{s:s}", "k", "a text that is much too long to be shown in an error");

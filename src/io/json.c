@@ -41,8 +41,10 @@ int json_in_text(json_t **value, const char *text, size_t size, const char *wher
     json_error_t why;
     *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
     if (*value) return 0;
+    /* jansson's words, unless they are about its own flags */
+    int has_nul = json_error_code(&why) == json_error_null_character;
     return err_set(err, HEED_EFORMAT, "%.120s:%d: %.100s", where, why.line > 0 ? why.line : 1,
-                   why.text);
+                   has_nul ? "a string with the NUL character, \\u0000" : why.text);
 }
 
 int json_in_file(json_t **value, const char *path, struct err *err) {
@@ -51,7 +53,8 @@ int json_in_file(json_t **value, const char *path, struct err *err) {
     *value = NULL;
     int rc = file_read_all(&text, &size, path, JSON_IN_MAX_SIZE, err);
     if (rc) return rc;
-    rc = json_in_text(value, text, size, path, err);
+    size_t mark = size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* editors add it */
+    rc = json_in_text(value, text + mark, size - mark, path, err);
     xfree(text);
     return rc;
 }
