@@ -49,7 +49,7 @@ else
 WITH_CUDA := $(filter-out 0,$(CUDA))
 endif
 CUDA_SRC  := $(wildcard src/backend/cuda/*.cu)
-CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/cuda/err.o
+CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/cuda/src/base/err.o $(BUILD)/cuda/src/backend/device.o
 CUDA_SO   := $(if $(WITH_CUDA),$(BUILD)/libheed-cuda.so)
 
 all: $(BUILD)/heed $(LIB_SO) $(LIB_A) $(CUDA_SO) $(BUILD)/heed.1 $(BUILD)/heed.bash ## build/heed, the libraries, the plug-in
@@ -106,8 +106,8 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags-cuda
 	@mkdir -p $(@D)
 	$(call short,nvcc $<) $(NVCC) $(ALL_NVCCFLAGS) -MD -MP -MF $(@:.o=.d) -c $< -o $@
 
-# The plug-in brings its own copy of what it needs of src/base, never instrumented as the program may be.
-$(BUILD)/cuda/%.o: src/base/%.c $(BUILD)/flags-cuda
+# The plug-in brings its own copy of what it needs of the program, never instrumented as the program may be.
+$(BUILD)/cuda/%.o: %.c $(BUILD)/flags-cuda
 	@mkdir -p $(@D)
 	$(call short,cc $< (plug-in)) $(CC) -std=gnu11 -O2 -fPIC -fvisibility=hidden -Iinclude -Isrc -MMD -MP -c $< -o $@
 

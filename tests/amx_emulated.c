@@ -1,4 +1,4 @@
-/* amx_emulated.c — gemm_amx.c on the tile operations of amx_emulated.h. */
+/* amx_emulated.c — gemm_amx.c on the operations of amx_emulated.h. */
 #define GEMM_AMX_KERNEL gemm_bf16_amx_emulated
 #include "amx_emulated.h"
 #include "backend/cpu/isa.h"

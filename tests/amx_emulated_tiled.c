@@ -1,4 +1,4 @@
-/* amx_emulated_tiled.c — tiled_amx.c on the tile operations of amx_emulated.h. */
+/* amx_emulated_tiled.c — tiled_amx.c on the operations of amx_emulated.h. */
 #define TILED_AMX_BF16 tiled_bf16_amx_emulated
 #define TILED_AMX_I8   tiled_i8_amx_emulated
 #include "amx_emulated.h"

@@ -2,6 +2,7 @@
 #include "ops.h"
 
 #include "backend/cpu/isa.h"
+#include "backend/device.h"
 #include "base/mem.h"
 #include "gpu.h"
 #include "ops_build.h"
@@ -201,7 +202,7 @@ static void check_near(const struct op_test *test, const struct tensor *t, const
              dtype_name(test->type), what, t->name);
     ops_check_near(test->type, g, w, t->m.rows, t->m.cols, text);
     /* A GPU keeps bf16 logits in bf16, where more of them are equal. */
-    double slack = test->be->vt->device_memory && test->type == DTYPE_BF16
+    double slack = backend_device_memory(test->be) && test->type == DTYPE_BF16
                        ? 1 + 0.01 * test->q_start[test->n_seq]
                        : 0;
     if (strcmp(t->name, "totals") == 0 && !(fabs(g[2] - w[2]) <= slack))

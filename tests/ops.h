@@ -10,6 +10,8 @@
 #define TESTS_OPS_H
 
 #include "backend/backend.h"
+#include "backend/mat.h"
+#include "backend/ops.h"
 #include "test.h"
 
 enum { OPS_MAX_SEQ = 12, OPS_MAX_TENSOR = 20 };

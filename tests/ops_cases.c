@@ -1,5 +1,8 @@
 /* ops_cases.c — the table of op cases, and how each op's tensors and arguments are made from a
  * row. */
+#include "backend/backend.h"
+#include "backend/mat.h"
+#include "backend/ops.h"
 #include "base/mem.h"
 #include "ops_build.h"
 

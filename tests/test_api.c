@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
+#include "backend/mat.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/tokenizer.h"

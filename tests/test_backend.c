@@ -1,6 +1,8 @@
-/* test_backend.c — the contract that backend.c keeps for every backend: checks, sticky errors,
- * planning. */
+/* test_backend.c — the contract that backend.c and ops.c keep for every backend: checks, sticky
+ * errors, planning. */
 #include "backend/cpu/isa.h"
+#include "backend/device.h"
+#include "backend/profile.h"
 #include "base/mem.h"
 #include "ops.h"
 
@@ -34,7 +36,7 @@ TEST(opens) {
                HEED_EDEVICE, "abacus");
     assert_null(be);
     ASSERT_OK(backend_open(&be, NULL, &err), err);
-    assert_string_equal(be->vt->name, "cpu");
+    assert_string_equal(backend_name(be), "cpu");
     backend_close(be);
     backend_close(NULL);
     struct backend_options o = {.isa = "z80"};

@@ -3,7 +3,9 @@
  *
  * What the ops compute is compared in test_ops.c and its neighbours. Where there is no GPU, what
  * can be said about its absence is tested, and the rest is skipped. */
+#include "backend/device.h"
 #include "backend/plugin.h"
+#include "backend/profile.h"
 #include "base/mem.h"
 #include "gpu.h"
 #include "ops.h"
@@ -22,11 +24,11 @@ TEST(cuda_opens_or_says_why) {
         if (!strstr(err.msg, "cuda: ")) fail_msg("'%s'", err.msg);
         print_message("%s\n", err.msg);
     } else {
-        assert_string_equal(be->vt->name, "cuda");
+        assert_string_equal(backend_name(be), "cuda");
         backend_close(be);
     }
     ASSERT_OK(backend_open(&be, &(struct backend_options){.device = "auto"}, &err), err);
-    assert_string_equal(be->vt->name, rc ? "cpu" : "cuda");
+    assert_string_equal(backend_name(be), rc ? "cpu" : "cuda");
     backend_close(be);
 }
 

@@ -1,4 +1,4 @@
-/* test_dropout.c — dropout is the function of position that backend.h says, in every op, both
+/* test_dropout.c — dropout is the function of position that ops.h says, in every op, both
  * ways. */
 #include "backend/dropout.h"
 #include "base/mem.h"

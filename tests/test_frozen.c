@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "backend/cpu/isa.h"
+#include "backend/device.h"
 #include "base/mem.h"
 #include "io/json.h"
 #include "model/modeldir.h"

@@ -322,7 +322,7 @@ static float any_float(struct rng *rng) {
     float x;
     memcpy(&x, &u, sizeof x);
     return isnan(x) && rng_below(rng, 64) ? 1
-                                          : x; /* few: a tile of all numbers is the usual case */
+                                          : x; /* few: a patch of all numbers is the usual case */
 }
 
 static void check_store(const struct gemm_kernel *kernel, struct rng *rng, unsigned flags) {

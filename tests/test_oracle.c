@@ -4,7 +4,9 @@
  * The numbers come from tools/oracle.py, which uses PyTorch's own Transformer layers in float64.
  * ref in f64 must agree to the precision of the file (f32); the other backends to that of their
  * arithmetic. */
+#include "backend/backend.h"
 #include "backend/cpu/isa.h"
+#include "backend/device.h"
 #include "gpu.h"
 #include "io/safetensors.h"
 #include "model/transformer.h"

@@ -1,6 +1,7 @@
 /* toy.c — see toy.h. */
 #include "toy.h"
 
+#include "backend/device.h"
 #include "model/transformer.h"
 #include "test.h"
 

@@ -2,6 +2,8 @@
 #ifndef TESTS_TOY_H
 #define TESTS_TOY_H
 
+#include "backend/backend.h"
+#include "backend/mat.h"
 #include "base/rng.h"
 #include "train/optimizer.h"
 

@@ -1,4 +1,4 @@
-/* dropout.h — the dropout function of backend.h in code, one element at a time.
+/* dropout.h — the dropout function of ops.h in code, one element at a time.
  *
  * Whether an element survives is a pure function of its position, so nothing is stored between the
  * forward and the backward pass, and all backends drop the same elements. Vector code draws eight
@@ -6,7 +6,7 @@
 #ifndef BACKEND_DROPOUT_H
 #define BACKEND_DROPOUT_H
 
-#include "backend/backend.h"
+#include "backend/ops.h"
 #include "base/rng.h"
 
 /* Is element (row, col) kept? */

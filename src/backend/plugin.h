@@ -7,7 +7,7 @@
 #ifndef BACKEND_PLUGIN_H
 #define BACKEND_PLUGIN_H
 
-#include "backend/backend.h"
+#include "backend/device.h"
 
 /* What both sides must agree on. The version grows with every change of meaning that sizes do not
  * show. */
@@ -16,7 +16,7 @@ struct plugin_abi {
 };
 #define PLUGIN_ABI                                                                                 \
     {                                                                                              \
-        3, (uint32_t)sizeof(struct backend), (uint32_t)sizeof(struct backend_vtable),              \
+        4, (uint32_t)sizeof(struct backend), (uint32_t)sizeof(struct backend_vtable),              \
             (uint32_t)OP_COUNT, (uint32_t)sizeof(struct err), (uint32_t)sizeof(struct mat)         \
     }
 

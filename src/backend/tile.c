@@ -6,6 +6,7 @@
  * compiler vectorises; a model of 60 M parameters is packed once per start or conversion, at the
  * speed of memory or nearly so. */
 #include "backend/tile.h"
+#include "base/num.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,8 +20,6 @@ union bits {
     float f;
     uint32_t u;
 };
-
-static int min_int(int a, int b) { return a < b ? a : b; }
 
 static size_t tile_size(const struct mat *m) {
     return tiled_lines(m->cols, m->type) * TILE_LINE_BYTES;

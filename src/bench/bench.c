@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "backend/ops.h"
+#include "backend/profile.h"
 #include "bench/bench.h"
 #include "cli/cli.h"
 #include "data/corpus.h"

@@ -3,6 +3,7 @@
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
+#include "backend/backend.h"
 #include "base/err.h"
 #include "model/config.h"
 

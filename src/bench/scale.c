@@ -6,6 +6,9 @@
  * token stays flat. */
 #include <stdio.h>
 
+#include "backend/backend.h"
+#include "backend/mat.h"
+#include "backend/ops.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "bench/bench.h"

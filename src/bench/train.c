@@ -15,6 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/backend.h"
+#include "backend/mat.h"
+#include "backend/ops.h"
+#include "backend/profile.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "bench/bench.h"
@@ -215,7 +219,7 @@ static double all_products_rate(struct bench *s, struct err *err) {
 /* What the share is taken of. A CPU's products all run at much the same rate, and take long. */
 static double gemm_rate(struct bench *s, struct err *err) {
     const struct config *c = &s->o->config;
-    if (s->be->vt->device_memory) return all_products_rate(s, err);
+    if (backend_device_memory(s->be)) return all_products_rate(s, err);
     double a = product_rate(s, c->d_ff, c->d_model, err),
            b = product_rate(s, c->d_model, c->d_ff, err);
     return fmax(a, b);
@@ -232,7 +236,7 @@ static int step(struct bench *s, int i, struct err *err) {
 /* Everything is reserved before the first step, so a device's memory can be read off at any
  * time. */
 static double peak_mb(const struct bench *s) {
-    if (!s->be->vt->device_memory) return bench_peak_mb();
+    if (!backend_device_memory(s->be)) return bench_peak_mb();
     return (double)(s->at_first - backend_available(s->be)) / 1048576.0;
 }
 
@@ -268,7 +272,7 @@ static int measure(struct bench *s, struct figures *f, struct err *err) {
                               .tflops =
                                   model_flops(&s->o->config, s->n_src, s->n_tgt) / seconds / 1e12,
                               .gemm_tflops = rate / 1e12,
-                              .peak_mb = fmax(peak, s->be->vt->device_memory ? 0 : peak_mb(s)),
+                              .peak_mb = fmax(peak, backend_device_memory(s->be) ? 0 : peak_mb(s)),
                               .steps = n};
     }
     xfree(took);

@@ -17,6 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
+#include "backend/mat.h"
+#include "backend/ops.h"
+#include "backend/profile.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pool.h"

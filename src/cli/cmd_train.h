@@ -3,6 +3,8 @@
 #ifndef CLI_CMD_TRAIN_H
 #define CLI_CMD_TRAIN_H
 
+#include "backend/mat.h"
+#include "backend/ops.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "data/batches.h"

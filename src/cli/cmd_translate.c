@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cli/cli.h"

@@ -1,6 +1,7 @@
 /* loaded.c — see loaded.h. */
 #include "cli/loaded.h"
 
+#include "backend/backend.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/modeldir.h"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/mem.h"
 #include "io/json.h"
 
@@ -255,7 +256,7 @@ json_t *options_json(const struct command *command) {
 
 int options_dtype(enum dtype *type, const char *name, const struct backend *be, struct err *err) {
     if (strcmp(name, "auto") == 0)
-        return *type = be && be->vt->device_memory ? DTYPE_BF16 : DTYPE_F32, 0;
+        return *type = be && backend_device_memory(be) ? DTYPE_BF16 : DTYPE_F32, 0;
     if (strcmp(name, "f32") == 0) return *type = DTYPE_F32, 0;
     if (strcmp(name, "bf16") == 0) return *type = DTYPE_BF16, 0;
     return err_set(err, HEED_EINVAL, "--dtype: '%s' is not one of auto, f32, bf16", name);

@@ -10,6 +10,8 @@
 
 #include <jansson.h>
 
+#include "backend/backend.h"
+#include "backend/mat.h"
 #include "base/err.h"
 #include "model/config.h"
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/mem.h"
 #include "data/text.h"
 #include "eval/bleu.h"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
+#include "backend/ops.h"
 #include "cli/cmd_train.h"
 #include "model/modeldir.h"
 

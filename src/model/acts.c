@@ -1,6 +1,7 @@
 /* acts.c — carving and loading; see acts.h. */
 #include "model/acts.h"
 
+#include "backend/backend.h"
 #include "model/transformer.h"
 
 /* ---- carving --------------------------------------------------------------------------------- */

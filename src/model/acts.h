@@ -10,6 +10,8 @@
 #ifndef MODEL_ACTS_H
 #define MODEL_ACTS_H
 
+#include "backend/mat.h"
+#include "backend/ops.h"
 #include "base/mem.h"
 #include "data/batch.h"
 #include "model/model.h"

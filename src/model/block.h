@@ -17,6 +17,8 @@
 #ifndef MODEL_BLOCK_H
 #define MODEL_BLOCK_H
 
+#include "backend/mat.h"
+#include "backend/ops.h"
 #include "model/acts.h"
 #include "model/transformer.h"
 

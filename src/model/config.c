@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/ops.h"
 #include "base/mem.h"
 
 static const char *const norm_choice[] = {"post", "pre", NULL};

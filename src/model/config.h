@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/backend.h"
+#include "base/err.h"
 
 enum norm { NORM_POST, NORM_PRE };
 enum positions { POSITIONS_SINUSOIDAL, POSITIONS_LEARNED };

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "backend/tile.h"
 #include "base/mem.h"
 #include "base/pool.h"
@@ -131,7 +132,7 @@ static void store_plain(const struct mat *to, const float *from) {
         ((uint16_t *)to->data)[i] = bf16_store(from[i]);
 }
 
-static void tile_run(void *ctx, int task, int thread) {
+static void freeze_run(void *ctx, int task, int thread) {
     const struct tiling *t = ctx;
     struct run r = t->run[task];
     const struct param *p = &t->f->table.param[r.param];
@@ -223,7 +224,7 @@ static int tile_all(struct frozen *f, const struct source *source, int n_thread,
     t.run = run;
     t.scratch = mem_block(size_mul(size_mul((size_t)pool_size(pool), t.most), sizeof *t.scratch));
     if (t.scratch)
-        pool_run(pool, tile_run, &t, n_run);
+        pool_run(pool, freeze_run, &t, n_run);
     else
         rc = err_set(err, HEED_ENOMEM, "cannot allocate memory for tiling weights");
     mem_block_free(t.scratch);
@@ -295,7 +296,7 @@ int frozen_from_model(struct frozen **out, struct model *model, enum precision p
     float *copy = NULL;
     int rc = 0;
     struct source source = {.flat = model->flat};
-    if (!model->flat || model->type == DTYPE_F64 || model->be->vt->device_memory) {
+    if (!model->flat || model->type == DTYPE_F64 || backend_device_memory(model->be)) {
         size_t size = model->table.n_elem * sizeof *copy;
         if (!(copy = mem_block(size)))
             rc = err_set(err, HEED_ENOMEM, "cannot allocate %zu bytes for weights", size);
@@ -388,7 +389,7 @@ static int copy_to_device(struct model **out, const struct frozen *f, struct bac
 
 int frozen_model(struct model **out, const struct frozen *f, struct backend *be, struct err *err) {
     *out = NULL;
-    if (be->vt->device_memory) return copy_to_device(out, f, be, err);
+    if (backend_device_memory(be)) return copy_to_device(out, f, be, err);
     struct model *m = xcalloc(1, sizeof *m);
     m->config = f->config;
     m->be = be;

@@ -1,6 +1,6 @@
 /* frozen.h — a model whose weights no longer change: the form in which it is run.
  *
- * Matrices are tiled (backend.h) in one of three precisions; everything else (biases, norms,
+ * Matrices are tiled (tile.h) in one of three precisions; everything else (biases, norms,
  * positions) is in the type of the activations: f32 for f32 and int8, bf16 for bf16. A directory
  * written by frozen_write holds them in exactly that form and is memory-mapped: opening it reads a
  * header, the pages are shared by all processes that run the model and by all threads of each. A

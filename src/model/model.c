@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "backend/backend.h"
 #include "base/mem.h"
 
 /* [1, n_elem] view of a flat buffer. */

@@ -10,6 +10,8 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "backend/backend.h"
+#include "backend/mat.h"
 #include "model/params.h"
 
 struct model {

@@ -21,6 +21,7 @@
 
 #include <jansson.h>
 
+#include "backend/mat.h"
 #include "io/safetensors.h"
 #include "model/model.h"
 

@@ -11,6 +11,7 @@
 #ifndef MODEL_PARAMS_H
 #define MODEL_PARAMS_H
 
+#include "backend/mat.h"
 #include "model/config.h"
 
 /* X(field, rows, cols, init, fan_out). Symbols: D d_model, F d_ff, QK n_head*d_k, VV n_head*d_v.
@@ -107,7 +108,7 @@ void param_table_init(struct param_table *table, const struct config *config); /
 void param_table_release(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
-/* A weight of products or a table of embeddings, which may be tiled (backend.h); all else stays
+/* A weight of products or a table of embeddings, which may be tiled (tile.h); all else stays
  * plain. */
 int param_is_matrix(const struct param *param);
 

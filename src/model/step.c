@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/backend.h"
 #include "model/block.h"
 #include "model/transformer.h"
 

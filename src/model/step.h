@@ -15,6 +15,7 @@
 #ifndef MODEL_STEP_H
 #define MODEL_STEP_H
 
+#include "backend/mat.h"
 #include "model/acts.h"
 
 /* What there is room for: hypotheses, tokens of each, source tokens, and best tokens asked for at a

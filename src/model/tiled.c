@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/tile.h"
 #include "base/mem.h"
 
 static const char *file_type(enum dtype type) {

@@ -1,4 +1,4 @@
-/* tiled.h — tiled weights (backend.h) as tensors of a safetensors file.
+/* tiled.h — tiled weights (tile.h) as tensors of a safetensors file.
  *
  * A matrix of the parameter table is a tensor of its name and shape [tiles, lines, 16, 4 / size],
  * type F32, BF16 or I8: byte for byte the tiles that products read, so that a mapped file needs no
@@ -12,6 +12,7 @@
 #ifndef MODEL_TILED_H
 #define MODEL_TILED_H
 
+#include "backend/mat.h"
 #include "io/safetensors.h"
 #include "model/params.h"
 

@@ -2,9 +2,10 @@
  * back.
  *
  * Straight-line code in the paper's order: read it beside the figure. Sub-layers are in block.c,
- * ops in backend.h. The backward pass is the forward pass read from the bottom up. */
+ * ops of backend/ops.h. The backward pass is the forward pass read from the bottom up. */
 #include "model/transformer.h"
 
+#include "backend/backend.h"
 #include "model/block.h"
 #include "model/view.h"
 

@@ -2,6 +2,7 @@
 #ifndef MODEL_TRANSFORMER_H
 #define MODEL_TRANSFORMER_H
 
+#include "backend/mat.h"
 #include "model/acts.h"
 
 /* One pass of a loaded batch through the model. */

@@ -1,5 +1,6 @@
 /* view.c — see view.h. */
 #include "model/view.h"
+#include "backend/backend.h"
 
 static int layers_of(const struct config *c, enum view_kind kind) {
     return kind == VIEW_ENC ? c->n_layer_enc : c->n_layer_dec;

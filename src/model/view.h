@@ -14,6 +14,7 @@
 #ifndef MODEL_VIEW_H
 #define MODEL_VIEW_H
 
+#include "backend/mat.h"
 #include "model/acts.h"
 
 /* Encoder self-attention, decoder self-attention, and the decoder's attention to the encoder. */

@@ -1,5 +1,6 @@
 /* resident.c — see resident.h. */
 #include "search/resident.h"
+#include "backend/backend.h"
 
 #include <string.h>
 

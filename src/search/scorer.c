@@ -1,6 +1,8 @@
 /* scorer.c — see scorer.h. */
 #include "search/scorer.h"
 
+#include "backend/backend.h"
+#include "backend/ops.h"
 #include "model/transformer.h"
 
 enum { LOGITS_BYTES = 16 << 20, MAX_CHUNK = 256 };

@@ -23,6 +23,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "backend/beam.h"
 #include "base/mem.h"
 #include "model/step.h"
@@ -291,7 +292,7 @@ static int32_t banned(const struct searcher *s) { return s->options.ban_unk ? s-
 static int open_resident(struct searcher *s, struct err *err) {
     const struct stepper *stepper = s->stepper[0];
     int wanted = s->options.place == SEARCH_BACKEND ||
-                 (s->options.place == SEARCH_AUTO && stepper->model->be->vt->device_memory);
+                 (s->options.place == SEARCH_AUTO && backend_device_memory(stepper->model->be));
     if (!wanted || s->full || stepper->value.type != DTYPE_F32) return 0;
     struct resident_rules rules = {.beam = s->rules,
                                    .bos = s->marks.bos,

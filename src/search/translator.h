@@ -17,6 +17,7 @@
 #ifndef SEARCH_TRANSLATOR_H
 #define SEARCH_TRANSLATOR_H
 
+#include "backend/backend.h"
 #include "search/align.h"
 #include "search/ensemble.h"
 

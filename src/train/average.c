@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/mat.h"
 #include "base/mem.h"
 #include "model/modeldir.h"
 

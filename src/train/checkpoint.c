@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "model/modeldir.h"

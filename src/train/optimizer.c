@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "backend/backend.h"
 #include "model/transformer.h"
 #include "train/schedule.h"
 

@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "viz/attention.h"
 #include "viz/base64.h"
 #include "viz/label.h"
@@ -41,8 +42,6 @@ static void head_colour(unsigned char rgb[3], int head, int n_head) {
         rgb[k] = (unsigned char)(50 + 170 * (x < 0 ? 0 : x > 1 ? 1 : x));
     }
 }
-
-static int max_int(int a, int b) { return a > b ? a : b; }
 
 static void begin(struct file_writer *w, int width, int height, const struct attention *a,
                   const char *subtitle) {

@@ -2,6 +2,7 @@
  * be built and written, and reads back the same. */
 #include "fuzz.h"
 
+#include "backend/mat.h"
 #include "model/modeldir.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

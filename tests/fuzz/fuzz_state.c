@@ -2,6 +2,7 @@
  * refused with a message, or a state that can be read to the end. */
 #include "fuzz.h"
 
+#include "backend/mat.h"
 #include "base/mem.h"
 #include "model/modeldir.h"
 #include "train/checkpoint.h"

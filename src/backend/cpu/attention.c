@@ -1,10 +1,10 @@
 /* attention.c — ragged multi-head scaled dot-product attention, and its reverse.        PAPER: 3.2.
  *
- * Scores exist one tile at a time: TILE queries against TILE keys, both counted from the sentence's
- * first row, so what a sentence yields depends on the sentence alone. Tiles that no query of theirs
- * may see (causal, window) are skipped; inside the others the kernels mask.
+ * Scores exist one block at a time: BLOCK queries against BLOCK keys, both counted from the
+ * sentence's first row, so what a sentence yields depends on the sentence alone. Blocks that no
+ * query of theirs may see (causal, window) are skipped; inside the others the kernels mask.
  *
- * Forward, streaming softmax: a block of queries walks the tiles of keys; each tile raises the
+ * Forward, streaming softmax: a block of queries walks the blocks of keys; each block raises the
  * rows' running maxima, rescales the sums and outputs collected so far, and adds its own share. A
  * unit of work is one block of queries of one head.
  *
@@ -12,7 +12,7 @@
  * block of keys it walks the blocks of queries that see it, keeping dk and dv of the block and dq
  * of the whole sentence in f32. Scratch is linear in the longest sentence.
  *
- * Short sentences are grouped, so that a task has some TILE rows of work. A unit writes its own
+ * Short sentences are grouped, so that a task has some BLOCK rows of work. A unit writes its own
  * rows only, so grouping and threads change no bits.
  *
  * Per visible pair: 2 products forward, 5 backward, of d_k or d_v multiplications each, and 1
@@ -22,19 +22,17 @@
 
 #include "backend/cpu/gemm.h"
 #include "base/mem.h"
+#include "base/num.h"
 
-enum { TILE = ATTENTION_TILE };
-
-static int min_int(int a, int b) { return a < b ? a : b; }
-static int max_int(int a, int b) { return a > b ? a : b; }
+enum { BLOCK = ATTENTION_BLOCK };
 
 /* One thread's memory. */
 struct scratch {
-    float *s, *dp;    /* [TILE, TILE] scores and what becomes of them; dp backward only */
-    float *max, *sum; /* [TILE] forward */
-    float *o;         /* [TILE, d_v] forward */
+    float *s, *dp;    /* [BLOCK, BLOCK] scores and what becomes of them; dp backward only */
+    float *max, *sum; /* [BLOCK] forward */
+    float *o;         /* [BLOCK, d_v] forward */
     float *dq;        /* [longest sentence, d_k] backward */
-    float *dk, *dv;   /* [TILE, d_k], [TILE, d_v] backward */
+    float *dk, *dv;   /* [BLOCK, d_k], [BLOCK, d_v] backward */
     float *delta;     /* [longest sentence] backward */
     void *gemm;
 };
@@ -77,35 +75,35 @@ static struct head head_of(const struct attention_job *j, int seq, int h) {
     return x;
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
-static struct attention_tile tile_of(const struct attention_job *j, const struct scratch *s,
-                                     const struct head *x) {
+static struct attention_block block_of(const struct attention_job *j, const struct scratch *s,
+                                       const struct head *x) {
     const struct attention_args *a = j->a;
-    struct attention_tile t = {.s = s->s,
-                               .dp = s->dp,
-                               .max = s->max,
-                               .sum = s->sum,
-                               .o = s->o,
-                               .d_v = j->d_v,
-                               .causal = a->causal,
-                               .window = x->window,
-                               .scale = a->scale,
-                               .type = a->q.type,
-                               .drop = row_drop_of(&a->drop)};
+    struct attention_block t = {.s = s->s,
+                                .dp = s->dp,
+                                .max = s->max,
+                                .sum = s->sum,
+                                .o = s->o,
+                                .d_v = j->d_v,
+                                .causal = a->causal,
+                                .window = x->window,
+                                .scale = a->scale,
+                                .type = a->q.type,
+                                .drop = row_drop_of(&a->drop)};
     t.drop.site += (uint32_t)x->h << 16;
     return t;
 }
 
-static void tile_queries(struct attention_tile *t, const struct head *x, int first) {
+static void block_queries(struct attention_block *t, const struct head *x, int first) {
     t->q0 = first;
-    t->n_q = min_int(TILE, x->n_q - first);
+    t->n_q = min_int(BLOCK, x->n_q - first);
     t->row = (uint32_t)(x->q_row + first);
 }
 
-static void tile_keys(struct attention_tile *t, const struct head *x, int first) {
+static void block_keys(struct attention_block *t, const struct head *x, int first) {
     t->k0 = first;
-    t->n_k = min_int(TILE, x->n_k - first);
+    t->n_k = min_int(BLOCK, x->n_k - first);
 }
 
 static struct gemm_operand rows_of(const struct mat *m, int first, int trans) {
@@ -113,17 +111,17 @@ static struct gemm_operand rows_of(const struct mat *m, int first, int trans) {
         .data = mat_row(m, first), .ld = m->ld, .type = m->type, .trans = trans};
 }
 
-/* A tile after a kernel has replaced the scores: act type, rows where the f32 rows were. */
-static struct gemm_operand tile_rows(const float *tile, enum dtype type, int trans) {
-    int64_t ld = type == DTYPE_BF16 ? 2 * TILE : TILE;
-    return (struct gemm_operand){.data = tile, .ld = ld, .type = type, .trans = trans};
+/* A block after a kernel has replaced the scores: act type, rows where the f32 rows were. */
+static struct gemm_operand block_rows(const float *block, enum dtype type, int trans) {
+    int64_t ld = type == DTYPE_BF16 ? 2 * BLOCK : BLOCK;
+    return (struct gemm_operand){.data = block, .ld = ld, .type = type, .trans = trans};
 }
 
-/* tile [n_q, n_k] = rows of a (queries) . rows of b (keys). */
-static void tile_product(const struct attention_job *j, const struct scratch *s,
-                         const struct attention_tile *t, float *tile, struct gemm_operand a,
-                         struct gemm_operand b, int d) {
-    struct gemm g = {.m = t->n_q, .n = t->n_k, .k = d, .a = a, .b = b, .c = tile, .ldc = TILE};
+/* block [n_q, n_k] = rows of a (queries) . rows of b (keys). */
+static void block_product(const struct attention_job *j, const struct scratch *s,
+                          const struct attention_block *t, float *block, struct gemm_operand a,
+                          struct gemm_operand b, int d) {
+    struct gemm g = {.m = t->n_q, .n = t->n_k, .k = d, .a = a, .b = b, .c = block, .ldc = BLOCK};
     g.c_type = DTYPE_F32;
     gemm_serial(j->isa, &g, s->gemm);
 }
@@ -137,24 +135,24 @@ static void sum_product(const struct attention_job *j, const struct scratch *s, 
 }
 
 static void scores(const struct attention_job *j, const struct scratch *s, const struct head *x,
-                   const struct attention_tile *t) {
-    tile_product(j, s, t, s->s, rows_of(&x->q, x->q_row + t->q0, 0),
-                 rows_of(&x->k, x->k_row + t->k0, 1), j->d_k);
+                   const struct attention_block *t) {
+    block_product(j, s, t, s->s, rows_of(&x->q, x->q_row + t->q0, 0),
+                  rows_of(&x->k, x->k_row + t->k0, 1), j->d_k);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* The keys that some query of the tile sees lie in [*begin, *end), *begin at the start of a
+/* The keys that some query of the block sees lie in [*begin, *end), *begin at the start of a
  * block. */
-static void keys_seen(const struct attention_tile *t, const struct head *x, int *begin, int *end) {
+static void keys_seen(const struct attention_block *t, const struct head *x, int *begin, int *end) {
     int last = t->q0 + t->n_q - 1;
-    *begin = x->window ? max_int(0, t->q0 - x->window) / TILE * TILE : 0;
+    *begin = x->window ? max_int(0, t->q0 - x->window) / BLOCK * BLOCK : 0;
     *end = t->causal ? min_int(x->n_k, last + 1) : x->n_k;
     if (x->window) *end = min_int(*end, last + x->window + 1);
 }
 
 static void store_probs(const struct attention_job *j, const struct scratch *s,
-                        const struct head *x, struct attention_tile *t) {
+                        const struct head *x, struct attention_block *t) {
     const struct attention_args *a = j->a;
     int64_t row = (int64_t)x->h * a->rq.n_tok + x->q_row + t->q0;
     int begin, end;
@@ -162,32 +160,32 @@ static void store_probs(const struct attention_job *j, const struct scratch *s,
     t->lse = (float *)mat_row(&a->lse, x->h) + x->q_row + t->q0;
     for (int r = 0; r < t->n_q; r++)
         memset(mat_row(&a->probs, row + r), 0, (size_t)a->probs.cols * sizeof(float));
-    for (int k0 = begin; k0 < end; k0 += TILE) {
-        tile_keys(t, x, k0);
+    for (int k0 = begin; k0 < end; k0 += BLOCK) {
+        block_keys(t, x, k0);
         scores(j, s, x, t);
         j->isa->rows->attention_probs(t);
         for (int r = 0; r < t->n_q; r++)
-            memcpy((float *)mat_row(&a->probs, row + r) + k0, s->s + r * TILE,
+            memcpy((float *)mat_row(&a->probs, row + r) + k0, s->s + r * BLOCK,
                    (size_t)t->n_k * sizeof(float));
     }
 }
 
 static void unit_fwd(const struct attention_job *j, const struct scratch *s, const struct head *x,
                      int first) {
-    struct attention_tile t = tile_of(j, s, x);
+    struct attention_block t = block_of(j, s, x);
     int begin, end;
-    tile_queries(&t, x, first);
+    block_queries(&t, x, first);
     keys_seen(&t, x, &begin, &end);
     for (int r = 0; r < t.n_q; r++) {
         s->max[r] = -INFINITY;
         s->sum[r] = 0;
     }
     memset(s->o, 0, (size_t)t.n_q * (size_t)j->d_v * sizeof *s->o);
-    for (int k0 = begin; k0 < end; k0 += TILE) {
-        tile_keys(&t, x, k0);
+    for (int k0 = begin; k0 < end; k0 += BLOCK) {
+        block_keys(&t, x, k0);
         scores(j, s, x, &t);
         j->isa->rows->attention_softmax(&t);
-        sum_product(j, s, s->o, t.n_q, t.n_k, j->d_v, tile_rows(s->s, t.type, 0),
+        sum_product(j, s, s->o, t.n_q, t.n_k, j->d_v, block_rows(s->s, t.type, 0),
                     rows_of(&x->v, x->k_row + k0, 0));
     }
     float *lse = (float *)mat_row(&j->a->lse, x->h) + x->q_row + first;
@@ -201,46 +199,46 @@ static void unit_fwd(const struct attention_job *j, const struct scratch *s, con
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* The queries that see some key of the tile lie in [*begin, *end), *begin at the start of a
+/* The queries that see some key of the block lie in [*begin, *end), *begin at the start of a
  * block. */
-static void queries_seen(const struct attention_tile *t, const struct head *x, int *begin,
+static void queries_seen(const struct attention_block *t, const struct head *x, int *begin,
                          int *end) {
     int last = t->k0 + t->n_k - 1;
-    *begin = t->causal ? t->k0 : x->window ? max_int(0, t->k0 - x->window) / TILE * TILE : 0;
+    *begin = t->causal ? t->k0 : x->window ? max_int(0, t->k0 - x->window) / BLOCK * BLOCK : 0;
     *end = x->window ? min_int(x->n_q, last + x->window + 1) : x->n_q;
 }
 
-static void tile_bwd(const struct attention_job *j, const struct scratch *s, const struct head *x,
-                     struct attention_tile *t) {
+static void block_bwd(const struct attention_job *j, const struct scratch *s, const struct head *x,
+                      struct attention_block *t) {
     int q_row = x->q_row + t->q0, k_row = x->k_row + t->k0;
     scores(j, s, x, t);
-    tile_product(j, s, t, s->dp, rows_of(&x->dout, q_row, 0), rows_of(&x->v, k_row, 1), j->d_v);
+    block_product(j, s, t, s->dp, rows_of(&x->dout, q_row, 0), rows_of(&x->v, k_row, 1), j->d_v);
     t->lse = (float *)mat_row(&j->a->lse, x->h) + q_row;
     t->delta = s->delta + t->q0;
     j->isa->rows->attention_grad(t);
-    sum_product(j, s, s->dv, t->n_k, t->n_q, j->d_v, tile_rows(s->s, t->type, 1),
+    sum_product(j, s, s->dv, t->n_k, t->n_q, j->d_v, block_rows(s->s, t->type, 1),
                 rows_of(&x->dout, q_row, 0));
-    sum_product(j, s, s->dk, t->n_k, t->n_q, j->d_k, tile_rows(s->dp, t->type, 1),
+    sum_product(j, s, s->dk, t->n_k, t->n_q, j->d_k, block_rows(s->dp, t->type, 1),
                 rows_of(&x->q, q_row, 0));
     sum_product(j, s, s->dq + (size_t)t->q0 * (size_t)j->d_k, t->n_q, t->n_k, j->d_k,
-                tile_rows(s->dp, t->type, 0), rows_of(&x->k, k_row, 0));
+                block_rows(s->dp, t->type, 0), rows_of(&x->k, k_row, 0));
 }
 
 static void unit_bwd(const struct attention_job *j, const struct scratch *s, const struct head *x) {
-    struct attention_tile t = tile_of(j, s, x);
+    struct attention_block t = block_of(j, s, x);
     const struct row_kernels *rows = j->isa->rows;
     const float one = 1, scale = j->a->scale;
     rows->row_dots(s->delta, &x->dout, &x->o, x->q_row, x->n_q);
     memset(s->dq, 0, (size_t)x->n_q * (size_t)j->d_k * sizeof *s->dq);
-    for (int k0 = 0; k0 < x->n_k; k0 += TILE) {
+    for (int k0 = 0; k0 < x->n_k; k0 += BLOCK) {
         int begin, end;
-        tile_keys(&t, x, k0);
+        block_keys(&t, x, k0);
         queries_seen(&t, x, &begin, &end);
         memset(s->dk, 0, (size_t)t.n_k * (size_t)j->d_k * sizeof *s->dk);
         memset(s->dv, 0, (size_t)t.n_k * (size_t)j->d_v * sizeof *s->dv);
-        for (int q0 = begin; q0 < end; q0 += TILE) {
-            tile_queries(&t, x, q0);
-            tile_bwd(j, s, x, &t);
+        for (int q0 = begin; q0 < end; q0 += BLOCK) {
+            block_queries(&t, x, q0);
+            block_bwd(j, s, x, &t);
         }
         rows->store_rows(&x->dk, x->k_row + k0, t.n_k, s->dk, &scale, 0);
         rows->store_rows(&x->dv, x->k_row + k0, t.n_k, s->dv, &one, 0);
@@ -257,20 +255,20 @@ static float *take(struct arena *arena, size_t rows, int cols) {
 static struct scratch carve(struct arena *arena, const struct attention_job *j) {
     size_t longest = (size_t)j->a->rq.max_len;
     int d = max_int(j->d_k, j->d_v);
-    struct scratch s = {.s = take(arena, TILE, TILE)};
+    struct scratch s = {.s = take(arena, BLOCK, BLOCK)};
     if (j->bwd) {
-        s.dp = take(arena, TILE, TILE);
+        s.dp = take(arena, BLOCK, BLOCK);
         s.dq = take(arena, longest, j->d_k);
-        s.dk = take(arena, TILE, j->d_k);
-        s.dv = take(arena, TILE, j->d_v);
+        s.dk = take(arena, BLOCK, j->d_k);
+        s.dv = take(arena, BLOCK, j->d_v);
         s.delta = take(arena, longest, 1);
     } else {
-        s.max = take(arena, TILE, 1);
-        s.sum = take(arena, TILE, 1);
-        s.o = take(arena, TILE, j->d_v);
+        s.max = take(arena, BLOCK, 1);
+        s.sum = take(arena, BLOCK, 1);
+        s.o = take(arena, BLOCK, j->d_v);
     }
-    size_t wide = gemm_serial_workspace(j->isa, TILE, TILE, d);
-    size_t deep = gemm_serial_workspace(j->isa, TILE, d, TILE);
+    size_t wide = gemm_serial_workspace(j->isa, BLOCK, BLOCK, d);
+    size_t deep = gemm_serial_workspace(j->isa, BLOCK, d, BLOCK);
     s.gemm = arena_take(arena, wide > deep ? wide : deep);
     return s;
 }
@@ -296,10 +294,10 @@ static void list_units(struct attention_job *j) {
         j->n_unit = r->n_seq;
     } else {
         for (int seq = 0; seq < r->n_seq; seq++)
-            for (int first = 0; first < r->start[seq + 1] - r->start[seq]; first += TILE)
+            for (int first = 0; first < r->start[seq + 1] - r->start[seq]; first += BLOCK)
                 j->unit[j->n_unit++] = (struct unit){seq, first};
     }
-    j->units_per_task = max_int(1, (int)((int64_t)TILE * j->n_unit / r->n_tok));
+    j->units_per_task = max_int(1, (int)((int64_t)BLOCK * j->n_unit / r->n_tok));
 }
 
 static void attention(struct backend *base, const struct attention_args *a, int bwd) {
@@ -314,7 +312,7 @@ static void attention(struct backend *base, const struct attention_args *a, int 
     /* At most one unit per row: a bound that holds for any cut of the planned rows into
      * sentences. */
     size_t units = bwd ? 0 : (size_t)a->rq.n_tok * sizeof *job.unit;
-    char *ws = cpu_workspace(be, size_add(scratch, units));
+    char *ws = backend_scratch(&be->base, size_add(scratch, units));
     if (!ws) return;
     job.scratch = ws;
     job.unit = (struct unit *)(ws + scratch);

@@ -1,5 +1,5 @@
-/* cpu.h — what the files of the cpu backend share: the backend struct, its workspace, and the
- * kernels of the chosen instruction set.
+/* cpu.h — what the files of the cpu backend share: the backend struct and the kernels of the chosen
+ * instruction set.
  *
  * Layers, bottom up: gemm_<isa>.c and rows_<isa>.c (vector code for one instruction set, compiled
  * with that set's flags; they and what they include are the only files with intrinsics) -> gemm.c
@@ -8,24 +8,18 @@
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
 
-#include "backend/backend.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/rows.h"
+#include "backend/device.h"
 #include "base/pool.h"
 
 struct cpu_backend {
     struct backend base;
     struct pool *pool;
     const struct isa *isa;
-    void *workspace;
-    size_t workspace_size;
 };
 
 static inline struct cpu_backend *cpu_of(struct backend *be) { return (struct cpu_backend *)be; }
-
-/* The op's scratch memory, MEM_ALIGN-aligned, uninitialised, valid until the next op. NULL means
- * "compute nothing": the backend is planning, or memory was short and the error is set. */
-void *cpu_workspace(struct cpu_backend *be, size_t size);
 
 /* Row-wise ops are cut into blocks of rows. Sums over rows (bias and norm gradients) are taken per
  * block of CPU_SUM_ROWS into the rows of a matrix of partial sums [cpu_blocks(n, CPU_SUM_ROWS),

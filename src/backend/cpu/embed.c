@@ -24,7 +24,7 @@ static void fwd_task(void *ctx, int task, int thread) {
 
 void cpu_embed_fwd(struct backend *base, const struct embed_args *a) {
     struct cpu_backend *be = cpu_of(base);
-    if (!cpu_workspace(be, 0)) return;
+    if (!backend_scratch(&be->base, 0)) return;
     struct embed_job job = {.a = a, .rows = be->isa->rows};
     pool_run(be->pool, fwd_task, &job, cpu_blocks(a->y.rows, CPU_BLOCK_ROWS));
 }
@@ -38,7 +38,7 @@ static void bwd_task(void *ctx, int task, int thread) {
 
 void cpu_embed_bwd(struct backend *base, const struct embed_args *a) {
     struct cpu_backend *be = cpu_of(base);
-    if (!cpu_workspace(be, 0)) return;
+    if (!backend_scratch(&be->base, 0)) return;
     struct embed_job job = {.a = a, .rows = be->isa->rows};
     pool_run(be->pool, bwd_task, &job, cpu_blocks(a->dy.cols, SLICE));
 }

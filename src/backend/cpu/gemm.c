@@ -12,7 +12,7 @@
  *           strip at a time. Where all depths of the block's A stay in the core's cache a strip is
  *           one panel of B, so sums kept are few; otherwise it is the block, so that kc depths of A
  *           serve all columns.
- *   tile    one call of the kernel: mr x nr sums in registers, kc deep.
+ *   patch    one call of the kernel: mr x nr sums in registers, kc deep.
  *
  * Threads share packed panels and own disjoint blocks of C; depth is never divided among threads. A
  * chunk is two parallel steps, packing and multiplying. None of the cuts changes the order in which
@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 
 enum {
     /* Chunk: packed A and B within the shared cache. */
@@ -73,8 +74,6 @@ struct job {
     struct cut a_cut, b_cut;
 };
 
-static int min_int(int a, int b) { return a < b ? a : b; }
-static int ceil_div(int a, int b) { return (int)(((int64_t)a + b - 1) / b); }
 static size_t round64(size_t size) { return (size + 63) & ~(size_t)63; }
 
 static const struct gemm_kernel *kernel_for(const struct isa *isa, enum dtype a, enum dtype b) {
@@ -136,16 +135,16 @@ static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm
 
     /* What a product needs must not shrink when m, n or k grow: callers ask for their largest one.
      * So sizes come from upper bounds, not from the even shares, and B counts even if it comes
-     * packed. Sums are those of one tile, then of one strip of most rows, then of a block of least
+     * packed. Sums are those of one patch, then of one strip of most rows, then of a block of least
      * rows. */
-    const size_t tile = (size_t)kernel->mr * (size_t)kernel->nr * 4;
+    const size_t patch = (size_t)kernel->mr * (size_t)kernel->nr * 4;
     const int column = min_int(most, p.m_panels);
     const int block = min_int(least, p.m_panels) * min_int(nc_most, p.n_panels);
     p.a_size = bound_size(p.m_panels, CHUNK_A_BYTES, p.a_stride, least);
     p.b_size = bound_size(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
-    p.sum_size = tile * (size_t)(p.ks <= kernel->kc           ? 1
-                                 : resident || column > block ? column
-                                                              : block);
+    p.sum_size = patch * (size_t)(p.ks <= kernel->kc           ? 1
+                                  : resident || column > block ? column
+                                                               : block);
 
     p.ms = even_share(p.m_panels, ms_most);
     p.ns = g->b_packed ? p.n_panels : even_share(p.n_panels, ns_most);
@@ -208,8 +207,8 @@ static void pack_task(void *ctx, int task, int thread) {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-static void load_tile(float *t, const char *c, int64_t ldc, enum dtype type, int rows, int cols,
-                      int nr) {
+static void load_patch(float *t, const char *c, int64_t ldc, enum dtype type, int rows, int cols,
+                       int nr) {
     for (int i = 0; i < rows; i++, t += nr) {
         const char *row = c + (size_t)i * (size_t)ldc * dtype_size(type);
         if (type == DTYPE_F32)
@@ -220,10 +219,10 @@ static void load_tile(float *t, const char *c, int64_t ldc, enum dtype type, int
     }
 }
 
-/* One tile, for depths [k, k + kc) of the chunk. The first block of depths of all starts from the
+/* One patch, for depths [k, k + kc) of the chunk. The first block of depths of all starts from the
  * old C or from zero, the last block of a chunk puts the sums into C, the last of all with the
  * epilogue. */
-static void tile_block(const struct job *job, float *t, int i, int j, int k) {
+static void patch_block(const struct job *job, float *t, int i, int j, int k) {
     const struct gemm *g = job->g;
     const struct plan *p = &job->plan;
     const struct gemm_kernel *kernel = p->kernel;
@@ -235,10 +234,11 @@ static void tile_block(const struct job *job, float *t, int i, int j, int k) {
     char *c = (char *)g->c + ((int64_t)row * g->ldc + col) * (int64_t)dtype_size(g->c_type);
 
     const int resume = g->add || job->k0 > 0;
-    if (resume && k == 0) load_tile(t, c, g->ldc, g->c_type, rows, cols, kernel->nr);
-    kernel->tile(kc, rows, job->a + (size_t)i * p->a_stride + (size_t)k * (size_t)kernel->mr * size,
-                 job->b + (size_t)j * p->b_stride + (size_t)k * (size_t)kernel->nr * size, t,
-                 resume || k > 0);
+    if (resume && k == 0) load_patch(t, c, g->ldc, g->c_type, rows, cols, kernel->nr);
+    kernel->patch(kc, rows,
+                  job->a + (size_t)i * p->a_stride + (size_t)k * (size_t)kernel->mr * size,
+                  job->b + (size_t)j * p->b_stride + (size_t)k * (size_t)kernel->nr * size, t,
+                  resume || k > 0);
     if (k + kc < depth) return;
 
     struct gemm_store to = {.c = c, .ldc = g->ldc, .type = g->c_type};
@@ -258,8 +258,8 @@ static void block_task(void *ctx, int task, int thread) {
     const int i0 = task % m_blocks * p->mc, i1 = min_int(i0 + p->mc, job->ni);
     const int j0 = task / m_blocks * p->nc, j1 = min_int(j0 + p->nc, job->nj);
     float *sums = (float *)(job->sums + (size_t)thread * p->sum_size);
-    const int tile = kernel->mr * kernel->nr;
-    const int keep = p->ks > kernel->kc; /* sums of the whole strip, else of one tile */
+    const int patch = kernel->mr * kernel->nr;
+    const int keep = p->ks > kernel->kc; /* sums of the whole strip, else of one patch */
 
     if (kernel->enter) kernel->enter();
     for (int strip = j0; strip < j1; strip += p->strip) {
@@ -268,8 +268,8 @@ static void block_task(void *ctx, int task, int thread) {
         do { /* once also for a depth of zero */
             for (int j = strip; j < end; j++)
                 for (int i = i0; i < i1; i++)
-                    tile_block(job, sums + (keep ? ((j - strip) * p->mc + i - i0) * tile : 0), i, j,
-                               k);
+                    patch_block(job, sums + (keep ? ((j - strip) * p->mc + i - i0) * patch : 0), i,
+                                j, k);
             k += kernel->kc;
         } while (k < job->depth);
     }

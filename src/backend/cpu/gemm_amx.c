@@ -1,8 +1,8 @@
-/* gemm_amx.c — the bf16 matrix kernel for AMX, Intel's tile registers.
+/* gemm_amx.c — the bf16 matrix kernel for AMX, Intel's matrix registers.
  *
- * Eight tiles of 16 rows x 64 bytes. tdpbf16ps multiplies a 16 x 32 tile of A by a 32 x 16 tile of
- * B (stored as 16 rows of 16 pairs) into 16 x 16 sums: 16384 operations, issued every 16 cycles. A
- * 32 x 32 output tile takes four tiles of sums (0-3), two of A (4, 5) and two of B (6, 7): per 32
+ * Eight registers of 16 rows x 64 bytes. tdpbf16ps multiplies a 16 x 32 one of A by a 32 x 16 one
+ * of B (stored as 16 rows of 16 pairs) into 16 x 16 sums: 16384 operations, issued every 16 cycles.
+ * A 32 x 32 patch takes four registers of sums (0-3), two of A (4, 5), two of B (6, 7): per 32
  * depths four loads of 1 KiB feed four multiplications, 64 cycles of arithmetic for 4 KiB, so a
  * load port keeps up as long as one of the panels is in the first-level cache.
  *
@@ -16,95 +16,96 @@
  *
  * So K = 512 in two steps should run at 68 %, the mean of 71 and 65, in one at 52 %, as long as t
  * comes from a cache: a block's rows of A, all depths, stay within half the second level, which
- * lets gemm.c keep the sums of a single column of tiles (64 KiB at most). Within that, more rows
+ * lets gemm.c keep the sums of a single column of patches (64 KiB at most). Within that, more rows
  * mean that B is read less often. Sums of whole blocks, 1 MiB, made products slower than 512 depths
  * at a time did.
  *
- * Panels. A: per 32 depths two tiles, row after row, so packing an A that lies along k is a plain
- * copy. B: the pairs of gemm_pairs.h, 32 wide, so a tile is read with a stride of 128 bytes.
+ * Panels. A: per 32 depths two registers, row after row, so packing an A that lies along k is a
+ * plain copy. B: the pairs of gemm_pairs.h, 32 wide, so a register is read with a stride of 128
+ * bytes.
  *
- * Numbers: within a tile's 32 depths even and odd products are summed apart, then added to the sum
- * (which starts from t when adding); rounded to nearest, denormals count as zero. */
+ * Numbers: within a register's 32 depths even and odd products are summed apart, then added to the
+ * sum (which starts from t when adding); rounded to nearest, denormals count as zero. */
+#include "backend/cpu/amx.h"
 #include "backend/cpu/gemm_pairs.h"
-#include "backend/cpu/gemm_tiles.h"
 
-enum { MR = 32, NR = 32, K_UNIT = 32, KC = 256, TILE_BYTES = 1024 };
+enum { MR = 32, NR = 32, K_UNIT = 32, KC = 256, REGISTER_BYTES = 1024 };
 enum { ROWS_LEAST = 128, ROWS_MOST = 512, BLOCK_BYTES = 1 << 20 };
 
 static void enter(void) {
-    struct tile_config config = {.palette = 1};
+    struct amx_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
         config.rows[i] = 16;
         config.row_bytes[i] = 64;
     }
-    tile_configure(&config);
+    amx_configure(&config);
 }
 
-static void leave(void) { tile_release(); }
+static void leave(void) { amx_release(); }
 
-static void tile_32_rows(int kc, const char *a, const char *b, float *t, int add) {
+static void patch_32_rows(int kc, const char *a, const char *b, float *t, int add) {
     const int64_t ldt = NR * 4;
     if (add) {
-        tile_load(0, t, ldt);
-        tile_load(1, t + 16, ldt);
-        tile_load(2, t + 16 * NR, ldt);
-        tile_load(3, t + 16 * NR + 16, ldt);
+        amx_load(0, t, ldt);
+        amx_load(1, t + 16, ldt);
+        amx_load(2, t + 16 * NR, ldt);
+        amx_load(3, t + 16 * NR + 16, ldt);
     } else {
-        tile_zero(0);
-        tile_zero(1);
-        tile_zero(2);
-        tile_zero(3);
+        amx_zero(0);
+        amx_zero(1);
+        amx_zero(2);
+        amx_zero(3);
     }
-    for (int k = 0; k < kc; k += K_UNIT, a += 2 * TILE_BYTES, b += 2 * TILE_BYTES) {
-        tile_load(4, a, 64);
-        tile_load(6, b, 128);
-        tile_multiply(0, 4, 6);
-        tile_load(7, b + 64, 128);
-        tile_multiply(1, 4, 7);
-        tile_load(5, a + TILE_BYTES, 64);
-        tile_multiply(2, 5, 6);
-        tile_multiply(3, 5, 7);
+    for (int k = 0; k < kc; k += K_UNIT, a += 2 * REGISTER_BYTES, b += 2 * REGISTER_BYTES) {
+        amx_load(4, a, 64);
+        amx_load(6, b, 128);
+        amx_multiply(0, 4, 6);
+        amx_load(7, b + 64, 128);
+        amx_multiply(1, 4, 7);
+        amx_load(5, a + REGISTER_BYTES, 64);
+        amx_multiply(2, 5, 6);
+        amx_multiply(3, 5, 7);
     }
-    tile_store(0, t, ldt);
-    tile_store(1, t + 16, ldt);
-    tile_store(2, t + 16 * NR, ldt);
-    tile_store(3, t + 16 * NR + 16, ldt);
+    amx_store(0, t, ldt);
+    amx_store(1, t + 16, ldt);
+    amx_store(2, t + 16 * NR, ldt);
+    amx_store(3, t + 16 * NR + 16, ldt);
 }
 
 /* Half the work when the lower half of the panel is padding. */
-static void tile_16_rows(int kc, const char *a, const char *b, float *t, int add) {
+static void patch_16_rows(int kc, const char *a, const char *b, float *t, int add) {
     const int64_t ldt = NR * 4;
     if (add) {
-        tile_load(0, t, ldt);
-        tile_load(1, t + 16, ldt);
+        amx_load(0, t, ldt);
+        amx_load(1, t + 16, ldt);
     } else {
-        tile_zero(0);
-        tile_zero(1);
+        amx_zero(0);
+        amx_zero(1);
     }
-    for (int k = 0; k < kc; k += K_UNIT, a += 2 * TILE_BYTES, b += 2 * TILE_BYTES) {
-        tile_load(4, a, 64);
-        tile_load(6, b, 128);
-        tile_multiply(0, 4, 6);
-        tile_load(7, b + 64, 128);
-        tile_multiply(1, 4, 7);
+    for (int k = 0; k < kc; k += K_UNIT, a += 2 * REGISTER_BYTES, b += 2 * REGISTER_BYTES) {
+        amx_load(4, a, 64);
+        amx_load(6, b, 128);
+        amx_multiply(0, 4, 6);
+        amx_load(7, b + 64, 128);
+        amx_multiply(1, 4, 7);
     }
-    tile_store(0, t, ldt);
-    tile_store(1, t + 16, ldt);
+    amx_store(0, t, ldt);
+    amx_store(1, t + 16, ldt);
 }
 
-static void tile(int kc, int rows, const void *a, const void *b, float *t, int add) {
+static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
     if (rows > 16)
-        tile_32_rows(kc, a, b, t, add);
+        patch_32_rows(kc, a, b, t, add);
     else
-        tile_16_rows(kc, a, b, t, add);
+        patch_16_rows(kc, a, b, t, add);
 }
 
 static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
-    gemm_store_tile(to, t, NR, rows, cols);
+    gemm_store_patch(to, t, NR, rows, cols);
 }
 
-/* 16 vectors x 32 depths as one tile: row i of the tile is vector i. */
-static void pack_tile(char *to, const struct gemm_pack *p, int first, int k) {
+/* 16 vectors x 32 depths as one register: its row i is vector i. */
+static void pack_register(char *to, const struct gemm_pack *p, int first, int k) {
     const uint16_t *src = p->src;
     const int n = p->n - first, depths = p->k - k;
     __m512i r[16];
@@ -127,28 +128,28 @@ static void pack_a(const struct gemm_pack *p) {
     for (int first = 0; first < p->n; first += MR, panel += p->stride)
         for (int k = 0; k < p->k; k += K_UNIT) {
             char *to = panel + (int64_t)k * MR * 2;
-            pack_tile(to, p, first, k);
-            pack_tile(to + TILE_BYTES, p, first + 16, k);
+            pack_register(to, p, first, k);
+            pack_register(to + REGISTER_BYTES, p, first + 16, k);
         }
 }
 
 static void pack_b(const struct gemm_pack *p) { pack_pairs(p, NR, K_UNIT); }
 
-/* The four multiplications of a step, on tiles that are never loaded again. */
+/* The four multiplications of a step, on registers that are never loaded again. */
 static double peak(int64_t iterations) {
-    tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
-    tile_zero(4);
-    tile_zero(5);
-    tile_zero(6);
-    tile_zero(7);
+    amx_zero(0);
+    amx_zero(1);
+    amx_zero(2);
+    amx_zero(3);
+    amx_zero(4);
+    amx_zero(5);
+    amx_zero(6);
+    amx_zero(7);
     for (int64_t n = 0; n < iterations; n++) {
-        tile_multiply(0, 4, 6);
-        tile_multiply(1, 4, 7);
-        tile_multiply(2, 5, 6);
-        tile_multiply(3, 5, 7);
+        amx_multiply(0, 4, 6);
+        amx_multiply(1, 4, 7);
+        amx_multiply(2, 5, 6);
+        amx_multiply(3, 5, 7);
     }
     return (double)iterations * 4 * 16 * 16 * 32 * 2;
 }
@@ -166,7 +167,7 @@ const struct gemm_kernel GEMM_AMX_KERNEL = {
     .rows_least = ROWS_LEAST,
     .rows_most = ROWS_MOST,
     .block_bytes = BLOCK_BYTES,
-    .tile = tile,
+    .patch = patch,
     .store = store,
     .pack_a = pack_a,
     .pack_b = pack_b,

@@ -1,4 +1,4 @@
-/* gemm_avx2.c — the f32 matrix kernel for AVX2 and FMA: 8-lane vectors in 16 registers, so a tile
+/* gemm_avx2.c — the f32 matrix kernel for AVX2 and FMA: 8-lane vectors in 16 registers, so a patch
  * is 6 x 16 (twelve registers of sums, two of B, one of A). Two FMAs and two loads per cycle: a
  * step of depth is 12 FMAs and 8 loads, six cycles, bound by the multipliers. The shared body is
  * gemm_f32.h. */

@@ -1,4 +1,4 @@
-/* gemm_avx512.c — the f32 matrix kernel for AVX-512: 16-lane vectors in 32 registers, so a tile is
+/* gemm_avx512.c — the f32 matrix kernel for AVX-512: 16-lane vectors in 32 registers, so a patch is
  * 14 x 32 (28 registers of sums, two of B, one of A, one spare). The shared body is gemm_f32.h. */
 #include "backend/cpu/gemm_transpose.h"
 

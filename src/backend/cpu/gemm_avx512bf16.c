@@ -1,6 +1,6 @@
 /* gemm_avx512bf16.c — the bf16 matrix kernel for processors with vdpbf16ps.
  *
- * The shape of the f32 kernel (14 x 32 tile: 28 registers of sums, two of B, one of A), with every
+ * The shape of the f32 kernel (14 x 32 patch: 28 registers of sums, two of B, one of A), with every
  * lane a pair of depths: a step covers two depths, broadcasts the 14 pairs of A and does 28
  * vdpbf16ps. It reads 4 (14 + 32) bytes for 4 * 14 * 32 operations, twice the f32 kernel's FLOP per
  * byte.
@@ -13,8 +13,8 @@
 /* Blocks take the bytes they take in the f32 kernel. */
 enum { MR = 14, NR = 32, KC = 1024, BLOCK_ROWS = 168 };
 
-GEMM_INLINE void tile_rows(const int rows, int kc, const uint32_t *a, const uint32_t *b, float *t,
-                           int add) {
+GEMM_INLINE void patch_rows(const int rows, int kc, const uint32_t *a, const uint32_t *b, float *t,
+                            int add) {
     __m512 sum[MR][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
@@ -38,31 +38,31 @@ GEMM_INLINE void tile_rows(const int rows, int kc, const uint32_t *a, const uint
         }
 }
 
-static void tile(int kc, int rows, const void *a, const void *b, float *t, int add) {
+static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
     switch ((rows + 1) / 2) {
-#define TILE_CASE(n)                                                                               \
+#define PATCH_CASE(n)                                                                              \
     case n / 2:                                                                                    \
-        tile_rows(n, kc, a, b, t, add);                                                            \
+        patch_rows(n, kc, a, b, t, add);                                                           \
         break;
-        TILE_CASE(2)
-        TILE_CASE(4)
-        TILE_CASE(6)
-        TILE_CASE(8)
-        TILE_CASE(10)
-        TILE_CASE(12)
-        TILE_CASE(14)
-#undef TILE_CASE
+        PATCH_CASE(2)
+        PATCH_CASE(4)
+        PATCH_CASE(6)
+        PATCH_CASE(8)
+        PATCH_CASE(10)
+        PATCH_CASE(12)
+        PATCH_CASE(14)
+#undef PATCH_CASE
     }
 }
 
 static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
-    gemm_store_tile(to, t, NR, rows, cols);
+    gemm_store_patch(to, t, NR, rows, cols);
 }
 
 static void pack_a(const struct gemm_pack *p) { pack_pairs(p, MR, 2); }
 static void pack_b(const struct gemm_pack *p) { pack_pairs(p, NR, 2); }
 
-/* As many independent vdpbf16ps as a step of `tile` has. The empty asm hides the operands'
+/* As many independent vdpbf16ps as a step of `patch` has. The empty asm hides the operands'
  * values. */
 static double peak(int64_t iterations) {
     __m512 sum[2 * MR];
@@ -92,7 +92,7 @@ const struct gemm_kernel gemm_bf16_avx512bf16 = {
     .rows_least = BLOCK_ROWS,
     .rows_most = BLOCK_ROWS,
     .block_bytes = (size_t)BLOCK_ROWS * KC * 2,
-    .tile = tile,
+    .patch = patch,
     .store = store,
     .pack_a = pack_a,
     .pack_b = pack_b,

@@ -2,11 +2,11 @@
  * gemm_avx2.c and gemm_avx512.c, which define
  *
  *     VL              lanes of a vector
- *     MR              rows of a tile; its columns are NR = 2 VL
+ *     MR              rows of a patch; its columns are NR = 2 VL
  *     transpose(r)    transposes the VL x VL matrix held in vec r[VL]
  *     f32_kernel      the name of the table to define
  *
- * Registers. The tile's MR x 2 vectors of sums stay in registers for the whole depth. A step of
+ * Registers. The patch's MR x 2 vectors of sums stay in registers for the whole depth. A step of
  * depth loads two vectors of the B panel, then broadcasts each of the MR values of the A panel and
  * does 2 MR multiply-adds: 2 MR + 2 + 1 registers, which is how MR was chosen (16 registers: 6 x 2
  * + 3; 32 registers: 14 x 2 + 3).
@@ -16,7 +16,7 @@
  * kernel is bound by the multipliers, at 32 or 64 FLOP per cycle.
  *
  * Few rows. Batches while decoding, and the last panel of any product, fill a panel only in part;
- * the tile function exists for every even number of rows up to MR, on the same panels and with the
+ * the patch function exists for every even number of rows up to MR, on the same panels and with the
  * same sums. */
 #include <string.h>
 
@@ -32,10 +32,10 @@ typedef uint16_t vec_bf16 __attribute__((vector_size(2 * VL), aligned(2), may_al
 
 static void transpose(vec *r);
 
-/* ---- tile ------------------------------------------------------------------------------------ */
+/* ---- patch ----------------------------------------------------------------------------------- */
 
-GEMM_INLINE void tile_rows(const int rows, int kc, const float *a, const float *b, float *t,
-                           int add) {
+GEMM_INLINE void patch_rows(const int rows, int kc, const float *a, const float *b, float *t,
+                            int add) {
     vec sum[MR][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vec){0};
@@ -57,25 +57,25 @@ GEMM_INLINE void tile_rows(const int rows, int kc, const float *a, const float *
         }
 }
 
-static void tile(int kc, int rows, const void *a, const void *b, float *t, int add) {
+static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
     switch ((rows + 1) / 2) {
-#define TILE_CASE(n)                                                                               \
+#define PATCH_CASE(n)                                                                              \
     case n / 2:                                                                                    \
-        if (n <= MR) tile_rows(n <= MR ? n : MR, kc, a, b, t, add);                                \
+        if (n <= MR) patch_rows(n <= MR ? n : MR, kc, a, b, t, add);                               \
         break;
-        TILE_CASE(2)
-        TILE_CASE(4)
-        TILE_CASE(6)
-        TILE_CASE(8)
-        TILE_CASE(10)
-        TILE_CASE(12)
-        TILE_CASE(14)
-#undef TILE_CASE
+        PATCH_CASE(2)
+        PATCH_CASE(4)
+        PATCH_CASE(6)
+        PATCH_CASE(8)
+        PATCH_CASE(10)
+        PATCH_CASE(12)
+        PATCH_CASE(14)
+#undef PATCH_CASE
     }
 }
 
 static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
-    gemm_store_tile(to, t, NR, rows, cols);
+    gemm_store_patch(to, t, NR, rows, cols);
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static void pack_b(const struct gemm_pack *p) {
 
 /* ---- peak ------------------------------------------------------------------------------------ */
 
-/* As many independent multiply-adds as a step of `tile` has, each waiting for its own last result
+/* As many independent multiply-adds as a step of `patch` has, each waiting for its own last result
  * only. x and y converge to a fixed point, so no operand ever turns infinite or denormal. */
 static double peak(int64_t iterations) {
     vec sum[2 * MR], x = (vec){0} + 0.5f, y = (vec){0} + 1.0f;
@@ -200,7 +200,7 @@ const struct gemm_kernel f32_kernel = {
     .rows_least = BLOCK_ROWS,
     .rows_most = BLOCK_ROWS,
     .block_bytes = (size_t)BLOCK_ROWS * KC * 4,
-    .tile = tile,
+    .patch = patch,
     .store = store,
     .pack_a = pack_a,
     .pack_b = pack_b,

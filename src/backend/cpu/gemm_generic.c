@@ -1,5 +1,5 @@
 /* gemm_generic.c — the f32 matrix kernel for any x86-64: 4-lane vectors in 16 registers, no fused
- * multiply-add. A tile is 4 x 8: eight registers of sums, two of B, and the multiplication needs a
+ * multiply-add. A patch is 4 x 8: eight registers of sums, two of B, and the multiplication needs a
  * register for its product where an FMA would not. The shared body is gemm_f32.h. */
 #define VL         4
 #define MR         4

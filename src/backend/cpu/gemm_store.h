@@ -1,12 +1,12 @@
-/* gemm_store.h — the way of a finished tile into C: bias, ReLU, rounding. Included by the
+/* gemm_store.h — the way of a finished patch into C: bias, ReLU, rounding. Included by the
  * gemm_<isa>.c files, whose flags decide what the plain loops below become.
  *
- * A tile is a few KiB in the first-level cache and cost mr*nr*K multiplications, so this pass of a
+ * A patch is a few KiB in the first-level cache and cost mr*nr*K multiplications, so this pass of a
  * few operations per element is small beside it where multiplications are slow; what matters is
  * that full rows are a compile-time number of vectors, without a remainder loop. AMX multiplies a
- * 32 x 32 tile 512 deep in 370 ns, beside which 160 ns of plain loop are not small: bf16 rows of
+ * 32 x 32 patch 512 deep in 370 ns, beside which 160 ns of plain loop are not small: bf16 rows of
  * AVX-512 kernels have a loop of their own. Both give the same bits, since a column may be inside a
- * full tile of one product and at the edge of another. */
+ * full patch of one product and at the edge of another. */
 #ifndef BACKEND_CPU_GEMM_STORE_H
 #define BACKEND_CPU_GEMM_STORE_H
 
@@ -29,7 +29,7 @@ GEMM_INLINE uint16_t gemm_round(float f) {
     return (uint16_t)(((x.u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16);
 }
 
-/* What a tile's columns share. A missing bias is -0, which changes nothing it is added to, and a
+/* What a patch's columns share. A missing bias is -0, which changes nothing it is added to, and a
  * missing ReLU a floor of -inf, so that one loop serves all. */
 struct gemm_epilogue {
     float bias[64];
@@ -64,7 +64,7 @@ GEMM_INLINE void gemm_store_rows(const struct gemm_store *to, const float *t, co
 
 /* Rows of 32 columns rounded to bf16. The bias stays in two registers, each row is one store of 64
  * bytes, and what an epilogue lacks is not computed. In operations per row: rounding and joining 9,
- * NaNs 1, bias 2, ReLU 2; two 512-bit ports do a tile of 32 rows in 160 to 224 cycles at best. */
+ * NaNs 1, bias 2, ReLU 2; two 512-bit ports do a patch of 32 rows in 160 to 224 cycles at best. */
 GEMM_INLINE __m512 gemm_bias_vector(const struct gemm_store *to, int j) {
     if (!to->bias) return _mm512_setzero_ps();
     if (to->bias_type == DTYPE_F32) return _mm512_loadu_ps((const float *)to->bias + j);
@@ -88,7 +88,7 @@ GEMM_INLINE __m512i gemm_upper_halves(__m512i x0, __m512i x1) {
     return _mm512_permutex2var_epi16(x0, _mm512_load_si512(odd), x1);
 }
 
-/* Returns 0 if a NaN was rounded as if it were a number: then the tile must be stored again. */
+/* Returns 0 if a NaN was rounded as if it were a number: then the patch must be stored again. */
 GEMM_INLINE int gemm_round_rows(const struct gemm_store *to, const float *t, int rows,
                                 const int has_bias, const int relu) {
     const __m512 bias0 = gemm_bias_vector(to, 0), bias1 = gemm_bias_vector(to, 16);
@@ -125,9 +125,9 @@ GEMM_INLINE int gemm_store_wide(const struct gemm_store *to, const float *t, con
 #define gemm_store_wide(to, t, nr, rows, cols) 0
 #endif
 
-/* The store of a kernel whose tiles are nr (a constant at most 64) wide. */
-GEMM_INLINE void gemm_store_tile(const struct gemm_store *to, const float *t, const int nr,
-                                 int rows, int cols) {
+/* The store of a kernel whose patches are nr (a constant at most 64) wide. */
+GEMM_INLINE void gemm_store_patch(const struct gemm_store *to, const float *t, const int nr,
+                                  int rows, int cols) {
     if (gemm_store_wide(to, t, nr, rows, cols)) return;
     if (cols == nr)
         gemm_store_rows(to, t, nr, rows, nr);

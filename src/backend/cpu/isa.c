@@ -2,7 +2,7 @@
  *
  * A set is usable when the processor has the instructions (CPUID) and the operating system saves
  * the registers they use (XCR0, read by XGETBV): a processor with AVX-512 under an OS that does not
- * save zmm registers must not run it. AMX's tiles are 8 KiB of state per thread, so Linux also
+ * save zmm registers must not run it. AMX's registers are 8 KiB of state per thread, so Linux also
  * wants to be asked once per process (arch_prctl) before it lets a thread touch them. */
 #include "backend/cpu/isa.h"
 
@@ -17,7 +17,7 @@ enum {
     HAS_AVX512 = 2,     /* F, BW, DQ, VL */
     HAS_AVX512VNNI = 4, /* vpdpbusd */
     HAS_AVX512BF16 = 8, /* vdpbf16ps */
-    HAS_AMX = 16,       /* tiles, tdpbf16ps, tdpbssd, and the kernel's permission */
+    HAS_AMX = 16,       /* registers, tdpbf16ps, tdpbssd, and the kernel's permission */
 };
 
 /* From <asm/prctl.h>, which is too old on some systems that run new kernels. */
@@ -100,11 +100,11 @@ static unsigned features(void) {
     const unsigned fma = c & bit_FMA;
     const uint64_t saved = xcr0();
     const int ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
-    const int tiles = (saved & 0x60000) == 0x60000;
+    const int amx_saved = (saved & 0x60000) == 0x60000;
 
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     const unsigned avx512_bits = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
-    /* tiles, bf16, int8; compilers disagree on the names */
+    /* registers, bf16, int8; compilers disagree on the names */
     const unsigned amx_bits = 1u << 24 | 1u << 22 | 1u << 25;
     const unsigned amx_there = (d & amx_bits) == amx_bits;
     if (ymm && fma && (b & bit_AVX2)) has |= HAS_AVX2;
@@ -113,7 +113,7 @@ static unsigned features(void) {
 
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && zmm && (a & bit_AVX512BF16))
         has |= HAS_AVX512BF16;
-    if (tiles && amx_there &&
+    if (amx_saved && amx_there &&
         syscall(SYS_arch_prctl, REQ_XCOMP_PERM, (unsigned long)XFEATURE_TILE_DATA) == 0)
         has |= HAS_AMX;
     return has;

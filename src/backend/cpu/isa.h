@@ -3,7 +3,7 @@
  * An instruction set is a table of function pointers filled by gemm_<name>.c, tiled_<name>.c and
  * rows_<name>.c, which are the only files compiled with that set's flags. isa.c decides which sets
  * this machine and its operating system can run (CPUID for the processor, XGETBV for the registers
- * the OS saves, arch_prctl for the permission to use AMX tiles) and picks the best, or the one
+ * the OS saves, arch_prctl for the permission to use AMX) and picks the best, or the one
  * asked for.
  *
  * Three families of kernels. Matrix kernels work on packed panels and differ per set and input
@@ -16,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/backend.h"
+#include "backend/mat.h"
+#include "base/err.h"
 
 /* A strip of an operand on its way into panels. The operand is seen as `n` vectors (rows of A,
  * columns of B) of `k` elements each; a panel holds mr (nr) of them. */
@@ -30,19 +31,19 @@ struct gemm_pack {
     int n, k;        /* both may be anything; panels are zero-padded to full width and to k_unit */
 };
 
-/* Where a finished tile goes, and the epilogue on its way. */
+/* Where a finished patch of sums goes, and the epilogue on its way. */
 struct gemm_store {
-    void *c; /* element (0,0) of the tile */
+    void *c; /* element (0,0) of the patch */
     int64_t ldc;
     enum dtype type;  /* of c */
-    const void *bias; /* of the tile's first column, or NULL */
+    const void *bias; /* of the patch's first column, or NULL */
     enum dtype bias_type;
     int relu;
 };
 
 /* Matrix kernel for one input type, f32 accumulation.
  *
- * tile:   t[mr x nr] (contiguous, 64-byte aligned) = or += (add) A panel x B panel over kc steps of
+ * patch:  t[mr x nr] (contiguous, 64-byte aligned) = or += (add) A panel x B panel over kc steps of
  *         depth, kc a multiple of k_unit, possibly 0. Each element of t sums its terms in one fixed
  *         order that depends on kc alone. Only the first `rows` rows of t are wanted; the others
  *         may be anything. (Columns are always nr: B panels are zero-padded.)
@@ -50,8 +51,8 @@ struct gemm_store {
  * pack:   fills panels of A or B. In a panel, the part for depths [k, k + k_unit) is contiguous and
  *         starts at byte k * width * sizeof(type), so a block of depths is a sub-range of the
  *         panel.
- * peak:   runs the arithmetic instructions of `tile` alone, on registers; returns the FLOPs done.
- * enter, leave: around any calls of tile and peak on a thread (AMX tile configuration); may be
+ * peak:   runs the arithmetic instructions of `patch` alone, on registers; returns the FLOPs done.
+ * enter, leave: around any calls of patch and peak on a thread (AMX configuration); may be
  * NULL. */
 struct gemm_kernel {
     enum dtype type;
@@ -61,7 +62,7 @@ struct gemm_kernel {
      * core's cache, within bounds, which are multiples of mr. */
     int rows_least, rows_most;
     size_t block_bytes;
-    void (*tile)(int kc, int rows, const void *a_panel, const void *b_panel, float *t, int add);
+    void (*patch)(int kc, int rows, const void *a_panel, const void *b_panel, float *t, int add);
     void (*store)(const struct gemm_store *to, const float *t, int rows, int cols);
     void (*pack_a)(const struct gemm_pack *p);
     void (*pack_b)(const struct gemm_pack *p);

@@ -44,7 +44,7 @@ static int fwd_plain(struct cpu_backend *be, const struct linear_args *a, const 
                            .bias = mat_empty(&a->b) ? NULL : a->b.data,
                            .bias_type = a->b.type,
                            .relu = a->act == ACT_RELU};
-    void *ws = cpu_workspace(be, gemm_workspace(be, &product));
+    void *ws = backend_scratch(&be->base, gemm_workspace(be, &product));
     if (ws) gemm_run(be, &product, ws);
     return ws != NULL;
 }
@@ -52,7 +52,7 @@ static int fwd_plain(struct cpu_backend *be, const struct linear_args *a, const 
 static int fwd_tiled(struct cpu_backend *be, const struct linear_args *a, const struct mat *z) {
     const struct tiled product = {
         .y = *z, .x = a->x, .w = a->w, .b = a->b, .relu = a->act == ACT_RELU};
-    void *ws = cpu_workspace(be, tiled_workspace(be, &product));
+    void *ws = backend_scratch(&be->base, tiled_workspace(be, &product));
     if (ws) tiled_run(be, &product, ws);
     return ws != NULL;
 }
@@ -115,7 +115,7 @@ void cpu_linear_bwd(struct backend *base, const struct linear_args *a) {
     other = mat_empty(&a->db)
                 ? 0
                 : size_mul((size_t)cpu_blocks(n, CPU_SUM_ROWS) * sizeof(float), (size_t)out);
-    void *ws = cpu_workspace(be, other > size ? other : size);
+    void *ws = backend_scratch(&be->base, other > size ? other : size);
     if (!ws) return;
     bwd_rows(be, a, ws);
     if (!mat_empty(&a->dx)) gemm_run(be, &dx, ws);

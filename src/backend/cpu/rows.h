@@ -11,7 +11,7 @@
 #ifndef BACKEND_CPU_ROWS_H
 #define BACKEND_CPU_ROWS_H
 
-#include "backend/backend.h"
+#include "backend/ops.h"
 
 /* Dropout as the kernels want it: threshold 0 means none. */
 struct row_drop {
@@ -28,18 +28,13 @@ static inline struct row_drop row_drop_of(const struct dropout *d) {
                              .scale = dropout_scale(d->p)};
 }
 
-/* Row i of m. */
-static inline void *mat_row(const struct mat *m, int64_t i) {
-    return (char *)m->data + (size_t)(i * m->ld) * dtype_size(m->type);
-}
-
 /* A block of attention scores: queries q0.. (positions in the sentence) against keys k0.. . Scores
- * are f32, ATTENTION_TILE columns apart; the kernels replace them in place by what the next product
- * needs, in the act type (a bf16 row begins where its f32 row began). */
-enum { ATTENTION_TILE = 64 };
-struct attention_tile {
-    float *s;  /* [n_q, ATTENTION_TILE]: q . k in; drop(P) out (grad, softmax) or P out (probs) */
-    float *dp; /* [n_q, ATTENTION_TILE]: dout . v in, ds / scale out (grad) */
+ * are f32, ATTENTION_BLOCK columns apart; the kernels replace them in place by what the next
+ * product needs, in the act type (a bf16 row begins where its f32 row began). */
+enum { ATTENTION_BLOCK = 64 };
+struct attention_block {
+    float *s;  /* [n_q, ATTENTION_BLOCK]: q . k in; drop(P) out (grad, softmax) or P out (probs) */
+    float *dp; /* [n_q, ATTENTION_BLOCK]: dout . v in, ds / scale out (grad) */
     float *max, *sum;   /* [n_q] running maximum and sum (softmax) */
     float *o;           /* [n_q, d_v] f32, rescaled when the maximum rises (softmax) */
     const float *lse;   /* [n_q] (grad, probs) */
@@ -106,11 +101,11 @@ struct row_kernels {
                          float *dbeta, float *dbias); /* dbias may be NULL */
 
     /* s -> drop(P) up to the row's factor exp(max) / sum, max, sum and o brought up to date. */
-    void (*attention_softmax)(const struct attention_tile *t);
+    void (*attention_softmax)(const struct attention_block *t);
     /* s, dp -> drop(P), ds / scale. */
-    void (*attention_grad)(const struct attention_tile *t);
+    void (*attention_grad)(const struct attention_block *t);
     /* s -> P in f32. */
-    void (*attention_probs)(const struct attention_tile *t);
+    void (*attention_probs)(const struct attention_block *t);
 
     /* Row i from its logits z [V]; with a gradient wanted z becomes dz in the act type, in
      * place. */

@@ -14,6 +14,7 @@
 
 #include "backend/cpu/rows.h"
 #include "backend/cpu/vec.h"
+#include "backend/tile.h"
 
 enum { CHUNK = 512 }; /* columns; a multiple of the 64 that one vphilox can yield */
 

@@ -11,19 +11,19 @@
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* The columns of tile row r that its query sees: [*lo, *hi), within [0, n_k). Empty if *lo >=
+/* The columns of block row r that its query sees: [*lo, *hi), within [0, n_k). Empty if *lo >=
  * *hi. */
-INLINE void seen(const struct attention_tile *t, int r, int *lo, int *hi) {
-    int i = t->q0 + r - t->k0; /* the query's own position, in tile columns */
+INLINE void seen(const struct attention_block *t, int r, int *lo, int *hi) {
+    int i = t->q0 + r - t->k0; /* the query's own position, in block columns */
     *lo = t->window && i - t->window > 0 ? i - t->window : 0;
     *hi = t->causal && i + 1 < t->n_k ? i + 1 : t->n_k;
     if (t->window && i + t->window + 1 < *hi) *hi = i + t->window + 1;
 }
 
-INLINE float *tile_row(float *tile, int r) { return tile + (size_t)r * ATTENTION_TILE; }
+INLINE float *block_row(float *block, int r) { return block + (size_t)r * ATTENTION_BLOCK; }
 
-INLINE const uint16_t *tile_draw(uint16_t *buf, const struct attention_tile *t, int r) {
-    return draw(buf, &t->drop, t->row + (uint32_t)r, (uint32_t)t->k0, ATTENTION_TILE);
+INLINE const uint16_t *block_draw(uint16_t *buf, const struct attention_block *t, int r) {
+    return draw(buf, &t->drop, t->row + (uint32_t)r, (uint32_t)t->k0, ATTENTION_BLOCK);
 }
 
 INLINE void zero_row(void *row, int n, int bf) {
@@ -31,7 +31,7 @@ INLINE void zero_row(void *row, int n, int bf) {
 }
 
 /* Raises the running maximum to the row's and scales what was summed under the old one. */
-INLINE void raise_max(const struct attention_tile *t, int r, float max) {
+INLINE void raise_max(const struct attention_block *t, int r, float max) {
     float shrink = vexp(splat(t->max[r] - max))[0]; /* 0 on the row's first block */
     float *o = t->o + (size_t)r * (size_t)t->d_v;
     t->max[r] = max;
@@ -39,10 +39,10 @@ INLINE void raise_max(const struct attention_tile *t, int r, float max) {
     FOR_LANES(c, m, 0, t->d_v) vstore(o, c, m, 0, vload(o, c, m, 0) * shrink);
 }
 
-INLINE void attention_softmax_body(const struct attention_tile *t, int bf) {
-    uint16_t buf[ATTENTION_TILE];
+INLINE void attention_softmax_body(const struct attention_block *t, int bf) {
+    uint16_t buf[ATTENTION_BLOCK];
     for (int r = 0; r < t->n_q; r++) {
-        float *s = tile_row(t->s, r);
+        float *s = block_row(t->s, r);
         int lo, hi;
         seen(t, r, &lo, &hi);
         if (lo >= hi) {
@@ -55,7 +55,7 @@ INLINE void attention_softmax_body(const struct attention_tile *t, int bf) {
         float max = vmax_all(top);
         if (!(max <= t->max[r])) raise_max(t, r, max);
         max = t->max[r];
-        const uint16_t *bits = tile_draw(buf, t, r);
+        const uint16_t *bits = block_draw(buf, t, r);
         for (int j = 0; j < t->n_k; j += W) {
             vf p = vkeep(between(j, lo, hi), vexp(vload(s, j, W, 0) * t->scale - max));
             sum += p;
@@ -66,14 +66,14 @@ INLINE void attention_softmax_body(const struct attention_tile *t, int bf) {
     }
 }
 
-static void attention_softmax(const struct attention_tile *t) {
+static void attention_softmax(const struct attention_block *t) {
     t->type == DTYPE_BF16 ? attention_softmax_body(t, 1) : attention_softmax_body(t, 0);
 }
 
-INLINE void attention_grad_body(const struct attention_tile *t, int bf) {
-    uint16_t buf[ATTENTION_TILE];
+INLINE void attention_grad_body(const struct attention_block *t, int bf) {
+    uint16_t buf[ATTENTION_BLOCK];
     for (int r = 0; r < t->n_q; r++) {
-        float *s = tile_row(t->s, r), *dp = tile_row(t->dp, r);
+        float *s = block_row(t->s, r), *dp = block_row(t->dp, r);
         int lo, hi;
         seen(t, r, &lo, &hi);
         if (lo >= hi) {
@@ -81,7 +81,7 @@ INLINE void attention_grad_body(const struct attention_tile *t, int bf) {
             zero_row(dp, t->n_k, bf);
             continue;
         }
-        const uint16_t *bits = tile_draw(buf, t, r);
+        const uint16_t *bits = block_draw(buf, t, r);
         for (int j = 0; j < t->n_k; j += W) {
             vi mask = between(j, lo, hi);
             vf p = vkeep(mask, vexp(vload(s, j, W, 0) * t->scale - t->lse[r]));
@@ -96,13 +96,13 @@ INLINE void attention_grad_body(const struct attention_tile *t, int bf) {
     }
 }
 
-static void attention_grad(const struct attention_tile *t) {
+static void attention_grad(const struct attention_block *t) {
     t->type == DTYPE_BF16 ? attention_grad_body(t, 1) : attention_grad_body(t, 0);
 }
 
-static void attention_probs(const struct attention_tile *t) {
+static void attention_probs(const struct attention_block *t) {
     for (int r = 0; r < t->n_q; r++) {
-        float *s = tile_row(t->s, r);
+        float *s = block_row(t->s, r);
         int lo, hi;
         seen(t, r, &lo, &hi);
         for (int j = 0; j < t->n_k; j += W) {

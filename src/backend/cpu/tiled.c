@@ -9,7 +9,9 @@
  * thousands of vector operations for; the smallest run on the calling thread alone. */
 #include "backend/cpu/tiled.h"
 
+#include "backend/tile.h"
 #include "base/mem.h"
+#include "base/num.h"
 
 enum {
     CHUNK_BYTES = 4 << 20,   /* staged at a time, which bounds the workspace */
@@ -36,10 +38,6 @@ struct job {
     int block_rows, range; /* a task's rows and tiles */
     int n_range;
 };
-
-static int min_int(int a, int b) { return a < b ? a : b; }
-static int max_int(int a, int b) { return a > b ? a : b; }
-static int ceil_div(int a, int b) { return a / b + (a % b != 0); }
 
 const struct tiled_kernel *tiled_kernel_of(const struct isa *isa, enum dtype w_type) {
     return w_type == DTYPE_I8     ? isa->tiled_i8

@@ -1,13 +1,13 @@
 /* tiled.h — products with tiled weights: y = x w^T + b, ReLU included, for any number of rows.
  *
  * Where gemm.h packs both operands anew for products large enough to repay it, here the weights
- * come in the form that kernels read (struct mat's tiled one, laid out once when a model is
+ * come in the form that kernels read (tiles, laid out once when a model is
  * frozen), so a product with one row of x reads w once, in order, and does nothing else. An element
  * of y depends on its row of x and its row of w alone, in bits: not on the other rows, on threads,
  * or on how the product is cut.
  *
  * Products are f32 for F32 weights (the bits of gemm.h), bf16 for BF16 weights (likewise), and
- * exact integers between two roundings for I8 weights (linear_args in backend.h), then the same on
+ * exact integers between two roundings for I8 weights (linear_args in ops.h), then the same on
  * every instruction set. */
 #ifndef BACKEND_CPU_TILED_H
 #define BACKEND_CPU_TILED_H

@@ -1,6 +1,6 @@
 /* tiled_amx.c — products with tiled weights for AMX, BF16 and I8.
  *
- * Sixteen lines of a tile of w, 1 KiB that lie together, are one tile register as the second
+ * Sixteen lines of a tile of w, 1 KiB that lie together, are one register as the second
  * operand of tdpbf16ps and tdpbssd; sixteen rows of staged x, 64 bytes each, are one as the first.
  * So both are loaded as they lie. 32 rows go by two tiles of w in four registers of sums (0 .. 3),
  * two of x (4, 5), two of w (6, 7): four loads for four multiplications. 16 rows or fewer go by
@@ -15,47 +15,47 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/gemm_tiles.h"
+#include "backend/cpu/amx.h"
 #include "backend/cpu/tiled_walk.h"
 
 enum { STEP = TILE_LINES * TILE_LINE_BYTES };
 
 static void enter(void) {
-    struct tile_config config = {.palette = 1};
+    struct amx_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
         config.rows[i] = 16;
         config.row_bytes[i] = 64;
     }
-    tile_configure(&config);
+    amx_configure(&config);
 }
 
-static void leave(void) { tile_release(); }
+static void leave(void) { amx_release(); }
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
 #define MULTIPLY(i8, sum, a, b)                                                                    \
     do {                                                                                           \
         if (i8)                                                                                    \
-            tile_multiply_i8(sum, a, b);                                                           \
+            amx_multiply_i8(sum, a, b);                                                            \
         else                                                                                       \
-            tile_multiply(sum, a, b);                                                              \
+            amx_multiply(sum, a, b);                                                               \
     } while (0)
 
 /* t [32][32] of 4-byte sums = 32 rows of x by the tiles at w and w1. */
 GEMM_INLINE void rows_32(const struct tiled_part *p, const char *x, const char *w, const char *w1,
                          char *t, const int i8) {
     const char *x1 = x + 16 * p->ldx;
-    tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
+    amx_zero(0);
+    amx_zero(1);
+    amx_zero(2);
+    amx_zero(3);
     for (int line = 0; line < p->lines; line += TILE_LINES) {
-        tile_load(4, x, p->ldx);
-        tile_load(6, w, 64);
+        amx_load(4, x, p->ldx);
+        amx_load(6, w, 64);
         MULTIPLY(i8, 0, 4, 6);
-        tile_load(7, w1, 64);
+        amx_load(7, w1, 64);
         MULTIPLY(i8, 1, 4, 7);
-        tile_load(5, x1, p->ldx);
+        amx_load(5, x1, p->ldx);
         MULTIPLY(i8, 2, 5, 6);
         MULTIPLY(i8, 3, 5, 7);
         x += 64;
@@ -63,34 +63,34 @@ GEMM_INLINE void rows_32(const struct tiled_part *p, const char *x, const char *
         w += STEP;
         w1 += STEP;
     }
-    tile_store(0, t, 128);
-    tile_store(1, t + 64, 128);
-    tile_store(2, t + (ptrdiff_t)16 * 128, 128);
-    tile_store(3, t + (ptrdiff_t)16 * 128 + 64, 128);
+    amx_store(0, t, 128);
+    amx_store(1, t + 64, 128);
+    amx_store(2, t + (ptrdiff_t)16 * 128, 128);
+    amx_store(3, t + (ptrdiff_t)16 * 128 + 64, 128);
 }
 
 /* t [16][64] = 16 rows of x by four tiles. */
 GEMM_INLINE void rows_16(const struct tiled_part *p, const char *x, const char *const *w, char *t,
                          const int i8) {
-    tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
+    amx_zero(0);
+    amx_zero(1);
+    amx_zero(2);
+    amx_zero(3);
     for (int64_t at = 0, line = 0; line < p->lines; line += TILE_LINES, at += STEP, x += 64) {
-        tile_load(4, x, p->ldx);
-        tile_load(5, w[0] + at, 64);
+        amx_load(4, x, p->ldx);
+        amx_load(5, w[0] + at, 64);
         MULTIPLY(i8, 0, 4, 5);
-        tile_load(6, w[1] + at, 64);
+        amx_load(6, w[1] + at, 64);
         MULTIPLY(i8, 1, 4, 6);
-        tile_load(7, w[2] + at, 64);
+        amx_load(7, w[2] + at, 64);
         MULTIPLY(i8, 2, 4, 7);
-        tile_load(5, w[3] + at, 64);
+        amx_load(5, w[3] + at, 64);
         MULTIPLY(i8, 3, 4, 5);
     }
-    tile_store(0, t, 256);
-    tile_store(1, t + 64, 256);
-    tile_store(2, t + 128, 256);
-    tile_store(3, t + 192, 256);
+    amx_store(0, t, 256);
+    amx_store(1, t + 64, 256);
+    amx_store(2, t + 128, 256);
+    amx_store(3, t + 192, 256);
 }
 
 /* The epilogue of I8, as tiled_i8.h has it: rows x cols of sums, nr apart. */
@@ -120,7 +120,7 @@ GEMM_INLINE void finish(const struct tiled_part *p, const void *t, int row, int 
         store_i8(&to, t, p->factor + row, p->scale + tile * TILE_ROWS, across * TILE_ROWS, have,
                  cols);
     else
-        gemm_store_tile(&to, t, across * TILE_ROWS, have, cols);
+        gemm_store_patch(&to, t, across * TILE_ROWS, have, cols);
 }
 
 /* Tiles beyond the last stand in for it: multiplied in vain, stored nowhere. */
@@ -197,19 +197,19 @@ static void stage_i8(void *dst, int64_t ld, float *factor, const struct mat *x, 
 /* ---- peak ------------------------------------------------------------------------------------ */
 
 static double peak_i8(int64_t iterations) {
-    tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
-    tile_zero(4);
-    tile_zero(5);
-    tile_zero(6);
-    tile_zero(7);
+    amx_zero(0);
+    amx_zero(1);
+    amx_zero(2);
+    amx_zero(3);
+    amx_zero(4);
+    amx_zero(5);
+    amx_zero(6);
+    amx_zero(7);
     for (int64_t n = 0; n < iterations; n++) {
-        tile_multiply_i8(0, 4, 6);
-        tile_multiply_i8(1, 4, 7);
-        tile_multiply_i8(2, 5, 6);
-        tile_multiply_i8(3, 5, 7);
+        amx_multiply_i8(0, 4, 6);
+        amx_multiply_i8(1, 4, 7);
+        amx_multiply_i8(2, 5, 6);
+        amx_multiply_i8(3, 5, 7);
     }
     return (double)iterations * 4 * 16 * 16 * 64 * 2;
 }

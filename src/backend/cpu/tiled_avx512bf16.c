@@ -62,7 +62,7 @@ GEMM_INLINE void dp_block(const struct tiled_part *p, int row, int tile, struct 
     } while (line < p->lines);
     struct gemm_store to;
     const int cols = tiled_target(&to, p, row, tile, across);
-    gemm_store_tile(&to, t, across * TILE_ROWS, rows, cols);
+    gemm_store_patch(&to, t, across * TILE_ROWS, rows, cols);
 }
 
 /* x as it is, with a zero where an odd depth ends it. */

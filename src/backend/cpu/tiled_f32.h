@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "backend/cpu/tiled_walk.h"
+#include "backend/tile.h"
 
 enum { SUM_DEPTHS = 512 }; /* KC of gemm_f32.h */
 
@@ -88,7 +89,7 @@ GEMM_INLINE void f32_any_block(const struct tiled_part *p, int row, int tile,
     } while (line < p->lines);
     struct gemm_store to;
     const int cols = tiled_target(&to, p, row, tile, across);
-    gemm_store_tile(&to, t, nr, rows, cols);
+    gemm_store_patch(&to, t, nr, rows, cols);
 }
 
 GEMM_INLINE void f32_block(const struct tiled_part *p, int row, int tile, struct tiled_next next,

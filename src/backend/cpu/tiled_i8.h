@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "backend/cpu/tiled_walk.h"
+#include "backend/tile.h"
 
 enum { I8_PARTS = TILE_ROWS / VL };
 

@@ -17,6 +17,7 @@
 #define BACKEND_CPU_TILED_WALK_H
 
 #include "backend/cpu/gemm_store.h"
+#include "backend/tile.h"
 
 /* Lines that will be wanted next: with every line it multiplies, a block asks for what is at `at`,
  * in every tile, and moves on by `step`. */

@@ -129,7 +129,7 @@ void cpu_xent(struct backend *base, const struct xent_args *a) {
     job.rows_per_task = n_vocab < TASK_LOGITS ? TASK_LOGITS / n_vocab : 1;
     struct arena arena = {0};
     carve(&arena, be, &job, rows);
-    arena = (struct arena){.base = cpu_workspace(be, arena.used), .cap = arena.used};
+    arena = (struct arena){.base = backend_scratch(&be->base, arena.used), .cap = arena.used};
     if (!arena.base) return;
     void *gemm_ws = carve(&arena, be, &job, rows);
     for (job.first = 0; job.first < n; job.first += job.n) {

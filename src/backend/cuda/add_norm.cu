@@ -7,8 +7,8 @@
  * the row again instead.
  *
  * Statistics are those of r as it is stored, since the backward pass sees no other. dgamma and
- * dbeta are summed over a block's rows first, then over the blocks (reduce.cu); so is dbias, for
- * which ds is at hand. Outputs may be inputs (backend.h): all reads of an element come before its
+ * dbeta are summed over a block's rows first, then over the blocks (sum_rows.cu); so is dbias, for
+ * which ds is at hand. Outputs may be inputs (ops.h): all reads of an element come before its
  * first write, by the same thread. */
 #include "backend/cuda/cuda.h"
 

@@ -1,6 +1,6 @@
 /* attention.cu — ragged multi-head scaled dot-product attention, and its reverse.  PAPER: 3.2.
  *
- * Two ways to the same numbers: attention_tensor.cu multiplies bf16 tiles on tensor cores, for the
+ * Two ways to the same numbers: attention_tensor.cu multiplies bf16 strips on tensor cores, for the
  * head widths models have; attention_general.cu is plain f32 arithmetic for f32, other widths,
  * unaligned slices. Which one runs depends on types, shapes and addresses alone, so a batch gives
  * the same bits every time. Probabilities for viewing are computed afterwards from lse: asking for

@@ -2,11 +2,12 @@
  * sentences become a grid, and who sees whom.
  *
  * The host knows the number of sentences, of rows and the longest length, but not the lengths. A
- * grid of tiles (T rows of one sentence) is laid out in one of two ways, whichever has fewer slots:
+ * grid of strips (T rows of one sentence) is laid out in one of two ways, whichever has fewer
+ * slots:
  * - every sentence has ceil(max_len / T) slots, the rest exit: best when lengths are alike, as in
  *   batches sorted by length;
  * - sentence s owns the slots start[s] / T + s up to start[s+1] / T + s, always enough for its
- *   tiles and at most n_seq too many in all, however long the longest is. A block finds its
+ *   strips and at most n_seq too many in all, however long the longest is. A block finds its
  *   sentence with a 32-way search over `start`, two rounds of one load for 1,024 sentences.
  * Heads vary fastest in the grid, so that neighbouring blocks read neighbouring columns of the same
  * rows.
@@ -66,26 +67,26 @@ struct attention_grid {
     int per_seq; /* slots of every sentence; 0: search */
 };
 
-static inline struct attention_grid attention_grid_of(const struct rows *r, int tile) {
-    int per_seq = cuda_blocks(r->max_len, tile), searched = r->n_tok / tile + r->n_seq;
+static inline struct attention_grid attention_grid_of(const struct rows *r, int strip) {
+    int per_seq = cuda_blocks(r->max_len, strip), searched = r->n_tok / strip + r->n_seq;
     int64_t even = (int64_t)r->n_seq * per_seq;
     return even <= searched ? (struct attention_grid){(int)even, per_seq}
                             : (struct attention_grid){searched, 0};
 }
 
-/* One head of one sentence, and the first position of the block's tile in it. */
+/* One head of one sentence, and the first position of the block's strip in it. */
 struct attention_item {
     int seq, head, first;
     int q_row, k_row, n_q, n_k; /* first rows in the batch, numbers of rows */
 };
 
-/* The sentence that owns a slot: the last s with start[s] / TILE + s <= slot. By a whole warp. */
-template <int TILE>
+/* The sentence that owns a slot: the last s with start[s] / STRIP + s <= slot. By a whole warp. */
+template <int STRIP>
 static __device__ __forceinline__ int slot_owner(const int32_t *start, int n_seq, int slot) {
     int low = 0, high = n_seq, lane = threadIdx.x % 32;
     while (high - low > 1) {
         int step = (high - low + 31) / 32, s = low + lane * step;
-        bool before = s < high && start[s] / TILE + s <= slot;
+        bool before = s < high && start[s] / STRIP + s <= slot;
         int n = __popc(__ballot_sync(0xffffffffu, before));
         low += (n - 1) * step;
         high = min(high, low + step);
@@ -93,9 +94,9 @@ static __device__ __forceinline__ int slot_owner(const int32_t *start, int n_seq
     return low;
 }
 
-/* What this block works on; `start` is the side (queries or keys) that tiles cut. The caller checks
- * that first is still inside the sentence. */
-template <int TILE, class T>
+/* What this block works on; `start` is the side (queries or keys) that strips cut. The caller
+ * checks that first is still inside the sentence. */
+template <int STRIP, class T>
 static __device__ __forceinline__ struct attention_item
 item_find(const struct attention_view<T> &a, struct attention_grid grid, const int32_t *start) {
     struct attention_item it;
@@ -103,10 +104,10 @@ item_find(const struct attention_view<T> &a, struct attention_grid grid, const i
     it.head = (int)blockIdx.x % a.n_head;
     if (grid.per_seq) {
         it.seq = slot / grid.per_seq;
-        it.first = slot % grid.per_seq * TILE;
+        it.first = slot % grid.per_seq * STRIP;
     } else {
-        it.seq = slot_owner<TILE>(start, a.n_seq, slot);
-        it.first = (slot - (start[it.seq] / TILE + it.seq)) * TILE;
+        it.seq = slot_owner<STRIP>(start, a.n_seq, slot);
+        it.first = (slot - (start[it.seq] / STRIP + it.seq)) * STRIP;
     }
     it.q_row = a.q_start[it.seq], it.n_q = a.q_start[it.seq + 1] - it.q_row;
     it.k_row = a.k_start[it.seq], it.n_k = a.k_start[it.seq + 1] - it.k_row;

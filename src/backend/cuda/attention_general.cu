@@ -13,11 +13,11 @@
  * comes here. Every sum runs in a fixed order. */
 #include "backend/cuda/attention.h"
 
-enum { TILE = 16, WARPS = 4, ROWS = TILE / WARPS, CHUNK = 32, SLICE = 64, PITCH = SLICE + 1 };
+enum { STRIP = 16, WARPS = 4, ROWS = STRIP / WARPS, CHUNK = 32, SLICE = 64, PITCH = SLICE + 1 };
 
 /* One block's shared memory. An odd pitch keeps 32 rows of a column in 32 banks. */
 struct slices {
-    float own[TILE][PITCH], other[CHUNK][PITCH];
+    float own[STRIP][PITCH], other[CHUNK][PITCH];
 };
 
 /* Some rows of one head: row r at at + r * ld, rows n and beyond do not exist. */
@@ -50,7 +50,7 @@ static __device__ void rows_dot(float (&s)[ROWS], struct slices &sh, const struc
     for (int r = 0; r < ROWS; r++) s[r] = 0;
     for (int c0 = 0; c0 < own.d; c0 += SLICE) {
         __syncthreads();
-        slice_load(sh.own, TILE, own, c0);
+        slice_load(sh.own, STRIP, own, c0);
         slice_load(sh.other, CHUNK, other, c0);
         __syncthreads();
         for (int c = 0; c < min(SLICE, own.d - c0); c++) {
@@ -104,10 +104,10 @@ static __global__ void __launch_bounds__(WARPS * 32)
     attention_fwd_general_kernel(const struct attention_view<T> a,
                                  const struct attention_grid grid) {
     __shared__ struct slices sh;
-    struct attention_item it = item_find<TILE>(a, grid, a.q_start);
+    struct attention_item it = item_find<STRIP>(a, grid, a.q_start);
     if (it.first >= it.n_q) return;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, c0 = (int)blockIdx.y * SLICE;
-    int n = min(TILE, it.n_q - it.first);
+    int n = min(STRIP, it.n_q - it.first);
     struct cuda_dropout drop = head_drop(a, it.head);
     struct strip<T> q = strip_of(a.q, it.q_row + it.first, n, it.head, a.d_k);
     float top[ROWS], sum[ROWS], out[ROWS][2], s[ROWS];
@@ -146,9 +146,9 @@ template <class T>
 static __global__ void __launch_bounds__(WARPS * 32)
     attention_probs_kernel(const struct attention_view<T> a, const struct attention_grid grid) {
     __shared__ struct slices sh;
-    struct attention_item it = item_find<TILE>(a, grid, a.q_start);
+    struct attention_item it = item_find<STRIP>(a, grid, a.q_start);
     if (it.first >= it.n_q) return;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = min(TILE, it.n_q - it.first);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = min(STRIP, it.n_q - it.first);
     struct strip<T> q = strip_of(a.q, it.q_row + it.first, n, it.head, a.d_k);
     for (int j0 = 0; j0 < a.probs_cols; j0 += CHUNK) {
         float s[ROWS] = {0};
@@ -206,10 +206,10 @@ static __global__ void __launch_bounds__(WARPS * 32)
     attention_dq_general_kernel(const struct attention_view<T> a,
                                 const struct attention_grid grid) {
     __shared__ struct slices sh;
-    struct attention_item it = item_find<TILE>(a, grid, a.q_start);
+    struct attention_item it = item_find<STRIP>(a, grid, a.q_start);
     if (it.first >= it.n_q) return;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, c0 = (int)blockIdx.y * SLICE;
-    int n = min(TILE, it.n_q - it.first);
+    int n = min(STRIP, it.n_q - it.first);
     int64_t row = it.q_row + it.first;
     struct cuda_dropout drop = head_drop(a, it.head);
     float s[ROWS], dp[ROWS], dq[ROWS][2] = {{0}}, f[ROWS];
@@ -236,9 +236,9 @@ static __global__ void __launch_bounds__(WARPS * 32)
     attention_dkv_general_kernel(const struct attention_view<T> a,
                                  const struct attention_grid grid) {
     __shared__ struct slices sh;
-    struct attention_item it = item_find<TILE>(a, grid, a.k_start);
+    struct attention_item it = item_find<STRIP>(a, grid, a.k_start);
     if (it.first >= it.n_k) return;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = min(TILE, it.n_k - it.first);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = min(STRIP, it.n_k - it.first);
     int k_slices = (a.d_k + SLICE - 1) / SLICE, values = (int)blockIdx.y >= k_slices;
     int c0 = ((int)blockIdx.y - (values ? k_slices : 0)) * SLICE;
     int64_t row = it.k_row + it.first;
@@ -273,7 +273,7 @@ void attention_general_fwd(struct cuda_backend *be, const struct attention_args 
     cuda_with_type(a->q.type, [&](auto type) {
         typedef decltype(type) T;
         struct attention_view<T> v = attention_view_of<T>(a);
-        struct attention_grid grid = attention_grid_of(&a->rq, TILE);
+        struct attention_grid grid = attention_grid_of(&a->rq, STRIP);
         LAUNCH(be, attention_fwd_general_kernel<T>, grid_of(a, grid, cuda_blocks(v.d_v, SLICE)),
                WARPS * 32, 0, v, grid);
     });
@@ -282,7 +282,7 @@ void attention_general_fwd(struct cuda_backend *be, const struct attention_args 
 void attention_general_probs(struct cuda_backend *be, const struct attention_args *a) {
     cuda_with_type(a->q.type, [&](auto type) {
         typedef decltype(type) T;
-        struct attention_grid grid = attention_grid_of(&a->rq, TILE);
+        struct attention_grid grid = attention_grid_of(&a->rq, STRIP);
         LAUNCH(be, attention_probs_kernel<T>, grid_of(a, grid, 1), WARPS * 32, 0,
                attention_view_of<T>(a), grid);
     });
@@ -296,10 +296,10 @@ void attention_general_bwd(struct cuda_backend *be, const struct attention_args 
         LAUNCH(be, attention_delta_kernel<T>, cuda_blocks((int64_t)v.n_head * v.n_q, WARPS),
                WARPS * 32, 0, v);
         int k_slices = cuda_blocks(v.d_k, SLICE), v_slices = cuda_blocks(v.d_v, SLICE);
-        struct attention_grid queries = attention_grid_of(&a->rq, TILE);
+        struct attention_grid queries = attention_grid_of(&a->rq, STRIP);
         LAUNCH(be, attention_dq_general_kernel<T>, grid_of(a, queries, k_slices), WARPS * 32, 0, v,
                queries);
-        struct attention_grid keys = attention_grid_of(&a->rk, TILE);
+        struct attention_grid keys = attention_grid_of(&a->rk, STRIP);
         LAUNCH(be, attention_dkv_general_kernel<T>, grid_of(a, keys, k_slices + v_slices),
                WARPS * 32, 0, v, keys);
     });

@@ -14,8 +14,9 @@
  * cache; nobody else reads that row in this call.
  *
  * Widths other than 32, 64, 128 and unaligned slices take the general kernel: a thread per key,
- * then a thread
- * per column.          Math: docs/math/attention_step.md.   Spec: ref/decode.c. */
+ * then a thread per column.
+ *
+ * Math: docs/math/attention_step.md.   Spec: ref/attention_step.c. */
 #include "backend/cuda/cuda.h"
 
 /* The op as kernels take it. */

@@ -19,8 +19,8 @@
  * blocks of 64 queries and leaves D for the other, which gathers dk and dv by blocks of 64 keys.
  *
  * All sums have one owner and a fixed order: the same bits every time, independent of the other
- * sentences of the batch, up to the choice of tile sizes. */
-#include "backend/cuda/attention_tiles.h"
+ * sentences of the batch, up to the choice of strip sizes. */
+#include "backend/cuda/attention_strips.h"
 
 #define LOG2E 1.44269504088896341f
 #define LN2   0.69314718055994531f
@@ -100,15 +100,15 @@ template <int D, bool DROP> static constexpr int fwd_warps() {
     return D == 32 ? 24 : D == 64 && !DROP ? 18 : D == 64 ? 16 : 12;
 }
 
-/* Grid: (tile, head), heads fastest. Shared memory: W tiles of 16 queries, then per stage `step`
+/* Grid: (strip, head), heads fastest. Shared memory: W strips of 16 queries, then per stage `step`
  * keys and as many values. Bytes: q k v in, o out, 8 D per token and head, keys again for every
- * further tile. */
+ * further strip. */
 template <int D, int W, bool DROP>
 static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
     attention_fwd_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
                          const int step) {
     extern __shared__ uint4 shared[];
-    constexpr int PITCH = tile_pitch<D>();
+    constexpr int PITCH = strip_pitch<D>();
     chain_wait();
     struct attention_item it = item_find<WARP_ROWS * W>(a, grid, a.q_start);
     if (it.first >= it.n_q) return;
@@ -121,14 +121,14 @@ static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
     bf16 *own = q + warp * WARP_ROWS * PITCH;
     float out[D / 8][4], top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
     sum_clear<D>(out);
-    tile_fetch<D>(q, a.q, it.q_row + it.first, n, WARP_ROWS * W, it.head);
+    strip_fetch<D>(q, a.q, it.q_row + it.first, n, WARP_ROWS * W, it.head);
     blocks_walk(
         keys_of(a, it, it.first).first / step * step, keys_of(a, it, it.first + n - 1).last, step,
         [&](int at, int stage) {
             int rows = min(step, chunks_up(it.n_k - at));
             bf16 *k = stages + stage * 2 * step * PITCH;
-            tile_fetch<D>(k, a.k, it.k_row + at, it.n_k - at, rows, it.head);
-            tile_fetch<D>(k + step * PITCH, a.v, it.k_row + at, it.n_k - at, rows, it.head);
+            strip_fetch<D>(k, a.k, it.k_row + at, it.n_k - at, rows, it.head);
+            strip_fetch<D>(k + step * PITCH, a.v, it.k_row + at, it.n_k - at, rows, it.head);
         },
         [&](int at, int stage) {
             const bf16 *k = stages + stage * 2 * step * PITCH;
@@ -137,13 +137,13 @@ static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
                 float s[4][4], shrink[2];
                 uint32_t keep[4] = {0, 0, 0, 0};
                 if (DROP) keep_by_query(keep, drop, it.q_row + w.first, j);
-                tile_dot<D>(s, own, k);
+                strip_dot<D>(s, own, k);
                 softmax_chunk<DROP>(s, top, sum, shrink, w, a.scale * LOG2E, j, keep);
 #pragma unroll
                 for (int c = 0; c < D / 8; c++)
 #pragma unroll
                     for (int x = 0; x < 4; x++) out[c][x] *= shrink[x / 2];
-                tile_add<D>(out, s, k + step * PITCH);
+                strip_add<D>(out, s, k + step * PITCH);
             }
         });
     if (idle) return;
@@ -157,7 +157,7 @@ static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
         if (lane % 4 == 0 && i < it.n_q)
             a.lse.at[it.head * a.lse.ld + it.q_row + i] = (top[r] + log2f(sum[r])) * LN2;
     }
-    tile_store<D>(a.o, it.q_row + w.first, it.n_q - w.first, it.head, out, f, own);
+    strip_store<D>(a.o, it.q_row + w.first, it.n_q - w.first, it.head, out, f, own);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -186,14 +186,14 @@ dot2(uint32_t x, uint32_t y) {
     return low + __uint_as_float(x & 0xffff0000u) * __uint_as_float(y & 0xffff0000u);
 }
 
-/* Writes delta[0 .. 15]; dout is the warp's tile. */
+/* Writes delta[0 .. 15]; dout is the warp's strip. */
 template <int D>
 static __device__ __forceinline__ void delta_write(float *delta, const struct delta_rows<D> &x,
                                                    const bf16 *dout) {
 #pragma unroll
     for (int e = 0; e < D / 16; e++) {
         int at = e * 32 + (int)threadIdx.x % 32, r = at / (D / 8), c = at % (D / 8) * 8;
-        uint4 y = *reinterpret_cast<const uint4 *>(dout + r * tile_pitch<D>() + c);
+        uint4 y = *reinterpret_cast<const uint4 *>(dout + r * strip_pitch<D>() + c);
         float sum =
             dot2(x.o[e].x, y.x) + dot2(x.o[e].y, y.y) + dot2(x.o[e].z, y.z) + dot2(x.o[e].w, y.w);
 #pragma unroll
@@ -213,8 +213,8 @@ static __device__ __forceinline__ void dq_chunk(float (&dq)[D / 8][4], const str
     float s[4][4], dp[4][4];
     uint32_t keep[4];
     if (DROP) keep_by_query(keep, drop, row, j);
-    tile_dot<D>(s, q, k);
-    tile_dot<D>(dp, dout, v);
+    strip_dot<D>(s, q, k);
+    strip_dot<D>(dp, dout, v);
 #pragma unroll
     for (int n = 0; n < 4; n++)
 #pragma unroll
@@ -224,7 +224,7 @@ static __device__ __forceinline__ void dq_chunk(float (&dq)[D / 8][4], const str
             bool seen = inside(w.see[x / 2], j + 8 * n + 2 * t + x % 2);
             s[n][x] = seen ? p * (g - w.delta[x / 2]) : 0;
         }
-    tile_add<D>(dq, s, k);
+    strip_add<D>(dq, s, k);
 }
 
 /* dk and dv of a warp's keys, seen by queries see[r], gather 32 queries from position i, whose lse
@@ -238,8 +238,8 @@ dkv_chunk(float (&dk)[D / 8][4], float (&dv)[D / 8][4], const struct span (&see)
     float s[4][4], dp[4][4];
     uint32_t keep[4];
     if (DROP) keep_by_key(keep, drop, row, j);
-    tile_dot<D>(s, k, q);
-    tile_dot<D>(dp, v, dout);
+    strip_dot<D>(s, k, q);
+    strip_dot<D>(dp, v, dout);
 #pragma unroll
     for (int n = 0; n < 4; n++) {
         int c = 8 * n + 2 * t;
@@ -258,8 +258,8 @@ dkv_chunk(float (&dk)[D / 8][4], float (&dv)[D / 8][4], const struct span (&see)
             dp[n][x] = seen ? p * (g - (x % 2 ? d.y : d.x)) : 0;
         }
     }
-    tile_add<D>(dv, s, dout);
-    tile_add<D>(dk, dp, q);
+    strip_add<D>(dv, s, dout);
+    strip_add<D>(dk, dp, q);
 }
 
 /* Shared memory of the kernel below: q, k, v, dout, a stage per warp, lse and delta. */
@@ -267,7 +267,7 @@ template <int W> static __host__ __device__ constexpr int whole_rows() {
     return W == 1 ? CHUNK : WARP_ROWS * W;
 }
 template <int D, int W> static constexpr size_t whole_bytes() {
-    return 4 * tile_bytes<D>(whole_rows<W>()) + tile_bytes<D>(WARP_ROWS * W) +
+    return 4 * strip_bytes<D>(whole_rows<W>()) + strip_bytes<D>(WARP_ROWS * W) +
            2 * sizeof(float) * (size_t)whole_rows<W>();
 }
 
@@ -282,7 +282,7 @@ template <int D, int W, bool DROP>
 static __global__ void __launch_bounds__(32 * W, bwd_warps<D, DROP>() / W)
     attention_bwd_whole_kernel(const struct attention_view<bf16> a, const int longer_than) {
     extern __shared__ uint4 shared[];
-    constexpr int PITCH = tile_pitch<D>(), ROWS = whole_rows<W>();
+    constexpr int PITCH = strip_pitch<D>(), ROWS = whole_rows<W>();
     chain_wait();
     struct attention_item it = item_find<1>(a, (struct attention_grid){0, 1}, a.q_start);
     int length = max(it.n_q, it.n_k);
@@ -292,10 +292,10 @@ static __global__ void __launch_bounds__(32 * W, bwd_warps<D, DROP>() / W)
     float *lse = reinterpret_cast<float *>(stages + WARP_ROWS * W * PITCH), *delta = lse + ROWS;
     int lane = threadIdx.x % 32, g = lane / 4, first = (int)threadIdx.x / 32 * WARP_ROWS;
     bf16 *stage = stages + first * PITCH;
-    tile_fetch<D>(q, a.q, it.q_row, it.n_q, chunks_up(it.n_q), it.head);
-    tile_fetch<D>(k, a.k, it.k_row, it.n_k, chunks_up(it.n_k), it.head);
-    tile_fetch<D>(v, a.v, it.k_row, it.n_k, chunks_up(it.n_k), it.head);
-    tile_fetch<D>(dout, a.dout, it.q_row, it.n_q, chunks_up(it.n_q), it.head);
+    strip_fetch<D>(q, a.q, it.q_row, it.n_q, chunks_up(it.n_q), it.head);
+    strip_fetch<D>(k, a.k, it.k_row, it.n_k, chunks_up(it.n_k), it.head);
+    strip_fetch<D>(v, a.v, it.k_row, it.n_k, chunks_up(it.n_k), it.head);
+    strip_fetch<D>(dout, a.dout, it.q_row, it.n_q, chunks_up(it.n_q), it.head);
     copies_commit();
     struct delta_rows<D> o = delta_ask<D>(a, it, first);
     if (lane < WARP_ROWS && first + lane < it.n_q)
@@ -318,7 +318,7 @@ static __global__ void __launch_bounds__(32 * W, bwd_warps<D, DROP>() / W)
         for (int j = keys.first / CHUNK * CHUNK; j <= keys.last; j += CHUNK)
             dq_chunk<D, DROP>(dq, w, scale, q + first * PITCH, dout + first * PITCH, k + j * PITCH,
                               v + j * PITCH, j, it.q_row + first, drop);
-        tile_store<D>(a.dq, it.q_row + first, it.n_q - first, it.head, dq, scaled, stage);
+        strip_store<D>(a.dq, it.q_row + first, it.n_q - first, it.head, dq, scaled, stage);
     }
     if (first < it.n_k) {
         struct span see[2], queries = queries_of_16(a, it, first);
@@ -330,17 +330,17 @@ static __global__ void __launch_bounds__(32 * W, bwd_warps<D, DROP>() / W)
             dkv_chunk<D, DROP>(dk, dv, see, scale, k + first * PITCH, v + first * PITCH,
                                q + i * PITCH, dout + i * PITCH, lse + i, delta + i, i, it.q_row + i,
                                first, drop);
-        tile_store<D>(a.dv, it.k_row + first, it.n_k - first, it.head, dv, kept, stage);
-        tile_store<D>(a.dk, it.k_row + first, it.n_k - first, it.head, dk, scaled, stage);
+        strip_store<D>(a.dv, it.k_row + first, it.n_k - first, it.head, dv, kept, stage);
+        strip_store<D>(a.dk, it.k_row + first, it.n_k - first, it.head, dk, scaled, stage);
     }
 }
 
 /* Sentences longer than 128. */
 enum { LONG_WARPS = 4, LONG_ROWS = WARP_ROWS * LONG_WARPS };
 
-/* Own tiles (two), two stages of two tiles, and lse and delta of the queries of each stage. */
+/* Own strips (two), two stages of two strips, and lse and delta of the queries of each stage. */
 template <int D> static constexpr size_t long_bytes() {
-    return 6 * tile_bytes<D>(LONG_ROWS) + 4 * sizeof(float) * LONG_ROWS;
+    return 6 * strip_bytes<D>(LONG_ROWS) + 4 * sizeof(float) * LONG_ROWS;
 }
 
 /* Grid: (64 queries, head). Reads keys and values once per 64 queries, from L2. Leaves D in
@@ -350,14 +350,14 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
     attention_dq_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
                         const int longer_than) {
     extern __shared__ uint4 shared[];
-    constexpr int PITCH = tile_pitch<D>(), TILE = LONG_ROWS * PITCH;
+    constexpr int PITCH = strip_pitch<D>(), STRIP = LONG_ROWS * PITCH;
     chain_wait();
     struct attention_item it = item_find<LONG_ROWS>(a, grid, a.q_start);
     if (it.first >= it.n_q || max(it.n_q, it.n_k) <= longer_than) return;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32,
         n = min((int)LONG_ROWS, it.n_q - it.first);
-    bf16 *q = reinterpret_cast<bf16 *>(shared), *dout = q + TILE, *stages = dout + TILE;
-    float *delta = reinterpret_cast<float *>(stages + 4 * TILE);
+    bf16 *q = reinterpret_cast<bf16 *>(shared), *dout = q + STRIP, *stages = dout + STRIP;
+    float *delta = reinterpret_cast<float *>(stages + 4 * STRIP);
     struct cuda_dropout drop = head_drop(a, it.head);
     struct query_rows w = query_rows_of(a, it, it.first + warp * WARP_ROWS);
     struct span mine = keys_of_16(a, it, w.first);
@@ -365,8 +365,8 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
     int own = warp * WARP_ROWS * PITCH;
     float dq[D / 8][4];
     sum_clear<D>(dq);
-    tile_fetch<D>(q, a.q, it.q_row + it.first, n, LONG_ROWS, it.head);
-    tile_fetch<D>(dout, a.dout, it.q_row + it.first, n, LONG_ROWS, it.head);
+    strip_fetch<D>(q, a.q, it.q_row + it.first, n, LONG_ROWS, it.head);
+    strip_fetch<D>(dout, a.dout, it.q_row + it.first, n, LONG_ROWS, it.head);
     struct delta_rows<D> o = delta_ask<D>(a, it, w.first);
     auto prepare = [&]() { /* when dout has arrived */
                            delta_write<D>(delta + warp * WARP_ROWS, o, dout + own);
@@ -387,21 +387,21 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
         keys_of(a, it, it.first + n - 1).last, LONG_ROWS,
         [&](int at, int stage) {
             int rows = min((int)LONG_ROWS, chunks_up(it.n_k - at));
-            bf16 *k = stages + stage * 2 * TILE;
-            tile_fetch<D>(k, a.k, it.k_row + at, it.n_k - at, rows, it.head);
-            tile_fetch<D>(k + TILE, a.v, it.k_row + at, it.n_k - at, rows, it.head);
+            bf16 *k = stages + stage * 2 * STRIP;
+            strip_fetch<D>(k, a.k, it.k_row + at, it.n_k - at, rows, it.head);
+            strip_fetch<D>(k + STRIP, a.v, it.k_row + at, it.n_k - at, rows, it.head);
         },
         [&](int at, int stage) {
             if (!ready) prepare(), ready = true;
-            const bf16 *k = stages + stage * 2 * TILE;
+            const bf16 *k = stages + stage * 2 * STRIP;
             for (int j = at; j < at + LONG_ROWS; j += CHUNK, k += CHUNK * PITCH)
                 if (!idle && j <= mine.last && j + CHUNK > mine.first)
-                    dq_chunk<D, DROP>(dq, w, a.scale * LOG2E, q + own, dout + own, k, k + TILE, j,
+                    dq_chunk<D, DROP>(dq, w, a.scale * LOG2E, q + own, dout + own, k, k + STRIP, j,
                                       it.q_row + w.first, drop);
         });
     float scaled[2] = {a.scale, a.scale};
     if (!idle)
-        tile_store<D>(a.dq, it.q_row + w.first, it.n_q - w.first, it.head, dq, scaled, q + own);
+        strip_store<D>(a.dq, it.q_row + w.first, it.n_q - w.first, it.head, dq, scaled, q + own);
 }
 
 /* Grid: (64 keys, head). Reads queries and their gradients once per 64 keys, from L2. */
@@ -410,14 +410,14 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
     attention_dkv_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
                          const int longer_than) {
     extern __shared__ uint4 shared[];
-    constexpr int PITCH = tile_pitch<D>(), TILE = LONG_ROWS * PITCH;
+    constexpr int PITCH = strip_pitch<D>(), STRIP = LONG_ROWS * PITCH;
     chain_wait();
     struct attention_item it = item_find<LONG_ROWS>(a, grid, a.k_start);
     if (it.first >= it.n_k || max(it.n_q, it.n_k) <= longer_than) return;
     int g = threadIdx.x % 32 / 4, warp = threadIdx.x / 32,
         n = min((int)LONG_ROWS, it.n_k - it.first);
-    bf16 *k = reinterpret_cast<bf16 *>(shared), *v = k + TILE, *stages = v + TILE;
-    float *statistics = reinterpret_cast<float *>(stages + 4 * TILE);
+    bf16 *k = reinterpret_cast<bf16 *>(shared), *v = k + STRIP, *stages = v + STRIP;
+    float *statistics = reinterpret_cast<float *>(stages + 4 * STRIP);
     struct cuda_dropout drop = head_drop(a, it.head);
     int first = it.first + warp * WARP_ROWS, own = warp * WARP_ROWS * PITCH;
     struct span see[2], mine = queries_of_16(a, it, first);
@@ -426,16 +426,16 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
 #pragma unroll
     for (int r = 0; r < 2; r++) see[r] = queries_of(a, it, first + g + 8 * r);
     sum_clear<D>(dk), sum_clear<D>(dv);
-    tile_fetch<D>(k, a.k, it.k_row + it.first, n, LONG_ROWS, it.head);
-    tile_fetch<D>(v, a.v, it.k_row + it.first, n, LONG_ROWS, it.head);
+    strip_fetch<D>(k, a.k, it.k_row + it.first, n, LONG_ROWS, it.head);
+    strip_fetch<D>(v, a.v, it.k_row + it.first, n, LONG_ROWS, it.head);
     blocks_walk(
         queries_of(a, it, it.first).first / LONG_ROWS * LONG_ROWS,
         queries_of(a, it, it.first + n - 1).last, LONG_ROWS,
         [&](int at, int stage) {
             int rows = min((int)LONG_ROWS, chunks_up(it.n_q - at));
-            bf16 *q = stages + stage * 2 * TILE;
-            tile_fetch<D>(q, a.q, it.q_row + at, it.n_q - at, rows, it.head);
-            tile_fetch<D>(q + TILE, a.dout, it.q_row + at, it.n_q - at, rows, it.head);
+            bf16 *q = stages + stage * 2 * STRIP;
+            strip_fetch<D>(q, a.q, it.q_row + at, it.n_q - at, rows, it.head);
+            strip_fetch<D>(q + STRIP, a.dout, it.q_row + at, it.n_q - at, rows, it.head);
             int r = threadIdx.x;
             if (r >= LONG_ROWS || at + r >= it.n_q) return;
             float *lse = statistics + stage * 2 * LONG_ROWS;
@@ -444,17 +444,17 @@ static __global__ void __launch_bounds__(32 * LONG_WARPS)
             lse[LONG_ROWS + r] = a.delta[(int64_t)it.head * a.n_q + row];
         },
         [&](int at, int stage) {
-            const bf16 *q = stages + stage * 2 * TILE;
+            const bf16 *q = stages + stage * 2 * STRIP;
             const float *lse = statistics + stage * 2 * LONG_ROWS;
             for (int i = at; i < at + LONG_ROWS; i += CHUNK, q += CHUNK * PITCH, lse += CHUNK)
                 if (!idle && i <= mine.last && i + CHUNK > mine.first)
-                    dkv_chunk<D, DROP>(dk, dv, see, a.scale * LOG2E, k + own, v + own, q, q + TILE,
+                    dkv_chunk<D, DROP>(dk, dv, see, a.scale * LOG2E, k + own, v + own, q, q + STRIP,
                                        lse, lse + LONG_ROWS, i, it.q_row + i, first, drop);
         });
     if (idle) return;
     float kept[2] = {drop.scale, drop.scale}, scaled[2] = {a.scale, a.scale};
-    tile_store<D>(a.dv, it.k_row + first, it.n_k - first, it.head, dv, kept, v + own);
-    tile_store<D>(a.dk, it.k_row + first, it.n_k - first, it.head, dk, scaled, k + own);
+    strip_store<D>(a.dv, it.k_row + first, it.n_k - first, it.head, dv, kept, v + own);
+    strip_store<D>(a.dk, it.k_row + first, it.n_k - first, it.head, dk, scaled, k + own);
 }
 
 /* ---- launching ------------------------------------------------------------------------------- */
@@ -507,12 +507,12 @@ static void fwd_launch(struct cuda_backend *be, const struct attention_args *a) 
     int step = W < 4 ? CHUNK : 2 * CHUNK, stages = a->rk.max_len > step ? 2 : 1;
     struct attention_grid grid = attention_grid_of(&a->rq, WARP_ROWS * W);
     launch(be, "attention_fwd_kernel", attention_fwd_kernel<D, W, DROP>, grid.n_slot * a->n_head, W,
-           tile_bytes<D>(WARP_ROWS * W + stages * 2 * step), attention_view_of<bf16>(a), grid,
+           strip_bytes<D>(WARP_ROWS * W + stages * 2 * step), attention_view_of<bf16>(a), grid,
            step);
 }
 
-/* Tiles as tall as most sentences: a shorter tile would read keys again, a taller one leaves warps
- * idle. */
+/* Strips as tall as most sentences: a shorter strip would read keys again, a taller one leaves
+ * warps idle. */
 void attention_tensor_fwd(struct cuda_backend *be, const struct attention_args *a) {
     int n = average(&a->rq);
     with_shape(a, [&](auto width, auto drop) {

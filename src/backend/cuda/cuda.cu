@@ -7,31 +7,20 @@
  * with the same message, which is what a caller should see. */
 #include "backend/cuda/cuda.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/plugin.h"
 
-enum { BLAS_WORKSPACE = 64 << 20, LEAST_WORKSPACE = 1 << 16, LEAST_CAPABILITY = 80, RECORD_AT = 2 };
+enum { BLAS_WORKSPACE = 64 << 20, LEAST_CAPABILITY = 80, RECORD_AT = 2 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-void cuda_fail(struct cuda_backend *be, enum heed_status code, const char *fmt, ...) {
-    struct err *err = &be->base.err;
-    if (err->code) return;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(err->msg, sizeof err->msg, fmt, ap);
-    va_end(ap);
-    err->code = code;
-}
-
 bool cuda_ok(struct cuda_backend *be, cudaError_t rc, const char *what) {
     if (rc == cudaSuccess) return true;
-    cuda_fail(be, rc == cudaErrorMemoryAllocation ? HEED_ENOMEM : HEED_EDEVICE, "cuda: %s: %s (%s)",
-              what, cudaGetErrorString(rc), cudaGetErrorName(rc));
+    backend_fail(&be->base, rc == cudaErrorMemoryAllocation ? HEED_ENOMEM : HEED_EDEVICE,
+                 "cuda: %s: %s (%s)", what, cudaGetErrorString(rc), cudaGetErrorName(rc));
     cudaGetLastError(); /* forgotten where it can be: the next call speaks for itself */
     return false;
 }
@@ -44,8 +33,9 @@ void cuda_launched(struct cuda_backend *be, cudaError_t rc, const char *what) {
 bool cuda_allow_shared(struct cuda_backend *be, const void *kernel, size_t bytes,
                        const char *what) {
     if (bytes > (size_t)be->shared_max) {
-        cuda_fail(be, HEED_EDEVICE, "cuda: %s: %zu bytes of shared memory, the device has %d", what,
-                  bytes, be->shared_max);
+        backend_fail(&be->base, HEED_EDEVICE,
+                     "cuda: %s: %zu bytes of shared memory, the device has %d", what, bytes,
+                     be->shared_max);
         return false;
     }
     return bytes <= 48 * 1024 ||
@@ -83,39 +73,9 @@ static void cuda_sync(struct backend *base) {
     cuda_ok(be, cudaStreamSynchronize(be->stream), "waiting for the device");
 }
 
-/* ---- workspace ------------------------------------------------------------------------------- */
-
-static bool workspace_grow(struct cuda_backend *be, size_t size) {
-    if (size < LEAST_WORKSPACE) size = LEAST_WORKSPACE;
-    cuda_free(&be->base, be->workspace);
-    be->workspace = cuda_alloc(&be->base, size);
-    be->workspace_size = be->workspace ? size : 0;
-    if (!be->workspace)
-        cuda_fail(be, HEED_ENOMEM, "cuda: cannot allocate a workspace of %.1f MiB",
-                  (double)size / 1048576.0);
-    return be->workspace != NULL;
-}
-
-static void cuda_commit(struct backend *base, size_t size) {
-    struct cuda_backend *be = cuda_of(base);
-    if (!be->workspace || size > be->workspace_size) workspace_grow(be, size);
-}
-
 void *cuda_workspace(struct cuda_backend *be, size_t size) {
-    if (be->base.planning) {
-        if (size > be->base.need) be->base.need = size;
-        return NULL;
-    }
-    if (be->base.err.code) return NULL;
     cuda_bind(be);
-    if (be->workspace && size <= be->workspace_size) return be->workspace;
-    if (be->base.committed) {
-        cuda_fail(be, HEED_EINTERNAL,
-                  "cuda: an op wants a workspace of %zu bytes, %zu were planned", size,
-                  be->workspace_size);
-        return NULL;
-    }
-    return workspace_grow(be, size) ? be->workspace : NULL;
+    return backend_scratch(&be->base, size);
 }
 
 /* ---- timing ---------------------------------------------------------------------------------- */
@@ -174,7 +134,6 @@ static void cuda_close(struct backend *base) {
     cuda_products_free(be);
     cuda_staging_free(be);
     cuda_posts_free(be);
-    cudaFree(be->workspace);
     cudaFree(be->blas_workspace);
     if (be->blas) cublasLtDestroy(be->blas);
     if (be->stream) cudaStreamDestroy(be->stream);
@@ -194,7 +153,6 @@ static const struct backend_vtable *cuda_vtable(void) {
     vt.zero = cuda_zero;
     vt.cast = cuda_cast;
     vt.sync = cuda_sync;
-    vt.commit = cuda_commit;
     vt.available = cuda_available;
     vt.mark = cuda_mark;
     vt.settle = cuda_settle;
@@ -304,9 +262,7 @@ static int open_device(struct cuda_backend *be, struct err *err) {
     if (code) return code;
     be->blas_workspace_size = BLAS_WORKSPACE;
     be->blas_workspace = cuda_alloc(&be->base, be->blas_workspace_size);
-    be->workspace = cuda_alloc(&be->base, LEAST_WORKSPACE);
-    be->workspace_size = LEAST_WORKSPACE;
-    if (!be->blas_workspace || !be->workspace)
+    if (!be->blas_workspace)
         return err_set(err, HEED_ENOMEM,
                        "cuda: device %d has %.0f of %.0f MiB left, too few to begin with",
                        be->device, (double)left / 1048576.0, (double)all / 1048576.0);

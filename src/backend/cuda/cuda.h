@@ -14,7 +14,7 @@
  * - One stream, be->stream: ops run in the order in which they were called, so an op may rely on
  *   everything before it and the workspace can be shared by all ops. Nothing in an op waits for the
  *   device.
- * - A launch that fails makes the backend's error sticky (cuda_fail, the first one wins); LAUNCH
+ * - A launch that fails makes the backend's error sticky (backend_fail, the first one wins); LAUNCH
  *   does nothing once an error is pending. Failures inside kernels surface at the next sync.
  *   HEED_CUDA_SYNC=1 waits after every launch, so that the message names the kernel.
  * - The workspace is 256-byte aligned, uninitialised, valid until the next op begins.
@@ -29,9 +29,9 @@
  *   the wide path only where cuda_aligned says so.
  * - Deterministic: no float atomics; sums go through fixed blocks in fixed order.
  *
- * The plug-in is a shared object of its own and needs nothing from the program that loads it: of
- * backend.h it uses types and inline functions only, errors are recorded with cuda_fail. Written in
- * C++ for templates over the storage type, otherwise in the style of the rest. */
+ * The plug-in is a shared object of its own and needs nothing from the program that loads it: it
+ * brings its own copy of device.c. Written in C++ for templates over the storage type, otherwise in
+ * the style of the rest. */
 #ifndef BACKEND_CUDA_CUDA_H
 #define BACKEND_CUDA_CUDA_H
 
@@ -43,7 +43,7 @@
 #include <type_traits>
 
 extern "C" {
-#include "backend/backend.h"
+#include "backend/device.h"
 }
 
 struct cuda_products; /* gemm.cu: descriptors and algorithms of matrix products, by shape */
@@ -67,8 +67,6 @@ struct cuda_backend {
     cublasLtHandle_t blas;
     void *blas_workspace;
     size_t blas_workspace_size;
-    void *workspace;
-    size_t workspace_size;
     struct cuda_products *products;
     struct cuda_staging *staging;
     struct cuda_posts *posts;
@@ -78,10 +76,6 @@ struct cuda_backend {
 static inline struct cuda_backend *cuda_of(struct backend *be) { return (struct cuda_backend *)be; }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
-
-/* Records a failure; the first one wins. */
-void cuda_fail(struct cuda_backend *be, enum heed_status code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* True if rc is success; else records it with `what` (a kernel, a call). */
 bool cuda_ok(struct cuda_backend *be, cudaError_t rc, const char *what);
@@ -94,7 +88,7 @@ static inline void cuda_bind(const struct cuda_backend *be) {
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-/* See above. NULL means "compute nothing". */
+/* backend_scratch on the right device. */
 void *cuda_workspace(struct cuda_backend *be, size_t size);
 
 /* Several parts of one workspace: the same function carves over NULL (measures) and over memory. */
@@ -257,14 +251,14 @@ static inline bool cuda_wide(const struct mat *m) {
     return mat_empty(m) || (cuda_aligned(m, 16) && m->cols % 8 == 0);
 }
 
-/* Host: backend.c lets packed weights through to linear and embed; they are for the cpu. */
+/* Host: ops.c lets tiled weights through to linear and embed; they are for the cpu. */
 static inline bool cuda_plain(struct cuda_backend *be, const struct mat *m, const char *op) {
     if (!m->tiled && m->type != DTYPE_I8) return true;
-    cuda_fail(be, HEED_EINVAL, "cuda: %s: weights packed for the cpu", op);
+    backend_fail(&be->base, HEED_EINVAL, "cuda: %s: weights tiled for the cpu", op);
     return false;
 }
 
-/* Calls body(T()) with the C++ type of an act-type matrix; backend.c has let only these two
+/* Calls body(T()) with the C++ type of an act-type matrix; ops.c has let only these two
  * through. */
 template <class Body> static inline void cuda_with_type(enum dtype type, Body body) {
     if (type == DTYPE_BF16)
@@ -331,7 +325,7 @@ static __device__ __forceinline__ uint4 philox4x32_device(uint64_t key, uint32_t
     return make_uint4(c0, c1, c2, c3);
 }
 
-/* struct dropout (backend.h) as kernels take it. threshold == 0: nothing is dropped. */
+/* struct dropout (ops.h) as kernels take it. threshold == 0: nothing is dropped. */
 struct cuda_dropout {
     uint64_t seed;
     uint32_t threshold, site, step;
@@ -388,7 +382,7 @@ bool cuda_gemm_sums(struct cuda_backend *be, const struct cuda_gemm *g);
 int cuda_products_new(struct cuda_backend *be, struct err *err);
 void cuda_products_free(struct cuda_backend *be);
 
-/* reduce.cu: how a pass over [rows, cols] that also sums columns is cut into blocks. A thread has
+/* sum_rows.cu: how a pass over [rows, cols] that also sums columns is cut into blocks. A thread has
  * eight columns; a row of threads has neighbouring ones, up to 2,048, and a block as many rows of
  * threads as make CUDA_SUM_THREADS, so that what is under way lies together in memory. A row of
  * threads takes CUDA_SUM_AHEAD rows of the matrix, then those a whole grid further on. A block

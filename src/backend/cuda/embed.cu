@@ -2,10 +2,10 @@
  *
  * Backward, rows of dy with the same index meet in one row of the gradient, and floats added in any
  * order would differ from run to run. So the row numbers are sorted by index (stable: equal indices
- * stay in ascending order), and the sorted sequence is cut into tiles of TILE rows. A tile adds up
- * its runs of equal index; a run that lies inside one tile is added to the gradient at once, one
- * that reaches over the edge leaves partial sums, which the tile where the run begins collects in a
- * second launch. Every row of the gradient has one writer, and frequent tokens do not keep one
+ * stay in ascending order), and the sorted sequence is cut into pieces of PIECE rows. A piece adds
+ * up its runs of equal index; a run that lies inside one piece is added to the gradient at once,
+ * one that reaches over the edge leaves partial sums, which the piece where the run begins collects
+ * in a second launch. Every row of the gradient has one writer, and frequent tokens do not keep one
  * block busy for the whole batch.
  *
  * Bound by memory, but for the sort, which is a handful of small launches. */
@@ -17,9 +17,9 @@ enum {
     LANES = 32,
     ROWS = 8,
     COLS = 8 * LANES,
-    TILE = 32,
-    TILE_LANES = 64,
-    TILE_RUNS = 4,
+    PIECE = 32,
+    PIECE_LANES = 64,
+    PIECE_RUNS = 4,
     EDGE_THREADS = 128
 };
 
@@ -67,7 +67,8 @@ struct order {
     int32_t *row, *row_sorted;
     void *temp;
     size_t temp_size;
-    float *edge; /* [tiles][2][cols]: sums of a run that came from the left, and one that goes on */
+    /* [pieces][2][cols]: sums of a run that came from the left, and one that goes on */
+    float *edge;
 };
 
 static __global__ void order_kernel(uint32_t *key, int32_t *row, const int32_t *index, int n,
@@ -101,7 +102,7 @@ static struct order carve(struct cuda_carve *c, int n, int cols, size_t temp_siz
     o.row_sorted = cuda_take<int32_t>(c, (size_t)n);
     o.temp = cuda_take<char>(c, temp_size);
     o.temp_size = temp_size;
-    o.edge = cuda_take<float>(c, (size_t)cuda_blocks(n, TILE) * 2 * (size_t)cols);
+    o.edge = cuda_take<float>(c, (size_t)cuda_blocks(n, PIECE) * 2 * (size_t)cols);
     return o;
 }
 
@@ -137,24 +138,24 @@ static __device__ __forceinline__ void sum_run(float (&sum)[8], const struct sca
     }
 }
 
-/* One tile of the sorted sequence per block. A thread has eight columns at a time; the runs of the
- * tile are dealt out to the rows of threads, since rare tokens make many short ones. */
+/* One piece of the sorted sequence per block. A thread has eight columns at a time; the runs of the
+ * piece are dealt out to the rows of threads, since rare tokens make many short ones. */
 template <class T, bool WIDE>
 static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
-    __shared__ uint32_t key[TILE + 2]; /* with a neighbour on either side */
-    __shared__ int32_t row[TILE];
-    __shared__ int32_t begin_of[TILE + 1], n_run; /* where each run begins, and the end */
+    __shared__ uint32_t key[PIECE + 2]; /* with a neighbour on either side */
+    __shared__ int32_t row[PIECE];
+    __shared__ int32_t begin_of[PIECE + 1], n_run; /* where each run begins, and the end */
     const uint32_t none = 0xffffffffu;
-    int first = blockIdx.x * TILE, n = min(TILE, a.n - first);
-    int i = threadIdx.y * TILE_LANES + threadIdx.x;
+    int first = blockIdx.x * PIECE, n = min(PIECE, a.n - first);
+    int i = threadIdx.y * PIECE_LANES + threadIdx.x;
     chain_wait();
-    if (i < TILE + 2) {
+    if (i < PIECE + 2) {
         int p = first + i - 1;
         key[i] = p >= 0 && p < a.n ? o.key_sorted[p] : none;
     }
     if (i < n) row[i] = o.row_sorted[first + i];
     __syncthreads();
-    if (i < TILE) { /* one warp; ignored ids sort last and make no run */
+    if (i < PIECE) { /* one warp; ignored ids sort last and make no run */
         bool counts = i < n && key[i + 1] < (uint32_t)a.n_key;
         bool begins = counts && (i == 0 || key[i] != key[i + 1]);
         uint32_t all = __ballot_sync(0xffffffffu, begins),
@@ -167,11 +168,11 @@ static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
     }
     __syncthreads();
     float *edge = o.edge + (int64_t)blockIdx.x * 2 * a.cols;
-    for (int run = threadIdx.y; run < n_run; run += TILE_RUNS) {
+    for (int run = threadIdx.y; run < n_run; run += PIECE_RUNS) {
         int begin = begin_of[run], end = begin_of[run + 1];
         uint32_t k = key[begin + 1];
         bool from_left = begin == 0 && key[0] == k, goes_on = end == n && key[n + 1] == k;
-        for (int col = threadIdx.x * 8; col < a.cols; col += TILE_LANES * 8) {
+        for (int col = threadIdx.x * 8; col < a.cols; col += PIECE_LANES * 8) {
             int left = a.cols - col;
             float sum[8], was[8];
             sum_run<T, WIDE>(sum, a, row, begin, end, col);
@@ -188,11 +189,11 @@ static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
     }
 }
 
-/* Collects runs over several tiles, at the tile where one begins: its right edge, then the left
- * edges of those that follow. A tile that lies in the middle of a run has it all in its left
+/* Collects runs over several pieces, at the piece where one begins: its right edge, then the left
+ * edges of those that follow. A piece that lies in the middle of a run has it all in its left
  * edge. */
 static __global__ void scatter_edges_kernel(struct scatter_args a, struct order o) {
-    int first = blockIdx.x * TILE, last = first + TILE - 1;
+    int first = blockIdx.x * PIECE, last = first + PIECE - 1;
     chain_wait();
     if (last + 1 >= a.n) return;
     uint32_t k = o.key_sorted[last];
@@ -201,12 +202,12 @@ static __global__ void scatter_edges_kernel(struct scatter_args a, struct order 
         return; /* or begins */
     for (int col = threadIdx.x; col < a.cols; col += EDGE_THREADS) {
         float sum = o.edge[((int64_t)blockIdx.x * 2 + 1) * a.cols + col];
-        int tile = blockIdx.x + 1;
+        int piece = blockIdx.x + 1;
         do {
-            sum += o.edge[(int64_t)tile * 2 * a.cols + col];
-            tile++;
-        } while ((int64_t)tile * TILE < a.n && o.key_sorted[tile * TILE] == k &&
-                 o.key_sorted[tile * TILE - 1] == k);
+            sum += o.edge[(int64_t)piece * 2 * a.cols + col];
+            piece++;
+        } while ((int64_t)piece * PIECE < a.n && o.key_sorted[piece * PIECE] == k &&
+                 o.key_sorted[piece * PIECE - 1] == k);
         a.grad[k * a.grad_ld + col] += a.scale * sum;
     }
 }
@@ -226,14 +227,14 @@ static void scatter(struct cuda_backend *be, const struct embed_args *a, const s
                                           o->row_sorted, k.n, 0, bits_of(k.n_key), be->stream),
                                       "sorting token ids"))
         return;
-    int tiles = cuda_blocks(k.n, TILE);
+    int pieces = cuda_blocks(k.n, PIECE);
     cuda_with_type(a->dy.type, [&](auto t) {
         using T = decltype(t);
         bool wide = cuda_wide(&a->dy) && cuda_wide(grad);
         auto kernel = wide ? scatter_kernel<T, true> : scatter_kernel<T, false>;
-        CHAIN_AS(be, "scatter_kernel", kernel, tiles, dim3(TILE_LANES, TILE_RUNS), 0, k, *o);
+        CHAIN_AS(be, "scatter_kernel", kernel, pieces, dim3(PIECE_LANES, PIECE_RUNS), 0, k, *o);
     });
-    CHAIN(be, scatter_edges_kernel, tiles, EDGE_THREADS, 0, k, *o);
+    CHAIN(be, scatter_edges_kernel, pieces, EDGE_THREADS, 0, k, *o);
 }
 
 void cuda_embed_bwd(struct backend *base, const struct embed_args *a) {

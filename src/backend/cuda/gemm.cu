@@ -14,7 +14,7 @@
  * HEED_CUDA_TUNE times the heuristic's candidates instead of trusting it; what is fastest may then
  * differ from run to run, and the last bits with it.
  *
- * What the library has no kernel for (odd addresses, strange strides) a plain tiled kernel of ours
+ * What the library has no kernel for (odd addresses, strange strides) a plain kernel of ours
  * does. */
 #include "backend/cuda/cuda.h"
 
@@ -55,26 +55,26 @@ void cuda_products_free(struct cuda_backend *be) {
 
 /* ---- our own --------------------------------------------------------------------------------- */
 
-/* c [m,n] in tiles of 64 x 64, 16 deep, 256 threads with 4 x 4 results each. */
-enum { TILE = 64, DEPTH = 16 };
+/* c [m,n] in patches of 64 x 64, 16 deep, 256 threads with 4 x 4 results each. */
+enum { PATCH = 64, DEPTH = 16 };
 
 template <class T, class C> static __global__ void gemm_any_kernel(struct cuda_gemm g) {
-    __shared__ float a_tile[DEPTH][TILE + 1], b_tile[DEPTH][TILE + 1];
+    __shared__ float a_patch[DEPTH][PATCH + 1], b_patch[DEPTH][PATCH + 1];
     const T *a = (const T *)g.a, *b = (const T *)g.b, *bias = (const T *)g.bias;
-    int row = blockIdx.y * TILE, col = blockIdx.x * TILE;
+    int row = blockIdx.y * PATCH, col = blockIdx.x * PATCH;
     int ty = threadIdx.x / 16 * 4, tx = threadIdx.x % 16 * 4;
     float sum[4][4] = {};
     for (int k0 = 0; k0 < g.k; k0 += DEPTH) {
-        for (int at = threadIdx.x; at < TILE * DEPTH; at += 256) {
+        for (int at = threadIdx.x; at < PATCH * DEPTH; at += 256) {
             /* neighbouring threads read neighbouring addresses, whichever way the matrix lies */
-            int ak = g.a_trans ? at / TILE : at % DEPTH, ai = g.a_trans ? at % TILE : at / DEPTH;
-            int bk = g.b_trans ? at % DEPTH : at / TILE, bj = g.b_trans ? at / DEPTH : at % TILE;
+            int ak = g.a_trans ? at / PATCH : at % DEPTH, ai = g.a_trans ? at % PATCH : at / DEPTH;
+            int bk = g.b_trans ? at % DEPTH : at / PATCH, bj = g.b_trans ? at / DEPTH : at % PATCH;
             int k = k0 + ak, i = row + ai;
-            a_tile[ak][ai] =
+            a_patch[ak][ai] =
                 k < g.k && i < g.m ? to_f32(g.a_trans ? a[k * g.lda + i] : a[i * g.lda + k]) : 0.0f;
             k = k0 + bk;
             int j = col + bj;
-            b_tile[bk][bj] =
+            b_patch[bk][bj] =
                 k < g.k && j < g.n ? to_f32(g.b_trans ? b[j * g.ldb + k] : b[k * g.ldb + j]) : 0.0f;
         }
         __syncthreads();
@@ -83,7 +83,7 @@ template <class T, class C> static __global__ void gemm_any_kernel(struct cuda_g
 #pragma unroll
             for (int y = 0; y < 4; y++)
 #pragma unroll
-                for (int x = 0; x < 4; x++) sum[y][x] += a_tile[k][ty + y] * b_tile[k][tx + x];
+                for (int x = 0; x < 4; x++) sum[y][x] += a_patch[k][ty + y] * b_patch[k][tx + x];
         __syncthreads();
     }
     C *c = (C *)g.c;
@@ -102,7 +102,7 @@ template <class T, class C> static __global__ void gemm_any_kernel(struct cuda_g
 }
 
 static void gemm_any(struct cuda_backend *be, const struct cuda_gemm *g) {
-    dim3 grid(cuda_blocks(g->n, TILE), cuda_blocks(g->m, TILE));
+    dim3 grid(cuda_blocks(g->n, PATCH), cuda_blocks(g->m, PATCH));
     if (g->type == DTYPE_F32)
         LAUNCH(be, (gemm_any_kernel<float, float>), grid, 256, 0, *g);
     else if (g->c_type == DTYPE_F32)
@@ -264,7 +264,7 @@ static int fastest(struct cuda_backend *be, const struct cuda_gemm *whole, struc
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* Rows of activations come in any number; their rounding is fine where tiles are few. */
+/* Rows of activations come in any number; their rounding is fine where patches are few. */
 static int rounded(int n) {
     int unit = n <= 128 ? 16 : n <= 1024 ? 64 : n <= 8192 ? 128 : 256;
     return n > (1 << 30) ? n : (n + unit - 1) / unit * unit;
@@ -333,19 +333,20 @@ static T config_of(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAtt
  * about shapes, and not a clock, so that runs can be repeated. */
 static int preferred(const struct cuda_backend *be, const struct cuda_gemm *g,
                      const cublasLtMatmulHeuristicResult_t *found, int n) {
-    const int LONG = 8192, WAVE = 96 * 128 * 128; /* a vocabulary; tiles for most multiprocessors */
+    /* a vocabulary; patches for most multiprocessors */
+    const int LONG = 8192, WAVE = 96 * 128 * 128;
     if (be->capability != 90 || g->type != DTYPE_BF16) return 0;
-    int tile = 0; /* any */
+    int patch = 0; /* any */
     if (!g->a_trans && g->n >= LONG && g->m >= 1024)
-        tile = CUBLASLT_MATMUL_TILE_256x128;
+        patch = CUBLASLT_MATMUL_TILE_256x128;
     else if (g->a_trans && g->m >= LONG && g->k >= 1024)
-        tile = CUBLASLT_MATMUL_TILE_128x128;
+        patch = CUBLASLT_MATMUL_TILE_128x128;
     else if (g->a_trans || g->k < LONG || (int64_t)g->m * g->n < WAVE)
         return 0;
     for (int i = 0; i < n; i++)
         if (config_of<int32_t>(&found[i].algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1 &&
-            (!tile ||
-             config_of<uint32_t>(&found[i].algo, CUBLASLT_ALGO_CONFIG_TILE_ID) == (uint32_t)tile))
+            (!patch ||
+             config_of<uint32_t>(&found[i].algo, CUBLASLT_ALGO_CONFIG_TILE_ID) == (uint32_t)patch))
             return i;
     return 0;
 }
@@ -437,8 +438,8 @@ void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *whole) {
         c->found = rc != CUBLAS_STATUS_NOT_SUPPORTED && rc != CUBLAS_STATUS_INVALID_VALUE;
     } while (!c->found);
     if (rc != CUBLAS_STATUS_SUCCESS) {
-        cuda_fail(be, HEED_EDEVICE, "cuda: a product of %d x %d x %d failed: %s", g.m, g.n, g.k,
-                  cublasLtGetStatusString(rc));
+        backend_fail(&be->base, HEED_EDEVICE, "cuda: a product of %d x %d x %d failed: %s", g.m,
+                     g.n, g.k, cublasLtGetStatusString(rc));
         return;
     }
     if (be->sync_each) cuda_launched(be, cudaSuccess, "cublasLtMatmul");

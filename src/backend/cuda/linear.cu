@@ -4,7 +4,7 @@
  * SiLU keep z and take a second pass z -> y; dropout is part of it.
  *
  * Backward, one pass turns dy into dz in place and sums its columns for db (per block of rows, then
- * over the blocks: reduce.cu); then two products. Without activation and dropout only the column
+ * over the blocks: sum_rows.cu); then two products. Without activation and dropout only the column
  * sums are left of that pass. All passes but the products are bound by memory: a thread handles
  * eight columns of a row at a time, 16 bytes of bf16, which share one draw of the dropout mask. */
 #include "backend/cuda/cuda.h"

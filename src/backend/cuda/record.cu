@@ -45,7 +45,7 @@ int cuda_replay(struct backend *base, struct recording **recording) {
     if (!r) r = *recording = (struct recording *)calloc(1, sizeof *r);
     if (!r) return 0;
     cuda_bind(be);
-    if (r->life == READY && r->workspace == be->workspace) {
+    if (r->life == READY && r->workspace == be->base.workspace) {
         cuda_ok(be, cudaGraphLaunch(r->graph, be->stream), "a recording");
         return 1;
     }
@@ -55,7 +55,7 @@ int cuda_replay(struct backend *base, struct recording **recording) {
         /* Relaxed: other threads, with streams of their own, go on allocating. */
         cudaError_t rc = cudaStreamBeginCapture(be->stream, cudaStreamCaptureModeRelaxed);
         r->life = rc == cudaSuccess ? CAPTURING : REFUSED;
-        r->workspace = be->workspace;
+        r->workspace = be->base.workspace;
         cudaGetLastError();
     }
     return 0;

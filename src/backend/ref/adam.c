@@ -1,14 +1,7 @@
-/* adam.c — the optimizer's step and the sum of squares that clipping needs.        PAPER: 5.3. */
+/* adam.c — the optimizer's step.        PAPER: 5.3. */
 #include <math.h>
 
 #include "backend/ref/ref.h"
-
-void ref_sumsq(const struct sumsq_args *a) {
-    double sum = 0;
-    for (int i = 0; i < a->x.rows; i++)
-        for (int j = 0; j < a->x.cols; j++) sum += get(&a->x, i, j) * get(&a->x, i, j);
-    add(&a->out, 0, 0, sum);
-}
 
 void ref_adam(const struct adam_args *a) {
     double b1 = a->beta1, b2 = a->beta2, c = 1;

@@ -21,39 +21,35 @@ static void ref_free(struct backend *be, void *ptr) {
 }
 
 static void ref_upload(struct backend *be, void *dst, const void *host_src, size_t size) {
-    if (!be->planning && size) memcpy(dst, host_src, size);
+    if (!backend_planning(be) && size) memcpy(dst, host_src, size);
 }
 
 static void ref_download(struct backend *be, void *host_dst, const void *src, size_t size) {
-    if (!be->planning && size) memcpy(host_dst, src, size);
+    if (!backend_planning(be) && size) memcpy(host_dst, src, size);
 }
 
 static void ref_zero(struct backend *be, void *dst, size_t size) {
-    if (!be->planning && size) memset(dst, 0, size);
+    if (!backend_planning(be) && size) memset(dst, 0, size);
 }
 
 static void ref_cast(struct backend *be, const struct mat *dst, const struct mat *src) {
-    if (be->planning) return;
+    if (backend_planning(be)) return;
     for (int i = 0; i < dst->rows; i++)
         for (int j = 0; j < dst->cols; j++) put(dst, i, j, get(src, i, j));
 }
 
 static void ref_sync(struct backend *be) { (void)be; }
 
-static void ref_commit(struct backend *be, size_t size) {
-    (void)be;
-    (void)size;
-}
-
 /* While planning there is nothing to do: ref asks for no workspace. */
 #define REF_OP_SLOT(slot, args)                                                                    \
     static void slot##_unless_planning(struct backend *be, const struct args *a) {                 \
-        if (!be->planning) ref_##slot(a);                                                          \
+        if (!backend_planning(be)) ref_##slot(a);                                                  \
     }
 BACKEND_OPS(REF_OP_SLOT)
 #undef REF_OP_SLOT
 
 static const struct backend_vtable ref_vtable = {.name = "ref",
+                                                 .wants_tiles = 1,
                                                  .close = ref_close,
                                                  .alloc = ref_alloc,
                                                  .free = ref_free,
@@ -62,7 +58,6 @@ static const struct backend_vtable ref_vtable = {.name = "ref",
                                                  .zero = ref_zero,
                                                  .cast = ref_cast,
                                                  .sync = ref_sync,
-                                                 .commit = ref_commit,
 #define REF_OP_ENTRY(slot, args) .slot = slot##_unless_planning,
                                                  BACKEND_OPS(REF_OP_ENTRY)
 #undef REF_OP_ENTRY

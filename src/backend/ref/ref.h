@@ -1,6 +1,6 @@
 /* ref.h — what the files of the ref backend share: elements of any type read and written as double.
  *
- * The ref backend is the executable specification of backend.h: one naive scalar version of every
+ * The ref backend is the executable specification of ops.h: one naive scalar version of every
  * op. Arithmetic is always double; only storage has a type, behind get and put, so one text serves
  * F32, BF16 and F64 and the rounding of a narrow type happens exactly where a value is stored.
  * (Products with int8 weights are the exception: their contract is one of bits.) The ops are pure
@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-#include "backend/backend.h"
+#include "backend/device.h"
+#include "backend/tile.h"
 
 /* An element of a tiled weight. */
 static inline double get_tiled(const struct mat *m, int i, int j) {
@@ -32,29 +33,11 @@ static inline double get_tiled(const struct mat *m, int i, int j) {
 
 static inline double get(const struct mat *m, int64_t i, int64_t j) {
     if (m->tiled) return get_tiled(m, (int)i, (int)j);
-    int64_t at = i * m->ld + j;
-    switch (m->type) {
-    case DTYPE_F32:
-        return ((const float *)m->data)[at];
-    case DTYPE_BF16:
-        return bf16_load(((const uint16_t *)m->data)[at]);
-    default:
-        return ((const double *)m->data)[at];
-    }
+    return dtype_load(m->data, m->type, i * m->ld + j);
 }
 
 static inline void put(const struct mat *m, int64_t i, int64_t j, double x) {
-    int64_t at = i * m->ld + j;
-    switch (m->type) {
-    case DTYPE_F32:
-        ((float *)m->data)[at] = (float)x;
-        break;
-    case DTYPE_BF16:
-        ((uint16_t *)m->data)[at] = bf16_store((float)x);
-        break;
-    default:
-        ((double *)m->data)[at] = x;
-    }
+    dtype_store(m->data, m->type, i * m->ld + j, x);
 }
 
 static inline void add(const struct mat *m, int64_t i, int64_t j, double x) {

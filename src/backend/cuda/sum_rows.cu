@@ -1,4 +1,4 @@
-/* reduce.cu — column sums for bias and norm gradients, in two stages of fixed shape.
+/* sum_rows.cu — column sums for bias and norm gradients, in two stages of fixed shape.
  *
  * Stage one: a block sums SUM_ROWS rows of 256 columns into one row of partial sums; a pass that
  * changes the matrix on the way is cut as cuda_sum_shape says instead. Stage two adds the rows of

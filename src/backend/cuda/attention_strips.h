@@ -1,50 +1,50 @@
-/* attention_tiles.h — what a warp does with tiles of bf16 rows in shared memory, for
+/* attention_strips.h — what a warp does with strips of bf16 rows in shared memory, for
  * attention_tensor.cu.
  *
- * A tile is some rows of one head, D columns wide, with a pitch of D + 8: the eight rows of an
+ * A strip is some rows of one head, D columns wide, with a pitch of D + 8: the eight rows of an
  * ldmatrix then lie in different banks for D = 32, 64 and 128. Rows that do not exist are zero.
  *
  * A warp owns 16 rows of one side and meets the other side 32 rows at a time. Everything is two
  * products:
- *     tile_dot  s [16, 32] = own rows . other rows, over the D columns
- *     tile_add  sum [16, D] += w [16, 32] other rows
+ *     strip_dot  s [16, 32] = own rows . other rows, over the D columns
+ *     strip_add  sum [16, D] += w [16, 32] other rows
  * s and w have the layout of C (mma.h): with g = lane / 4, t = lane % 4 the element x[n][2 r + e]
  * is row g + 8 r, column 8 n + 2 t + e. Forward and dq own queries and meet keys; dk and dv own
  * keys and meet queries, so the transposed products need neither a transposed copy nor an exchange
  * between warps. */
-#ifndef BACKEND_CUDA_ATTENTION_TILES_H
-#define BACKEND_CUDA_ATTENTION_TILES_H
+#ifndef BACKEND_CUDA_ATTENTION_STRIPS_H
+#define BACKEND_CUDA_ATTENTION_STRIPS_H
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/mma.h"
 
 enum { WARP_ROWS = 16, CHUNK = 32 };
 
-template <int D> static __host__ __device__ constexpr int tile_pitch() { return D + 8; }
-template <int D> static constexpr size_t tile_bytes(int rows) {
-    return sizeof(bf16) * (size_t)rows * tile_pitch<D>();
+template <int D> static __host__ __device__ constexpr int strip_pitch() { return D + 8; }
+template <int D> static constexpr size_t strip_bytes(int rows) {
+    return sizeof(bf16) * (size_t)rows * strip_pitch<D>();
 }
 
 static __device__ __forceinline__ int chunks_up(int n) { return (n + CHUNK - 1) / CHUNK * CHUNK; }
 
-/* Begins to copy rows row .. row + n - 1 of a head to a tile, and zeros up to `rows`; by the whole
+/* Begins to copy rows row .. row + n - 1 of a head to a strip, and zeros up to `rows`; by the whole
  * block. */
 template <int D>
-static __device__ __forceinline__ void tile_fetch(bf16 *to, const struct attention_mat<bf16> &m,
-                                                  int64_t row, int n, int rows, int head) {
+static __device__ __forceinline__ void strip_fetch(bf16 *to, const struct attention_mat<bf16> &m,
+                                                   int64_t row, int n, int rows, int head) {
     const bf16 *from = m.at + row * m.ld + (int64_t)head * D;
     for (int e = (int)threadIdx.x; e < rows * (D / 8); e += (int)blockDim.x) {
         int r = e / (D / 8), c = e % (D / 8) * 8;
-        copy16_async(to + r * tile_pitch<D>() + c, from + (r < n ? r : 0) * m.ld + c, r < n);
+        copy16_async(to + r * strip_pitch<D>() + c, from + (r < n ? r : 0) * m.ld + c, r < n);
     }
 }
 
 template <int D>
-static __device__ __forceinline__ void tile_dot(float (&s)[4][4], const bf16 *own,
-                                                const bf16 *other) {
+static __device__ __forceinline__ void strip_dot(float (&s)[4][4], const bf16 *own,
+                                                 const bf16 *other) {
     int lane = threadIdx.x % 32;
-    const bf16 *a_row = own + lane % 16 * tile_pitch<D>() + lane / 16 * 8;
-    const bf16 *b_row = other + (lane % 8 + lane / 16 * 8) * tile_pitch<D>() + lane / 8 % 2 * 8;
+    const bf16 *a_row = own + lane % 16 * strip_pitch<D>() + lane / 16 * 8;
+    const bf16 *b_row = other + (lane % 8 + lane / 16 * 8) * strip_pitch<D>() + lane / 8 % 2 * 8;
 #pragma unroll
     for (int n = 0; n < 4; n++)
 #pragma unroll
@@ -55,7 +55,7 @@ static __device__ __forceinline__ void tile_dot(float (&s)[4][4], const bf16 *ow
         ldmatrix(a, a_row + c);
 #pragma unroll
         for (int n = 0; n < 4; n += 2) {
-            ldmatrix(b, b_row + n * 8 * tile_pitch<D>() + c);
+            ldmatrix(b, b_row + n * 8 * strip_pitch<D>() + c);
             mma_add(s[n], a, b[0], b[1]);
             mma_add(s[n + 1], a, b[2], b[3]);
         }
@@ -63,10 +63,10 @@ static __device__ __forceinline__ void tile_dot(float (&s)[4][4], const bf16 *ow
 }
 
 template <int D>
-static __device__ __forceinline__ void tile_add(float (&sum)[D / 8][4], const float (&w)[4][4],
-                                                const bf16 *other) {
+static __device__ __forceinline__ void strip_add(float (&sum)[D / 8][4], const float (&w)[4][4],
+                                                 const bf16 *other) {
     int lane = threadIdx.x % 32;
-    const bf16 *row = other + lane % 16 * tile_pitch<D>() + lane / 16 * 8;
+    const bf16 *row = other + lane % 16 * strip_pitch<D>() + lane / 16 * 8;
 #pragma unroll
     for (int half = 0; half < 2;
          half++) { /* 16 of the 32 rows: columns 2 half and 2 half + 1 of w */
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void tile_add(float (&sum)[D / 8][4], const fl
 #pragma unroll
         for (int c = 0; c < D; c += 16) {
             uint32_t b[4];
-            ldmatrix_trans(b, row + half * 16 * tile_pitch<D>() + c);
+            ldmatrix_trans(b, row + half * 16 * strip_pitch<D>() + c);
             mma_add(sum[c / 8], a, b[0], b[1]);
             mma_add(sum[c / 8 + 1], a, b[2], b[3]);
         }
@@ -97,16 +97,16 @@ template <int D> static __device__ __forceinline__ void sum_clear(float (&sum)[D
  * pass through `stage`, 16 rows of shared memory that are this warp's alone, so that each row
  * leaves in neighbouring 16-byte pieces. */
 template <int D>
-static __device__ __forceinline__ void tile_store(const struct attention_mat<bf16> &m, int64_t row,
-                                                  int n, int head, const float (&sum)[D / 8][4],
-                                                  const float (&f)[2], bf16 *stage) {
+static __device__ __forceinline__ void strip_store(const struct attention_mat<bf16> &m, int64_t row,
+                                                   int n, int head, const float (&sum)[D / 8][4],
+                                                   const float (&f)[2], bf16 *stage) {
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     __syncwarp(); /* what the stage held has been read */
 #pragma unroll
     for (int c = 0; c < D / 8; c++)
 #pragma unroll
         for (int r = 0; r < 2; r++)
-            *reinterpret_cast<uint32_t *>(stage + (g + 8 * r) * tile_pitch<D>() + 8 * c + 2 * t) =
+            *reinterpret_cast<uint32_t *>(stage + (g + 8 * r) * strip_pitch<D>() + 8 * c + 2 * t) =
                 pack_bf16(sum[c][2 * r] * f[r], sum[c][2 * r + 1] * f[r]);
     __syncwarp();
     bf16 *to = m.at + row * m.ld + (int64_t)head * D;
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void tile_store(const struct attention_mat<bf1
         int r = e / (D / 8), c = e % (D / 8) * 8;
         if (r < n)
             *reinterpret_cast<uint4 *>(to + r * m.ld + c) =
-                *reinterpret_cast<const uint4 *>(stage + r * tile_pitch<D>() + c);
+                *reinterpret_cast<const uint4 *>(stage + r * strip_pitch<D>() + c);
     }
 }
 
@@ -142,8 +142,8 @@ static __device__ __forceinline__ void blocks_walk(int begin, int end, int step,
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 
-/* Which pairs of a 16 x 32 tile are kept: bit 2 r + e of keep[n] for element x[n][2 r + e]. The
- * philox calls of the tile, 8 keys of one query each, are shared out, two per lane.
+/* Which pairs of a 16 x 32 strip are kept: bit 2 r + e of keep[n] for element x[n][2 r + e]. The
+ * philox calls of the strip, 8 keys of one query each, are shared out, two per lane.
  * Rows are queries from batch row `row`, columns keys from position j. */
 static __device__ __forceinline__ void
 keep_by_query(uint32_t (&keep)[4], const struct cuda_dropout &drop, int row, int j) {

@@ -1,0 +1,85 @@
+/* attention_step.c — one query per hypothesis over a cache of keys and values, for decoding.
+ *
+ * Each cached row of each hypothesis is read once, all heads of it together: the op is bound by the
+ * memory the rows sit in. A task is as many hypotheses as make some 32k multiplications, so that a
+ * short cache does not drown in hand-outs. */
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/mem.h"
+
+enum { STEP_WORK = 1 << 15 };
+
+struct step_job {
+    const struct attention_step_args *a;
+    const struct row_kernels *rows;
+    float *scratch; /* [threads, scratch_ld] */
+    size_t scratch_ld, score_size;
+    int rows_per_task;
+};
+
+static int64_t cache_row(const struct attention_step_args *a, int b, int t) {
+    return a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
+}
+
+/* The new key and value go into the cache. Nobody but this hypothesis reads them in this call. */
+static void append(const struct attention_step_args *a, int b) {
+    int64_t row = cache_row(a, b, a->len[b] - 1);
+    size_t size = dtype_size(a->k.type);
+    memcpy(mat_row(&a->k, row), mat_row(&a->k_new, b), (size_t)a->k.cols * size);
+    memcpy(mat_row(&a->v, row), mat_row(&a->v_new, b), (size_t)a->v.cols * size);
+}
+
+static void step_row(const struct step_job *j, int b, float *scratch) {
+    const struct attention_step_args *a = j->a;
+    int len = a->len[b];
+    if (!mat_empty(&a->k_new)) append(a, b);
+    j->rows->attend(
+        &(struct attend){.o = mat_row(&a->o, b),
+                         .q = mat_row(&a->q, b),
+                         .k = a->k.data,
+                         .v = a->v.data,
+                         .ld_k = a->k.ld,
+                         .ld_v = a->v.ld,
+                         .index = a->index ? a->index + b * a->index_ld : NULL,
+                         .start = a->index ? 0 : a->start[b],
+                         .first = a->window > 0 && len - 1 > a->window ? len - 1 - a->window : 0,
+                         .len = len,
+                         .n_head = a->n_head,
+                         .d_k = a->q.cols / a->n_head,
+                         .d_v = a->v.cols / a->n_head,
+                         .scale = a->scale,
+                         .type = a->q.type,
+                         .score = scratch,
+                         .sum = scratch + j->score_size});
+}
+
+static void step_task(void *ctx, int task, int thread) {
+    const struct step_job *j = ctx;
+    int first = task * j->rows_per_task, last = first + j->rows_per_task;
+    for (int b = first; b < last && b < j->a->q.rows; b++)
+        step_row(j, b, j->scratch + (size_t)thread * j->scratch_ld);
+}
+
+/* Hypotheses that together make STEP_WORK. max_len may be far above the lengths at hand, so those
+ * count. */
+static int rows_per_task(const struct attention_step_args *a) {
+    int64_t steps = 0;
+    for (int b = 0; b < a->q.rows; b++) steps += a->len[b];
+    int64_t per_row = steps / a->q.rows * (a->q.cols + a->v.cols) + 1;
+    return (int)(STEP_WORK / per_row) + 1;
+}
+
+static size_t whole_lines(size_t n) { return (n + 15) / 16 * 16; }
+
+void cpu_attention_step(struct backend *base, const struct attention_step_args *a) {
+    struct cpu_backend *be = cpu_of(base);
+    struct step_job job = {.a = a, .rows = be->isa->rows};
+    job.score_size = size_mul((size_t)a->max_len + 1, attend_width(a->n_head));
+    job.scratch_ld = size_add(job.score_size, whole_lines((size_t)a->v.cols));
+    job.scratch = backend_scratch(&be->base, size_mul(size_mul(job.scratch_ld, sizeof *job.scratch),
+                                                      (size_t)pool_size(be->pool)));
+    if (!job.scratch) return;
+    job.rows_per_task = rows_per_task(a);
+    pool_run(be->pool, step_task, &job, cpu_blocks(a->q.rows, job.rows_per_task));
+}

@@ -1,0 +1,262 @@
+/* ops.h — the seam: what a device must be able to compute so that the model is written once.
+ *
+ * About fifteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
+ * no autograd, no per-op fallback: the model calls forward ops in the paper's order and backward
+ * ops in the reverse order. Each op below states formula, shapes, aliasing, what is written (=) or
+ * accumulated (+=), and what must be kept for the backward pass. The executable specification is
+ * ref/; derivations are in docs/math/, one page per op, in these symbols.
+ *
+ * Rules that hold for every op
+ * - Data are views (struct mat) into memory the caller got from the same backend. Views never own.
+ * - A view with cols == 0 is absent. Optional arguments say so.
+ * - "act type" is the type of activations, their gradients and the weights as the ops see them: F32
+ *   or BF16 (ref also F64). Within one op all act-type arguments share one type. Statistics (lse,
+ *   stats), losses and parameter gradients are F32; when the act type is F64 they are F64.
+ *   Accumulation inside an op is never narrower than F32.
+ * - Activation gradients are written (=) unless a flag says add; parameter gradients accumulate
+ *   (+=).
+ * - Ragged only: a batch is the concatenation of its sentences. There is no padding and no mask
+ *   tensor. Only attention looks at sentence boundaries; all other ops see [n_tok, d].
+ * - Outputs do not overlap inputs unless the op says they may.
+ * - Ops return void and may be asynchronous. A failure is sticky: later ops do nothing, and it
+ *   surfaces at backend_sync. Shapes are checked once, in ops.c, before a backend sees them.
+ * - Deterministic: the same arguments give the same bits. On the cpu backend the bits depend
+ *   neither on the number of threads nor, for row-wise results, on the other rows of the batch.
+ * - Nothing is allocated inside an op once backend_commit has been called (backend.h). */
+#ifndef BACKEND_OPS_H
+#define BACKEND_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/beam.h"
+#include "backend/mat.h"
+
+/* How sentences lie in a packed batch: sentence s is rows start[s] .. start[s+1]-1. `start` is in
+ * the backend's memory; the counts are known to the host. Sentences have at least one row. */
+struct rows {
+    const int32_t *start; /* [n_seq + 1] */
+    int n_seq, n_tok, max_len;
+};
+
+/* Inverted dropout as a pure function of position. Element (row, col) is kept iff
+ *     half(philox4x32(seed; col / 8, row, site, step), col % 8) >= threshold(p)
+ * with half(x, i) the low (i even) or high (i odd) 16 bits of word i / 2, threshold(p) =
+ * round(65536 p); kept values are scaled by 65536 / (65536 - threshold). p == 0 disables. `site`
+ * names the place in the model, so that no two dropouts of a step share a mask; attention uses site
+ * + (head << 16). p must be in [0, 1) with threshold(p) < 65536. */
+struct dropout {
+    float p;
+    uint32_t site, step;
+    uint64_t seed;
+};
+
+static inline uint32_t dropout_threshold(float p) { return (uint32_t)(p * 65536.0f + 0.5f); }
+static inline float dropout_scale(float p) {
+    return 65536.0f / (65536.0f - (float)dropout_threshold(p));
+}
+
+enum act { ACT_NONE, ACT_RELU, ACT_GELU, ACT_SILU }; /* GELU is the exact one, x Phi(x) */
+
+/* embed: token embedding plus position.
+ *     y[i,:] = drop(scale * table[ids[i],:] + pos_table[pos[i],:])
+ * y [N,d], table [V,d], pos_table [P,d], ids and pos: N int32 in backend memory. ids[i] < 0 stands
+ * for the zero vector. ids[i] < V and 0 <= pos[i] < P is the caller's promise. table may be tiled.
+ * bwd: dtable[ids[i],:] += scale * drop'(dy[i,:]);  dpos[pos[i],:] += drop'(dy[i,:]) where dpos is
+ * present (learned positions), rows with equal index summed in ascending i. Keeps nothing. */
+struct embed_args {
+    struct mat y, table, pos_table;
+    const int32_t *ids, *pos; /* [N] */
+    float scale;
+    struct dropout drop;
+    struct mat dy, dtable, dpos;
+};
+
+/* linear: y = drop(act(z)), z = x w^T + b.
+ * y, z [N,out], x [N,in], w [out,in], b [1,out] or absent. z is written and kept only for GELU and
+ * SiLU; for none and ReLU it is absent. bwd needs x, w, y (ReLU), z (GELU, SiLU).
+ * In fwd w may be tiled. A tiled I8 w multiplies x rounded row by row: with a_i = max_j |x_ij|,
+ * u_ij = rint(x_ij * (127 / a_i)) (0 where a_i is 0 or 127 / a_i overflows), z_ij =
+ * fma((float)(sum_k u_ik q_jk), (a_i / 127) * scale[j], b_j), in f32; the integer sum is exact, so
+ * that z has the same bits on every instruction set. Where a row of x is not all finite, its row of
+ * z is all NaN.
+ * bwd: dz = act'(z) * drop'(dy);  dx (=, or += if dx_add) dz w;  dw += dz^T x;  db += column sums
+ * of dz. dy is scratch: it holds dz afterwards. dx may be absent. dx must not overlap dy. */
+struct linear_args {
+    struct mat y, x, w, b, z;
+    enum act act;
+    struct dropout drop;
+    struct mat dy, dx, dw, db;
+    int dx_add;
+};
+
+/* attention: ragged scaled dot-product attention, all heads. For head h and query row i of a
+ * sentence
+ *     s_ij = scale * q_i . k_j,  P_i = softmax_j(s_ij),  o_i = sum_j drop(P)_ij v_j
+ * over the key rows j of the same sentence that i may see: all of them; with `causal` only j <= i;
+ * with `window` r > 0 only |i - j| <= r (i, j are positions in the sentence). q [Nq, n_head*d_k], k
+ * [Nk, n_head*d_k], v [Nk, n_head*d_v], o [Nq, n_head*d_v]; any of them may be column slices of one
+ * matrix. rq and rk have the same n_seq; causal or windowed attention needs rq == rk in lengths.
+ * Dropout of P_ij draws at (row = row of i in the batch, col = j - first row of the sentence).
+ * Kept for bwd: q, k, v, o and lse [n_head, Nq], lse_i = log sum_j exp(s_ij).
+ * probs (viewing only, else absent) [n_head * Nq, rk.max_len]: P before dropout, zero where i does
+ * not see j. No n x n matrix is stored otherwise.
+ * bwd, with D_i = dout_i . o_i:  dP_ij = drop'(dout_i . v_j);  ds_ij = P_ij (dP_ij - D_i);
+ *     dq_i = scale sum_j ds_ij k_j;  dk_j = scale sum_i ds_ij q_i;  dv_j = sum_i drop(P)_ij dout_i.
+ *     All =.
+ * dq, dk, dv may be column slices of one matrix; none may overlap dout. */
+struct attention_args {
+    struct mat o, q, k, v, lse, probs;
+    struct rows rq, rk;
+    int n_head, causal, window;
+    float scale;
+    struct dropout drop;
+    struct mat dout, dq, dk, dv;
+};
+
+/* add_norm: residual connection and layer normalisation; both the paper's post-norm and pre-norm
+ * are chains of it.
+ *     r = x + drop(s);   y = gamma * (r - mean(r)) / sqrt(var(r) + eps) + beta
+ * y, r, x, s [N,d]; gamma, beta [1,d]; var is the biased one. s may be absent: then r = x and `r`
+ * must be absent too (the kept input is x). r may be s itself. Kept for bwd: r (or x when s is
+ * absent) and stats [N,2] = (mean, 1/sqrt(var+eps)) per row.
+ * bwd: g = LayerNorm'(dy) + dr, where dr (the gradient reaching r by other ways) may be absent;
+ *     dx = g;  ds = drop'(g);  dgamma += sum dy * rhat;  dbeta += sum dy;  dbias += sum ds as
+ *              stored.
+ * dbias (the gradient of the bias that the layer which made s added) may be absent, and is when s
+ * is. dx may be dy or dr itself. ds may be dy or dr itself, unless dx is the same one. ds is absent
+ * when s is; when drop.p == 0 it may be absent too, dx then stands for both. */
+struct add_norm_args {
+    struct mat y, r, x, s, gamma, beta, stats;
+    float eps;
+    struct dropout drop;
+    struct mat dy, dr, dx, ds, dgamma, dbeta, dbias;
+};
+
+/* xent: output projection, softmax and label-smoothed cross-entropy in one op, in chunks of rows,
+ * so that the full [N,V] logits never exist. With z = x w^T + b and p = softmax(z)
+ *     loss_i = lse_i - (1 - eps) z_i,t - (eps / V) sum_v z_iv,  nll_i = lse_i - z_i,t,  t =
+ *     target[i]
+ * x [N,d], w [V,d], b [1,V] or absent, target: N int32 in [0, V). Targets < 0 are ignored (loss and
+ * gradient 0).
+ * totals [1,3] += (sum loss, sum nll, number of i with argmax_v z_iv == t, ties to the lower v);
+ * F64 always. row_nll [1,N] F32 (=) may be absent.
+ * When dx is present also the gradient of grad_scale * sum loss:
+ *     dz = grad_scale * (p - (1 - eps) onehot(t) - eps / V);  dx = dz w;  dw += dz^T x;  db +=
+ *     column sums.
+ * Keeps nothing. */
+struct xent_args {
+    struct mat x, w, b;
+    const int32_t *target; /* [N] */
+    float smoothing, grad_scale;
+    struct mat totals, row_nll;
+    struct mat dx, dw, db;
+};
+
+/* attention_step: one query row per hypothesis over a cache, for decoding.
+ *     o_b = sum_t softmax_t(scale * q_b . k[row(b,t)]) v[row(b,t)],  0 <= t < len[b],  len[b] >= 1
+ * q [B, n_head*d_k], o [B, n_head*d_v]; k [C, n_head*d_k] and v [C, n_head*d_v] are the cache.
+ * row(b,t) = index[b * index_ld + t] if index is present (self-attention over reordered beams),
+ * else start[b] + t (cross-attention over a sentence's rows). max_len >= every len[b]. With window
+ * r > 0 only t >= len[b] - 1 - r. k_new [B, n_head*d_k] and v_new [B, n_head*d_v], present together
+ * or absent, are first written into the cache at row(b, len[b] - 1), which no other hypothesis of
+ * this call reads or writes. q, k_new and v_new may be column slices of one matrix. No backward. */
+struct attention_step_args {
+    struct mat o, q, k, v, k_new, v_new;
+    const int32_t *index, *start, *len;
+    int64_t index_ld;
+    int n_head, max_len, window;
+    float scale;
+};
+
+/* topk: the k best tokens of each row by log-probability.
+ *     value[b,i], id[b,i] = i-th largest of log_softmax(logits[b,:]), ties to the lower id
+ * logits [B,V] act type, value [B,k] F32 (as statistics are), id [B*k] int32. 1 <= k <= min(V,
+ * TOPK_MAX). No backward. */
+enum { TOPK_MAX = 256 };
+struct topk_args {
+    struct mat value, logits;
+    int32_t *id; /* [B,k] */
+};
+
+/* beam_step: the bookkeeping of a beam search, one token of all sentences, without the host
+ * (beam.h).
+ *     for every sentence s that is not done: strike forbidden tokens out of its rows of candidates;
+ *     beam_advance for every sentence still not done, in order: its live hypotheses are the next
+ *     rows of the next step
+ * n_seq sentences have room; their state is `table`. value [B,k] F32 without gaps and id [B*k] are
+ * what topk gave for the rows of this step, and scratch afterwards. The end mark is struck out
+ * below min_len tokens, `unk` (unless -1) always. A row with a NaN makes its sentence done and
+ * broken.
+ * With `begin` there are no candidates yet: every sentence gets one live hypothesis without tokens,
+ * whose token in the first step is bos; one whose max_len[s] is 0 is absent, which is to say done.
+ * Rows of the next step, n_row of them: ids (tokens), pos, len (= pos + 1), src_start and src_len
+ * (those of the sentence, from src[s] and src[s+1]), and index: the line of the parent in
+ * old_index, then pos * n_row + row. Rows that nobody lives in are made harmless: token -1, pos 0,
+ * len 1, index step * n_row + row, source row 0. So any number of rows that is not below
+ * count->n_row may be computed next. index and old_index do not overlap; both have lines of
+ * `longest`. All pointers are in backend memory, rules.penalty too. No backward. */
+struct beam_step_args {
+    struct mat value;
+    int32_t *id;
+    struct beam_rules rules;
+    int32_t bos, unk;
+    int min_len, begin, n_seq, n_row, longest;
+    const int32_t *src, *max_len; /* [n_seq + 1], [n_seq] */
+    struct beam_table table;
+    int32_t *ids, *pos, *len, *src_start, *src_len; /* [n_row] */
+    int32_t *index;                                 /* [n_row, longest] */
+    const int32_t *old_index;
+};
+
+/* sumsq: out[0] += sum of x^2 over all elements; out [1,1] F64, x any float type. Fixed order. */
+struct sumsq_args {
+    struct mat out, x;
+};
+
+/* adam: one pass over flat buffers (Kingma & Ba; PAPER: 5.3). With g' = c * g,
+ *     m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2
+ *     p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+ * c = min(1, clip / sqrt(sumsq[0])) when clip > 0, else 1; sumsq [1,1] F64 is read on the device.
+ * p, g, m, v are [1,n] F32 (F64 on ref); copy [1,n] BF16, or absent, receives p rounded. g is
+ * zeroed when clear is set: the next step accumulates into it. */
+struct adam_args {
+    struct mat p, g, m, v, copy, sumsq;
+    float lr, beta1, beta2, eps, clip;
+    int64_t t; /* 1 for the first update */
+    int clear;
+};
+
+/* Every op with a slot: X(slot, argument struct). The order is that of reports. */
+#define BACKEND_OPS(X)                                                                             \
+    X(embed_fwd, embed_args)                                                                       \
+    X(embed_bwd, embed_args)                                                                       \
+    X(linear_fwd, linear_args)                                                                     \
+    X(linear_bwd, linear_args)                                                                     \
+    X(attention_fwd, attention_args)                                                               \
+    X(attention_bwd, attention_args)                                                               \
+    X(add_norm_fwd, add_norm_args)                                                                 \
+    X(add_norm_bwd, add_norm_args)                                                                 \
+    X(xent, xent_args)                                                                             \
+    X(attention_step, attention_step_args)                                                         \
+    X(topk, topk_args)                                                                             \
+    X(beam_step, beam_step_args)                                                                   \
+    X(sumsq, sumsq_args)                                                                           \
+    X(adam, adam_args)
+
+enum op {
+#define OP_ENUM(slot, args) OP_##slot,
+    BACKEND_OPS(OP_ENUM)
+#undef OP_ENUM
+        OP_COUNT
+};
+
+const char *op_name(enum op op); /* "embed_fwd" */
+
+/* The ops, checked. */
+struct backend;
+#define OP_DECLARE(slot, args) void slot(struct backend *be, const struct args *a);
+BACKEND_OPS(OP_DECLARE)
+#undef OP_DECLARE
+
+#endif

@@ -1,0 +1,18 @@
+/* num.h — the smaller and the larger of two numbers, and division that rounds up. */
+#ifndef BASE_NUM_H
+#define BASE_NUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+static inline int min_int(int a, int b) { return a < b ? a : b; }
+static inline int max_int(int a, int b) { return a > b ? a : b; }
+static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+/* a / b rounded up; b > 0, a >= 0. */
+static inline int ceil_div(int a, int b) { return a / b + (a % b != 0); }
+
+#endif
