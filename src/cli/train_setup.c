@@ -227,7 +227,7 @@ static int check_memory(struct train_setup *s, struct err *err) {
     int tokens = s->a->tokens, rc = acts_measure(&need, s->model, tokens, tokens, 1, err);
     if (rc) return rc;
     s->need_model = model_bytes(&s->config, s->type);
-    s->need_state = 3 * s->model->table.n_elem * sizeof(float);
+    s->need_state = optimizer_bytes(s->model);
     s->need_acts = need.acts;
     s->need_workspace = need.workspace;
     room = room > spare ? room - spare : 0;

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "data/stream.h"
 
@@ -34,8 +33,6 @@ struct batches {
     int32_t bos;
     struct slot *slot; /* [n_slot] */
     int n_slot;
-    double waited;
-    uint64_t n_next;
 
     bool threaded, running;
     pthread_t thread;
@@ -206,11 +203,6 @@ struct batches_epoch batches_epoch(const struct batches *b) {
     return b->epoch;
 }
 
-double batches_waited(const struct batches *b, uint64_t *n_batch) {
-    if (n_batch) *n_batch = b->n_next;
-    return b->waited;
-}
-
 /* ---- taking ---------------------------------------------------------------------------------- */
 
 static void trade(struct batches *b, struct slot *slot, struct batch *out) {
@@ -242,16 +234,9 @@ int batches_next(struct batches *b, struct batch *out, struct err *err) {
     const struct batch *like = &b->slot[0].batch;
     BUG_ON(out->cap_src != b->stream.tokens || out->cap_tgt != b->stream.tokens);
     BUG_ON(out->cap_seq != stream_max_seq(&b->stream) || out->bos != like->bos);
-    double begin = clock_seconds();
-    int rc;
-    if (b->threaded) {
-        rc = take_prefetched(b, out, err);
-    } else {
-        rc = prepare(b, &b->slot[0], err);
-        if (!rc) trade(b, &b->slot[0], out);
-    }
-    b->waited += clock_seconds() - begin;
-    b->n_next += !rc;
+    if (b->threaded) return take_prefetched(b, out, err);
+    int rc = prepare(b, &b->slot[0], err);
+    if (!rc) trade(b, &b->slot[0], out);
     return rc;
 }
 

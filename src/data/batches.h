@@ -83,10 +83,6 @@ int batches_restart_epoch(struct batches *batches, const struct batches_state *s
 
 struct batches_epoch batches_epoch(const struct batches *batches);
 
-/* Seconds batches_next has spent waiting for the thread (or working, without one), and batches so
- * far. */
-double batches_waited(const struct batches *batches, uint64_t *n_batch);
-
 /* ---------------------------------------------------------------------------------- validation ---
  * Every pair of one corpus once, in a fixed order: windows of consecutive pairs, sorted by length,
  * cut into batches. No thread, no seed. */

@@ -133,6 +133,8 @@ static const char *check_trailer(const struct corpus_trailer *t, uint64_t size) 
 
 /* What one pass over the file looks at. */
 struct scan {
+    XXH3_state_t *hash;
+    unsigned char *window;
     uint64_t next, n_src; /* ids and source ids before the next place */
     uint32_t largest;     /* id */
     bool index_bad;
@@ -165,17 +167,17 @@ static void scan_places(struct scan *scan, const struct corpus *c, const unsigne
 
 /* Reads [from, to) in windows, adds it to the checksum and hands it on. */
 static int scan_part(struct scan *scan, const struct corpus *c, uint64_t from, uint64_t to,
-                     XXH3_state_t *hash, unsigned char *window, struct err *err) {
+                     struct err *err) {
     bool is_index = from == index_at(c);
     for (; from < to; from += WINDOW) {
         size_t n = to - from < WINDOW ? (size_t)(to - from) : WINDOW;
-        int rc = read_at(c, &(struct iovec){window, n}, 1, from, err);
+        int rc = read_at(c, &(struct iovec){scan->window, n}, 1, from, err);
         if (rc) return rc;
-        XXH3_64bits_update(hash, window, n);
+        XXH3_64bits_update(scan->hash, scan->window, n);
         if (is_index)
-            scan_places(scan, c, window, n / sizeof(struct corpus_place));
+            scan_places(scan, c, scan->window, n / sizeof(struct corpus_place));
         else
-            scan_ids(scan, window, n / (size_t)c->width, c->width);
+            scan_ids(scan, scan->window, n / (size_t)c->width, c->width);
     }
     return 0;
 }
@@ -183,19 +185,15 @@ static int scan_part(struct scan *scan, const struct corpus *c, uint64_t from, u
 /* The checksum of everything before the trailer, ids within the vocabulary, an index that covers
  * them. */
 static int check_body(const struct corpus *c, const char *path, uint64_t want, struct err *err) {
-    struct scan scan = {0};
-    unsigned char *window = xmalloc(WINDOW);
-    XXH3_state_t *hash = XXH3_createState();
-    BUG_ON(!hash);
-    XXH3_64bits_reset(hash);
+    struct scan scan = {.hash = XXH3_createState(), .window = xmalloc(WINDOW)};
+    BUG_ON(!scan.hash);
+    XXH3_64bits_reset(scan.hash);
     /* The zeros between ids and index pass as ids. */
-    int rc = scan_part(&scan, c, 0, index_at(c), hash, window, err);
-    if (!rc)
-        rc = scan_part(&scan, c, index_at(c), c->size - sizeof(struct corpus_trailer), hash, window,
-                       err);
-    uint64_t got = XXH3_64bits_digest(hash);
-    XXH3_freeState(hash);
-    xfree(window);
+    int rc = scan_part(&scan, c, 0, index_at(c), err);
+    if (!rc) rc = scan_part(&scan, c, index_at(c), c->size - sizeof(struct corpus_trailer), err);
+    uint64_t got = XXH3_64bits_digest(scan.hash);
+    XXH3_freeState(scan.hash);
+    xfree(scan.window);
     if (rc) return rc;
     if (got != want) return bad(path, "its data is damaged", err);
     if (scan.largest >= (uint32_t)c->n_vocab) return bad(path, "an id is too large", err);

@@ -144,14 +144,14 @@ int sp_decode(const struct sp *sp, const int32_t *ids, int n, char *out, size_t 
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
-int sp_train(void **model, size_t *size, const struct sp_setting *settings, int n_setting,
-             sp_next_fn *next, void *ctx, struct err *err) {
+int sp_train(void **model, size_t *size, const struct sp_training *training, struct err *err) {
     *model = nullptr;
     return guarded(err, [&]() -> int {
         std::unordered_map<std::string, std::string> args;
-        for (int i = 0; i < n_setting; i++) args[settings[i].key] = settings[i].value;
+        for (int i = 0; i < training->n_setting; i++)
+            args[training->setting[i].key] = training->setting[i].value;
         args["minloglevel"] = std::to_string(kOnlyFatal);
-        Sentences sentences(next, ctx);
+        Sentences sentences(training->next, training->ctx);
         std::string made;
         auto status = sentencepiece::SentencePieceTrainer::Train(args, &sentences, &made);
         if (!status.ok()) return err_set(err, HEED_EINVAL, "%s", message(status).c_str());

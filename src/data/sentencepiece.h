@@ -38,7 +38,12 @@ struct sp_setting {
 typedef const char *sp_next_fn(void *ctx, size_t *size);
 
 /* Learns a model; *model is xmalloc'ed. On failure *err holds SentencePiece's own words. */
-int sp_train(void **model, size_t *size, const struct sp_setting *settings, int n_setting,
-             sp_next_fn *next, void *ctx, struct err *err);
+struct sp_training {
+    const struct sp_setting *setting;
+    int n_setting;
+    sp_next_fn *next;
+    void *ctx;
+};
+int sp_train(void **model, size_t *size, const struct sp_training *training, struct err *err);
 
 #endif

@@ -182,7 +182,8 @@ static int any_survives(const unsigned char *seen, const char *normalization) {
     void *model;
     size_t size;
     struct tokenizer *made;
-    if (sp_train(&model, &size, settings, 4, next_code, &codes, NULL)) return 0;
+    struct sp_training training = {settings, 4, next_code, &codes};
+    if (sp_train(&model, &size, &training, NULL)) return 0;
     int rc = tokenizer_open_memory(&made, model, size, NULL), any = 0;
     xfree(model);
     if (rc) return 0;
@@ -270,9 +271,8 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
         {"max_sentence_length", line},
         {"train_extremely_large_corpus", t->sample.bytes >> 30 ? "true" : "false"}};
     struct err why = {0};
-    int n = (int)(sizeof settings / sizeof *settings);
-    int rc = sp_train(model, size, settings, n, next_sentence, t, &why);
-    return rc ? explain(t, &why, err) : 0;
+    struct sp_training training = {settings, sizeof settings / sizeof *settings, next_sentence, t};
+    return sp_train(model, size, &training, &why) ? explain(t, &why, err) : 0;
 }
 
 /* Which of the characters that were read the tokenizer does not know. Words are not made of

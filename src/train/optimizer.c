@@ -32,11 +32,11 @@ static struct mat flat_view(const struct optimizer *opt, void *data) {
         .data = data, .ld = n, .rows = 1, .cols = n, .type = dtype_wide(opt->model->type)};
 }
 
-static size_t flat_size(const struct optimizer *opt) {
-    return opt->model->table.n_elem * dtype_size(dtype_wide(opt->model->type));
+static size_t flat_size(const struct model *model) {
+    return model->table.n_elem * dtype_size(dtype_wide(model->type));
 }
 
-size_t optimizer_bytes(const struct optimizer *opt) { return 3 * flat_size(opt); }
+size_t optimizer_bytes(const struct model *model) { return 3 * flat_size(model); }
 
 void optimizer_free(struct optimizer *opt) {
     if (!opt) return;
@@ -118,7 +118,7 @@ int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts
     struct optimizer *opt = xcalloc(1, sizeof *opt);
     *opt = (struct optimizer){.options = *options, .model = model, .acts = acts};
     struct backend *be = model->be;
-    size_t size = flat_size(opt);
+    size_t size = flat_size(model);
     if (!(opt->grads = backend_alloc(be, size, err)) || !(opt->m = backend_alloc(be, size, err)) ||
         !(opt->v = backend_alloc(be, size, err)) ||
         !(opt->sumsq = backend_alloc(be, sizeof *opt->sumsq, err))) {
@@ -143,7 +143,7 @@ int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts
 }
 
 int optimizer_discard(struct optimizer *opt, struct err *err) {
-    backend_zero(opt->model->be, opt->grads, flat_size(opt));
+    backend_zero(opt->model->be, opt->grads, flat_size(opt->model));
     return backend_sync(opt->model->be, err);
 }
 

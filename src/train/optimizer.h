@@ -45,7 +45,9 @@ struct update_report {
 int optimizer_new(struct optimizer **opt, struct model *model, struct acts *acts,
                   const struct optimizer_options *options, struct err *err);
 void optimizer_free(struct optimizer *opt);
-size_t optimizer_bytes(const struct optimizer *opt);
+
+/* The memory that takes, known before there is one. */
+size_t optimizer_bytes(const struct model *model);
 
 /* The gradient of n >= 1 batches, each within the activations' budget; then either apply or discard
  * it. Apart, because whoever watches for divergence must look before the parameters change. */
