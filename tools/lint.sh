@@ -36,11 +36,11 @@ code() {
     grep -nHE "$pattern" "$@" | grep -vE '^[^:]*:[0-9]+: *(\*|/\*|//)'
 }
 
-# Includes point downwards: base <- {data, io, eval, backend} <- model <- {search, train}
+# Includes point downwards: base <- {data, io, backend} <- {model, eval} <- {search, train}
 # <- {viz, serve, api} <- cli <- bench. A folder may include itself and any lower layer.
 grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
     BEGIN {
-        split("base:0 data:1 io:1 eval:1 backend:1 model:2 search:3 train:3 viz:4 serve:4 api:4 cli:5 bench:6", all, " ")
+        split("base:0 data:1 io:1 backend:1 model:2 eval:2 search:3 train:3 viz:4 serve:4 api:4 cli:5 bench:6", all, " ")
         for (i in all) { split(all[i], pair, ":"); layer[pair[1]] = pair[2] }
     }
     $1 ~ /^src\// {

@@ -7,6 +7,7 @@
 
 #include "backend/ops.h"
 #include "backend/profile.h"
+#include "base/clock.h"
 #include "bench/bench.h"
 #include "cli/cli.h"
 #include "data/corpus.h"
@@ -22,6 +23,31 @@ double bench_peak_mb(void) {
 int bench_by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+struct reading {
+    const uint64_t *words;
+    size_t share; /* of a task, in words */
+};
+
+static void read_task(void *ctx, int task, int thread) {
+    const struct reading *r = ctx;
+    const uint64_t *at = r->words + (size_t)task * r->share;
+    uint64_t sum[8] = {0}, all = 0;
+    (void)thread;
+    for (size_t i = 0; i + 8 <= r->share; i += 8)
+        for (int k = 0; k < 8; k++) sum[k] += at[i + (size_t)k];
+    for (int k = 0; k < 8; k++) all += sum[k];
+    volatile uint64_t keep = all; /* so that nothing is optimised away */
+    (void)keep;
+}
+
+double bench_read_rate(struct pool *pool, const void *memory, size_t size) {
+    int n = 8 * pool_size(pool);
+    struct reading r = {.words = memory, .share = size / sizeof(uint64_t) / (size_t)n};
+    double start = clock_seconds();
+    pool_run(pool, read_task, &r, n);
+    return (double)r.share * sizeof(uint64_t) * n / (clock_seconds() - start);
 }
 
 double bench_print_ops(struct backend *be, double seconds, const char *rate) {

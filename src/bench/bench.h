@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "base/pool.h"
 #include "model/config.h"
 
 struct bench_gemm_options {
@@ -63,6 +64,9 @@ int bench_data_run(const struct bench_data_options *o, struct err *err);
 /* Shared by the model benchmarks. */
 double bench_peak_mb(void);                       /* largest resident size of this process so far */
 int bench_by_value(const void *a, const void *b); /* for qsort: doubles, ascending */
+
+/* Bytes per second that the pool's threads read together, once over that memory. */
+double bench_read_rate(struct pool *pool, const void *memory, size_t size);
 
 /* A table of what each op cost since profiling was switched on, with shares of `seconds` (0: of all
  * ops together); `rate` names billions of operations per second. Returns the ops' seconds. */

@@ -99,13 +99,10 @@ static int fill_batch(struct batch *b, const struct bench_train_options *o, uint
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
-static double model_flops(const struct config *c, double n_src, double n_tgt) {
-    double d = c->d_model, f = c->d_ff, qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
-    double att = 2 * d * qk + 2 * d * vv, q_o = d * qk + d * vv, ff = 2 * d * f;
-    double per_src =
-        c->n_layer_enc * (att + ff) + c->n_layer_dec * q_o; /* keys, values of the memory */
-    double per_tgt = c->n_layer_dec * (att + q_o + ff) + d * c->n_vocab_tgt;
-    return 6 * (n_src * per_src + n_tgt * per_tgt);
+/* Of an update of an average batch: each product once forward and twice backward. */
+static double update_flops(const struct bench *s) {
+    struct products p = config_products(&s->o->config);
+    return 6 * (s->n_src * p.per_src + s->n_tgt * p.per_tgt);
 }
 
 /* One product of the model's shapes with all its tensors in one block. */
@@ -269,8 +266,7 @@ static int measure(struct bench *s, struct figures *f, struct err *err) {
         rate = (rate + gemm_rate(s, err)) / 2;
         *f = (struct figures){.ms = 1e3 * seconds,
                               .tgt_per_s = s->n_tgt / seconds,
-                              .tflops =
-                                  model_flops(&s->o->config, s->n_src, s->n_tgt) / seconds / 1e12,
+                              .tflops = update_flops(s) / seconds / 1e12,
                               .gemm_tflops = rate / 1e12,
                               .peak_mb = fmax(peak, backend_device_memory(s->be) ? 0 : peak_mb(s)),
                               .steps = n};

@@ -1,13 +1,12 @@
 /* cmd_eval.c — `heed eval`: BLEU, chrF and chrF++ of translations against references
  * (docs/eval.md). */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/eval.h"
+#include "cli/eval_report.h"
+#include "cli/progress.h"
 
 static struct option_list hyp, ref;
 static const char *metrics = "bleu,chrf", *tokenize = "13a", *smooth = "exp", *smooth_value;
@@ -139,55 +138,25 @@ static int check_files(const struct eval *eval, struct err *err) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static int resample(struct eval *eval, struct pool *pool, struct err *err) {
-    int n = eval->n_hyp * eval->n_metric, n_sample = eval->resampling->n_sample;
-    struct bootstrap_series *series = xcalloc((size_t)n, sizeof *series);
-    for (int i = 0; i < n; i++) {
-        struct eval_result *r = &eval->result[i];
-        const struct eval_metric *m = &eval->metric[i % eval->n_metric];
-        r->sample = xmalloc((size_t)n_sample * sizeof *r->sample);
-        series[i] = (struct bootstrap_series){.stat = r->stat,
-                                              .n_stat = m->n_stat,
-                                              .score = bleu_value,
-                                              .options = &m->bleu,
-                                              .scores = r->sample};
-        if (m->kind == METRIC_CHRF) series[i].score = chrf_value, series[i].options = &m->chrf;
-    }
-    int rc = bootstrap_run(series, n, eval->n_segment, eval->resampling, pool, err);
-    for (int i = 0; i < n && !rc; i++) {
-        struct eval_result *r = &eval->result[i], *first = &eval->result[i % eval->n_metric];
-        const struct eval_metric *m = &eval->metric[i % eval->n_metric];
-        r->interval = bootstrap_interval(r->sample, n_sample);
-        if (!eval->paired || r == first) continue;
-        double distance = fabs(eval_value(m, r->sum) - eval_value(m, first->sum));
-        r->p_value = bootstrap_p_value(r->sample, first->sample, n_sample, distance);
-    }
-    xfree(series);
-    return rc;
-}
-
 static int evaluate(struct eval *eval, struct err *err) {
     struct pool *pool;
     int rc = pool_new(&pool, threads, err);
     if (rc) return rc;
-    int n = eval->n_hyp * eval->n_metric;
-    eval->result = xcalloc((size_t)n, sizeof *eval->result);
-    for (int i = 0; i < n; i++) eval->result[i].p_value = -1;
-    rc = eval_count(eval, pool, err);
-    if (!rc && eval->resampling) rc = resample(eval, pool, err);
+    rc = eval_run(eval, pool, err);
     if (!rc && !sentence) {
         if (as_json)
             eval_print_json(eval);
         else
             eval_print_text(eval);
     }
-    for (int i = 0; i < n; i++) {
-        xfree(eval->result[i].stat);
-        xfree(eval->result[i].sample);
-    }
-    xfree(eval->result);
+    eval_release(eval);
     pool_free(pool);
     return rc;
+}
+
+static void say_replaced(const char *path, uint64_t n) {
+    fprintf(stderr, "heed: %s: bad UTF-8 sequences and NUL bytes replaced: %s\n", path,
+            text_grouped(n));
 }
 
 static int run(int argc, char **argv, struct err *err) {
@@ -200,8 +169,8 @@ static int run(int argc, char **argv, struct err *err) {
                         .ref = ref.item,
                         .n_ref = ref.n,
                         .resampling = paired || confidence ? &resampling : NULL,
-                        .keep_stats = paired || confidence,
                         .paired = paired,
+                        .on_replaced = say_replaced,
                         .width = width,
                         .score_only = score_only};
     if (sentence) eval.on_segment = as_json ? eval_print_segment_json : eval_print_segment;

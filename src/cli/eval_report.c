@@ -1,18 +1,13 @@
-/* eval_report.c — see eval.h: scores as text in sacreBLEU's format, as a table of systems, or as
+/* eval_report.c — see eval_report.h: scores as text in sacreBLEU's format, as a table of systems, or as
  * JSON lines. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/eval.h"
+#include "cli/eval_report.h"
 
 enum { CELL = 512 };
-
-double eval_value(const struct eval_metric *metric, const uint64_t *sum) {
-    return metric->kind == METRIC_BLEU ? bleu_value(sum, &metric->bleu)
-                                       : chrf_score(sum, &metric->chrf);
-}
 
 /* "20.8", and "20.8 (μ = 20.8 ± 0.6)" where it was resampled. */
 static void score_text(char *out, const struct eval *eval, const struct eval_metric *m,

@@ -220,3 +220,10 @@ int config_check(struct config *config, struct err *err) {
     if (!rc) rc = check_head_width(&config->d_v, "d_v", config, err);
     return rc ? rc : check_total(config, err);
 }
+
+struct products config_products(const struct config *c) {
+    double d = c->d_model, qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
+    double self = 2 * d * qk + 2 * d * vv, half = d * qk + d * vv, ff = 2 * d * c->d_ff;
+    return (struct products){.per_src = c->n_layer_enc * (self + ff) + c->n_layer_dec * half,
+                             .per_tgt = c->n_layer_dec * (self + half + ff) + d * c->n_vocab_tgt};
+}

@@ -59,4 +59,12 @@ int config_set(struct config *config, const char *name, const char *value, struc
 /* Fills in what is derived (d_k, d_v) and refuses what cannot be built, naming field and value. */
 int config_check(struct config *config, struct err *err);
 
+/* Elements of the matrices that each token is multiplied by, of a checked config. A source token
+ * also meets the decoder's projections of the memory to keys and values. Attention's n^2 products
+ * have no matrix and are not counted. */
+struct products {
+    double per_src, per_tgt;
+};
+struct products config_products(const struct config *config);
+
 #endif

@@ -1,15 +1,15 @@
-/* eval_count.c — see eval.h: reads hypotheses and references side by side and counts, on all
- * threads.
+/* eval.c — see eval.h: reads hypotheses and references side by side, counts on all threads, and
+ * resamples.
  *
  * Reading is one thread's work and cheap; counting is cut into tasks of a few segments. Results
  * land in a row per segment and are added up in order afterwards, so nothing depends on who counted
  * what. */
-#include <stdio.h>
+#include "eval/eval.h"
+
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/eval.h"
-#include "cli/progress.h"
 #include "data/text.h"
 
 enum {
@@ -79,8 +79,9 @@ static int lengths_differ(struct work *work, struct err *err) {
     uint64_t n = text_counts(first->text).lines;
     for (int i = 1; i < work->n_column && text_counts(other->text).lines == n; i++)
         other = &work->column[i];
-    return err_set(err, HEED_EFORMAT, "%.90s has %s lines, %.90s has %s", shown(first),
-                   text_grouped(n), shown(other), text_grouped(text_counts(other->text).lines));
+    return err_set(err, HEED_EFORMAT, "%.90s has %llu lines, %.90s has %llu", shown(first),
+                   (unsigned long long)n, shown(other),
+                   (unsigned long long)text_counts(other->text).lines);
 }
 
 /* The next block; work->n is 0 at the end. */
@@ -151,7 +152,7 @@ static void add_block(const struct work *work) {
         for (int i = 0; i < eval->n_hyp * eval->n_metric; i++, stat += EVAL_MAX_STATS) {
             int n_stat = eval->metric[i % eval->n_metric].n_stat;
             for (int k = 0; k < n_stat; k++) eval->result[i].sum[k] += stat[k];
-            if (eval->keep_stats) keep(&eval->result[i], stat, (size_t)n_stat, eval->n_segment);
+            if (eval->resampling) keep(&eval->result[i], stat, (size_t)n_stat, eval->n_segment);
         }
     }
 }
@@ -203,15 +204,14 @@ static int count_all(struct work *work, struct err *err) {
     }
     for (int i = 0; i < work->n_column; i++) {
         uint64_t replaced = text_counts(work->column[i].text).replaced;
-        if (replaced)
-            fprintf(stderr, "heed: %s: bad UTF-8 sequences and NUL bytes replaced: %s\n",
-                    shown(&work->column[i]), text_grouped(replaced));
+        if (replaced && work->eval->on_replaced)
+            work->eval->on_replaced(shown(&work->column[i]), replaced);
     }
     if (work->eval->n_segment) return 0;
     return err_set(err, HEED_EFORMAT, "%s: there is no line in it", shown(&work->column[0]));
 }
 
-int eval_count(struct eval *eval, struct pool *pool, struct err *err) {
+static int count(struct eval *eval, struct pool *pool, struct err *err) {
     struct work work = {.eval = eval, .pool = pool, .n_column = eval->n_hyp + eval->n_ref};
     size_t cells = (size_t)eval->n_hyp * (size_t)eval->n_metric;
     work.column = xcalloc((size_t)work.n_column, sizeof *work.column);
@@ -221,4 +221,54 @@ int eval_count(struct eval *eval, struct pool *pool, struct err *err) {
     if (!rc) rc = count_all(&work, err);
     work_close(&work);
     return rc;
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+double eval_value(const struct eval_metric *metric, const uint64_t *sum) {
+    return metric->kind == METRIC_BLEU ? bleu_value(sum, &metric->bleu)
+                                       : chrf_score(sum, &metric->chrf);
+}
+
+static int resample(struct eval *eval, struct pool *pool, struct err *err) {
+    int n = eval->n_hyp * eval->n_metric, n_sample = eval->resampling->n_sample;
+    struct bootstrap_series *series = xcalloc((size_t)n, sizeof *series);
+    for (int i = 0; i < n; i++) {
+        struct eval_result *r = &eval->result[i];
+        const struct eval_metric *m = &eval->metric[i % eval->n_metric];
+        r->sample = xmalloc((size_t)n_sample * sizeof *r->sample);
+        series[i] = (struct bootstrap_series){.stat = r->stat,
+                                              .n_stat = m->n_stat,
+                                              .score = bleu_value,
+                                              .options = &m->bleu,
+                                              .scores = r->sample};
+        if (m->kind == METRIC_CHRF) series[i].score = chrf_value, series[i].options = &m->chrf;
+    }
+    int rc = bootstrap_run(series, n, eval->n_segment, eval->resampling, pool, err);
+    for (int i = 0; i < n && !rc; i++) {
+        struct eval_result *r = &eval->result[i], *first = &eval->result[i % eval->n_metric];
+        const struct eval_metric *m = &eval->metric[i % eval->n_metric];
+        r->interval = bootstrap_interval(r->sample, n_sample);
+        if (!eval->paired || r == first) continue;
+        double distance = fabs(eval_value(m, r->sum) - eval_value(m, first->sum));
+        r->p_value = bootstrap_p_value(r->sample, first->sample, n_sample, distance);
+    }
+    xfree(series);
+    return rc;
+}
+
+int eval_run(struct eval *eval, struct pool *pool, struct err *err) {
+    int n = eval->n_hyp * eval->n_metric;
+    eval->result = xcalloc((size_t)n, sizeof *eval->result);
+    for (int i = 0; i < n; i++) eval->result[i].p_value = -1;
+    int rc = count(eval, pool, err);
+    return !rc && eval->resampling ? resample(eval, pool, err) : rc;
+}
+
+void eval_release(struct eval *eval) {
+    for (int i = 0; eval->result && i < eval->n_hyp * eval->n_metric; i++) {
+        xfree(eval->result[i].stat);
+        xfree(eval->result[i].sample);
+    }
+    xfree(eval->result);
 }

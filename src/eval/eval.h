@@ -1,10 +1,9 @@
-/* eval.h — the three parts of `heed eval`: options (cmd_eval.c), counting (eval_count.c), reports
- * (eval_report.c).
+/* eval.h — whole texts against references: counting on all threads, scores, resampling.
  *
  * All files are read side by side, a block of segments at a time; what stays are sums per system
  * and metric, and the statistics of every segment only where they are going to be resampled. */
-#ifndef CLI_EVAL_H
-#define CLI_EVAL_H
+#ifndef EVAL_EVAL_H
+#define EVAL_EVAL_H
 
 #include "eval/bleu.h"
 #include "eval/chrf.h"
@@ -34,26 +33,27 @@ struct eval {
     int n_metric;
     const char *const *hyp, *const *ref; /* paths */
     int n_hyp, n_ref;
-    struct eval_result *result; /* [n_hyp, n_metric] */
+    struct eval_result *result; /* [n_hyp, n_metric], from eval_run */
     size_t n_segment;
 
-    int keep_stats;
+    const struct resampling *resampling; /* NULL: none */
+    int paired;                          /* resampled: each system against the first */
+
     /* NULL, or called for every segment in order with stat[n_metric][EVAL_MAX_STATS] of the first
      * system. */
     void (*on_segment)(const struct eval *eval, const uint32_t *stat);
+    /* NULL, or called after counting for every file in which n bytes or sequences were not UTF-8
+     * and were replaced. */
+    void (*on_replaced)(const char *path, uint64_t n);
 
-    const struct resampling *resampling; /* NULL: none */
-    int paired, width, score_only;
+    int width, score_only; /* for reports */
 };
 
-/* Reads everything and fills result[].sum, n_segment, and .stat if kept. */
-int eval_count(struct eval *eval, struct pool *pool, struct err *err);
+/* Reads and counts everything, resamples if asked to, and fills result[] and n_segment. The caller
+ * frees with eval_release, also after an error. */
+int eval_run(struct eval *eval, struct pool *pool, struct err *err);
+void eval_release(struct eval *eval);
 
 double eval_value(const struct eval_metric *metric, const uint64_t *sum);
-
-void eval_print_text(const struct eval *eval);
-void eval_print_json(const struct eval *eval);
-void eval_print_segment(const struct eval *eval, const uint32_t *stat);      /* tab-separated */
-void eval_print_segment_json(const struct eval *eval, const uint32_t *stat); /* one object */
 
 #endif
