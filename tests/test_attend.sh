@@ -81,6 +81,15 @@ attend --src-file v.src --tgt-file v.tgt --line 1 --out file.html
 cmp all.html file.html || fail 'text from files is drawn differently'
 attend --src "$src" --out own.html || fail "the model's own translation"
 check_page own.html enc dec cross
+for f in all.html cross.svg; do # both sentences stand above the picture
+    grep -qF "$src" $f && grep -qF "$tgt" $f || fail "$f lacks a sentence"
+done
+# One layer's heads never mix: lines are opaque. Maps have their tokens beside them; a long title is wrapped.
+grep -q 'opacity' cross-6.svg && fail 'lines are transparent: where heads cross, colours mix'
+attend --src abde --tgt bad --out short.svg
+[ "$(grep -c "rotate(-60" short.svg)" -ge 32 ] || fail 'no tokens beside the maps'
+attend --src "$(head -n 20 t.src | tr '\n' ' ' | head -c 250)" --tgt "$tgt" --layer 1 --head 1 --out wide.svg
+[ "$(grep -c "font-size='16'" wide.svg)" -ge 4 ] || fail 'a long title is not wrapped'
 attend --src '' --tgt '' --out empty.html
 check_page empty.html enc dec cross
 attend --src '' --tgt '' --layer 1 --out empty.svg
@@ -95,7 +104,7 @@ for line in 1 2; do
         xml $m$line.svg
     done
 done
-[ "$(grep -c '&lt;svg/onload=alert(1)&gt;' w1.svg)" = 3 ] || fail 'title and both columns should show the word, escaped'
+[ "$(grep -c '&lt;svg/onload=alert(1)&gt;' w1.svg)" = 4 ] || fail 'titles and columns should show the word, escaped'
 [ "$(grep -o 'u003csvg/onload=alert(1)' w1.html | wc -l)" -ge 4 ] || fail 'the page should show the word, escaped'
 for f in w1.html w1.svg; do absent '<svg/onload' $f 'markup got through'; done
 grep -q 'U+202E' w2.svg || fail 'a mark that reverses text is not spelled out'

@@ -39,6 +39,16 @@ TEST(long_labels_end) {
     assert_int_equal(label_make(label, text, LABEL_TOKEN), LABEL_TOKEN); /* just fits */
 }
 
+TEST(long_labels_break_at_words) {
+    assert_int_equal(label_fit("", 10), 0);
+    assert_int_equal(label_fit("a short line", 20), 12);
+    assert_int_equal(label_fit("two words", 6), 4);
+    assert_int_equal(label_fit("unbreakable", 6), 6);
+    assert_int_equal(label_fit("ALL IN CAPITALS", 6), 4); /* which are wider */
+    assert_int_equal(label_fit("\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E", 4), 6);
+    assert_int_equal(label_fit("\xE6\x97\xA5", 1), 3); /* never nothing */
+}
+
 /* What `write` puts into a file. */
 static char *written(void (*write)(struct file_writer *w, const char *text), const char *text) {
     struct err err;
@@ -85,4 +95,5 @@ TEST(base64_as_in_rfc_4648) {
     check(in_pieces, "\xFB\xFF\xBF~?", "+/+/fj8=");
 }
 
-TESTS(T(labels_are_harmless), T(long_labels_end), T(escapes), T(base64_as_in_rfc_4648))
+TESTS(T(labels_are_harmless), T(long_labels_end), T(long_labels_break_at_words), T(escapes),
+      T(base64_as_in_rfc_4648))

@@ -125,6 +125,10 @@ static int translate(struct job *j, struct err *err) {
     j->tgt.ids[n] = marks.eos;
     j->tgt.n = n + 1;
     searcher_free(searcher);
+    int size = tokenizer_decode(t, j->tgt.ids, n, NULL, 0);
+    if (size < 0) size = 0;
+    j->tgt.text = xcalloc((size_t)size + 1, 1);
+    tokenizer_decode(t, j->tgt.ids, n, j->tgt.text, (size_t)size + 1);
     return rc;
 }
 
@@ -248,7 +252,8 @@ static void fill_set(struct attention_set *s, const struct job *j, int kind) {
 }
 
 static int draw(struct job *j, int svg, struct err *err) {
-    struct attention a = {.title = j->src.text,
+    struct attention a = {.source = j->src.text,
+                          .target = j->tgt.text,
                           .n_head = head ? 1 : j->loaded.model->config.n_head,
                           .first_head = head ? head : 1};
     j->src_token = tokens_of(j, j->src.ids, j->src.n, 0);

@@ -1,9 +1,9 @@
 /* attention.h — attention as a picture: who looks at whom, how much, in which layer and head.
  *
- * As the paper's figures 3 to 5 do: tokens in two columns, a line from each query to each key it
- * looks at, as opaque as the probability, one colour per head. Beside it heat maps, all layers and
- * heads side by side. The SVG is one such picture; the HTML page holds all of it and lets one
- * choose, works without a network, and needs a browser of 2023 or later (it inflates its data with
+ * As in the paper's figures 3 to 5: tokens in two columns, a line from each query to each key it
+ * looks at, as strong as the probability, one colour per head. Or as heat maps, all layers and
+ * heads side by side. The SVG is one such picture; the HTML page holds all of them to choose from,
+ * works without a network, and needs a browser of 2023 or later (it inflates its data with
  * DecompressionStream).
  *
  * Everything is borrowed; errors stick to the writer. Tokens are hostile text: see label.h. */
@@ -23,14 +23,14 @@ struct attention_set {
 };
 
 struct attention {
-    const char *title;
-    int n_head, first_head; /* the heads there are, counted from 1 */
+    const char *source, *target; /* the sentences */
+    int n_head, first_head;      /* the heads there are, counted from 1 */
     struct attention_set set[ATTENTION_KINDS];
 };
 
 const char *attention_kind_name(enum attention_kind kind); /* "encoder self-attention" */
 
-/* One layer: tokens and lines, all its heads in one picture. Several: a heat map for every layer
+/* One layer: tokens and lines, all heads in one picture. Several layers: a heat map for every layer
  * and head. */
 void attention_svg(struct file_writer *w, const struct attention *a, enum attention_kind kind);
 

@@ -70,7 +70,7 @@ static void deflate_probs(struct deflater *d, const float *p, size_t n) {
 static void write_data(struct file_writer *w, const struct attention *a) {
     struct deflater d = {.out = {.w = w}};
     if (deflateInit(&d.z, 6) != Z_OK) {
-        err_set(&w->err, HEED_ENOMEM, "no memory to deflate a page");
+        err_set(&w->err, HEED_ENOMEM, "out of memory compressing the page");
         return;
     }
     for (int kind = 0; kind < ATTENTION_KINDS; kind++) {
@@ -87,8 +87,11 @@ static void write_data(struct file_writer *w, const struct attention *a) {
 static void write_json(struct file_writer *w, const struct attention *a) {
     static const char *const name[] = {"enc", "dec", "cross"};
     char label[LABEL_SIZE];
-    label_make(label, a->title, LABEL_TITLE);
-    file_writer_printf(w, "{\"version\":1,\"title\":\"");
+    file_writer_printf(w, "{\"version\":2,\"source\":\"");
+    label_make(label, a->source, LABEL_TITLE);
+    label_json(w, label);
+    file_writer_printf(w, "\",\"target\":\"");
+    label_make(label, a->target, LABEL_TITLE);
     label_json(w, label);
     file_writer_printf(w, "\",\"heads\":%d,\"first_head\":%d,\"kinds\":[", a->n_head,
                        a->first_head);

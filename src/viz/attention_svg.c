@@ -1,11 +1,13 @@
 /* attention_svg.c — attention as one vector picture; see attention.h.
  *
- * Lines of one head and one shade are one path, so that a picture of 200 tokens and 8 heads is some
- * hundred paths. What a viewer could not see is left out: lines below LEAST, except a query's
- * strongest.
+ * Every head has a lane of its own beside the others', and less attention makes a line thinner and
+ * paler, not transparent: two heads never mix into a colour that the legend lacks. Strong lines lie
+ * on top of weak ones. Lines of one head and one shade are one path, so that a picture of 200
+ * tokens and 8 heads is some hundred paths. What a viewer could not see is left out: lines below
+ * LEAST, except a query's strongest.
  *
- * Heat maps are small images (PNG, 16 shades of one colour by transparency, so that they suit a
- * light and a dark page alike); a rectangle per cell would be a million of them. */
+ * Heat maps are small images (PNG, 16 shades of one colour); a rectangle per cell would be a million
+ * of them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +19,8 @@
 #include "viz/base64.h"
 #include "viz/label.h"
 
-enum { SHADES = 20, MARGIN = 28, HEAD_HEIGHT = 118, FOOT_HEIGHT = 44, CELL_WIDTH = 8 };
+enum { SHADES = 20, MARGIN = 28, FOOT_HEIGHT = 44, TITLE_LINE = 23 };
+enum { AXIS_TOKEN = 18 }; /* characters of a token beside a heat map */
 #define LEAST 0.02f
 
 const char *attention_kind_name(enum attention_kind kind) {
@@ -26,7 +29,7 @@ const char *attention_kind_name(enum attention_kind kind) {
     return name[kind];
 }
 
-/* Told apart on light and dark ground; more heads than this take hues between. */
+/* Easy to tell apart; with more than eight heads, hues from all around the circle. */
 static void head_colour(unsigned char rgb[3], int head, int n_head) {
     static const unsigned char fixed[8][3] = {{66, 133, 214}, {230, 120, 20}, {46, 160, 90},
                                               {212, 64, 84},  {140, 98, 212}, {20, 164, 176},
@@ -43,24 +46,54 @@ static void head_colour(unsigned char rgb[3], int head, int n_head) {
     }
 }
 
+static const float *head_probs(const struct attention_set *s, int layer, int h) {
+    return s->probs[layer] + (size_t)h * (size_t)s->n_query * (size_t)s->n_key;
+}
+
+/* ---- around the picture ---------------------------------------------------------------------- */
+
+/* A sentence, wrapped at words to the picture's width. Returns its number of lines; with w NULL
+ * that is all it does. */
+static int sentence(struct file_writer *w, const char *text, int line, int width, int weight) {
+    char label[LABEL_SIZE];
+    int n = 0;
+    label_make(label, text, LABEL_TITLE);
+    for (char *at = label; *at; n++) {
+        size_t size = label_fit(at, (width - 2 * MARGIN) / 10); /* cells of 16 pixel type, bold */
+        char next = at[size];
+        at[size] = 0;
+        if (w) {
+            file_writer_printf(w, "<text x='%d' y='%d' font-size='16' font-weight='%d'>", MARGIN,
+                               36 + (line + n) * TITLE_LINE, weight);
+            label_xml(w, at);
+            file_writer_printf(w, "</text>\n");
+        }
+        at[size] = next;
+        at += size;
+    }
+    return n;
+}
+
+/* Where the picture begins: below the sentences and the subtitle. */
+static int head_height(const struct attention *a, int width) {
+    int n = sentence(NULL, a->source, 0, width, 0) + sentence(NULL, a->target, 0, width, 0);
+    return 44 + n * TITLE_LINE;
+}
+
 static void begin(struct file_writer *w, int width, int height, const struct attention *a,
                   const char *subtitle) {
-    char label[LABEL_SIZE];
     file_writer_printf(
         w,
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' "
         "font-family='system-ui,\"Noto Sans\",sans-serif'>\n"
-        "<style>.bg{fill:#fff}text{fill:#1c2430}.s{fill:#667080}.f{fill:none;stroke:#667080;"
-        "stroke-opacity:.35}.i{image-rendering:optimizeSpeed;image-rendering:pixelated}"
-        "@media(prefers-color-scheme:dark){.bg{fill:#14181f}text{fill:#e6e9ee}.s{fill:#98a2b3}}"
-        "</style>\n<rect class='bg' width='100%%' height='100%%'/>\n"
-        "<text x='%d' y='36' font-size='18' font-weight='600'>",
-        width, height, width, height, MARGIN);
-    int room = (width - 2 * MARGIN) / 10; /* characters that fit */
-    label_make(label, a->title, room < LABEL_TITLE ? room : LABEL_TITLE);
-    label_xml(w, label);
-    file_writer_printf(w, "</text>\n<text class='s' x='%d' y='58' font-size='13'>%s</text>\n",
-                       MARGIN, subtitle);
+        "<style>text{fill:#1c2430}.s{fill:#5f6978}.f{fill:none;stroke:#c4cad3}"
+        ".i{image-rendering:optimizeSpeed;image-rendering:pixelated}</style>\n"
+        "<rect width='100%%' height='100%%' fill='#fff'/>\n",
+        width, height, width, height);
+    int n = sentence(w, a->source, 0, width, 600);
+    sentence(w, a->target, n, width, 400);
+    file_writer_printf(w, "<text class='s' x='%d' y='%d' font-size='13'>%s</text>\n", MARGIN,
+                       head_height(a, width) - 10, subtitle);
 }
 
 static void end(struct file_writer *w, int height, const char *note) {
@@ -68,36 +101,57 @@ static void end(struct file_writer *w, int height, const char *note) {
                        MARGIN, height - 18, note);
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
-
-struct column {
-    double x, top, step;
-};
-
-static double row_at(const struct column *c, int i) { return c->top + (i + 0.5) * c->step; }
-
 /* Character cells of the longest label. */
-static int widest(const char *const *token, int n) {
-    int most = 8;
+static int widest(const char *const *token, int n, int chars) {
+    int most = 0;
     for (int i = 0; i < n; i++) {
         char label[LABEL_SIZE];
-        most = max_int(most, label_make(label, token[i], LABEL_TOKEN));
+        most = max_int(most, label_make(label, token[i], chars));
     }
     return most;
 }
 
-static void draw_tokens(struct file_writer *w, const struct column *c, const char *const *token,
-                        int n, const char *anchor, double shift, double size) {
-    file_writer_printf(w, "<g font-size='%.1f' text-anchor='%s'>\n", size, anchor);
-    for (int i = 0; i < n; i++) {
+/* A row of tokens beside the picture: down from (x, y), or with `slant` across, each slanted. */
+struct tokens {
+    const char *const *token;
+    int n, chars; /* of each at most */
+    double x, y, step, size;
+    const char *anchor;
+    int slant;
+};
+
+static void draw_tokens(struct file_writer *w, const struct tokens *t) {
+    file_writer_printf(w, "<g font-size='%.1f' text-anchor='%s'>\n", t->size, t->anchor);
+    for (int i = 0; i < t->n; i++) {
         char label[LABEL_SIZE];
-        label_make(label, token[i], LABEL_TOKEN);
-        file_writer_printf(w, "<text x='%.1f' y='%.1f'>", c->x + shift, row_at(c, i) + 0.35 * size);
+        double along = (i + 0.5) * t->step + 0.35 * t->size;
+        double x = t->x + (t->slant ? along : 0), y = t->y + (t->slant ? 0 : along);
+        label_make(label, t->token[i], t->chars);
+        file_writer_printf(w, "<text x='%.1f' y='%.1f'", x, y);
+        if (t->slant) file_writer_printf(w, " transform='rotate(-60 %.1f %.1f)'", x, y);
+        file_writer_printf(w, ">");
         label_xml(w, label);
         file_writer_printf(w, "</text>\n");
     }
     file_writer_printf(w, "</g>\n");
 }
+
+static const char *query_name(enum attention_kind kind) {
+    return kind == ATTENTION_ENC   ? "source"
+           : kind == ATTENTION_DEC ? "being written"
+                                   : "translation";
+}
+static const char *key_name(enum attention_kind kind) {
+    return kind == ATTENTION_DEC ? "written so far" : "source";
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* The space between the two columns of tokens. */
+struct web {
+    double left, right, top, q_step, k_step;
+    double lane, thick; /* distance of two heads' lines; width of the strongest */
+};
 
 static int strongest(const float *p, int n) {
     int best = 0;
@@ -114,89 +168,94 @@ static int shade_of(const float *row, int j, int best) {
     return shade < 1 ? 1 : shade > SHADES ? SHADES : shade;
 }
 
-/* The lines of one head, shade by shade. */
-static void draw_head(struct file_writer *w, const struct attention_set *s, const float *probs,
-                      const struct column *q, const struct column *k) {
-    double bend = 0.45 * (k->x - q->x);
-    for (int shade = 1; shade <= SHADES; shade++) {
-        int any = 0;
-        for (int i = 0; i < s->n_query; i++) {
-            const float *row = probs + (size_t)i * (size_t)s->n_key;
-            int best = strongest(row, s->n_key);
-            for (int j = 0; j < s->n_key; j++) {
-                if (shade_of(row, j, best) != shade) continue;
-                if (!any++)
-                    file_writer_printf(w, "<path stroke-opacity='%.2f' d='",
-                                       (double)shade / SHADES);
-                double y = row_at(q, i), z = row_at(k, j);
-                file_writer_printf(w, "M%.0f %.1fC%.0f %.1f %.0f %.1f %.0f %.1f", q->x, y,
-                                   q->x + bend, y, k->x - bend, z, k->x, z);
-            }
+/* The lines of one head and one shade. */
+static void draw_shade(struct file_writer *w, const struct attention *a,
+                       const struct attention_set *s, const struct web *web, int h, int shade) {
+    const float *probs = head_probs(s, 0, h);
+    double t = sqrt((double)shade / SHADES), bend = 0.45 * (web->right - web->left);
+    double shift = (h - (a->n_head - 1) / 2.0) * web->lane;
+    int any = 0;
+    unsigned char c[3];
+    head_colour(c, a->first_head - 1 + h, max_int(a->n_head, a->first_head));
+    for (int k = 0; k < 3; k++) c[k] = (unsigned char)(255 - (255 - c[k]) * (0.14 + 0.86 * t));
+    for (int i = 0; i < s->n_query; i++) {
+        const float *row = probs + (size_t)i * (size_t)s->n_key;
+        int best = strongest(row, s->n_key);
+        for (int j = 0; j < s->n_key; j++) {
+            if (shade_of(row, j, best) != shade) continue;
+            if (!any++)
+                file_writer_printf(w, "<path stroke='#%02x%02x%02x' stroke-width='%.1f' d='", c[0],
+                                   c[1], c[2], fmax(0.8, web->thick * t));
+            double y = web->top + (i + 0.5) * web->q_step + shift;
+            double z = web->top + (j + 0.5) * web->k_step + shift;
+            file_writer_printf(w, "M%.0f %.1fC%.0f %.1f %.0f %.1f %.0f %.1f", web->left, y,
+                               web->left + bend, y, web->right - bend, z, web->right, z);
         }
-        if (any) file_writer_printf(w, "'/>\n");
     }
+    if (any) file_writer_printf(w, "'/>\n");
 }
 
-static void draw_legend(struct file_writer *w, const struct attention *a) {
+static void draw_legend(struct file_writer *w, const struct attention *a, int top) {
+    file_writer_printf(w, "<text class='s' x='%d' y='%d' font-size='12'>head</text>\n", MARGIN,
+                       top + 10);
     for (int h = 0; h < a->n_head; h++) {
         unsigned char rgb[3];
-        int x = MARGIN + h % 16 * 34, y = 70 + h / 16 * 16;
+        int x = MARGIN + 38 + h % 16 * 34, y = top + h / 16 * 16;
         head_colour(rgb, a->first_head - 1 + h, max_int(a->n_head, a->first_head));
         file_writer_printf(
             w,
-            "<rect x='%d' y='%d' width='12' height='12' rx='3' fill='#%02x%02x%02x'/>"
-            "<text class='s' x='%d' y='%d' font-size='11.5'>%d</text>\n",
-            x, y, rgb[0], rgb[1], rgb[2], x + 15, y + 10, a->first_head + h);
+            "<g><title>head %d</title><rect x='%d' y='%d' width='12' height='12' rx='3' "
+            "fill='#%02x%02x%02x'/><text x='%d' y='%d' font-size='12'>%d</text></g>\n",
+            a->first_head + h, x, y, rgb[0], rgb[1], rgb[2], x + 15, y + 10, a->first_head + h);
     }
-}
-
-static const char *query_name(enum attention_kind kind) {
-    return kind == ATTENTION_ENC ? "source token" : "token being written";
-}
-static const char *key_name(enum attention_kind kind) {
-    return kind == ATTENTION_DEC ? "looks at what is written" : "looks at the source";
 }
 
 static void svg_lines(struct file_writer *w, const struct attention *a, enum attention_kind kind) {
     const struct attention_set *s = &a->set[kind];
-    char subtitle[160];
-    int rows = max_int(s->n_query, s->n_key), legend = (a->n_head + 15) / 16;
-    double step = rows > 120 ? 14 : rows > 60 ? 17 : 22, size = step * 0.62;
-    int left = MARGIN + (int)(widest(s->query, s->n_query) * size * 0.62) + 14;
-    int right = MARGIN + (int)(widest(s->key, s->n_key) * size * 0.62) + 14;
-    int gap = rows > 60 ? 420 : 300, top = HEAD_HEIGHT + (legend - 1) * 16;
-    int width = max_int(left + gap + right, 620), height = top + (int)(rows * step) + FOOT_HEIGHT;
-    double tall = rows * step;
-    struct column q = {left, top, tall / s->n_query};
-    struct column k = {width - right, top, tall / s->n_key};
-    if (a->n_head > 1)
-        snprintf(subtitle, sizeof subtitle, "%s, layer %d, heads %d to %d",
-                 attention_kind_name(kind), s->first_layer, a->first_head,
-                 a->first_head + a->n_head - 1);
-    else
-        snprintf(subtitle, sizeof subtitle, "%s, layer %d, head %d", attention_kind_name(kind),
-                 s->first_layer, a->first_head);
+    char subtitle[160], heads[40];
+    int rows = max_int(s->n_query, s->n_key);
+    double step = rows > 120  ? 14
+                  : rows > 60 ? 17
+                  : rows > 16 ? 22
+                              : 30,
+           size = fmin(15, step * 0.62);
+    int left =
+        MARGIN + 14 + (int)(max_int(10, widest(s->query, s->n_query, LABEL_TOKEN)) * size * 0.62);
+    int right =
+        MARGIN + 14 + (int)(max_int(10, widest(s->key, s->n_key, LABEL_TOKEN)) * size * 0.62);
+    int width = max_int(left + (rows > 60 ? 420 : 300) + right, 620);
+    int head = head_height(a, width), top = head + 34 + (a->n_head + 15) / 16 * 16;
+    double tall = rows * step, lane = fmin(4.5, 0.62 * step / a->n_head);
+    struct web web = {left,
+                      width - right,
+                      top,
+                      tall / s->n_query,
+                      tall / s->n_key,
+                      lane,
+                      a->n_head > 1 ? fmax(1.2, lane) : 5};
+    int height = top + (int)tall + FOOT_HEIGHT;
+    snprintf(heads, sizeof heads, a->n_head > 1 ? "heads %d to %d" : "head %d", a->first_head,
+             a->first_head + a->n_head - 1);
+    snprintf(subtitle, sizeof subtitle, "%s, layer %d, %s", attention_kind_name(kind),
+             s->first_layer, heads);
     begin(w, width, height, a, subtitle);
-    draw_legend(w, a);
+    draw_legend(w, a, head + 4);
     file_writer_printf(w,
-                       "<g class='s' font-size='11.5'><text class='s' x='%d' y='%d' "
-                       "text-anchor='end'>%s</text><text class='s' x='%.0f' y='%d'>%s</text></g>\n",
-                       max_int(left - 8, MARGIN + 110), top - 8, query_name(kind),
-                       k.x + 8 < width - 150 ? k.x + 8 : width - 150.0, top - 8, key_name(kind));
-    for (int h = 0; h < a->n_head; h++) {
-        unsigned char rgb[3];
-        head_colour(rgb, a->first_head - 1 + h, max_int(a->n_head, a->first_head));
-        file_writer_printf(
-            w, "<g fill='none' stroke-width='%.1f' stroke='#%02x%02x%02x'><title>head %d</title>\n",
-            rows > 60 ? 1.4 : 2.2, rgb[0], rgb[1], rgb[2], a->first_head + h);
-        draw_head(w, s, s->probs[0] + (size_t)h * (size_t)s->n_query * (size_t)s->n_key, &q, &k);
-        file_writer_printf(w, "</g>\n");
-    }
-    draw_tokens(w, &q, s->query, s->n_query, "end", -8, size);
-    draw_tokens(w, &k, s->key, s->n_key, "start", 8, size);
+                       "<text class='s' x='%d' y='%d' font-size='12' text-anchor='end'>%s</text>"
+                       "<text class='s' x='%d' y='%d' font-size='12'>%s</text>\n",
+                       left - 8, top - 6, query_name(kind), width - right + 8, top - 6,
+                       key_name(kind));
+    file_writer_printf(w, "<g fill='none'>\n");
+    for (int shade = 1; shade <= SHADES; shade++)
+        for (int h = 0; h < a->n_head; h++) draw_shade(w, a, s, &web, h, shade);
+    file_writer_printf(w, "</g>\n");
+    draw_tokens(w, &(struct tokens){s->query, s->n_query, LABEL_TOKEN, left - 8, top, web.q_step,
+                                    size, "end", 0});
+    draw_tokens(w, &(struct tokens){s->key, s->n_key, LABEL_TOKEN, width - right + 8, top,
+                                    web.k_step, size, "start", 0});
     end(w, height,
-        "A line is as opaque as the attention is strong. Below 2 % only a token's strongest is "
-        "drawn.");
+        "The thicker and stronger a line, the more attention. Below 2 % only a token's strongest "
+        "line is drawn.");
 }
 
 /* ---- heat maps ------------------------------------------------------------------------------- */
@@ -253,50 +312,73 @@ static void png_write(struct base64 *b, const float *p, int n_row, int n_col,
     xfree(raw);
 }
 
-static void draw_map(struct file_writer *w, const struct attention_set *s, const float *probs,
-                     const unsigned char rgb[3], double x, double y, double width, double height) {
+/* Where heat maps stand: the first one's corner, and the size of all. */
+struct grid {
+    double left, top, width, height, gap;
+};
+
+static void draw_map(struct file_writer *w, const struct attention *a,
+                     const struct attention_set *s, const struct grid *g, int layer, int h) {
+    unsigned char rgb[3];
+    double x = g->left + h * (g->width + g->gap), y = g->top + layer * (g->height + g->gap);
+    head_colour(rgb, a->first_head - 1 + h, max_int(a->n_head, a->first_head));
     file_writer_printf(w,
                        "<image class='i' x='%.1f' y='%.1f' width='%.1f' height='%.1f' "
                        "preserveAspectRatio='none' href='data:image/png;base64,",
-                       x, y, width, height);
+                       x, y, g->width, g->height);
     struct base64 b = {.w = w};
-    png_write(&b, probs, s->n_query, s->n_key, rgb);
+    png_write(&b, head_probs(s, layer, h), s->n_query, s->n_key, rgb);
     file_writer_printf(w, "'/><rect class='f' x='%.1f' y='%.1f' width='%.1f' height='%.1f'/>\n", x,
-                       y, width, height);
+                       y, g->width, g->height);
+}
+
+/* The size of a map: 12 to 16 pixels per token, so that tokens can stand beside it, or small. */
+static int map_size(struct grid *g, const struct attention *a, const struct attention_set *s) {
+    double step = fmin(16, fmax(12, 130.0 / s->n_key)), most = a->n_head > 8 ? 96 : 128;
+    int named = max_int(s->n_query, s->n_key) <= 32;
+    double ratio = (double)s->n_query / s->n_key;
+    g->width = named ? step * s->n_key : fmax(most / 3, ratio > 1 ? most / ratio : most);
+    g->height = named ? step * s->n_query : fmax(most / 3, ratio > 1 ? most : most * ratio);
+    return named;
 }
 
 static void svg_grid(struct file_writer *w, const struct attention *a, enum attention_kind kind) {
     const struct attention_set *s = &a->set[kind];
-    char subtitle[160];
-    double cell = a->n_head > 8 ? 96 : 128, ratio = (double)s->n_query / s->n_key;
-    double cell_w = ratio > 1 ? cell / ratio : cell, cell_h = ratio > 1 ? cell : cell * ratio;
-    if (cell_w < cell / 3) cell_w = cell / 3;
-    if (cell_h < cell / 3) cell_h = cell / 3;
-    int left = MARGIN + 56, gap = 12, top = 106;
-    int width = max_int((int)(left + a->n_head * (cell_w + gap)) + MARGIN, 620);
-    int height = (int)(top + s->n_layer * (cell_h + gap)) + FOOT_HEIGHT;
-    snprintf(subtitle, sizeof subtitle, "%s, every layer and head", attention_kind_name(kind));
-    begin(w, width, height, a, subtitle);
-    for (int h = 0; h < a->n_head; h++)
-        file_writer_printf(
-            w,
-            "<text class='s' x='%.1f' y='%d' font-size='12' text-anchor='middle'>head %d</text>\n",
-            left + h * (cell_w + gap) + cell_w / 2, top - 10, a->first_head + h);
-    for (int l = 0; l < s->n_layer; l++) {
-        double y = top + l * (cell_h + gap);
-        file_writer_printf(w, "<text class='s' x='%d' y='%.1f' font-size='12'>layer %d</text>\n",
-                           MARGIN, y + cell_h / 2 + 4, s->first_layer + l);
-        for (int h = 0; h < a->n_head; h++) {
-            unsigned char rgb[3];
-            head_colour(rgb, a->first_head - 1 + h, max_int(a->n_head, a->first_head));
-            draw_map(w, s, s->probs[l] + (size_t)h * (size_t)s->n_query * (size_t)s->n_key, rgb,
-                     left + h * (cell_w + gap), y, cell_w, cell_h);
-        }
+    char text[160];
+    struct grid g = {.gap = 12};
+    int named = map_size(&g, a, s);
+    double q_step = g.height / s->n_query, k_step = g.width / s->n_key, size = 0.7 * k_step;
+    double q_room = named ? 8 + widest(s->query, s->n_query, AXIS_TOKEN) * size * 0.62 : 0;
+    double k_room = named ? 10 + widest(s->key, s->n_key, AXIS_TOKEN) * size * 0.55 : 0;
+    g.left = MARGIN + 56 + q_room;
+    int width = max_int((int)(g.left + a->n_head * (g.width + g.gap)) + MARGIN, 620);
+    g.top = head_height(a, width) + 24 + k_room;
+    int height = (int)(g.top + s->n_layer * (g.height + g.gap)) + FOOT_HEIGHT;
+    snprintf(text, sizeof text, "%s, every layer and head", attention_kind_name(kind));
+    begin(w, width, height, a, text);
+    for (int h = 0; h < a->n_head; h++) {
+        double x = g.left + h * (g.width + g.gap);
+        file_writer_printf(w,
+                           "<text class='s' x='%.1f' y='%.1f' font-size='12' "
+                           "text-anchor='middle'>head %d</text>\n",
+                           x + g.width / 2, g.top - k_room - 8, a->first_head + h);
+        if (named)
+            draw_tokens(w, &(struct tokens){s->key, s->n_key, AXIS_TOKEN, x, g.top - 5, k_step,
+                                            size, "start", 1});
     }
-    snprintf(subtitle, sizeof subtitle,
-             "Row: %s. Column: %s. The shade is the square root of the probability.",
-             query_name(kind), kind == ATTENTION_DEC ? "token written before" : "source token");
-    end(w, height, subtitle);
+    for (int l = 0; l < s->n_layer; l++) {
+        double y = g.top + l * (g.height + g.gap);
+        file_writer_printf(w, "<text class='s' x='%d' y='%.1f' font-size='12'>layer %d</text>\n",
+                           MARGIN, y + g.height / 2 + 4, s->first_layer + l);
+        if (named)
+            draw_tokens(w, &(struct tokens){s->query, s->n_query, AXIS_TOKEN, g.left - 6, y, q_step,
+                                            size, "end", 0});
+        for (int h = 0; h < a->n_head; h++) draw_map(w, a, s, &g, l, h);
+    }
+    snprintf(text, sizeof text,
+             "Rows: %s. Columns: %s. The shade is the square root of the probability.",
+             query_name(kind), key_name(kind));
+    end(w, height, text);
 }
 
 void attention_svg(struct file_writer *w, const struct attention *a, enum attention_kind kind) {

@@ -17,14 +17,14 @@ static int within(const struct span *span, size_t n, uint32_t code) {
 }
 #define WITHIN(table, code) within(table, sizeof(table) / sizeof *(table), code)
 
-/* Invisible, or with power over what stands beside it. Joiners are left alone: scripts need
- * them. */
+/* Invisible, or able to change how the text beside them looks. Joiners are left alone: scripts
+ * need them. */
 static const struct span spelled[] = {
     {0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},     {0x180e, 0x180e},   {0x200b, 0x200b},
     {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},   {0xfdd0, 0xfdef},   {0xfeff, 0xfeff},
     {0xfff0, 0xfffb}, {0xfffe, 0xffff}, {0xe0000, 0xe0fff}, {0xf0000, 0x10ffff}};
 
-/* Two cells wide in most fonts: near enough to reserve room. */
+/* Two cells wide in most fonts: close enough to reserve space. */
 static const struct span wide[] = {{0x1100, 0x115f},   {0x2e80, 0xa4cf},  {0xac00, 0xd7a3},
                                    {0xf900, 0xfaff},   {0xfe30, 0xfe4f},  {0xff00, 0xff60},
                                    {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
@@ -57,6 +57,20 @@ int label_make(char out[LABEL_SIZE], const char *text, int chars) {
     return cells;
 }
 
+size_t label_fit(const char *label, int cells) {
+    size_t size = strlen(label), at = 0, space = 0;
+    int halves = 2 * cells; /* capitals are wider than most letters */
+    while (at < size) {
+        uint32_t code = 0;
+        int n = utf8_decode(&code, label + at, size - at);
+        halves -= WITHIN(wide, code) ? 4 : code >= 'A' && code <= 'Z' ? 3 : 2;
+        if (halves < 0 && at) return space ? space : at;
+        at += (size_t)(n < 0 ? -n : n);
+        if (code == ' ') space = at;
+    }
+    return at;
+}
+
 void label_xml(struct file_writer *w, const char *text) {
     for (; *text; text++) {
         const char *entity = *text == '<'    ? "&lt;"
@@ -69,8 +83,8 @@ void label_xml(struct file_writer *w, const char *text) {
     }
 }
 
-/* A script ends at "</script", whatever JSON thinks of it: no '<' is left. Nor is U+2028, which a
- * label has not. */
+/* A script ends at "</script", even inside a JSON string, so every '<' is escaped. U+2028 does not
+ * occur in labels. */
 void label_json(struct file_writer *w, const char *text) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
