@@ -1,6 +1,8 @@
 # heed — build. `make` builds build/heed and the library; `make help` lists the targets.
 BUILD  ?= build
 PREFIX ?= /usr/local
+# As the shell would have it: heed.pc needs the whole path.
+override PREFIX := $(abspath $(patsubst ~/%,$(HOME)/%,$(PREFIX)))
 CC     ?= gcc
 CXX    ?= g++
 CFLAGS ?= -O3 -g

@@ -9,6 +9,24 @@ cd "$tree"
 root=$dir
 if sanitized; then skip 'a sanitizer build is not for installing'; fi
 
+# In a home directory, with the commands of docs/api.md. It is make that expands the ~.
+home=$root/home
+# shellcheck disable=SC2088 # not the shell's
+HOME=$home make --no-print-directory install-built BUILD="$build" PREFIX='~/.local' >/dev/null
+grep -qx "prefix=$home/.local" "$home/.local/lib/pkgconfig/heed.pc"
+# shellcheck disable=SC2016 # eval expands it
+for line in 'cc program.c -o program $(pkg-config --cflags --libs heed)' \
+    "cc program.c -o program \$(pkg-config --static --cflags --libs heed | sed 's/-lheed/-l:libheed.a/')"; do
+    grep -qxF "$line" docs/api.md
+    (cd "$home" && cp "$OLDPWD/examples/translate.c" program.c && PKG_CONFIG_PATH=$home/.local/lib/pkgconfig eval "$line")
+    { LD_LIBRARY_PATH=$home/.local/lib "$home/program" 2>&1 || true; } | grep -q usage
+done
+if ldd "$home/program" | grep -q libheed; then exit 1; fi # the last one is static
+# shellcheck disable=SC2088
+HOME=$home make --no-print-directory uninstall BUILD="$build" PREFIX='~/.local' >/dev/null
+left=$(find "$home/.local" -not -type d)
+[ -z "$left" ] || { echo "left behind: $left" && exit 1; }
+
 # install-built: other tests use the build right now, it must not change under them.
 make --no-print-directory install-built BUILD="$build" PREFIX=/opt/heed DESTDIR="$root"
 export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root/opt/heed/lib/pkgconfig
