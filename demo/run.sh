@@ -19,7 +19,7 @@ echo "Stop it with Ctrl-C if you like: the same command continues where it was."
 run "$heed" train --config "$demo/train.json" \
     --src "$demo/train.en.xz" --tgt "$demo/train.de.xz" \
     --valid-src "$demo/valid.en.xz" --valid-tgt "$demo/valid.de.xz" --out "$out" "$@"
-run "$heed" average --out "$out/average" --last 5 "$out"
+run "$heed" average --out "$out/average" --overwrite --last 5 "$out"
 run "$heed" translate --model "$out/average" --output "$out/heldout.de" --quiet "$demo/heldout.en"
 echo
 # Every fiftieth sentence beside its translation and the reference.

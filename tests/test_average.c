@@ -1,9 +1,15 @@
 /* test_average.c — averaging models: the mean it is, and models that do not belong together. */
+#include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "base/mem.h"
+#include "faults.h"
 #include "model/modeldir.h"
 #include "test.h"
 #include "toy.h"
 #include "train/average.h"
+#include "train/target.h"
 
 static const struct backend_options on_cpu = {.device = "cpu", .n_thread = 1};
 
@@ -16,10 +22,11 @@ static char *make_model(const char *name, struct config config, uint64_t seed, e
          *spm = path_join(dir, MODELDIR_TOKENIZER);
     toy_open(&toy, &config, &on_cpu, DTYPE_F32, 16);
     ASSERT_OK(model_draw(toy.model, seed, &err), err);
+    ASSERT_OK(dir_make(dir, &err), err);
+    if (tokenizer) ASSERT_OK(file_write_all(spm, tokenizer, strlen(tokenizer), &err), err);
     ASSERT_OK(modeldir_init(dir, &toy.model->config, NULL, NULL, &err), err);
     struct weights_options options = {.step = (int64_t)seed, .type = type};
     ASSERT_OK(model_save(toy.model, weights, &options, &err), err);
-    if (tokenizer) ASSERT_OK(file_write_all(spm, tokenizer, strlen(tokenizer), &err), err);
     toy_close(&toy);
     xfree(weights);
     xfree(spm);
@@ -96,4 +103,126 @@ TEST(refuses_strangers) {
     for (int i = 0; i < 6; i++) xfree(all[i]);
 }
 
-TESTS(T(is_the_mean), T(refuses_strangers))
+/* ---- replacing ------------------------------------------------------------------------------- */
+
+/* Every file of the directory is of one model, whose d_ff is returned. */
+static int whole(const char *out) {
+    struct err err = {0};
+    struct modeldir md;
+    ASSERT_OK(modeldir_open(&md, out, &err), err);
+    int d_ff = md.config.d_ff;
+    modeldir_close(&md);
+    return d_ff;
+}
+
+/* A directory with a model of another shape is replaced as a whole or not at all, whatever call
+ * fails or is the last one. */
+TEST(replaces_all_or_nothing) {
+    struct err err = {0};
+    struct config config = toy_config(), other = config;
+    int error = strcmp(TEST_ARG, "ENOSPC") == 0 ? ENOSPC : 0, done = 0, n = 0;
+    other.d_ff = 24;
+    char *a = make_model("a", config, 1, DTYPE_F32, "one");
+    const char *from[] = {a};
+    char *out = path_join(test_dir(), "out"), *guest = path_join(out, "README");
+    for (; !done; n++) {
+        assert_true(n < 1000);
+        xfree(make_model("out", other, 2, DTYPE_F32, "two"));
+        ASSERT_OK(file_write_all(guest, "x", 1, &err), err);
+        err = (struct err){0};
+        if (error) {
+            faults_arm(n + 1, error);
+            done = average_models(out, from, 1, &err) == 0;
+            faults_disarm();
+            int intact = whole(out) == other.d_ff;
+            if (!done && strstr(err.msg, "intact") && !intact) fail_msg("not so: %s", err.msg);
+            if (!done && (!strstr(err.msg, out) || strstr(err.msg, ".tmp")))
+                fail_msg("of what? %s", err.msg);
+        } else {
+            int status;
+            pid_t pid = fork();
+            assert_true(pid >= 0);
+            if (pid == 0) {
+                faults_arm(n + 1, 0);
+                _exit(average_models(out, from, 1, &err) ? 1 : 0);
+            }
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+            done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+            whole(out);
+        }
+    }
+    assert_true(n > 10); /* the hooks are in the way of something */
+    assert_int_equal(whole(out), config.d_ff);
+    assert_true(file_exists(guest));
+    struct dir_names left;
+    ASSERT_OK(dir_read(&left, test_dir(), &err), err);
+    for (int i = 0; error && i < left.n; i++) assert_null(strstr(left.name[i], ".tmp"));
+    dir_names_release(&left);
+    xfree(a);
+    xfree(out);
+    xfree(guest);
+}
+
+static int no_exchange(const char *a, const char *b) {
+    (void)a, (void)b;
+    errno = EINVAL;
+    return -1;
+}
+
+/* A file system that cannot exchange two names, and a link in the place of the directory. */
+TEST(replaces_everywhere) {
+    struct err err = {0};
+    struct config config = toy_config(), other = config;
+    other.d_ff = 24;
+    char *a = make_model("a", config, 1, DTYPE_F32, "one"),
+         *b = make_model("b", other, 2, DTYPE_F32, "one");
+    char *out = path_join(test_dir(), "out"), *link = path_join(test_dir(), "link");
+    int (*real)(const char *, const char *) = file_calls.exchange;
+    xfree(make_model("out", other, 3, DTYPE_F32, "two"));
+    file_calls.exchange = no_exchange;
+    ASSERT_OK(average_models(out, (const char *[]){a}, 1, &err), err);
+    file_calls.exchange = real;
+    assert_int_equal(whole(out), config.d_ff);
+    assert_int_equal(symlink("out", link), 0);
+    ASSERT_OK(average_models(link, (const char *[]){b}, 1, &err), err);
+    assert_int_equal(whole(out), other.d_ff);
+    char *all[] = {a, b, out, link};
+    for (int i = 0; i < 4; i++) xfree(all[i]);
+}
+
+/* ---- where ----------------------------------------------------------------------------------- */
+
+TEST(keeps_off_what_is_there) {
+    struct err err = {0};
+    struct config config = toy_config();
+    char *model = make_model("model", config, 1, DTYPE_F32, "spm"),
+         *run = make_model("run", config, 2, DTYPE_F32, "spm"),
+         *last = make_model("run/ckpt-00000003", config, 2, DTYPE_F32, "spm"),
+         *moments = path_join(last, "state.safetensors"), *inner = path_join(run, "mean"),
+         *lock = path_join(model, "lock"), *none = path_join(test_dir(), "none");
+    const char *from[] = {last, model};
+    ASSERT_OK(file_write_all(moments, "", 0, &err), err);
+    ASSERT_OK(target_for_model(none, from, 2, 0, &err), err);
+    ASSERT_OK(target_for_model(inner, from, 2, 0, &err), err);
+    ASSERT_ERR(target_for_model(model, from, 2, 1, &err), err, HEED_EINVAL, "one of the models");
+    ASSERT_ERR(target_for_model(last, from + 1, 1, 1, &err), err, HEED_EIO, "training run");
+    ASSERT_ERR(target_for_model(run, from, 2, 1, &err), err, HEED_EIO, "training run");
+    ASSERT_ERR(target_for_model(moments, from, 2, 1, &err), err, HEED_EIO, "not a directory");
+    ASSERT_ERR(target_for_model(model, from, 1, 0, &err), err, HEED_EIO, "--overwrite");
+    ASSERT_OK(target_for_model(model, from, 1, 1, &err), err);
+    int held;
+    ASSERT_OK(file_lock(&held, lock, &err), err);
+    ASSERT_ERR(target_for_model(model, from, 1, 1, &err), err, HEED_EIO, "lock");
+    file_unlock(held);
+    ASSERT_OK(target_for_run(none, 0, &err), err);
+    ASSERT_OK(target_for_run(run, 0, &err), err);
+    ASSERT_ERR(target_for_run(model, 0, &err), err, HEED_EIO, "finished model");
+    ASSERT_OK(target_for_run(model, 1, &err), err);
+    ASSERT_OK(target_clear(model, &err), err);
+    ASSERT_OK(target_for_run(model, 0, &err), err);
+    char *all[] = {model, run, last, moments, inner, lock, none};
+    for (int i = 0; i < 7; i++) xfree(all[i]);
+}
+
+TESTS(T(is_the_mean), T(refuses_strangers), TP(replaces_all_or_nothing, "ENOSPC"),
+      TP(replaces_all_or_nothing, "die"), T(replaces_everywhere), T(keeps_off_what_is_there))

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "faults.h"
 #include "model/modeldir.h"
 #include "test.h"
 #include "toy.h"
@@ -265,41 +266,6 @@ TEST(another_model) {
 
 /* ---- kills ----------------------------------------------------------------------------------- */
 
-/* The n-th call that changes the disk does half of its work, or none, and ends the process. */
-static int calls_left;
-static int stop_errno; /* 0: die; else fail with it, again and again */
-
-static int stops(void) {
-    if (--calls_left > 0) return 0;
-    if (!stop_errno) _exit(9);
-    errno = stop_errno;
-    return 1;
-}
-static struct file_calls real;
-static int stop_create(const char *p, int f, mode_t m) {
-    return stops() ? -1 : real.create(p, f, m);
-}
-static int stop_fsync(int fd) { return stops() ? -1 : real.fsync(fd); }
-static int stop_rename(const char *a, const char *b) { return stops() ? -1 : real.rename(a, b); }
-static int stop_link(const char *a, const char *b) { return stops() ? -1 : real.link(a, b); }
-static int stop_mkdir(const char *p, mode_t m) { return stops() ? -1 : real.mkdir(p, m); }
-static int stop_unlink(const char *p) { /* a full disk does not keep one from deleting */
-    return !stop_errno && stops() ? -1 : real.unlink(p);
-}
-static int stop_rmdir(const char *p) { return !stop_errno && stops() ? -1 : real.rmdir(p); }
-static ssize_t stop_write(int fd, const void *data, size_t size) {
-    if (calls_left == 1 && real.write(fd, data, size / 2) < 0) return -1;
-    return stops() ? -1 : real.write(fd, data, size);
-}
-
-static void arm(int n, int error) {
-    real = file_calls;
-    calls_left = n;
-    stop_errno = error;
-    file_calls = (struct file_calls){stop_create, stop_write, stop_fsync,  stop_rename,
-                                     stop_link,   stop_mkdir, stop_unlink, stop_rmdir};
-}
-
 /* What the child under test does: a checkpoint of the next step, published, the older ones
  * pruned. */
 static int save_next(struct run *run, struct err *err) {
@@ -367,7 +333,7 @@ TEST(killed_at_every_call) {
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
-            arm(n, 0);
+            faults_arm(n, 0);
             _exit(save_next(&run, &err) ? 1 : 0);
         }
         finished = child_finishes(pid);
@@ -394,13 +360,13 @@ TEST(failing_at_every_call) {
     int error = strcmp(TEST_ARG, "ENOSPC") == 0 ? ENOSPC : EIO, rc = -1;
     for (int n = 1; rc; n++) {
         assert_true(n < 1000);
-        arm(n, error);
+        faults_arm(n, error);
         err = (struct err){0};
         struct state kept = {0};
         state_set_i64(&kept, "of_step", run.toy.opt->step);
         rc = checkpoint_save(run.dir, run.toy.opt, &kept, &err);
         state_release(&kept);
-        file_calls = real;
+        faults_disarm();
         if (rc) {
             assert_int_equal(rc, HEED_EIO);
             assert_non_null(strstr(err.msg, run.dir));

@@ -58,13 +58,17 @@ expect 2 "--format: 'auto' is not one of" "$heed" export --model m --out x --for
 expect 2 "--precision: 'bf16' is not one of" "$heed" export --model m --out x --format ctranslate2 --precision bf16
 expect 1 'int8 has files in it' "$heed" export --model m --out int8 --format f32
 same int8/model.safetensors q/model.safetensors
-expect 0 'int8: f32' "$heed" export --model m --out int8 --format f32 --force
+expect 0 'int8: f32' "$heed" export --model m --out int8 --format f32 --overwrite
 same int8/model.safetensors f32/model.safetensors
 expect 2 'is the model itself' "$heed" export --model m --out ./m --format int8 --force
 expect 1 't.src is not a directory' "$heed" export --model m --out t.src --format int8
 expect 1 'no such model directory' "$heed" export --model nowhere --out x --format int8
 expect 1 'exported int8 model' "$heed" average --out x q q
 expect 0 '"parameters"' "$heed" inspect q --json
+for command in 'translate' 'quantize --out x'; do
+    # shellcheck disable=SC2086 # words
+    expect 1 'ct2: a CTranslate2 model, which heed can write but not open' "$heed" $command --model ct2
+done
 
 "$heed" train "${data[@]}" "${small[@]}" --window 3 --out local --steps 1 2>/dev/null
 expect 2 'window: CTranslate2 has no local attention of 3' "$heed" export --model local --out x --format ctranslate2

@@ -44,6 +44,13 @@ expect 0 'average of 2 checkpoints, steps 4 to 5' -- average --out "$dir/mean" -
 expect 0 'steps done   5' -- inspect "$dir/mean"
 [ -s "$dir/mean/tokenizer.model" ] || fail 'no tokenizer beside the average'
 expect 0 'average of 2 models' -- average "$run/ckpt-00000003" --out="$dir/mean2" "$run"
+expect 1 'has files in it; --overwrite' -- average --out "$dir/mean" --last 2 "$run"
+expect 0 'average of 1 model' -- average --overwrite --out "$dir/mean2" "$run"
+config=$(cksum <"$run/config.json")
+expect 1 'belongs to a training run' -- average --overwrite --out "$run" "$run/ckpt-00000003"
+expect 2 'is the model itself' -- average --overwrite --out "$run" "$run"
+expect 1 'belongs to a training run' -- average --overwrite --out "$run/ckpt-00000003" "$dir/mean"
+[ "$config" = "$(cksum <"$run/config.json")" ] || fail 'a refused average changed the run'
 expect 2 'has 3 checkpoints' -- average --out "$dir/mean" --last 4 "$run"
 expect 2 "one run's directory" -- average --out "$dir/mean" --last 2 "$run" "$run"
 expect 2 '--out is missing' -- average "$run"

@@ -82,6 +82,18 @@ expect 0 'done: step 20' train run "${base[@]}" --steps 20 --d-ff 128 --overwrit
 [ "$(steps run)" = '0 10 20' ] || fail "begun anew: $(steps run)"
 [ "$(log_steps run/log.jsonl | tr '\n' ' ')" = '10 20 ' ] || fail 'the old log is still there'
 
+# ---- a finished model is not a run: nothing of it is replaced unasked
+"$heed" average --out finished --last 2 good >/dev/null
+"$heed" quantize --model good --out finished8 >/dev/null
+for model in finished finished8; do
+    before=$(state_of $model)
+    expect 1 "$model holds a finished model and no checkpoint" train $model "${base[@]}"
+    [ "$before" = "$(state_of $model)" ] || fail "$model was refused, but changed"
+done
+expect 0 'done: step 10' train finished8 "${base[@]}" --steps 10 --overwrite
+expect 0 'continuing from step 10' train finished8 "${base[@]}" --steps 20
+"$heed" translate --model finished8 --quiet v.src >/dev/null || fail 'a model that replaced another does not run'
+
 # ---- damage
 flip() { # FILE: one bit in the middle
     local at=$(($(stat -c %s "$1") / 2)) byte

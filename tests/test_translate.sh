@@ -194,9 +194,23 @@ expect 1 'no/such/dir' "$heed" "${m[@]}" --output no/such/dir/file v.src
 if [ -w /dev/full ]; then expect 1 'No space left' "$heed" "${m[@]}" --max-extra 2 --quiet --output /dev/full v.src; fi
 cp -r run other
 "$heed" vocab --input t.src --size 150 --out other/tokenizer.model --quiet
-expect 2 '150 pieces, but the model has' "$heed" translate --model other v.src
+expect 2 'is not the tokenizer that this model was trained with' "$heed" translate --model other v.src
+forget() { sed -i 's/xxh128:[0-9a-f]*//' "$1/config.json"; } # as older models, which do not say
+forget other
+for command in 'translate' 'score --src v.src --tgt v.tgt' 'attend --src x --out x.svg'; do
+    # shellcheck disable=SC2086 # words
+    expect 2 '150 pieces, but the model has' "$heed" $command --model other
+done
 "$heed" vocab --input v.tgt --size 200 --out other/tokenizer.model --quiet
 expect 2 'different tokenizers' "$heed" translate --model run --model other v.src
+cp run/config.json other
+for command in 'translate' 'score --src v.src --tgt v.tgt' 'attend --src x --out x.svg' 'bench translate' \
+    'average --out x run' 'quantize --out x'; do
+    with=--model
+    [ "${command%% *}" = average ] && with=
+    # shellcheck disable=SC2086 # words
+    expect 2 'other: tokenizer.model is not the tokenizer' "$heed" $command $with other
+done
 
 # ---- BLEU while training is that of translating and scoring afterwards
 train bleu --steps 300 --save-every 300 --max-len 64 --valid-every 50 --bleu-every 100 --bleu-lines 60 --quiet || fail '--bleu-every'

@@ -1,4 +1,5 @@
 /* file.c — see file.h. */
+#define _GNU_SOURCE /* renameat2 */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -16,11 +17,15 @@
 #include "base/mem.h"
 
 static int call_create(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+static int call_exchange(const char *one, const char *other) {
+    return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE);
+}
 
 struct file_calls file_calls = {.create = call_create,
                                 .write = write,
                                 .fsync = fsync,
                                 .rename = rename,
+                                .exchange = call_exchange,
                                 .link = link,
                                 .mkdir = mkdir,
                                 .unlink = unlink,

@@ -110,6 +110,7 @@ struct file_calls {
     ssize_t (*write)(int fd, const void *data, size_t size);
     int (*fsync)(int fd);
     int (*rename)(const char *from, const char *to);
+    int (*exchange)(const char *one, const char *other); /* their names */
     int (*link)(const char *from, const char *to);
     int (*mkdir)(const char *path, mode_t mode);
     int (*unlink)(const char *path);

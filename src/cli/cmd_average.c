@@ -7,12 +7,14 @@
 #include "cli/words.h"
 #include "train/average.h"
 #include "train/checkpoint.h"
+#include "train/target.h"
 
 static const char *out;
-static int last;
+static int last, overwrite;
 
 static const struct option rows[] = {
     {"out", OPTION_STRING, &out, "DIR", "model directory to write", 0, 0},
+    {"overwrite", OPTION_FLAG, &overwrite, NULL, "replace a model that is there", 0, 0},
     {"last", OPTION_INT, &last, "N", "average the last N checkpoints of the one run given", 0,
      1 << 20},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
@@ -32,10 +34,12 @@ static int average_last(const char *run, struct err *err) {
         rc = err_set(err, HEED_EINVAL, "--last %d: %.180s has %d checkpoints", last, run, list.n);
     const char **dir = xcalloc((size_t)last, sizeof *dir);
     for (int i = 0; i < last && !rc; i++) dir[i] = list.item[list.n - last + i].path;
+    if (!rc) rc = target_for_model(out, dir, last, overwrite, err);
     if (!rc) rc = average_models(out, dir, last, err);
     if (!rc)
-        printf("%s: average of %d checkpoints, steps %lld to %lld\n", out, last,
-               (long long)list.item[list.n - last].step, (long long)list.item[list.n - 1].step);
+        printf("%s: average of %d checkpoint%s, steps %lld to %lld\n", out, last,
+               last == 1 ? "" : "s", (long long)list.item[list.n - last].step,
+               (long long)list.item[list.n - 1].step);
     xfree(dir);
     checkpoint_list_release(&list);
     return rc;
@@ -47,8 +51,9 @@ static int average(int n, char **words, struct err *err) {
         return cli_usage(err, "average: --last takes one run's directory, not %d", n);
     if (last) return average_last(words[0], err);
     if (n < 1) return cli_usage(err, "average: which models?");
-    int rc = average_models(out, (const char *const *)words, n, err);
-    if (!rc) printf("%s: average of %d models\n", out, n);
+    int rc = target_for_model(out, (const char *const *)words, n, overwrite, err);
+    if (!rc) rc = average_models(out, (const char *const *)words, n, err);
+    if (!rc) printf("%s: average of %d model%s\n", out, n, n == 1 ? "" : "s");
     return rc;
 }
 

@@ -4,7 +4,6 @@
  * f32, bf16 and int8 are tiled directories that heed maps (model/frozen.h); ctranslate2 is a
  * directory for CTranslate2. `heed quantize` is `heed export --format int8`. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,16 +11,19 @@
 #include "cli/cli.h"
 #include "model/ctranslate2.h"
 #include "model/frozen.h"
+#include "train/target.h"
 
 static const char *model, *out, *format, *precision = "f32";
-static int force, threads;
+static int overwrite, threads;
 
 #define MODEL_ROW                                                                                  \
     { "model", OPTION_STRING, &model, "DIR", "the model to read", 0, 0 }
 #define OUT_ROW                                                                                    \
     { "out", OPTION_STRING, &out, "DIR", "directory to write", 0, 0 }
+#define OVERWRITE_ROW                                                                              \
+    { "overwrite", OPTION_FLAG, &overwrite, NULL, "replace a model that is there", 0, 0 }
 #define FORCE_ROW                                                                                  \
-    { "force", OPTION_FLAG, &force, NULL, "write into a directory that has files in it", 0, 0 }
+    { "force", OPTION_FLAG, &overwrite, NULL, "the same: its former name", 0, 0 }
 #define THREADS_ROW                                                                                \
     { "threads", OPTION_INT, &threads, "N", "threads, 0 for all CPUs", 0, 1024 }
 
@@ -30,12 +32,13 @@ static const struct option export_rows[] = {
     OUT_ROW,
     {"format", OPTION_STRING, &format, "FORMAT", "f32, bf16, int8 or ctranslate2", 0, 0},
     {"precision", OPTION_STRING, &precision, "TYPE", "of ctranslate2's weights: f32 or int8", 0, 0},
+    OVERWRITE_ROW,
     FORCE_ROW,
     THREADS_ROW,
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 static const struct option quantize_rows[] = {
-    MODEL_ROW, OUT_ROW, FORCE_ROW, THREADS_ROW, {NULL, 0, NULL, NULL, NULL, 0, 0}};
+    MODEL_ROW, OUT_ROW, OVERWRITE_ROW, FORCE_ROW, THREADS_ROW, {NULL, 0, NULL, NULL, NULL, 0, 0}};
 
 static const struct command export_command = {
     .name = "export",
@@ -50,24 +53,6 @@ static const struct command quantize_command = {.name = "quantize",
                                                 .options = quantize_rows};
 static const struct command *const export_commands[] = {&export_command, NULL};
 static const struct command *const quantize_commands[] = {&quantize_command, NULL};
-
-/* The target must be another directory than the source, and empty unless forced. */
-static int check_target(struct err *err) {
-    char *from = realpath(model, NULL), *to = realpath(out, NULL);
-    int same = from && to && strcmp(from, to) == 0;
-    free(from);
-    free(to);
-    if (same) return err_set(err, HEED_EINVAL, "--out: %.180s is the model itself", out);
-    struct dir_names names = {0};
-    int rc = file_exists(out) && !dir_exists(out)
-                 ? err_set(err, HEED_EIO, "--out: %.180s is not a directory", out)
-                 : dir_read(&names, out, err);
-    if (!rc && names.n && !force)
-        rc = err_set(err, HEED_EIO,
-                     "--out: %.160s has files in it; --force writes there all the same", out);
-    dir_names_release(&names);
-    return rc;
-}
 
 static double megabytes(const char *dir, const char *name) {
     struct stat st;
@@ -121,7 +106,7 @@ static int run_command(const struct command *command, int argc, char **argv, str
     if (!model) return cli_usage(err, "%s: --model is missing", command->name);
     if (!out) return cli_usage(err, "%s: --out is missing", command->name);
     if (!format) return cli_usage(err, "%s: --format is missing", command->name);
-    rc = check_target(err);
+    rc = target_for_model(out, &model, 1, overwrite, err);
     if (rc) return rc;
     return strcmp(format, "ctranslate2") == 0 ? export_ctranslate2(err) : export_tiled(err);
 }

@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/train_bleu.h"
 #include "model/modeldir.h"
+#include "train/target.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -310,7 +311,7 @@ static int train(struct train_setup *s, enum divergence divergence, enum train_e
                                 .bleu = train_bleu_measure};
     int rc = args.bleu_every ? train_bleu_open(&bleu, s, args.bleu_lines, &stop_signal, err) : 0;
     o.bleu_ctx = bleu;
-    if (!rc && args.overwrite) rc = checkpoint_forget(args.out, -1, err);
+    if (!rc && args.overwrite) rc = target_clear(args.out, err);
     if (!rc) rc = trainer_new(&trainer, &o, s->opt, s->batches, s->sweep, listen, s->progress, err);
     if (!rc) rc = write_config(s, err);
     if (!rc && args.steps && s->opt->step >= args.steps)
@@ -335,7 +336,8 @@ static int run(int argc, char **argv, struct err *err) {
     progress_begin(&progress, args.quiet);
     struct train_setup s = {.a = &args, .overrides = &overrides, .progress = &progress};
     int lock = -1;
-    rc = args.dry_run ? 0 : lock_dir(&lock, err);
+    rc = target_for_run(args.out, args.overwrite, err);
+    if (!rc && !args.dry_run) rc = lock_dir(&lock, err);
     if (!rc) rc = setup_build(&s, err);
     progress_end(&progress);
     if (!rc && args.dry_run) {

@@ -13,7 +13,7 @@ static int open_tokenizer(struct loaded *l, const char *dir, struct err *err) {
     if (!rc) rc = tokenizer_check_ends(l->tokenizer, err);
     int size = rc ? 0 : tokenizer_size(l->tokenizer);
     if (!rc && (size != c->n_vocab_src || size != c->n_vocab_tgt))
-        rc = err_set(err, HEED_EFORMAT, "%.180s: %d pieces, but the model has %d and %d", path,
+        rc = err_set(err, HEED_ECONFIG, "%.180s: %d pieces, but the model has %d and %d", path,
                      size, c->n_vocab_src, c->n_vocab_tgt);
     xfree(path);
     return rc;

@@ -11,6 +11,7 @@
 
 #include "backend/ops.h"
 #include "base/mem.h"
+#include "base/newdir.h"
 #include "io/json.h"
 
 enum { BINARY_VERSION = 6, SPEC_REVISION = 7 };
@@ -382,13 +383,14 @@ static int write_settings(const char *path, const struct config *c, const struct
 int ctranslate2_write(const char *dir, const struct modeldir *md, const struct tokenizer *tokenizer,
                       int int8, struct err *err) {
     struct export x = {.md = md, .int8 = int8};
+    struct newdir new;
     int rc = check(md, tokenizer, err);
-    if (!rc) rc = dir_make(dir, err);
+    if (!rc) rc = newdir_begin(&new, dir, err);
     if (rc) return rc;
     list_variables(&x);
-    char *vocabulary = path_join(dir, "shared_vocabulary.json");
-    char *settings = path_join(dir, "config.json"), *model = path_join(dir, "model.bin");
-    char *pieces = path_join(dir, MODELDIR_TOKENIZER);
+    char *vocabulary = path_join(new.temp, "shared_vocabulary.json");
+    char *settings = path_join(new.temp, "config.json"), *model = path_join(new.temp, "model.bin");
+    char *pieces = path_join(new.temp, MODELDIR_TOKENIZER);
     size_t size;
     const void *bytes = tokenizer_bytes(tokenizer, &size);
     rc = file_write_all(pieces, bytes, size, err);
@@ -400,5 +402,5 @@ int ctranslate2_write(const char *dir, const struct modeldir *md, const struct t
     xfree(model);
     xfree(pieces);
     xfree(x.variable);
-    return rc;
+    return newdir_end(&new, rc, err);
 }

@@ -15,7 +15,7 @@
 #include "model/modeldir.h"
 
 /* Writes DIR from an open model and the tokenizer it was trained with; int8: matrices quantised by
- * CTranslate2's rule, one scale per row. File by file atomic, model.bin last. */
+ * CTranslate2's rule, one scale per row. As a whole or not at all. */
 int ctranslate2_write(const char *dir, const struct modeldir *md, const struct tokenizer *tokenizer,
                       int int8, struct err *err);
 

@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "backend/tile.h"
 #include "base/mem.h"
+#include "base/newdir.h"
 #include "base/pool.h"
 #include "model/modeldir.h"
 #include "model/tiled.h"
@@ -407,13 +408,14 @@ int frozen_model(struct model **out, const struct frozen *f, struct backend *be,
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* config.json comes last: where it is, the rest is. */
 int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer, struct err *err) {
-    int rc = dir_make(dir, err);
-    if (!rc && tokenizer) rc = modeldir_copy_tokenizer(dir, tokenizer, err);
-    char *path = path_join(dir, MODELDIR_WEIGHTS);
+    struct newdir new;
+    int rc = newdir_begin(&new, dir, err);
+    if (rc) return rc;
+    char *path = path_join(new.temp, MODELDIR_WEIGHTS);
+    if (tokenizer) rc = modeldir_copy_tokenizer(new.temp, tokenizer, err);
     if (!rc) rc = tiled_write(path, &f->table, f->view, f->type, f->step, err);
-    if (!rc) rc = modeldir_write_tiled_config(dir, &f->config, f->type, err);
+    if (!rc) rc = modeldir_write_tiled_config(new.temp, &f->config, f->type, err);
     xfree(path);
-    return rc;
+    return newdir_end(&new, rc, err);
 }

@@ -47,7 +47,7 @@ int frozen_model(struct model **model, const struct frozen *frozen, struct backe
                  struct err *err);
 
 /* Writes DIR (config.json, model.safetensors, tokenizer.model copied from `tokenizer`, which may be
- * NULL) in tiled form. Atomic file by file, as modeldir.h. docs/formats.md describes it. */
+ * NULL) in tiled form, as a whole or not at all. docs/formats.md describes it. */
 int frozen_write(const struct frozen *frozen, const char *dir, const char *tokenizer,
                  struct err *err);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "backend/backend.h"
 #include "base/crc32c.h"
@@ -80,10 +81,43 @@ const char *weights_type_name(enum dtype type) {
     return "?";
 }
 
+/* What binds weights to their tokenizer: DIR/tokenizer.model's hash as text, "" where there is
+ * none. */
+enum { DIGEST_SIZE = 40 };
+#define DIGEST_KIND "xxh128:"
+
+static int tokenizer_digest(char digest[DIGEST_SIZE], const char *dir, struct err *err) {
+    struct file_map map = {0};
+    char *path = path_join(dir, MODELDIR_TOKENIZER);
+    digest[0] = 0;
+    int is_there = file_exists(path), rc = is_there ? file_map_open(&map, path, err) : 0;
+    if (is_there && !rc) {
+        XXH128_hash_t h = XXH3_128bits(map.data, map.size);
+        snprintf(digest, DIGEST_SIZE, DIGEST_KIND "%016llx%016llx", (unsigned long long)h.high64,
+                 (unsigned long long)h.low64);
+    }
+    file_map_close(&map);
+    xfree(path);
+    return rc;
+}
+
+/* The tokenizer must be the one that the configuration was written beside. */
+static int check_tokenizer(const char *dir, const char *digest, struct err *err) {
+    char is[DIGEST_SIZE];
+    int rc = tokenizer_digest(is, dir, err);
+    if (rc || !is[0] || !digest[0] || strcmp(is, digest) == 0) return rc;
+    return err_set(err, HEED_ECONFIG,
+                   "%.120s: " MODELDIR_TOKENIZER
+                   " is not the tokenizer that this model was trained with",
+                   dir);
+}
+
 /* Takes the reference. */
 static int write_root(const char *dir, json_t *root, struct err *err) {
-    char *path = path_join(dir, MODELDIR_CONFIG);
-    int rc = json_out_file(path, root, err);
+    char digest[DIGEST_SIZE], *path = path_join(dir, MODELDIR_CONFIG);
+    int rc = tokenizer_digest(digest, dir, err);
+    if (!rc && digest[0]) json_object_set_new(root, "tokenizer", json_string(digest));
+    if (!rc) rc = json_out_file(path, root, err);
     xfree(path);
     json_decref(root);
     return rc;
@@ -141,10 +175,31 @@ static int read_form(struct weights_form *form, const struct json_in *in, struct
     return json_in_expected(&weights, "type", "\"f32\", \"bf16\" or \"int8\"", err);
 }
 
-static int read_root(const json_t *root, const char *where, struct config *config,
-                     struct weights_form *form, json_t **training, struct err *err) {
-    static const char *const plain_keys[] = {"format", "version", "model", "training", NULL};
-    static const char *const tiled_keys[] = {"format", "version", "model", "weights", NULL};
+/* What config.json says. */
+struct description {
+    struct config config;
+    struct weights_form form;
+    char tokenizer[DIGEST_SIZE]; /* "": nothing */
+    json_t *training;            /* or NULL */
+};
+
+static int read_digest(struct description *d, const struct json_in *in, struct err *err) {
+    const char *text = "";
+    int rc = json_in_has(in, "tokenizer") ? json_in_string(in, "tokenizer", &text, err) : 0;
+    if (!rc && *text &&
+        (strncmp(text, DIGEST_KIND, strlen(DIGEST_KIND)) != 0 ||
+         strlen(text) != strlen(DIGEST_KIND) + 32))
+        rc = json_in_expected(in, "tokenizer", "\"" DIGEST_KIND "\" and 32 digits", err);
+    if (!rc) snprintf(d->tokenizer, sizeof d->tokenizer, "%s", text);
+    return rc;
+}
+
+static int read_root(struct description *d, const json_t *root, const char *where,
+                     struct err *err) {
+    static const char *const plain_keys[] = {"format",    "version",  "model",
+                                             "tokenizer", "training", NULL};
+    static const char *const tiled_keys[] = {"format",    "version", "model",
+                                             "tokenizer", "weights", NULL};
     struct json_in in;
     const char *format = "";
     int64_t version = 0;
@@ -158,26 +213,30 @@ static int read_root(const json_t *root, const char *where, struct config *confi
                        " is not known here; this program reads %d and %d",
                        where, version, FORMAT_VERSION, TILED_VERSION);
     if (!rc) rc = json_in_known(&in, version == TILED_VERSION ? tiled_keys : plain_keys, err);
-    if (!rc) rc = read_model_fields(config, &in, err);
-    if (!rc && version == TILED_VERSION) return read_form(form, &in, err);
+    if (!rc) rc = read_model_fields(&d->config, &in, err);
+    if (!rc) rc = read_digest(d, &in, err);
+    if (!rc && version == TILED_VERSION) return read_form(&d->form, &in, err);
     if (rc || !json_in_has(&in, "training")) return rc;
     const json_t *kept;
     rc = json_in_object(&in, "training", &kept, err);
-    if (!rc && training) *training = json_deep_copy(kept);
+    if (!rc) d->training = json_deep_copy(kept);
     return rc;
 }
 
-static int read_config(const char *dir, struct config *config, struct weights_form *form,
-                       json_t **training, struct err *err) {
-    *config = (struct config){0};
-    *form = (struct weights_form){0};
-    if (training) *training = NULL;
-    char *path = path_join(dir, MODELDIR_CONFIG);
+static int read_config(const char *dir, struct description *d, struct err *err) {
+    *d = (struct description){0};
+    char *path = path_join(dir, MODELDIR_CONFIG), *foreign = path_join(dir, "model.bin");
     json_t *root;
     int rc = json_in_file(&root, path, err);
-    if (!rc) rc = read_root(root, path, config, form, training, err);
+    if (!rc && !json_object_get(root, "format") && file_exists(foreign))
+        rc = err_set(err, HEED_EFORMAT,
+                     "%.120s: a CTranslate2 model, which heed can write but not open; give the "
+                     "model it was exported from",
+                     dir);
+    if (!rc) rc = read_root(d, root, path, err);
     json_decref(root);
     xfree(path);
+    xfree(foreign);
     return rc;
 }
 
@@ -191,14 +250,23 @@ static int refuse_tiled(const char *dir, const struct weights_form *form, struct
 
 int modeldir_read_config(const char *dir, struct config *config, json_t **training,
                          struct err *err) {
-    struct weights_form form;
-    int rc = read_config(dir, config, &form, training, err);
-    return rc ? rc : refuse_tiled(dir, &form, err);
+    struct description d;
+    int rc = read_config(dir, &d, err);
+    if (!rc) rc = refuse_tiled(dir, &d.form, err);
+    *config = d.config;
+    if (training) *training = rc ? NULL : json_incref(d.training);
+    json_decref(d.training);
+    return rc;
 }
 
 int modeldir_read_any(const char *dir, struct config *config, struct weights_form *form,
                       struct err *err) {
-    return read_config(dir, config, form, NULL, err);
+    struct description d;
+    int rc = read_config(dir, &d, err);
+    json_decref(d.training);
+    *config = d.config;
+    *form = d.form;
+    return rc;
 }
 
 int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *err) {
@@ -215,9 +283,8 @@ int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *
 int modeldir_init(const char *dir, const struct config *config, const json_t *training,
                   const char *tokenizer, struct err *err) {
     int rc = dir_make(dir, err);
-    if (!rc) rc = modeldir_write_config(dir, config, training, err);
     if (!rc && tokenizer) rc = modeldir_copy_tokenizer(dir, tokenizer, err);
-    return rc;
+    return rc ? rc : modeldir_write_config(dir, config, training, err);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -297,8 +364,13 @@ int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err) {
     *md = (struct modeldir){0};
     if (!dir_exists(dir))
         return err_set(err, HEED_EIO, "%.180s: there is no such model directory", dir);
-    int rc = read_config(dir, &md->config, &md->form, NULL, err);
+    struct description d;
+    int rc = read_config(dir, &d, err);
+    json_decref(d.training);
+    if (!rc) rc = check_tokenizer(dir, d.tokenizer, err);
     if (rc) return rc;
+    md->config = d.config;
+    md->form = d.form;
     param_table_init(&md->table, &md->config);
     md->tensor = xcalloc((size_t)md->table.n_param, sizeof(const struct tensor *));
     char *path = path_join(dir, MODELDIR_WEIGHTS);

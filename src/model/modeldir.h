@@ -2,8 +2,8 @@
  * tokenizer.model.
  *
  *     config.json         {"format": "heed", "version": 1, "model": {every field of config.h},
- *                          "training": {whatever the trainer keeps there}}  ("training" may be
- *                          absent)
+ *                          "training": {whatever the trainer keeps there},
+ *                          "tokenizer": hash of tokenizer.model}  (the last two may be absent)
  *     model.safetensors   one tensor per row of the parameter table, by its name; F32 or BF16
  *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside
  *
@@ -48,8 +48,8 @@ struct weights_form {
 /* "f32", "bf16", "int8": what such a type is called in files and on the command line. */
 const char *weights_type_name(enum dtype type);
 
-/* DIR/config.json, written atomically. training (may be NULL) is an object kept beside the
- * model's. */
+/* DIR/config.json, written atomically, with the hash of the tokenizer that is there. training (may
+ * be NULL) is an object kept beside the model's. */
 int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
                           struct err *err);
 int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
@@ -84,8 +84,8 @@ struct modeldir {
     int64_t step;     /* updates this model has seen; -1 where the file does not say */
 };
 
-/* Reads and checks the configuration, and the names, shapes and types of all tensors. The first
- * refuses what cannot be trained or averaged any more, the second opens tiled models, too. */
+/* Reads and checks the configuration, and the names, shapes and types of all tensors, and that the
+ * tokenizer, if there is one, is the model's own (HEED_ECONFIG). The first refuses what cannot be trained or averaged any more, the second opens tiled models, too. */
 int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
 int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err);
 void modeldir_close(struct modeldir *md);

@@ -7,6 +7,7 @@
 
 #include "backend/mat.h"
 #include "base/mem.h"
+#include "base/newdir.h"
 #include "model/modeldir.h"
 
 struct averaging {
@@ -100,15 +101,18 @@ static int average_part(void *ctx, size_t offset, size_t count, float *out, stru
 
 static int write_average(const char *out, struct averaging *a, struct err *err) {
     const struct modeldir *last = &a->model[a->n - 1];
+    struct newdir new;
+    int rc = newdir_begin(&new, out, err);
+    if (rc) return rc;
     char *tokenizer = path_join(a->dir[a->n - 1], MODELDIR_TOKENIZER),
-         *weights = path_join(out, MODELDIR_WEIGHTS);
-    int rc =
-        modeldir_init(out, &last->config, NULL, file_exists(tokenizer) ? tokenizer : NULL, err);
+         *weights = path_join(new.temp, MODELDIR_WEIGHTS);
     struct weights_options options = {.step = last->step, .type = DTYPE_F32};
+    rc = modeldir_init(new.temp, &last->config, NULL, file_exists(tokenizer) ? tokenizer : NULL,
+                       err);
     if (!rc) rc = weights_write(weights, &last->table, average_part, a, &options, err);
     xfree(tokenizer);
     xfree(weights);
-    return rc;
+    return newdir_end(&new, rc, err);
 }
 
 int average_models(const char *out, const char *const *dir, int n, struct err *err) {

@@ -1,0 +1,82 @@
+/* target.c — see target.h. */
+#include "train/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "model/modeldir.h"
+#include "train/checkpoint.h"
+
+static int has_file(const char *dir, const char *name) {
+    char *path = path_join(dir, name);
+    int is_there = file_exists(path);
+    xfree(path);
+    return is_there;
+}
+
+static int has_run(const char *dir) {
+    struct checkpoint_list list;
+    if (checkpoint_list(&list, dir, NULL)) return 0;
+    int n = list.n;
+    checkpoint_list_release(&list);
+    return n > 0;
+}
+
+static int same_place(const char *a, const char *b) {
+    char *left = realpath(a, NULL), *right = realpath(b, NULL);
+    int same = left && right && strcmp(left, right) == 0;
+    free(left);
+    free(right);
+    return same;
+}
+
+int target_for_run(const char *dir, int overwrite, struct err *err) {
+    if (overwrite || !has_file(dir, MODELDIR_WEIGHTS) || has_run(dir)) return 0;
+    return err_set(err, HEED_EIO,
+                   "--out: %.140s holds a finished model and no checkpoint to continue from; "
+                   "--overwrite replaces it",
+                   dir);
+}
+
+/* A run that has only begun has no checkpoint yet, but a lock. */
+static int check_lock(const char *dir, struct err *err) {
+    if (!has_file(dir, "lock")) return 0;
+    char *path = path_join(dir, "lock");
+    int lock = -1, rc = file_lock(&lock, path, err);
+    file_unlock(lock);
+    xfree(path);
+    return rc;
+}
+
+int target_for_model(const char *dir, const char *const *from, int n, int overwrite,
+                     struct err *err) {
+    for (int i = 0; i < n; i++)
+        if (same_place(dir, from[i]))
+            return err_set(err, HEED_EINVAL, "--out: %.120s is %s", dir,
+                           n == 1 ? "the model itself" : "one of the models");
+    if (file_exists(dir) && !dir_exists(dir))
+        return err_set(err, HEED_EIO, "--out: %.180s is not a directory", dir);
+    if (has_run(dir) || has_file(dir, "state.safetensors"))
+        return err_set(err, HEED_EIO,
+                       "--out: %.140s belongs to a training run; write to another directory", dir);
+    struct dir_names names = {0};
+    int rc = check_lock(dir, err);
+    if (!rc) rc = dir_read(&names, dir, err);
+    if (!rc && names.n && !overwrite)
+        rc = err_set(err, HEED_EIO,
+                     "--out: %.140s has files in it; --overwrite replaces the model there", dir);
+    dir_names_release(&names);
+    return rc;
+}
+
+int target_clear(const char *dir, struct err *err) {
+    char *weights = path_join(dir, MODELDIR_WEIGHTS);
+    int rc = checkpoint_forget(dir, -1, err);
+    if (!rc && file_calls.unlink(weights) && errno != ENOENT)
+        rc = err_set(err, HEED_EIO, "%.180s: cannot remove: %s", weights, strerror(errno));
+    xfree(weights);
+    return rc;
+}

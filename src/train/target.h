@@ -1,0 +1,24 @@
+/* target.h — may something be written to this directory?
+ *
+ * A directory with checkpoints is a run: the command that began it continues it, and nothing else
+ * writes there. One with weights and no checkpoints is a finished model, the work of hours: it is
+ * replaced only by those who say so. */
+#ifndef TRAIN_TARGET_H
+#define TRAIN_TARGET_H
+
+#include "base/err.h"
+
+/* Of a run that is to begin or to go on: HEED_EIO where a finished model is, unless overwrite. */
+int target_for_run(const char *dir, int overwrite, struct err *err);
+
+/* Of a model made from the n directories `from`: never one of those (HEED_EINVAL), never a run or a
+ * checkpoint of one, nor a directory that another process holds; one that has files in it only to
+ * overwrite (HEED_EIO). */
+int target_for_model(const char *dir, const char *const *from, int n, int overwrite,
+                     struct err *err);
+
+/* Begins a run anew: checkpoints and published weights go, so that no new configuration ever lies
+ * beside old weights. */
+int target_clear(const char *dir, struct err *err);
+
+#endif
