@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "viz/label.h"
+
 enum { WIDTH = 860, LEFT = 76, RIGHT = 24, TOP = 58, GAP = 56, BOTTOM = 52, MAX_TICKS = 16 };
 enum { PLOT = WIDTH - LEFT - RIGHT };
 
-/* Told apart without colour vision, too (Okabe and Ito's palette). */
+/* Easy to tell apart, also for the colour-blind (Okabe and Ito's palette). */
 static const char *const colour[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"};
 
 /* A linear or logarithmic axis from low to high (exponents, when logarithmic) onto [from, to]
@@ -22,8 +24,7 @@ struct axis {
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-/* Numbers beyond these belong in no chart, and their differences or ratios leave the range of a
- * double. */
+/* Numbers beyond these do not belong in a chart: their differences or ratios could overflow. */
 #define LARGEST  1e100
 #define SMALLEST 1e-100
 
@@ -52,7 +53,7 @@ static void add_tick(struct axis *a, double v) {
     if (a->n_tick < MAX_TICKS) a->tick[a->n_tick++] = v;
 }
 
-/* Powers of ten, with as many multiples between as are not too crowded. */
+/* Powers of ten, with as many multiples between them as fit. */
 static void log_ticks(struct axis *a) {
     static const double mantissa[] = {1, 2, 5, 3, 4, 7};
     double span = a->high - a->low;
@@ -65,7 +66,7 @@ static void log_ticks(struct axis *a) {
         }
 }
 
-/* Low and high hold the data's range, or NaN where there are none; they grow to whole ticks. */
+/* low and high hold the data's range, or NaN if there is none; they grow to whole ticks. */
 static void finish_axis(struct axis *a, int n) {
     if (!(a->low <= a->high)) a->low = a->log ? -1 : 0, a->high = 1;
     double magnitude = fmax(fabs(a->low), fabs(a->high));
@@ -94,7 +95,8 @@ static void finish_axis(struct axis *a, int n) {
         if (first + i * step <= high * (1 + 1e-12) + 1e-300) add_tick(a, first + i * step);
 }
 
-/* 0.0004, 20, 30k, 1.5M: short. The axis decides between 5000 and 5k, so that its labels agree. */
+/* 0.0004, 20, 30k, 1.5M: short. Whether it is 5000 or 5k depends on the whole axis, so that its
+ * labels agree. */
 static void tick_text(char *text, size_t size, const struct axis *a, int i) {
     double v = a->tick[i], m = 0;
     for (int k = 0; k < a->n_tick; k++) m = fmax(m, fabs(a->tick[k]));
@@ -109,20 +111,6 @@ static void tick_text(char *text, size_t size, const struct axis *a, int i) {
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */
-
-static void write_text(struct file_writer *w, const char *text) {
-    for (; *text; text++) {
-        const char *entity = *text == '<'   ? "&lt;"
-                             : *text == '>' ? "&gt;"
-                             : *text == '&' ? "&amp;"
-                             : *text == '"' ? "&quot;"
-                                            : NULL;
-        if (entity)
-            file_writer_write(w, entity, strlen(entity));
-        else if ((unsigned char)*text >= 0x20)
-            file_writer_write(w, text, 1);
-    }
-}
 
 static void draw_grid(struct file_writer *w, const struct axis *x, const struct axis *y, int last) {
     char text[32];
@@ -193,7 +181,7 @@ static void draw_legend(struct file_writer *w, const struct panel *p, double top
                            "<line x1='%.1f' x2='%.1f' y1='%.1f' y2='%.1f' stroke='%s' "
                            "stroke-width='3'/><text class='l' x='%.1f' y='%.1f'>",
                            at, at + 18, top - 14, top - 14, stroke, at + 24, top - 10);
-        write_text(w, p->curve[i].name);
+        label_xml(w, p->curve[i].name);
         file_writer_printf(w, "</text>\n");
     }
 }
@@ -206,7 +194,7 @@ static void draw_panel(struct file_writer *w, const struct panel *p, const struc
             if (shows(&y, p->curve[i].y[k])) widen(&y, p->curve[i].y[k]);
     finish_axis(&y, p->height > 160 ? 6 : 3);
     file_writer_printf(w, "<text class='p' x='%d' y='%.1f'>", LEFT, top - 10);
-    write_text(w, p->title);
+    label_xml(w, p->title);
     file_writer_printf(w, "</text>\n");
     if (p->n_curve > 1) draw_legend(w, p, top); /* a lone curve is what the title says */
     draw_grid(w, x, &y, last);
@@ -216,6 +204,7 @@ static void draw_panel(struct file_writer *w, const struct panel *p, const struc
 void curves_write(struct file_writer *w, const char *title, const char *x_label,
                   const struct panel *panel, int n_panel) {
     struct axis x = {.low = NAN, .high = NAN, .from = LEFT, .to = LEFT + PLOT};
+    char label[LABEL_SIZE];
     int height = TOP + BOTTOM;
     for (int i = 0; i < n_panel; i++) {
         height += panel[i].height + (i ? GAP : 28);
@@ -223,9 +212,10 @@ void curves_write(struct file_writer *w, const char *title, const char *x_label,
             for (int j = 0; j < panel[i].curve[k].n; j++)
                 if (shows(&x, panel[i].curve[k].x[j])) widen(&x, panel[i].curve[k].x[j]);
     }
+    if (x.low > 0) x.low = 0;
     double low = x.low, high = x.high;
     finish_axis(&x, 8);
-    if (low < high) { /* time needs no empty edges: only the ticks are round */
+    if (low < high) { /* no empty edges here: only the ticks are round */
         x.low = low;
         x.high = high;
         int n = 0;
@@ -242,7 +232,8 @@ void curves_write(struct file_writer *w, const char *title, const char *x_label,
         ".h{font-size:18px;font-weight:600;fill:#111}</style>\n"
         "<rect width='100%%' height='100%%' fill='#fff'/>\n<text class='h' x='%d' y='32'>",
         WIDTH, height, WIDTH, height, LEFT);
-    write_text(w, title);
+    label_make(label, title, (WIDTH - LEFT - RIGHT) / 10);
+    label_xml(w, label);
     file_writer_printf(w, "</text>\n");
     double top = TOP + 28;
     for (int i = 0; i < n_panel; i++) {
@@ -251,6 +242,6 @@ void curves_write(struct file_writer *w, const char *title, const char *x_label,
     }
     file_writer_printf(w, "<text class='l' x='%d' y='%d' text-anchor='middle'>", LEFT + PLOT / 2,
                        height - 12);
-    write_text(w, x_label);
+    label_xml(w, x_label);
     file_writer_printf(w, "</text>\n</svg>\n");
 }
