@@ -1,4 +1,4 @@
-/* num.h — the smaller and the larger of two numbers, and division that rounds up. */
+/* num.h — the smaller and the larger of two numbers, division that rounds up, numbers to read. */
 #ifndef BASE_NUM_H
 #define BASE_NUM_H
 
@@ -14,5 +14,17 @@ static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 /* a / b rounded up; b > 0, a >= 0. */
 static inline int ceil_div(int a, int b) { return a / b + (a % b != 0); }
+
+/* The number with its digits in groups, 157,739: somewhere in out. */
+static inline const char *num_grouped(char out[28], uint64_t n) {
+    char *at = out + 27;
+    *at = 0;
+    for (int digits = 0; n || !digits; n /= 10) {
+        if (digits && digits % 3 == 0) *--at = ',';
+        *--at = (char)('0' + n % 10);
+        digits++;
+    }
+    return at;
+}
 
 #endif

@@ -1,14 +1,15 @@
 /* progress.c — see progress.h. */
 #include "cli/progress.h"
-#include "base/clock.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/num.h"
 
 void progress_begin(struct progress *p, int quiet) {
     *p = (struct progress){
@@ -85,12 +86,5 @@ const char *text_duration(double seconds) {
 const char *text_grouped(uint64_t n) {
     static char text[TURNS][TEXT];
     static int turn;
-    char digits[24], *to = text[turn = (turn + 1) % TURNS];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0) to[at++] = ',';
-        to[at++] = digits[i];
-    }
-    to[at] = 0;
-    return to;
+    return num_grouped(text[turn = (turn + 1) % TURNS], n);
 }

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "data/corpus_file.h"
 
 /* Bytes checked at a time; a multiple of the size of every id and place. */
@@ -291,16 +291,18 @@ static void append(char *text, size_t size, size_t *at, const char *fmt, ...) {
 void corpus_report_text(const struct corpus_report *r, char *text, size_t size) {
     if (size == 0) return;
     size_t at = 0;
-    append(text, size, &at, "%" PRIu64 " pairs read, %" PRIu64 " kept", r->n_read, r->n_kept);
+    char a[28], b[28];
+    append(text, size, &at, "%s pairs read, %s kept", num_grouped(a, r->n_read),
+           num_grouped(b, r->n_kept));
     const char *between = "; dropped: ";
     for (int why = 0; why < CORPUS_N_DROP; why++) {
         if (!r->n_dropped[why]) continue;
-        append(text, size, &at, "%s%" PRIu64 " %s (first: line %" PRIu64 ")", between,
-               r->n_dropped[why], corpus_drop_text((enum corpus_drop)why), r->first_dropped[why]);
+        append(text, size, &at, "%s%s %s (first: line %s)", between,
+               num_grouped(a, r->n_dropped[why]), corpus_drop_text((enum corpus_drop)why),
+               num_grouped(b, r->first_dropped[why]));
         between = ", ";
     }
     if (r->n_replaced)
-        append(text, size, &at,
-               "; %" PRIu64 " bad UTF-8 sequences replaced (first: line %" PRIu64 ")",
-               r->n_replaced, r->first_replaced);
+        append(text, size, &at, "; %s bad UTF-8 sequences replaced (first: line %s)",
+               num_grouped(a, r->n_replaced), num_grouped(b, r->first_replaced));
 }
