@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "test.h"
@@ -391,6 +392,14 @@ TEST(pool_default_size) {
     pool_free(pool);
 }
 
+TEST(digits_are_grouped) {
+    char out[28];
+    assert_string_equal(num_grouped(out, 0), "0");
+    assert_string_equal(num_grouped(out, 999), "999");
+    assert_string_equal(num_grouped(out, 157739), "157,739");
+    assert_string_equal(num_grouped(out, UINT64_MAX), "18,446,744,073,709,551,615");
+}
+
 TESTS(T(version_agrees), T(status_texts), T(err_carries_message), T(err_cuts_long_message),
       T(bug_aborts), T(sizes_saturate), T(allocations_are_counted), T(blocks_are_aligned),
       T(huge_block_is_an_error), T(arena_measures_what_it_carves), T(arena_saturates),
@@ -398,4 +407,5 @@ TESTS(T(version_agrees), T(status_texts), T(err_carries_message), T(err_cuts_lon
       T(rng_below_stays_below), T(rng_below_is_uniform), T(rng_uniform_moments),
       T(rng_normal_moments), T(pool_runs_every_task_once), T(pool_orders_many_small_jobs),
       T(pool_wakes_sleepers), T(pool_has_its_threads), T(pool_allocates_nothing_running),
-      T(pool_comes_and_goes), T(pool_refuses_bad_sizes), T(pool_default_size))
+      T(pool_comes_and_goes), T(pool_refuses_bad_sizes), T(pool_default_size),
+      T(digits_are_grouped))

@@ -29,6 +29,7 @@ has "log.jsonl:204: 1 lines could not be read"
 [ "$(head -c 5 "$dir/x.svg")" = '<svg ' ] || fail 'not an SVG'
 [ "$(tail -n 1 "$dir/x.svg")" = '</svg>' ] || fail 'the SVG does not end'
 grep -q 'validation' "$dir/x.svg" || fail 'no validation curve'
+grep -q "<text class='t' x='76.0' [^>]*>0</text>" "$dir/x.svg" || fail 'the axis of steps does not begin at 0'
 expect 0 '<svg' -- inspect "$run" --curves /dev/stdout --log --json
 expect 0 '"best_valid": {"step": 100' -- inspect --json "$run"
 if command -v python3 >/dev/null; then
