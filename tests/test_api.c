@@ -210,7 +210,8 @@ TEST(errors) {
     assert_non_null(strstr(error.message, "f12"));
     heed_model_options_init(&mo, sizeof mo);
     mo.device = "abacus";
-    assert_int_equal(heed_model_open(&model, dir, &mo, &error), HEED_EDEVICE);
+    assert_int_equal(heed_model_open(&model, dir, &mo, &error), HEED_EINVAL);
+    assert_non_null(strstr(error.message, "abacus"));
     heed_model_options_init(&mo, sizeof mo);
     mo.sessions = 0;
     assert_int_equal(heed_model_open(&model, dir, &mo, &error), HEED_EINVAL);

@@ -91,7 +91,7 @@ TEST(refuses_strangers) {
     ASSERT_ERR(average_models(out, (const char *[]){a, wide}, 2, &err), err, HEED_EINVAL,
                "d_ff is 56 in");
     ASSERT_ERR(average_models(out, (const char *[]){a, norm}, 2, &err), err, HEED_EINVAL,
-               "norm is \"post\" in");
+               "norm is post in");
     ASSERT_ERR(average_models(out, (const char *[]){a, words}, 2, &err), err, HEED_EINVAL,
                "different tokenizers");
     ASSERT_ERR(average_models(out, (const char *[]){a, none}, 2, &err), err, HEED_EINVAL,

@@ -33,7 +33,7 @@ TEST(opens) {
     struct backend *be;
     struct err err = {0};
     ASSERT_ERR(backend_open(&be, &(struct backend_options){.device = "abacus"}, &err), err,
-               HEED_EDEVICE, "abacus");
+               HEED_EINVAL, "abacus");
     assert_null(be);
     ASSERT_OK(backend_open(&be, NULL, &err), err);
     assert_string_equal(backend_name(be), "cpu");

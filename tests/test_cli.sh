@@ -12,23 +12,27 @@ expect 2 'hint: heed --help' -- trian
 expect 0 '--tokens' -- bench train --help
 expect 0 '--label-smoothing' -- bench train --help
 expect 0 'post|pre' -- bench train --help
-expect 2 "'gem' is not one of gemm, train, translate, scale" -- bench gem
+expect 2 "no command 'bench gem'; did you mean gemm?" -- bench gem
+expect 2 'did you mean train?' -- trian
+expect 2 'did you mean --label-smoothing?' -- bench train --label-smothing 0.1
+expect 2 "no option '--zzzzzz'
+" -- bench train --zzzzzz
 expect 2 "no option '--tokenz'" -- bench train --tokenz 3
 expect 2 "--tokens: 'many' is not a whole number" -- bench train --tokens many
-expect 2 '--tokens: 0 is not between' -- bench train --tokens 0
+expect 2 '--tokens: 0 is not between 1 and 16,777,216' -- bench train --tokens 0
 expect 2 '--tokens needs a value' -- bench train --tokens
 expect 2 '--json takes no value' -- bench train --json=yes
 expect 2 "unexpected argument 'x'" -- bench train x
-expect 2 'dropout: 1 is not in [0, 1)' -- bench train --dropout 1
+expect 2 '--dropout: 1 is not at least 0 and below 1' -- bench train --dropout 1
 expect 2 'd_model: 100 is not divisible by n_head 8' -- bench train --d-model 100
-expect 2 "preset: 'huge'" -- bench train --preset huge
-expect 2 'n_layer_enc: 0' -- bench train --n-layer 0
+expect 2 "--preset: 'huge' is not one of tiny, small, base, big" -- bench train --preset huge
+expect 2 '--n-layer: 0 is not between 1 and 1,000' -- bench train --n-layer 0
 expect 2 "norm: 'both' is not one of post, pre" -- bench train --norm both
 expect 2 '--length: 200 is more than' -- bench train --tokens 100 --length 200
 expect 2 "--dtype: 'f16'" -- bench train --dtype f16
 expect 2 'threads' -- bench train --threads 5000
 expect 2 "isa: 'sse9'" -- bench train --preset tiny --n-vocab 50 --isa sse9
-expect 1 "device: 'tpu'" -- bench train --preset tiny --n-vocab 50 --device tpu
+expect 2 "device: 'tpu'" -- bench train --preset tiny --n-vocab 50 --device tpu
 expect 0 '.TH HEED' -- manual
 expect 0 'complete -o default' -- completion
 "$heed" completion | bash -n || fail 'completion is not valid bash'

@@ -75,7 +75,7 @@ expect 2 'BLEU is there twice' -- --ref ref0.txt --hyp hyp.txt --metric bleu,ble
 expect 2 "--tokenize: 'zh' is not one of 13a, intl, char, none" -- --ref ref0.txt --hyp hyp.txt --tokenize zh
 expect 2 "--smooth: 'x' is not one of exp, floor, add-k, none" -- --ref ref0.txt --hyp hyp.txt --smooth x
 expect 2 '--smooth exp takes none' -- --ref ref0.txt --hyp hyp.txt --smooth-value 1
-expect 2 "'-1' is not a number from 0" -- --ref ref0.txt --hyp hyp.txt --smooth floor --smooth-value=-1
+expect 2 "--smooth-value: -1 is not between 0 and 1,000,000" -- --ref ref0.txt --hyp hyp.txt --smooth floor --smooth-value=-1
 expect 2 '--paired: needs two' -- --ref ref0.txt --hyp hyp.txt --paired
 expect 2 '--sentence: takes one' -- --ref ref0.txt --hyp hyp.txt hyp_other.txt --sentence
 expect 2 'cannot be resampled' -- --ref ref0.txt --hyp hyp.txt --sentence --confidence

@@ -55,9 +55,9 @@ expect 1 'belongs to a training run' -- average --overwrite --out "$run/ckpt-000
 expect 2 'has 3 checkpoints' -- average --out "$dir/mean" --last 4 "$run"
 expect 2 "one run's directory" -- average --out "$dir/mean" --last 2 "$run" "$run"
 expect 2 '--out is missing' -- average "$run"
-expect 2 'which models' -- average --out "$dir/mean"
-expect 2 'one directory, not 0' -- inspect
-expect 2 'one directory, not 2' -- inspect a b
+expect 2 'DIR is missing' -- average --out "$dir/mean"
+expect 2 'DIR is missing' -- inspect
+expect 2 "unexpected argument 'b'" -- inspect a b
 expect 2 "no option '--jsn'" -- inspect "$run" --jsn
 expect 1 'no such directory' -- inspect "$dir/nothing"
 expect 0 'usage: heed inspect' -- inspect --help

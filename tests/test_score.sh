@@ -83,7 +83,7 @@ has '1 pairs were too long'
 printf 'ba\xffda\n' >bad.src
 expect 0 '1 bad UTF-8' "$heed" score --model m --src bad.src --tgt one.tgt
 expect 2 '--model is missing' "$heed" score --src v.src --tgt v.tgt
-expect 2 'both needed' "$heed" score --model m --src v.src
+expect 2 '--tgt is missing' "$heed" score --model m --src v.src
 expect 2 'standard input' "$heed" score --model m --src - --tgt -
 expect 1 'nothing.txt' "$heed" score --model m --src nothing.txt --tgt v.tgt
 expect 1 'nowhere' "$heed" score --model nowhere --src v.src --tgt v.tgt

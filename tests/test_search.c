@@ -926,25 +926,25 @@ TEST(impossible_searchers) {
         REFUSED(text);                                                                             \
         o = was;                                                                                   \
     } while (0)
-    WITH(o.beam = 0, "beam is 0");
-    WITH(o.beam = 65, "beam is 65");
-    WITH(o.n_best = 5, "n_best is 5");
-    WITH(o.n_best = 0, "n_best is 0");
-    WITH(o.alpha = NAN, "alpha is");
-    WITH(o.alpha = 11, "alpha is 11");
-    WITH(o.min_len = -1, "min_len is -1");
-    WITH(o.max_extra = -1, "max_extra is -1");
-    WITH(o.max_len = -1, "max_len is -1");
-    WITH(o.force_len = -1, "force_len is -1");
-    WITH(o.min_len = 9; o.max_len = 8, "min_len is 9");
-    WITH(o.no_repeat = -1, "no_repeat is -1");
-    WITH(o.repetition = 0, "repetition is 0");
-    WITH(o.repetition = INFINITY, "repetition is inf");
-    WITH(o.sample = 1; o.temperature = 0, "temperature is 0");
-    WITH(o.sample = 1; o.top_p = 0, "top_p is 0");
-    WITH(o.sample = 1; o.top_p = 1.5f, "top_p is 1.5");
-    WITH(o.sample = 1; o.top_k = -1, "top_k is -1");
-    WITH(o.sample = 1; o.n_best = 65, "n_best is 65");
+    WITH(o.beam = 0, "beam: 0");
+    WITH(o.beam = 65, "beam: 65");
+    WITH(o.n_best = 5, "n_best: 5");
+    WITH(o.n_best = 0, "n_best: 0");
+    WITH(o.alpha = NAN, "alpha: ");
+    WITH(o.alpha = 11, "alpha: 11");
+    WITH(o.min_len = -1, "min_length: -1");
+    WITH(o.max_extra = -1, "max_extra: -1");
+    WITH(o.max_len = -1, "max_length: -1");
+    WITH(o.force_len = -1, "force_length: -1");
+    WITH(o.min_len = 9; o.max_len = 8, "min_length: 9");
+    WITH(o.no_repeat = -1, "no_repeat_ngram: -1");
+    WITH(o.repetition = 0, "repetition_penalty: 0");
+    WITH(o.repetition = INFINITY, "repetition_penalty: inf");
+    WITH(o.sample = 1; o.temperature = 0, "temperature: 0");
+    WITH(o.sample = 1; o.top_p = 0, "top_p: 0");
+    WITH(o.sample = 1; o.top_p = 1.5f, "top_p: 1.5");
+    WITH(o.sample = 1; o.top_k = -1, "top_k: -1");
+    WITH(o.sample = 1; o.n_best = 65, "n_best: 65");
     WITH(rig.weight[1] = -1, "weight of model 2 is -1");
     rig.weight[1] = 1;
 #undef WITH
@@ -958,7 +958,7 @@ TEST(impossible_searchers) {
     ASSERT_ERR(try_new(&rig, &o, &marks, (struct search_caps){1 << 30, 50, 40}, &err), err,
                HEED_ELIMIT, "1073741824 sentences");
     o.force_len = 41;
-    ASSERT_ERR(try_new(&rig, &o, &marks, caps, &err), err, HEED_ELIMIT, "force_len is 41");
+    ASSERT_ERR(try_new(&rig, &o, &marks, caps, &err), err, HEED_ELIMIT, "force_length: 41");
     rig_close(&rig);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/options.h"
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "data/sample.h"
@@ -80,11 +81,10 @@ static const char *there_and_back(const struct tokenizer *t, const char *text) {
 /* ---- types ----------------------------------------------------------------------------------- */
 
 static enum tokenizer_type type_arg(const char *name) {
-    enum tokenizer_type type;
+    int type = 0;
     struct err err = {0};
-    ASSERT_OK(tokenizer_type_parse(&type, name, &err), err);
-    assert_string_equal(tokenizer_type_name(type), name);
-    return type;
+    ASSERT_OK(choice_parse(&type, tokenizer_type_names, name, &err), err);
+    return (enum tokenizer_type)type;
 }
 
 TEST(types) {
@@ -115,12 +115,6 @@ TEST(types) {
     assert_string_equal(there_and_back(t, "   "), "");
     tokenizer_free(t);
     xfree(corpus);
-}
-
-TEST(type_names) {
-    enum tokenizer_type type;
-    struct err err = {0};
-    ASSERT_ERR(tokenizer_type_parse(&type, "BPE", &err), err, HEED_EINVAL, "'BPE' is not one of");
 }
 
 /* Ids beyond cap are counted but not written; marks decode to nothing, strangers are refused. */
@@ -779,8 +773,7 @@ TEST(damaged_models) {
     xfree(corpus);
 }
 
-TESTS(TP(types, "bpe"), TP(types, "unigram"), TP(types, "word"), TP(types, "char"), T(type_names),
-      T(limits), TP(lossless, "bpe"), TP(lossless, "unigram"), T(normalized), T(any_bytes),
-      T(same_bytes), T(threads), T(errors), T(blank), T(odd_text), T(report), T(stopped),
-      T(old_file_stays), T(sample_is_even), T(files_of_others), T(not_models), T(hostile_rules),
-      T(damaged_models))
+TESTS(TP(types, "bpe"), TP(types, "unigram"), TP(types, "word"), TP(types, "char"), T(limits),
+      TP(lossless, "bpe"), TP(lossless, "unigram"), T(normalized), T(any_bytes), T(same_bytes),
+      T(threads), T(errors), T(blank), T(odd_text), T(report), T(stopped), T(old_file_stays),
+      T(sample_is_even), T(files_of_others), T(not_models), T(hostile_rules), T(damaged_models))

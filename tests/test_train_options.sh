@@ -12,7 +12,7 @@ bare() { "$heed" train "${only[@]}" "${small[@]}" "$@"; }
 valid=(--valid-src v.src --valid-tgt v.tgt)
 
 # ---- wrong use
-expect 2 '--src and --tgt are needed' "$heed" train --out run
+expect 2 '--src is missing' "$heed" train --out run
 expect 2 '--out is missing' "$heed" train --src t.src --tgt t.tgt
 expect 2 '2 source files and 1 target files' bare --out run --src v.src
 expect 2 '2 weights for 1 corpora' bare --out run --weights 1 2
@@ -99,11 +99,11 @@ wrong() {
     expect "${3:-2}" "wrong.json: $1" "$heed" train --config wrong.json "${only[@]}" --out run
 }
 wrong 'stepz: there is no such option' '{"stepz": 1}'
-wrong "steps: --steps: 'x' is not a whole number" '{"steps": "x"}'
+wrong "steps: 'x' is not a whole number" '{"steps": "x"}'
 wrong 'steps: neither a text nor a number' '{"steps": [1]}'
 wrong 'quiet: neither true nor false' '{"quiet": 1}'
-wrong "d_model: d_model: 'x' is not a whole number" '{"d_model": "x"}'
-wrong 'seed: --seed: -1 is not between' '{"seed": -1}'
+wrong "d_model: 'x' is not a whole number" '{"d_model": "x"}'
+wrong 'seed: -1 is not between 0 and 2,000,000,000' '{"seed": -1}'
 wrong 'expected a JSON object' '[]'
 echo '{"steps":' >wrong.json
 expect 1 'wrong.json' "$heed" train --config=wrong.json "${only[@]}" --out run

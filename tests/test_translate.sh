@@ -187,7 +187,7 @@ expect 1 'nowhere' "$heed" translate --model nowhere
 expect 1 'nothing.txt' "$heed" "${m[@]}" nothing.txt
 expect 2 "'f64'" "$heed" "${m[@]}" --precision f64
 expect 2 "--long: 'cut'" "$heed" "${m[@]}" --long cut
-expect 2 '--nbest: 5 of a beam of 4' "$heed" "${m[@]}" --nbest 5
+expect 2 'n_best: 5 of a beam of 4' "$heed" "${m[@]}" --nbest 5
 expect 2 '64 tokens the model has positions for' "$heed" "${m[@]}" --max-source 65
 expect 2 'layer' "$heed" "${m[@]}" --alignment --alignment-layer 7
 expect 1 'no/such/dir' "$heed" "${m[@]}" --output no/such/dir/file v.src

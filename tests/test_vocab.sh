@@ -29,7 +29,7 @@ expect 0 '--input FILE...' -- --help
 expect 2 '--input is missing' -- --out "$dir/m"
 expect 2 '--input needs at least one value' -- --input --out "$dir/m"
 expect 2 '--out is missing' -- --input "$dir/a.txt"
-expect 2 "type: 'bytes' is not one of bpe, unigram, word, char" -- --input "$dir/a.txt" --out "$dir/m" --type bytes
+expect 2 "type: 'bytes' is not one of unigram, bpe, word, char" -- --input "$dir/a.txt" --out "$dir/m" --type bytes
 expect 2 '--coverage: 0.5 is not between 0.98 and 1' -- --input "$dir/a.txt" --out "$dir/m" --coverage 0.5
 expect 2 "normalization: 'x'" -- --input "$dir/a.txt" --out "$dir/m" --normalization x
 expect 2 'size: 8000 is more than this corpus allows' -- --input "$dir/a.txt" --out "$dir/m" --type unigram --size 8000

@@ -19,23 +19,10 @@ _Static_assert(sizeof(heed_link) == sizeof(struct align_link), "links are copied
 
 static heed_translate_options defaults(void) {
     struct translator_options t = translator_defaults();
-    const struct search_options *s = &t.search;
-    return (heed_translate_options){.size = sizeof(heed_translate_options),
-                                    .beam = s->beam,
-                                    .n_best = s->n_best,
-                                    .alpha = s->alpha,
-                                    .min_length = s->min_len,
-                                    .max_length = s->max_len,
-                                    .max_extra = s->max_extra,
-                                    .alignment_layer = t.align.layer,
-                                    .alignment_head = t.align.head,
-                                    .temperature = s->temperature,
-                                    .top_k = s->top_k,
-                                    .top_p = s->top_p,
-                                    .seed = s->seed,
-                                    .repetition = s->repetition,
-                                    .batch_sentences = t.batch_sentences,
-                                    .batch_tokens = t.batch_tokens};
+    heed_translate_options o = {.size = sizeof o};
+    options_to_api(search_rows, &t.search, &o);
+    options_to_api(translator_rows, &t, &o);
+    return o;
 }
 
 void heed_translate_options_init(heed_translate_options *options, size_t size) {
@@ -45,26 +32,9 @@ void heed_translate_options_init(heed_translate_options *options, size_t size) {
 
 static struct translator_options internal(const heed_translate_options *o) {
     struct translator_options t = translator_defaults();
-    t.search.beam = o->beam;
-    t.search.n_best = o->n_best;
-    t.search.alpha = o->alpha;
-    t.search.min_len = o->min_length;
-    t.search.max_len = o->max_length;
-    t.search.max_extra = o->max_extra;
-    t.search.sample = o->sample != 0;
-    t.search.temperature = o->temperature;
-    t.search.top_k = o->top_k;
-    t.search.top_p = o->top_p;
-    t.search.seed = o->seed;
-    t.search.no_repeat = o->no_repeat;
-    t.search.repetition = o->repetition;
-    t.search.ban_unk = o->no_unknown != 0;
-    t.batch_sentences = o->batch_sentences;
-    t.batch_tokens = o->batch_tokens;
-    t.max_source = o->max_source;
-    t.refuse_long = o->refuse_long != 0;
-    t.alignment = o->alignment != 0;
-    t.align = (struct align_options){o->alignment_layer, o->alignment_head};
+    options_from_api(search_rows, &t.search, o);
+    options_from_api(translator_rows, &t, o);
+    t.refuse_long = t.refuse_long != 0;
     return t;
 }
 

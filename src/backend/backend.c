@@ -32,7 +32,7 @@ int backend_open(struct backend **be, const struct backend_options *options, str
     if (strcmp(o.device, "ref") == 0) return ref_open(be, &o, err);
     if (strncmp(o.device, "cuda", 4) == 0 && (o.device[4] == 0 || o.device[4] == ':'))
         return plugin_load(be, "cuda", path, &o, err);
-    return err_set(err, HEED_EDEVICE, "device: '%s' is not one of auto, cpu, ref, cuda, cuda:N",
+    return err_set(err, HEED_EINVAL, "device: '%s' is not one of auto, cpu, ref, cuda, cuda:N",
                    o.device);
 }
 

@@ -2,7 +2,6 @@
  * named after them. Nothing but this folder includes bench.h. */
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "backend/ops.h"
@@ -67,111 +66,103 @@ double bench_print_ops(struct backend *be, double seconds, const char *rate) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static struct bench_gemm_options gemm = {.min_ms = 100};
-static struct bench_device on = {.device = "cpu", .dtype = "f32"};
-static struct bench_train_options train = {
-    .preset = "base", .tokens = 4096, .length = 32, .seconds = 10};
-static const char *translate_preset = "base";
-static struct bench_translate_options translate = {
-    .precision = "auto", .sentences = 256, .length = 32, .batch = 32, .beam = 4, .alpha = 0.6};
-static struct bench_data_options data = {.tokens = 25000, .max_len = 256, .step_ms = 50};
-static struct overrides overrides;
+static struct bench_gemm_options gemm;
+static struct bench_train_options train;
+static struct bench_translate_options translate;
+static struct bench_device scale;
+static struct bench_data_options data;
+static struct config fields;
 
-#define DEVICE_OPTIONS                                                                             \
-    {"device", OPTION_STRING, &on.device, "NAME", "auto, cpu, cuda[:N] or ref", 0, 0},             \
-        {"isa", OPTION_STRING, &on.isa, "NAME", "instruction set of the cpu device", 0, 0},        \
-        {"threads", OPTION_INT, &on.threads, "N", "threads, 0 for all CPUs", 0, 1024},             \
-        {"dtype", OPTION_STRING, &on.dtype, "TYPE", "f32 or bf16", 0, 0}, {                        \
-        "json", OPTION_FLAG, &on.json, NULL, "one JSON object per line", 0, 0                      \
-    }
+#define BENCH_ROWS(WHERE, DTYPE, JSON)                                                             \
+    DEVICE_ROWS(WHERE, "cpu"),                                                                     \
+        ROW(CHOICE, "dtype", DTYPE, .def = "f32", .help = "what to compute in; auto is f32",       \
+            .choices = dtype_names),                                                               \
+        JSON_ROW(JSON)
+#define PRESET_ROW                                                                                 \
+    ROW(CHOICE, "preset", preset, .def = "base", .help = "the model, see the paper's Table 3",     \
+        .choices = config_preset_names)
 
+#define OPTIONS_OF bench_gemm_options
 static const struct option gemm_rows[] = {
-    {"isa", OPTION_STRING, &gemm.isa, "NAME", "instruction set; all of this machine if not given",
-     0, 0},
-    {"dtype", OPTION_STRING, &gemm.dtype, "TYPE", "f32, bf16, or int8 (tiled); all if not given", 0,
-     0},
-    {"tiled", OPTION_FLAG, &gemm.tiled, NULL, "products with tiled weights, as frozen models have",
-     0, 0},
-    {"threads", OPTION_INT, &gemm.threads, "N", "threads, 0 for all CPUs", 0, 1024},
-    {"m", OPTION_INT, &gemm.m, "ROWS", "only products of that many rows, 0 for all", 0, 1 << 20},
-    {"min-ms", OPTION_INT, &gemm.min_ms, "N", "time each case for at least that long", 1, 100000},
-    {"json", OPTION_FLAG, &gemm.json, NULL, "one JSON object per line", 0, 0},
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    ROW(STRING, "isa", isa, .arg = "NAME",
+        .help = "instruction set; all of this machine if not given", .choices = isa_names),
+    ROW(STRING, "dtype", dtype, .arg = "TYPE",
+        .help = "f32, bf16, or int8 (tiled); all if not given", .choices = precision_names + 1),
+    ROW(FLAG, "tiled", tiled, .help = "products with tiled weights, as frozen models have"),
+    THREADS_ROW(threads),
+    ROW(INT, "m", m, .def = "0", .help = "only products of that many rows; 0: all", .max = 1 << 20),
+    ROW(INT, "min_ms", min_ms, .def = "100", .help = "time each case for at least that long",
+        .min = 1, .max = 100000),
+    JSON_ROW(json),
+    {.name = NULL},
 };
+#undef OPTIONS_OF
 
+#define OPTIONS_OF bench_train_options
 static const struct option train_rows[] = {
-    {"preset", OPTION_STRING, &train.preset, "NAME", "tiny, small, base or big", 0, 0},
-    {"tokens", OPTION_INT, &train.tokens, "N", "source and target tokens per batch", 1, 1 << 24},
-    {"length", OPTION_INT, &train.length, "N", "tokens per sentence, 0 for mixed lengths", 0,
-     1 << 20},
-    {"bucketed", OPTION_FLAG, &train.bucketed, NULL,
-     "a length per batch, its sentences close to it, as training has them", 0, 0},
-    {"seconds", OPTION_FLOAT, &train.seconds, "X", "measure for at least that long", 0, 86400},
-    DEVICE_OPTIONS,
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    PRESET_ROW,
+    ROW(INT, "tokens", tokens, .def = "4096", .help = "source and target tokens per batch",
+        .min = 1, .max = 1 << 24),
+    ROW(INT, "length", length, .def = "32", .help = "tokens per sentence; 0: mixed lengths",
+        .max = 1 << 20),
+    ROW(FLAG, "bucketed", bucketed,
+        .help = "a length per batch, its sentences close to it, as training has them"),
+    ROW(F64, "seconds", seconds, .def = "10", .help = "measure for at least that long",
+        .max = 86400),
+    BENCH_ROWS(on.where, on.dtype, on.json),
+    {.name = NULL},
 };
+#undef OPTIONS_OF
 
+#define OPTIONS_OF bench_translate_options
 static const struct option translate_rows[] = {
-    {"model", OPTION_STRING, &translate.model, "DIR", "a model directory; else random weights", 0,
-     0},
-    {"preset", OPTION_STRING, &translate_preset, "NAME", "of the random model", 0, 0},
-    {"precision", OPTION_STRING, &translate.precision, "P", "auto, f32, bf16 or int8", 0, 0},
-    {"input", OPTION_STRING, &translate.input, "FILE", "source sentences as ids, a line each", 0,
-     0},
-    {"sentences", OPTION_INT, &translate.sentences, "N", "how many", 1, 1 << 24},
-    {"length", OPTION_INT, &translate.length, "N", "tokens of a random sentence", 2, 1 << 20},
-    {"batch", OPTION_INT, &translate.batch, "N", "sentences per batch", 1, 1 << 16},
-    {"beam", OPTION_INT, &translate.beam, "N", "hypotheses per sentence", 1, 64},
-    {"alpha", OPTION_FLOAT, &translate.alpha, "X", "length penalty", 0, 10},
-    {"force-length", OPTION_INT, &translate.force, "N",
-     "tokens of every translation, 0 for as they come", 0, 1 << 20},
-    DEVICE_OPTIONS,
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    ROW(STRING, "model", model, .arg = "DIR", .help = "a model directory; else random weights"),
+    PRESET_ROW,
+    PRECISION_ROW(precision),
+    ROW(STRING, "input", input, .arg = "FILE", .help = "source sentences as ids, a line each"),
+    ROW(INT, "sentences", sentences, .def = "256", .help = "how many", .min = 1, .max = 1 << 24),
+    ROW(INT, "length", length, .def = "32", .help = "tokens of a random sentence", .min = 2,
+        .max = 1 << 20),
+    ROW(INT, "batch", batch, .def = "32", .help = "sentences per batch", .min = 1, .max = 1 << 16),
+    ROW(INT, "beam", beam, .def = "4", .help = "hypotheses per sentence", .min = 1, .max = 64),
+    ROW(F64, "alpha", alpha, .def = "0.6", .help = "length penalty", .max = 10),
+    ROW(INT, "force_length", force, .def = "0",
+        .help = "tokens of every translation; 0: as they come", .max = 1 << 20),
+    BENCH_ROWS(on.where, on.dtype, on.json),
+    {.name = NULL},
 };
+#undef OPTIONS_OF
 
-static const struct option scale_rows[] = {
-    DEVICE_OPTIONS,
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
-};
+#define OPTIONS_OF bench_device
+static const struct option scale_rows[] = {BENCH_ROWS(where, dtype, json), {.name = NULL}};
+#undef OPTIONS_OF
 
+#define OPTIONS_OF bench_data_options
 static const struct option data_rows[] = {
-    {"src", OPTION_STRING, &data.src, "FILE", "source text: plain, gzip or xz", 0, 0},
-    {"tgt", OPTION_STRING, &data.tgt, "FILE", "target text, line by line its translation", 0, 0},
-    {"tokenizer", OPTION_STRING, &data.tokenizer, "FILE", "SentencePiece model (heed vocab)", 0, 0},
-    {"tokens", OPTION_INT, &data.tokens, "N", "source and target tokens per batch", 1, 1 << 24},
-    {"max-len", OPTION_INT, &data.max_len, "N", "longest sentence in tokens", 2, CORPUS_MAX_LEN},
-    {"threads", OPTION_INT, &data.threads, "N", "threads that tokenise, 0 for all CPUs", 0, 1024},
-    {"step-ms", OPTION_FLOAT, &data.step_ms, "X", "how long a training step is taken to last", 0.1,
-     10000},
-    {"json", OPTION_FLAG, &data.json, NULL, "one JSON object", 0, 0},
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    ROW(STRING, "src", src, .arg = "FILE", .help = "source text: plain, gzip or xz", .required = 1),
+    ROW(STRING, "tgt", tgt, .arg = "FILE", .help = "target text, line by line its translation",
+        .required = 1),
+    ROW(STRING, "tokenizer", tokenizer, .arg = "FILE", .help = "SentencePiece model (heed vocab)",
+        .required = 1),
+    ROW(INT, "tokens", tokens, .def = "25000", .help = "source and target tokens per batch",
+        .min = 1, .max = 1 << 24),
+    ROW(INT, "max_len", max_len, .def = "256", .help = "longest sentence in tokens", .min = 2,
+        .max = CORPUS_MAX_LEN),
+    THREADS_ROW(threads),
+    ROW(F64, "step_ms", step_ms, .def = "50", .help = "how long a training step is taken to last",
+        .min = 0.1, .max = 10000),
+    JSON_ROW(json),
+    {.name = NULL},
 };
 
-static const struct command gemm_command = {
-    .name = "bench gemm",
-    .summary = "matrix products at the model's shapes, beside what the registers could do",
-    .options = gemm_rows};
-static const struct command train_command = {
-    .name = "bench train",
-    .summary = "training steps of a preset, beside the rate of its matrix products",
-    .options = train_rows,
-    .overrides = &overrides};
-static const struct command translate_command = {
-    .name = "bench translate",
-    .summary = "translation by beam search, beside what memory and multipliers allow",
-    .options = translate_rows,
-    .overrides = &overrides};
-static const struct command scale_command = {
-    .name = "bench scale",
-    .summary = "how cost grows with the number and the length of sentences",
-    .options = scale_rows};
-static const struct command data_command = {
-    .name = "bench data",
-    .summary = "tokenising and batching, and what they cost beside a training step",
-    .usage = "--src FILE --tgt FILE --tokenizer FILE [options]",
-    .options = data_rows};
-static const struct command *const commands[] = {&gemm_command,  &train_command, &translate_command,
-                                                 &scale_command, &data_command,  NULL};
+static struct option_group gemm_groups[] = {{.rows = gemm_rows, .values = &gemm}, {.rows = NULL}};
+static struct option_group train_groups[] = {
+    {.rows = train_rows, .values = &train}, MODEL_FIELDS(&fields), {.rows = NULL}};
+static struct option_group translate_groups[] = {
+    {.rows = translate_rows, .values = &translate}, MODEL_FIELDS(&fields), {.rows = NULL}};
+static struct option_group scale_groups[] = {{.rows = scale_rows, .values = &scale},
+                                             {.rows = NULL}};
+static struct option_group data_groups[] = {{.rows = data_rows, .values = &data}, {.rows = NULL}};
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -179,52 +170,54 @@ static int run_gemm(struct err *err) {
     return gemm.tiled ? bench_tiled_run(&gemm, err) : bench_gemm_run(&gemm, err);
 }
 
-static int config_of(struct config *config, const char *preset, const char *n_vocab,
-                     struct err *err) {
-    struct overrides with_vocab = {.n = 1, .item = {{"n_vocab", n_vocab}}};
-    for (int i = 0; i < overrides.n && with_vocab.n < MAX_OVERRIDES; i++)
-        with_vocab.item[with_vocab.n++] = overrides.item[i];
-    return options_config(config, preset, &with_vocab, err);
-}
-
 static int run_translate(struct err *err) {
-    int rc = translate.model ? 0 : config_of(&translate.config, translate_preset, "32000", err);
-    translate.on = on;
+    int rc = translate.model
+                 ? 0
+                 : options_config(&translate.config, config_preset_names[translate.preset], 32000,
+                                  translate_groups, err);
     return rc ? rc : bench_translate_run(&translate, err);
 }
 
 static int run_train(struct err *err) {
-    int rc = config_of(&train.config, train.preset, "37000", err); /* PAPER: 5.1 */
-    train.on = on;
+    enum { N_VOCAB = 37000 }; /* PAPER: 5.1 */
+    int rc = options_config(&train.config, config_preset_names[train.preset], N_VOCAB, train_groups,
+                            err);
     return rc ? rc : bench_train_run(&train, err);
 }
 
-static int run_scale(struct err *err) { return bench_scale_run(&on, err); }
+static int run_scale(struct err *err) { return bench_scale_run(&scale, err); }
+static int run_data(struct err *err) { return bench_data_run(&data, err); }
 
-static int run_data(struct err *err) {
-    if (!data.src || !data.tgt || !data.tokenizer)
-        return cli_usage(err, "bench data: --src, --tgt and --tokenizer are needed");
-    return bench_data_run(&data, err);
-}
+static const struct command gemm_command = {
+    .name = "bench gemm",
+    .summary = "matrix products at the model's shapes, beside what the registers could do",
+    .groups = gemm_groups,
+    .run = run_gemm};
+static const struct command train_command = {
+    .name = "bench train",
+    .summary = "training steps of a preset, beside the rate of its matrix products",
+    .groups = train_groups,
+    .run = run_train};
+static const struct command translate_command = {
+    .name = "bench translate",
+    .summary = "translation by beam search, beside what memory and multipliers allow",
+    .groups = translate_groups,
+    .run = run_translate};
+static const struct command scale_command = {
+    .name = "bench scale",
+    .summary = "how cost grows with the number and the length of sentences",
+    .groups = scale_groups,
+    .run = run_scale};
+static const struct command data_command = {
+    .name = "bench data",
+    .summary = "tokenising and batching, and what they cost beside a training step",
+    .usage = "--src FILE --tgt FILE --tokenizer FILE [options]",
+    .groups = data_groups,
+    .run = run_data};
+static const struct command *const commands[] = {&gemm_command,  &train_command, &translate_command,
+                                                 &scale_command, &data_command,  NULL};
 
-static int run(int argc, char **argv, struct err *err) {
-    static int (*const runs[])(struct err *) = {run_gemm, run_train, run_translate, run_scale,
-                                                run_data};
-    const char *what = argc > 0 ? argv[0] : "";
-    if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
-        for (int i = 0; commands[i]; i++) options_help(commands[i]);
-        return 0;
-    }
-    for (int i = 0; commands[i]; i++) {
-        if (strcmp(commands[i]->name + strlen("bench "), what) != 0) continue;
-        int rc = options_parse(commands[i], argc - 1, argv + 1, err);
-        return rc > 0 ? 0 : rc < 0 ? rc : runs[i](err);
-    }
-    return cli_usage(err, "bench: '%s' is not one of gemm, train, translate, scale, data", what);
-}
-
-const struct subcommand cmd_bench = {
-    .name = "bench",
-    .summary = "measure this machine: gemm, train, translate, scale, data",
-    .run = run,
-    .commands = commands};
+const struct command cmd_bench = {.name = "bench",
+                                  .summary =
+                                      "measure this machine: gemm, train, translate, scale, data",
+                                  .sub = commands};

@@ -6,7 +6,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/pool.h"
-#include "model/config.h"
+#include "model/frozen.h"
 
 struct bench_gemm_options {
     const char *isa;   /* NULL: every usable instruction set */
@@ -23,13 +23,14 @@ int bench_tiled_run(const struct bench_gemm_options *o, struct err *err);
 
 /* What a model benchmark runs on. */
 struct bench_device {
-    const char *device, *isa, *dtype;
-    int threads, json;
+    struct backend_options where;
+    int dtype; /* of dtype_names */
+    int json;
 };
 
 struct bench_train_options {
     struct bench_device on;
-    const char *preset;
+    int preset;           /* of config_preset_names */
     struct config config; /* checked */
     int tokens;           /* source and target tokens per batch, each */
     int length;           /* of every sentence; 0: mixed lengths, log-normal */
@@ -43,8 +44,9 @@ int bench_scale_run(const struct bench_device *on, struct err *err);
 struct bench_translate_options {
     struct bench_device on; /* dtype is not used */
     const char *model;      /* a model directory, or NULL: random weights of `config` */
-    struct config config;   /* checked */
-    const char *precision;
+    int preset;
+    struct config config; /* checked */
+    enum precision precision;
     const char *input; /* lines of ids; NULL: random sentences of `length` tokens */
     int sentences, length, batch, beam;
     int force; /* tokens of every translation; 0: as they come */

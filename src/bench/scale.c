@@ -146,7 +146,7 @@ static int one_length(const struct bench_device *on, int n, enum dtype type, str
     struct backend *be;
     struct long_case c = {0};
     double fwd = 0, bwd = 0;
-    int rc = backend_open(&be, &(struct backend_options){on->device, on->threads, on->isa}, err);
+    int rc = backend_open(&be, &on->where, err);
     if (rc) return rc;
     rc = build(&c, be, n, type, err);
     if (!rc) rc = time_op(be, attention_fwd, &c.a, &fwd, err);
@@ -167,11 +167,9 @@ static int one_length(const struct bench_device *on, int n, enum dtype type, str
 }
 
 int bench_scale_run(const struct bench_device *on, struct err *err) {
-    enum dtype type;
+    enum dtype type = options_dtype(on->dtype, NULL);
     struct backend *be = NULL;
-    int rc = options_dtype(&type, on->dtype, NULL, err);
-    if (!rc)
-        rc = backend_open(&be, &(struct backend_options){on->device, on->threads, on->isa}, err);
+    int rc = backend_open(&be, &on->where, err);
     if (!rc) rc = sentences(on, be, type, err);
     backend_close(be);
     if (!rc && !on->json)

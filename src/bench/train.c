@@ -294,13 +294,14 @@ static void print_figures(const struct bench *s, const struct figures *f) {
                "\"length\":%d,\"bucketed\":%s,\"ms_per_step\":%.2f,\"tgt_tokens_per_s\":%.1f,"
                "\"tflops\":%.4f,"
                "\"gemm_tflops\":%.4f,\"gemm_share\":%.4f,\"peak_mb\":%.1f}\n",
-               o->preset, o->on.device, o->on.dtype, o->tokens, o->length,
-               o->bucketed ? "true" : "false", f->ms, f->tgt_per_s, f->tflops, f->gemm_tflops,
-               share, peak);
+               config_preset_names[o->preset], o->on.where.device, dtype_names[o->on.dtype],
+               o->tokens, o->length, o->bucketed ? "true" : "false", f->ms, f->tgt_per_s, f->tflops,
+               f->gemm_tflops, share, peak);
         return;
     }
-    printf("%s, %s %s, %zu parameters, batches of %d + %d tokens, ", o->preset, o->on.device,
-           o->on.dtype, s->model->table.n_value, o->tokens, o->tokens);
+    printf("%s, %s %s, %zu parameters, batches of %d + %d tokens, ", config_preset_names[o->preset],
+           o->on.where.device, dtype_names[o->on.dtype], s->model->table.n_value, o->tokens,
+           o->tokens);
     if (o->bucketed)
         printf("sentences bucketed by length\n");
     else if (o->length)
@@ -315,10 +316,7 @@ static void print_figures(const struct bench *s, const struct figures *f) {
 
 static int build(struct bench *s, struct err *err) {
     const struct bench_train_options *o = s->o;
-    enum dtype type;
-    struct backend_options where = {o->on.device, o->on.threads, o->on.isa};
     struct optimizer_options options = optimizer_defaults;
-    int rc = options_dtype(&type, o->on.dtype, NULL, err);
     if (o->config.n_vocab_src <= FIRST_WORD || o->config.n_vocab_tgt <= FIRST_WORD)
         return err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw words from",
                        o->config.n_vocab_tgt);
@@ -326,9 +324,9 @@ static int build(struct bench *s, struct err *err) {
         return err_set(err, HEED_EINVAL,
                        "--length: %d is more than max_len %d or than the token budget %d",
                        o->length, o->config.max_len, o->tokens);
-    if (!rc) rc = backend_open(&s->be, &where, err);
+    int rc = backend_open(&s->be, &o->on.where, err);
     if (!rc) s->at_first = backend_available(s->be);
-    if (!rc) rc = model_new(&s->model, &o->config, s->be, type, err);
+    if (!rc) rc = model_new(&s->model, &o->config, s->be, options_dtype(o->on.dtype, NULL), err);
     if (!rc) rc = model_draw(s->model, 1, err);
     if (!rc) rc = acts_new(&s->acts, s->model, batch_room(o), batch_room(o), 1, err);
     if (!rc) rc = optimizer_new(&s->opt, s->model, s->acts, &options, err);

@@ -145,17 +145,14 @@ static int draw_model(struct bench *s, enum precision precision, struct err *err
 
 static int open_model(struct bench *s, struct err *err) {
     const struct bench_translate_options *o = s->o;
-    enum precision precision;
-    struct backend_options where = {o->on.device, o->on.threads, o->on.isa};
     double begin = clock_seconds();
-    int rc = precision_parse(&precision, o->precision, err);
-    if (!rc) rc = backend_open(&s->be, &where, err);
+    int rc = backend_open(&s->be, &o->on.where, err);
     if (rc) return rc;
     s->device = clock_seconds() - begin;
     if (o->model)
-        rc = frozen_open(&s->frozen, o->model, precision, o->on.threads, err);
+        rc = frozen_open(&s->frozen, o->model, o->precision, o->on.where.n_thread, err);
     else
-        rc = draw_model(s, precision, err);
+        rc = draw_model(s, o->precision, err);
     if (!rc) rc = frozen_model(&s->model, s->frozen, s->be, err);
     s->opened = clock_seconds() - begin - s->drawing;
     return rc;
@@ -224,7 +221,7 @@ static double reading_rate(const struct bench *s) {
     size_t size = frozen_bytes(s->frozen);
     char *memory = mem_block(size);
     double best = 0;
-    if (!memory || pool_new(&pool, s->o->on.threads, &err)) return mem_block_free(memory), 0;
+    if (!memory || pool_new(&pool, s->o->on.where.n_thread, &err)) return mem_block_free(memory), 0;
     memset(memory, 1, size);
     for (int i = 0; i < 5; i++) best = fmax(best, bench_read_rate(pool, memory, size));
     pool_free(pool);
@@ -239,8 +236,7 @@ static double product_rate(const struct bench *s, struct err *err) {
     struct backend *be;
     struct model *model = NULL;
     double best = 0;
-    struct backend_options where = {s->o->on.device, s->o->on.threads, s->o->on.isa};
-    if (backend_open(&be, &where, err)) return 0;
+    if (backend_open(&be, &s->o->on.where, err)) return 0;
     char *block = NULL;
     if (frozen_model(&model, s->frozen, be, err)) goto out;
     struct mat w = model->w.out;
@@ -300,7 +296,7 @@ static void print_figures(struct bench *s, const struct floor *f, double rss) {
                "\"batch\":%d,\"beam\":%d,\"sentences\":%d,\"tokens\":%lld,\"tokens_per_s\":%.1f,"
                "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"open_ms\":%.2f,\"first_ms\":%.2f,"
                "\"peak_mb\":%.1f",
-               precision, o->on.threads, o->batch, o->beam, s->n, (long long)s->tokens,
+               precision, o->on.where.n_thread, o->batch, o->beam, s->n, (long long)s->tokens,
                (double)s->tokens / s->seconds, 1e3 * p50, 1e3 * p99, 1e3 * s->opened,
                1e3 * s->first, rss);
         if (f->seconds > 0) printf(",\"over_floor\":%.3f", s->seconds / f->seconds);

@@ -20,41 +20,38 @@
 
 enum { MAX_CELLS = 1 << 26 }; /* probabilities in one picture: 256 MiB of them */
 
-static struct loaded_options from = {.precision = "auto", .device = "auto"};
-static const char *src_text, *tgt_text, *src_path, *tgt_path, *out, *kind_text;
-static int line_number = 1, layer, head;
+static struct attend_args {
+    struct loaded_options from;
+    const char *src, *tgt, *src_file, *tgt_file, *out;
+    int kind, line, layer, head;
+} args;
+static const char *const kind_names[] = {"enc", "dec", "cross", "auto", NULL};
 
+#define OPTIONS_OF attend_args
 static const struct option rows[] = {
-    {"model", OPTION_STRING, &from.dir, "DIR", "a model directory, such as heed train writes", 0,
-     0},
-    {"src", OPTION_STRING, &src_text, "TEXT", "a sentence", 0, 0},
-    {"tgt", OPTION_STRING, &tgt_text, "TEXT", "its translation; without one the model translates",
-     0, 0},
-    {"src-file", OPTION_STRING, &src_path, "FILE",
-     "the sentence is in this file: plain, gzip, xz, or - for standard input", 0, 0},
-    {"tgt-file", OPTION_STRING, &tgt_path, "FILE", "and its translation in this one", 0, 0},
-    {"line", OPTION_INT, &line_number, "N", "in this line, counted from 1", 1, 1 << 30},
-    {"out", OPTION_STRING, &out, "FILE", "picture to write: name.svg, or name.html to explore", 0,
-     0},
-    {"kind", OPTION_STRING, &kind_text, "NAME",
-     "enc, dec or cross; all of them in a page, cross in an SVG", 0, 0},
-    {"layer", OPTION_INT, &layer, "N",
-     "only this layer, counted from 1; in an SVG it is drawn with lines. 0: all", 0, 1 << 20},
-    {"head", OPTION_INT, &head, "N", "only this head, counted from 1; 0: all", 0, 1 << 20},
-    {"precision", OPTION_STRING, &from.precision, "NAME",
-     "f32, bf16 or int8; auto: as the directory has it", 0, 0},
-    {"threads", OPTION_INT, &from.threads, "N", "threads, 0 for all CPUs", 0, 1024},
-    {"isa", OPTION_STRING, &from.isa, "NAME", "instruction set", 0, 0},
-    {"device", OPTION_STRING, &from.device, "NAME", "cpu, ref or cuda; auto: the best there is", 0,
-     0},
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    MODEL_ROW(from.dir),
+    ROW(STRING, "src", src, .arg = "TEXT", .help = "a sentence"),
+    ROW(STRING, "tgt", tgt, .arg = "TEXT",
+        .help = "its translation; without one the model translates"),
+    ROW(STRING, "src_file", src_file, .arg = "FILE",
+        .help = "the sentence is in this file: plain, gzip, xz, or - for standard input"),
+    ROW(STRING, "tgt_file", tgt_file, .arg = "FILE", .help = "and its translation in this one"),
+    ROW(INT, "line", line, .def = "1", .help = "in this line, counted from 1", .min = 1,
+        .max = 1 << 30),
+    ROW(STRING, "out", out, .arg = "FILE", .required = 1,
+        .help = "picture to write: name.svg, or name.html to explore"),
+    ROW(CHOICE, "kind", kind, .def = "auto",
+        .help = "which attention; auto: all in a page, cross in an SVG", .choices = kind_names),
+    ROW(INT, "layer", layer, .def = "0",
+        .help = "only this layer, counted from 1; in an SVG it is drawn with lines. 0: all",
+        .max = 1 << 20),
+    ROW(INT, "head", head, .def = "0", .help = "only this head, counted from 1; 0: all",
+        .max = 1 << 20),
+    PRECISION_ROW(from.precision),
+    DEVICE_ROWS(from.where, "auto"),
+    {.name = NULL},
 };
-static const struct command command = {
-    .name = "attend",
-    .summary = "draw what a model looks at: attention as SVG or HTML",
-    .usage = "--model DIR --src TEXT [--tgt TEXT] --out x.svg|x.html [options]",
-    .options = rows};
-static const struct command *const commands[] = {&command, NULL};
+static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
 /* A sentence and its translation as tokens, end marks included. */
 struct sentence {
@@ -81,11 +78,11 @@ static int read_line(char **text, const char *path, struct err *err) {
     int rc = text_open(&file, path, err);
     if (rc) return rc;
     int n = 0;
-    while ((rc = text_next(file, &line, err)) > 0 && ++n < line_number) continue;
+    while ((rc = text_next(file, &line, err)) > 0 && ++n < args.line) continue;
     if (rc == 0)
-        rc = err_set(err, HEED_EINVAL, "--line %d: %.180s has %d lines", line_number, path, n);
+        rc = err_set(err, HEED_EINVAL, "--line %d: %.180s has %d lines", args.line, path, n);
     else if (rc > 0 && line.flags & LINE_TOO_LONG)
-        rc = err_set(err, HEED_ELIMIT, "%.180s:%d: a line of more than %d bytes", path, line_number,
+        rc = err_set(err, HEED_ELIMIT, "%.180s:%d: a line of more than %d bytes", path, args.line,
                      (int)TEXT_MAX_LINE);
     else if (rc > 0)
         *text = xstrdup(line.text);
@@ -134,15 +131,15 @@ static int translate(struct job *j, struct err *err) {
 
 static int read_pair(struct job *j, struct err *err) {
     int rc = 0;
-    if (src_text)
-        j->src.text = xstrdup(src_text);
+    if (args.src)
+        j->src.text = xstrdup(args.src);
     else
-        rc = read_line(&j->src.text, src_path, err);
-    if (!rc && tgt_text)
-        j->tgt.text = xstrdup(tgt_text);
-    else if (!rc && tgt_path)
-        rc = read_line(&j->tgt.text, tgt_path, err);
-    if (!rc) rc = loaded_open(&j->loaded, &from, err);
+        rc = read_line(&j->src.text, args.src_file, err);
+    if (!rc && args.tgt)
+        j->tgt.text = xstrdup(args.tgt);
+    else if (!rc && args.tgt_file)
+        rc = read_line(&j->tgt.text, args.tgt_file, err);
+    if (!rc) rc = loaded_open(&j->loaded, &args.from, err);
     if (!rc) rc = encode(j, &j->src, "the source", err);
     if (!rc) rc = j->tgt.text ? encode(j, &j->tgt, "the target", err) : translate(j, err);
     return rc;
@@ -156,13 +153,8 @@ static int layers_of(const struct config *c, int kind) {
 
 /* Which layers of which kinds, or an error that names what there is not. */
 static int choose(struct view_options *o, const struct config *c, int svg, struct err *err) {
-    static const char *const name[VIEW_KINDS] = {"enc", "dec", "cross"};
-    int only = svg ? VIEW_CROSS : -1;
-    if (kind_text) {
-        for (only = 0; only < VIEW_KINDS && strcmp(kind_text, name[only]) != 0;) only++;
-        if (only == VIEW_KINDS)
-            return cli_usage(err, "--kind: '%.40s' is not one of enc, dec, cross", kind_text);
-    }
+    int layer = args.layer, head = args.head;
+    int only = args.kind < VIEW_KINDS ? args.kind : svg ? VIEW_CROSS : -1;
     if (head > c->n_head) return cli_usage(err, "--head %d: the model has %d", head, c->n_head);
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
         o->layer[kind] = only >= 0 && only != kind ? VIEW_NONE : layer ? layer - 1 : VIEW_ALL;
@@ -241,6 +233,7 @@ static void fill_set(struct attention_set *s, const struct job *j, int kind) {
                                 .n_query = queries_of(j, kind),
                                 .n_key = keys_of(j, kind)};
     if (!j->probs[kind]) return;
+    int layer = args.layer, head = args.head;
     s->n_layer = layer ? 1 : n;
     s->first_layer = layer ? layer : 1;
     s->probs = (const float *const *)(j->probs[kind] + (layer ? layer - 1 : 0));
@@ -254,8 +247,8 @@ static void fill_set(struct attention_set *s, const struct job *j, int kind) {
 static int draw(struct job *j, int svg, struct err *err) {
     struct attention a = {.source = j->src.text,
                           .target = j->tgt.text,
-                          .n_head = head ? 1 : j->loaded.model->config.n_head,
-                          .first_head = head ? head : 1};
+                          .n_head = args.head ? 1 : j->loaded.model->config.n_head,
+                          .first_head = args.head ? args.head : 1};
     j->src_token = tokens_of(j, j->src.ids, j->src.n, 0);
     j->tgt_token = tokens_of(j, j->tgt.ids, j->tgt.n, 0);
     j->in_token = tokens_of(j, j->tgt.ids, j->tgt.n, 1);
@@ -265,7 +258,7 @@ static int draw(struct job *j, int svg, struct err *err) {
         if (a.set[kind].n_layer) shown = kind;
     }
     struct file_writer w;
-    int rc = file_writer_open(&w, out, err);
+    int rc = file_writer_open(&w, args.out, err);
     if (rc) return rc;
     if (svg)
         attention_svg(&w, &a, (enum attention_kind)shown);
@@ -303,24 +296,21 @@ static int format_of(const char *path, struct err *err) {
 }
 
 static int check_usage(struct err *err) {
-    if (!from.dir) return cli_usage(err, "attend: --model is missing");
-    if (!out) return cli_usage(err, "attend: --out is missing");
-    if (!src_text == !src_path) return cli_usage(err, "attend: one of --src and --src-file");
-    if (tgt_text && tgt_path) return cli_usage(err, "attend: --tgt or --tgt-file, not both");
-    if (src_path && tgt_path && strcmp(src_path, "-") == 0 && strcmp(tgt_path, "-") == 0)
+    if (!args.src == !args.src_file) return cli_usage(err, "attend: one of --src and --src-file");
+    if (args.tgt && args.tgt_file) return cli_usage(err, "attend: --tgt or --tgt-file, not both");
+    if (args.src_file && args.tgt_file && strcmp(args.src_file, "-") == 0 &&
+        strcmp(args.tgt_file, "-") == 0)
         return cli_usage(err,
                          "attend: only one of --src-file and --tgt-file can be standard input");
-    return format_of(out, err);
+    return format_of(args.out, err);
 }
 
-static int run(int argc, char **argv, struct err *err) {
-    int rc = options_parse(&command, argc, argv, err);
-    if (rc) return rc > 0 ? 0 : rc;
+static int run(struct err *err) {
     int svg = check_usage(err);
     if (svg < 0) return svg;
     struct job j = {0};
     struct view_options view = {0};
-    rc = read_pair(&j, err);
+    int rc = read_pair(&j, err);
     if (!rc) rc = choose(&view, &j.loaded.model->config, svg, err);
     if (!rc) rc = look(&j, &view, err);
     if (!rc) rc = draw(&j, svg, err);
@@ -328,8 +318,9 @@ static int run(int argc, char **argv, struct err *err) {
     return rc;
 }
 
-const struct subcommand cmd_attend = {.name = "attend",
-                                      .summary =
-                                          "draw what a model looks at: attention as SVG or HTML",
-                                      .run = run,
-                                      .commands = commands};
+const struct command cmd_attend = {
+    .name = "attend",
+    .summary = "draw what a model looks at: attention as SVG or HTML",
+    .usage = "--model DIR --src TEXT [--tgt TEXT] --out x.svg|x.html [options]",
+    .groups = groups,
+    .run = run};

@@ -1,91 +1,70 @@
 /* cmd_eval.c — `heed eval`: BLEU, chrF and chrF++ of translations against references
  * (docs/eval.md). */
-#include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/eval_report.h"
 #include "cli/progress.h"
 
-static struct option_list hyp, ref;
-static const char *metrics = "bleu,chrf", *tokenize = "13a", *smooth = "exp", *smooth_value;
-static int lowercase, effective_order, sentence, confidence, paired, as_json, score_only;
-static int samples = 1000, seed = 12345, width = 1, threads;
+static const char *const metric_names[] = {"bleu", "chrf", "chrf++", NULL};
+static struct eval_args {
+    struct option_list hyp, ref;
+    const char *metrics;
+    struct bleu_options bleu;
+    struct resampling resampling;
+    int sentence, confidence, paired, json, score_only, width, threads;
+} args;
 
+#define OPTIONS_OF eval_args
 static const struct option rows[] = {
-    {"ref", OPTION_LIST, &ref, "FILE",
-     "references, one line per segment; several files: several each", 0, 0},
-    {"hyp", OPTION_LIST, &hyp, "FILE", "translations; none: standard input; several: a table", 0,
-     0},
-    {"metric", OPTION_STRING, &metrics, "NAMES", "of bleu, chrf, chrf++, with commas", 0, 0},
-    {"tokenize", OPTION_STRING, &tokenize, "NAME", "BLEU's tokens: 13a, intl, char or none", 0, 0},
-    {"lowercase", OPTION_FLAG, &lowercase, NULL, "ignore case, in all metrics", 0, 0},
-    {"smooth", OPTION_STRING, &smooth, "NAME", "BLEU's zero counts: exp, floor, add-k or none", 0,
-     0},
-    {"smooth-value", OPTION_STRING, &smooth_value, "X",
-     "what floor and add-k add; 0.1 for floor, 1 for add-k", 0, 0},
-    {"effective-order", OPTION_FLAG, &effective_order, NULL,
-     "leave out n-grams longer than the text in BLEU", 0, 0},
-    {"sentence", OPTION_FLAG, &sentence, NULL,
-     "scores of every line, tab-separated; implies --effective-order", 0, 0},
-    {"confidence", OPTION_FLAG, &confidence, NULL, "95 % intervals by resampling", 0, 0},
-    {"paired", OPTION_FLAG, &paired, NULL,
-     "compare each system with the first by paired resampling", 0, 0},
-    {"samples", OPTION_INT, &samples, "N", "how often to resample", 2, 10e6},
-    {"seed", OPTION_INT, &seed, "N", "seed of the resampling", 0, 1 << 30},
-    {"width", OPTION_INT, &width, "N", "digits behind the point", 0, 12},
-    {"score-only", OPTION_FLAG, &score_only, NULL, "print numbers alone", 0, 0},
-    {"json", OPTION_FLAG, &as_json, NULL, "one JSON object per score", 0, 0},
-    {"threads", OPTION_INT, &threads, "N", "threads; 0: as many as there are processors", 0, 1024},
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    ROW(LIST, "ref", ref, .arg = "FILE", .required = 1,
+        .help = "references, one line per segment; several files: several each"),
+    ROW(LIST, "hyp", hyp, .arg = "FILE",
+        .help = "translations; none: standard input; several: a table"),
+    ROW(STRING, "metric", metrics, .def = "bleu,chrf", .arg = "NAMES",
+        .help = "of bleu, chrf, chrf++, with commas", .choices = metric_names),
+    ROW(CHOICE, "tokenize", bleu.tokenizer, .def = "13a", .help = "BLEU's tokens",
+        .choices = tokenize_names),
+    ROW(FLAG, "lowercase", bleu.lowercase, .help = "ignore case, in all metrics"),
+    ROW(CHOICE, "smooth", bleu.smooth, .def = "exp", .help = "BLEU's zero counts",
+        .choices = bleu_smooth_names),
+    ROW(F64, "smooth_value", bleu.smooth_value,
+        .help = "what floor and add-k add; 0.1 for floor, 1 for add-k", .max = 1e6),
+    ROW(FLAG, "effective_order", bleu.effective_order,
+        .help = "leave out n-grams longer than the text in BLEU"),
+    ROW(FLAG, "sentence", sentence,
+        .help = "scores of every line, tab-separated; implies --effective-order"),
+    ROW(FLAG, "confidence", confidence, .help = "95 % intervals by resampling"),
+    ROW(FLAG, "paired", paired, .help = "compare each system with the first by paired resampling"),
+    ROW(INT, "samples", resampling.n_sample, .def = "1000", .help = "how often to resample",
+        .min = 2, .max = 10e6),
+    ROW(INT, "seed", resampling.seed, .def = "12345", .help = "seed of the resampling",
+        .max = 1 << 30),
+    ROW(INT, "width", width, .def = "1", .help = "digits behind the point", .max = 12),
+    ROW(FLAG, "score_only", score_only, .help = "print numbers alone"),
+    JSON_ROW(json),
+    THREADS_ROW(threads),
+    {.name = NULL},
 };
-static const struct command command = {.name = "eval",
-                                       .summary = "score translations: BLEU, chrF and chrF++",
-                                       .usage = "--ref FILE... [--hyp FILE...] [options]",
-                                       .options = rows};
-static const struct command *const commands[] = {&command, NULL};
+static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static int choose(int *chosen, const char *option, const char *name, const char *const *names,
-                  struct err *err) {
-    char list[96] = "";
-    for (int i = 0; names[i]; i++) {
-        if (strcmp(names[i], name) == 0) return *chosen = i, 0;
-        size_t at = strlen(list);
-        snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", names[i]);
-    }
-    return cli_usage(err, "--%s: '%.60s' is not one of %s", option, name, list);
-}
-
-static int bleu_from_options(struct bleu_options *o, struct err *err) {
-    int kind = 0, method = 0;
-    int rc = choose(&kind, "tokenize", tokenize, tokenize_names, err);
-    if (!rc) rc = choose(&method, "smooth", smooth, bleu_smooth_names, err);
-    if (rc) return rc;
-    *o = (struct bleu_options){.tokenizer = (enum tokenizer_kind)kind,
-                               .lowercase = lowercase,
-                               .smooth = (enum bleu_smooth)method,
-                               .smooth_value = -1,
-                               .effective_order = effective_order || sentence};
-    if (!smooth_value) return 0;
-    if (o->smooth == BLEU_SMOOTH_EXP || o->smooth == BLEU_SMOOTH_NONE)
-        return cli_usage(err, "--smooth-value: --smooth %s takes none", smooth);
-    char *end;
-    errno = 0;
-    o->smooth_value = strtod(smooth_value, &end);
-    if (end == smooth_value || *end || errno || !(o->smooth_value >= 0 && o->smooth_value <= 1e6))
-        return cli_usage(err, "--smooth-value: '%.60s' is not a number from 0 to 1000000",
-                         smooth_value);
+/* What was asked for, completed. */
+static int check_bleu(struct bleu_options *o, struct err *err) {
+    if (args.sentence) o->effective_order = 1;
+    if (!options_given(groups, "smooth_value"))
+        o->smooth_value = -1;
+    else if (o->smooth == BLEU_SMOOTH_EXP || o->smooth == BLEU_SMOOTH_NONE)
+        return cli_usage(err, "--smooth-value: --smooth %s takes none",
+                         bleu_smooth_names[o->smooth]);
     return 0;
 }
 
 static int add_metric(struct eval *eval, int which, struct err *err) {
-    struct eval_metric m = {.kind = which == 0 ? METRIC_BLEU : METRIC_CHRF};
-    int rc = bleu_from_options(&m.bleu, err);
-    if (rc) return rc;
-    m.chrf = (struct chrf_options){6, which == 2 ? 2 : 0, 2, lowercase};
+    struct eval_metric m = {.kind = which == 0 ? METRIC_BLEU : METRIC_CHRF, .bleu = args.bleu};
+    m.chrf = (struct chrf_options){6, which == 2 ? 2 : 0, 2, args.bleu.lowercase};
     if (m.kind == METRIC_BLEU) {
         m.n_stat = BLEU_N_STAT;
         snprintf(m.name, sizeof m.name, "BLEU");
@@ -103,13 +82,15 @@ static int add_metric(struct eval *eval, int which, struct err *err) {
 }
 
 static int add_metrics(struct eval *eval, struct err *err) {
-    static const char *const names[] = {"bleu", "chrf", "chrf++", NULL};
-    for (const char *at = metrics;;) {
+    for (const char *at = args.metrics;;) {
         char name[32];
+        struct err why;
         size_t length = strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)(length < 31 ? length : 31), at);
-        int which = 0, rc = choose(&which, "metric", name, names, err);
-        if (!rc) rc = add_metric(eval, which, err);
+        int which = 0;
+        if (choice_parse(&which, metric_names, name, &why))
+            return cli_usage(err, "--metric: %s", why.msg);
+        int rc = add_metric(eval, which, err);
         if (rc) return rc;
         if (!at[length]) return 0;
         at += length + 1;
@@ -117,7 +98,6 @@ static int add_metrics(struct eval *eval, struct err *err) {
 }
 
 static int check_files(const struct eval *eval, struct err *err) {
-    if (!eval->n_ref) return cli_usage(err, "eval: --ref is missing");
     if (eval->n_ref > EVAL_MAX_FILES || eval->n_hyp > EVAL_MAX_FILES)
         return cli_usage(err, "eval: more than %d files for --%s", EVAL_MAX_FILES,
                          eval->n_ref > EVAL_MAX_FILES ? "ref" : "hyp");
@@ -126,13 +106,13 @@ static int check_files(const struct eval *eval, struct err *err) {
     for (int i = 0; i < eval->n_ref; i++) n_stdin += strcmp(eval->ref[i], "-") == 0;
     if (n_stdin > 1)
         return cli_usage(err, "eval: standard input can be read once, not %d times%s", n_stdin,
-                         hyp.n ? "" : "; --hyp is missing");
-    if (paired && eval->n_hyp < 2)
+                         args.hyp.n ? "" : "; --hyp is missing");
+    if (args.paired && eval->n_hyp < 2)
         return cli_usage(err, "--paired: needs two or more systems for --hyp");
-    if (sentence && eval->n_hyp > 1) return cli_usage(err, "--sentence: takes one --hyp");
-    if (sentence && (paired || confidence))
+    if (args.sentence && eval->n_hyp > 1) return cli_usage(err, "--sentence: takes one --hyp");
+    if (args.sentence && (args.paired || args.confidence))
         return cli_usage(err, "--sentence: cannot be resampled with --%s",
-                         paired ? "paired" : "confidence");
+                         args.paired ? "paired" : "confidence");
     return 0;
 }
 
@@ -140,11 +120,11 @@ static int check_files(const struct eval *eval, struct err *err) {
 
 static int evaluate(struct eval *eval, struct err *err) {
     struct pool *pool;
-    int rc = pool_new(&pool, threads, err);
+    int rc = pool_new(&pool, args.threads, err);
     if (rc) return rc;
     rc = eval_run(eval, pool, err);
-    if (!rc && !sentence) {
-        if (as_json)
+    if (!rc && !args.sentence) {
+        if (args.json)
             eval_print_json(eval);
         else
             eval_print_text(eval);
@@ -159,27 +139,26 @@ static void say_replaced(const char *path, uint64_t n) {
             text_grouped(n));
 }
 
-static int run(int argc, char **argv, struct err *err) {
+static int run(struct err *err) {
     static const char *const standard_input[] = {"-"};
-    int rc = options_parse(&command, argc, argv, err);
-    if (rc) return rc > 0 ? 0 : rc;
-    struct resampling resampling = {samples, seed};
-    struct eval eval = {.hyp = hyp.n ? hyp.item : standard_input,
-                        .n_hyp = hyp.n ? hyp.n : 1,
-                        .ref = ref.item,
-                        .n_ref = ref.n,
-                        .resampling = paired || confidence ? &resampling : NULL,
-                        .paired = paired,
+    struct eval eval = {.hyp = args.hyp.n ? args.hyp.item : standard_input,
+                        .n_hyp = args.hyp.n ? args.hyp.n : 1,
+                        .ref = args.ref.item,
+                        .n_ref = args.ref.n,
+                        .resampling = args.paired || args.confidence ? &args.resampling : NULL,
+                        .paired = args.paired,
                         .on_replaced = say_replaced,
-                        .width = width,
-                        .score_only = score_only};
-    if (sentence) eval.on_segment = as_json ? eval_print_segment_json : eval_print_segment;
-    rc = check_files(&eval, err);
+                        .width = args.width,
+                        .score_only = args.score_only};
+    if (args.sentence) eval.on_segment = args.json ? eval_print_segment_json : eval_print_segment;
+    int rc = check_bleu(&args.bleu, err);
+    if (!rc) rc = check_files(&eval, err);
     if (!rc) rc = add_metrics(&eval, err);
     return rc ? rc : evaluate(&eval, err);
 }
 
-const struct subcommand cmd_eval = {.name = "eval",
-                                    .summary = "score translations: BLEU, chrF and chrF++",
-                                    .run = run,
-                                    .commands = commands};
+const struct command cmd_eval = {.name = "eval",
+                                 .summary = "score translations: BLEU, chrF and chrF++",
+                                 .usage = "--ref FILE... [--hyp FILE...] [options]",
+                                 .groups = groups,
+                                 .run = run};

@@ -11,28 +11,27 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/words.h"
 #include "model/modeldir.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
 #include "viz/curves.h"
 
-static const char *curves;
-static int as_json, log_scale;
+static struct inspect_args {
+    struct option_list dir;
+    const char *curves;
+    int json, log;
+} args;
 
+#define OPTIONS_OF inspect_args
 static const struct option rows[] = {
-    {"curves", OPTION_STRING, &curves, "FILE.svg", "draw the learning curves", 0, 0},
-    {"log", OPTION_FLAG, &log_scale, NULL, "losses on a logarithmic axis", 0, 0},
-    {"json", OPTION_FLAG, &as_json, NULL, "one JSON object", 0, 0},
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    ROW(WORDS, "dir", dir, .arg = "DIR", .help = "a model directory or a training run", .min = 1,
+        .max = 1),
+    ROW(STRING, "curves", curves, .arg = "FILE", .help = "draw the learning curves, an SVG"),
+    ROW(FLAG, "log", log, .help = "losses on a logarithmic axis"),
+    JSON_ROW(json),
+    {.name = NULL},
 };
-
-static const struct command command = {
-    .name = "inspect",
-    .summary = "show a model's configuration, parameters, steps and learning curves",
-    .usage = "DIR [--curves FILE.svg] [--json]",
-    .options = rows};
-static const struct command *const commands[] = {&command, NULL};
+static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
@@ -268,8 +267,8 @@ static int draw(const char *path, const char *dir, const struct history *h, stru
     struct curve speed = {"tokens/s", c.x, c.tok_s, n, 0};
     int both = m > 0 ? 2 : 1;
     struct panel panel[] = {
-        {"loss per token (label-smoothed)", loss, both, 260, log_scale},
-        {"negative log-likelihood per token", nll, both, 180, log_scale},
+        {"loss per token (label-smoothed)", loss, both, 260, args.log},
+        {"negative log-likelihood per token", nll, both, 180, args.log},
         {"learning rate", &rate, 1, 90, 0},
         {"tokens per second", &speed, 1, 90, 0},
     };
@@ -286,17 +285,17 @@ static int inspect(const char *dir, struct err *err) {
     json_t *all = json_object();
     int rc = history_read(&history, log, err);
     if (!rc) rc = gather(all, dir, &history, err);
-    if (!rc && as_json) {
+    if (!rc && args.json) {
         char *text = json_dumps(all, JSON_REAL_PRECISION(9));
         puts(text ? text : "{}");
         free(text);
     } else if (!rc) {
         print_all(all);
     }
-    if (!rc && history.n_bad && !as_json)
+    if (!rc && history.n_bad && !args.json)
         fprintf(stderr, "heed: %s:%d: %d lines could not be read\n", log, history.first_bad,
                 history.n_bad);
-    if (!rc && curves) rc = draw(curves, dir, &history, err);
+    if (!rc && args.curves) rc = draw(args.curves, dir, &history, err);
     if (!rc && number(all, "not_finite") > 0)
         rc = err_set(err, HEED_EFORMAT, "%.160s: %.0f weights are NaN or infinite", dir,
                      number(all, "not_finite"));
@@ -306,19 +305,11 @@ static int inspect(const char *dir, struct err *err) {
     return rc;
 }
 
-static int run(int argc, char **argv, struct err *err) {
-    char **words = xcalloc((size_t)argc + 1, sizeof *words);
-    int n;
-    words_split(&command, &argc, argv, words, &n);
-    int rc = options_parse(&command, argc, argv, err);
-    if (!rc && n != 1) rc = cli_usage(err, "inspect: one directory, not %d", n);
-    if (!rc) rc = inspect(words[0], err);
-    xfree(words);
-    return rc > 0 ? 0 : rc;
-}
+static int run(struct err *err) { return inspect(args.dir.item[0], err); }
 
-const struct subcommand cmd_inspect = {
+const struct command cmd_inspect = {
     .name = "inspect",
-    .summary = "show a model's configuration, parameters, steps and curves",
-    .run = run,
-    .commands = commands};
+    .summary = "show a model's configuration, parameters, steps and learning curves",
+    .usage = "DIR [--curves FILE.svg] [--json]",
+    .groups = groups,
+    .run = run};

@@ -21,40 +21,34 @@
 
 enum { BLOCK_PAIRS = 1024, JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 
-static struct loaded_options from = {.precision = "auto", .device = "auto"};
-static const char *src_path, *tgt_path;
-static int tokens = 4096, normalise, json, token_scores, skip_long, quiet;
+static struct score_args {
+    struct loaded_options from;
+    const char *src, *tgt;
+    int tokens, normalise, json, token_scores, skip_long, quiet;
+} args;
 
+#define OPTIONS_OF score_args
 static const struct option rows[] = {
-    {"model", OPTION_STRING, &from.dir, "DIR", "a model directory, such as heed train writes", 0,
-     0},
-    {"src", OPTION_STRING, &src_path, "FILE",
-     "source text: plain, gzip, xz, or - for standard input", 0, 0},
-    {"tgt", OPTION_STRING, &tgt_path, "FILE", "its translation, line by line", 0, 0},
-    {"normalise", OPTION_FLAG, &normalise, NULL,
-     "divide by the number of target tokens, the end mark counted", 0, 0},
-    {"token-scores", OPTION_FLAG, &token_scores, NULL,
-     "also print every token's log-probability, behind a tab", 0, 0},
-    {"json", OPTION_FLAG, &json, NULL, "a JSON object per line", 0, 0},
-    {"skip-long", OPTION_FLAG, &skip_long, NULL,
-     "print nan for pairs too long for the model, instead of stopping", 0, 0},
-    {"tokens", OPTION_INT, &tokens, "N",
-     "target tokens of a batch (more if one sentence needs them)", 1, 1 << 20},
-    {"precision", OPTION_STRING, &from.precision, "NAME",
-     "f32, bf16 or int8; auto: as the directory has it", 0, 0},
-    {"threads", OPTION_INT, &from.threads, "N", "threads, 0 for all CPUs", 0, 1024},
-    {"isa", OPTION_STRING, &from.isa, "NAME", "instruction set", 0, 0},
-    {"device", OPTION_STRING, &from.device, "NAME", "cpu, ref or cuda; auto: the best there is", 0,
-     0},
-    {"quiet", OPTION_FLAG, &quiet, NULL, "no progress and no summary", 0, 0},
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    MODEL_ROW(from.dir),
+    ROW(STRING, "src", src, .arg = "FILE", .required = 1,
+        .help = "source text: plain, gzip, xz, or - for standard input"),
+    ROW(STRING, "tgt", tgt, .arg = "FILE", .required = 1, .help = "its translation, line by line"),
+    ROW(FLAG, "normalise", normalise,
+        .help = "divide by the number of target tokens, the end mark counted"),
+    ROW(FLAG, "token_scores", token_scores,
+        .help = "also print every token's log-probability, behind a tab"),
+    JSON_ROW(json),
+    ROW(FLAG, "skip_long", skip_long,
+        .help = "print nan for pairs too long for the model, instead of stopping"),
+    ROW(INT, "tokens", tokens, .def = "4096",
+        .help = "target tokens of a batch (more if one sentence needs them)", .min = 1,
+        .max = 1 << 20),
+    PRECISION_ROW(from.precision),
+    DEVICE_ROWS(from.where, "auto"),
+    QUIET_ROW(quiet),
+    {.name = NULL},
 };
-static const struct command command = {.name = "score",
-                                       .summary =
-                                           "log-probability of given translations, and perplexity",
-                                       .usage = "--model DIR --src FILE --tgt FILE [options]",
-                                       .options = rows};
-static const struct command *const commands[] = {&command, NULL};
+static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
 /* One pair of the block: where its tokens are, and what it has in words and characters. */
 struct entry {
@@ -102,7 +96,7 @@ static int add_tokens(struct job *j, const struct line *line, const char *path, 
         if (n > 0) j->n_ids += (size_t)n;
         return n;
     }
-    if (skip_long) return 0;
+    if (args.skip_long) return 0;
     if (line->flags & LINE_TOO_LONG)
         return err_set(err, HEED_ELIMIT, "%s: a line of more than %d bytes (--skip-long goes on)",
                        what, (int)TEXT_MAX_LINE);
@@ -129,10 +123,10 @@ static int add_pair(struct job *j, const struct line *src, const struct line *tg
                     struct err *err) {
     struct entry *e = &j->entry[j->n];
     size_t begin = e->src = j->n_ids;
-    e->n_src = add_tokens(j, src, src_path, err);
+    e->n_src = add_tokens(j, src, args.src, err);
     if (e->n_src < 0) return e->n_src;
     e->tgt = j->n_ids;
-    e->n_tgt = add_tokens(j, tgt, tgt_path, err);
+    e->n_tgt = add_tokens(j, tgt, args.tgt, err);
     if (e->n_tgt < 0) return e->n_tgt;
     if (!e->n_src || !e->n_tgt) {
         e->n_src = e->n_tgt = 0;
@@ -151,8 +145,8 @@ static int mismatch(struct job *j, struct err *err) {
     while ((rc = text_next(j->src, &line, err)) > 0) continue;
     while (!rc && (rc = text_next(j->tgt, &line, err)) > 0) continue;
     if (rc) return rc;
-    return err_set(err, HEED_EFORMAT, "%.90s has %llu lines, %.90s has %llu", src_path,
-                   (unsigned long long)text_counts(j->src).lines, tgt_path,
+    return err_set(err, HEED_EFORMAT, "%.90s has %llu lines, %.90s has %llu", args.src,
+                   (unsigned long long)text_counts(j->src).lines, args.tgt,
                    (unsigned long long)text_counts(j->tgt).lines);
 }
 
@@ -181,8 +175,8 @@ static void print_json(const struct job *j, const struct entry *e, uint64_t line
     json_object_set_new(o, "line", json_integer((json_int_t)line));
     json_object_set_new(o, "log_prob", number(sum));
     json_object_set_new(o, "tokens", json_integer(e->n_tgt));
-    if (normalise) json_object_set_new(o, "per_token", number(sum / e->n_tgt));
-    if (token_scores) {
+    if (args.normalise) json_object_set_new(o, "per_token", number(sum / e->n_tgt));
+    if (args.token_scores) {
         json_t *pieces = json_array(), *scores = json_array();
         for (int i = 0; i < e->n_tgt; i++) {
             const char *piece = tokenizer_piece(j->loaded.tokenizer, j->ids[e->tgt + (size_t)i]);
@@ -203,8 +197,8 @@ static void print_plain(const struct job *j, const struct entry *e, double sum) 
         puts("nan");
         return;
     }
-    printf("%.6f", normalise ? sum / e->n_tgt : sum);
-    for (int i = 0; token_scores && i < e->n_tgt; i++)
+    printf("%.6f", args.normalise ? sum / e->n_tgt : sum);
+    for (int i = 0; args.token_scores && i < e->n_tgt; i++)
         printf("%c%.6f", i ? ' ' : '\t', (double)j->score[e->tgt + (size_t)i]);
     putchar('\n');
 }
@@ -215,7 +209,7 @@ static void print_block(struct job *j) {
         const struct entry *e = &j->entry[i];
         double sum = e->n_tgt ? 0 : NAN;
         for (int k = 0; k < e->n_tgt; k++) sum += (double)j->score[e->tgt + (size_t)k];
-        if (json)
+        if (args.json)
             print_json(j, e, t->pairs - (uint64_t)(j->n - i) + 1, sum);
         else
             print_plain(j, e, sum);
@@ -258,11 +252,12 @@ static int score_block(struct job *j, struct err *err) {
 }
 
 static int open_all(struct job *j, struct err *err) {
-    int rc = text_open(&j->src, src_path, err);
-    if (!rc) rc = text_open(&j->tgt, tgt_path, err);
-    if (!rc) rc = loaded_open(&j->loaded, &from, err);
+    int rc = text_open(&j->src, args.src, err);
+    if (!rc) rc = text_open(&j->tgt, args.tgt, err);
+    if (!rc) rc = loaded_open(&j->loaded, &args.from, err);
     if (rc) return rc;
-    int max_len = j->loaded.model->config.max_len, cap = tokens > max_len ? tokens : max_len;
+    int max_len = j->loaded.model->config.max_len;
+    int cap = args.tokens > max_len ? args.tokens : max_len;
     return scorer_new(&j->scorer, j->loaded.model, tokenizer_bos(j->loaded.tokenizer),
                       &(struct batch_caps){cap, cap, cap}, err);
 }
@@ -278,20 +273,16 @@ static int score(struct job *j, struct err *err) {
             progress_line(&j->progress, "%s pairs", text_grouped(j->totals.pairs));
     } while (more);
     progress_end(&j->progress);
-    if (!quiet) summary(j);
+    if (!args.quiet) summary(j);
     return 0;
 }
 
-static int run(int argc, char **argv, struct err *err) {
-    int rc = options_parse(&command, argc, argv, err);
-    if (rc) return rc > 0 ? 0 : rc;
-    if (!from.dir) return cli_usage(err, "score: --model is missing");
-    if (!src_path || !tgt_path) return cli_usage(err, "score: --src and --tgt are both needed");
-    if (strcmp(src_path, "-") == 0 && strcmp(tgt_path, "-") == 0)
+static int run(struct err *err) {
+    if (strcmp(args.src, "-") == 0 && strcmp(args.tgt, "-") == 0)
         return cli_usage(err, "score: only one of --src and --tgt can be standard input");
     struct job *j = xcalloc(1, sizeof *j);
-    progress_begin(&j->progress, quiet);
-    rc = open_all(j, err);
+    progress_begin(&j->progress, args.quiet);
+    int rc = open_all(j, err);
     if (!rc) rc = score(j, err);
     progress_end(&j->progress);
     scorer_free(j->scorer);
@@ -304,8 +295,9 @@ static int run(int argc, char **argv, struct err *err) {
     return rc;
 }
 
-const struct subcommand cmd_score = {.name = "score",
-                                     .summary =
-                                         "log-probability of given translations, and perplexity",
-                                     .run = run,
-                                     .commands = commands};
+const struct command cmd_score = {.name = "score",
+                                  .summary =
+                                      "log-probability of given translations, and perplexity",
+                                  .usage = "--model DIR --src FILE --tgt FILE [options]",
+                                  .groups = groups,
+                                  .run = run};

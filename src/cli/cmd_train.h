@@ -13,19 +13,22 @@
 
 struct train_args {
     struct option_list src, tgt, weights;
-    const char *valid_src, *valid_tgt, *out, *preset, *tokenizer, *vocab_type, *cache;
-    const char *device, *isa, *dtype, *on_divergence, *config_file;
-    int vocab_size, tokens, accumulate, warmup, steps, epochs, seed, threads;
-    int bleu_every, bleu_lines;
-    int log_every, valid_every, save_every, keep, patience, max_length, prefetch;
-    double minutes, lr_scale, clip, ratio;
-    int dry_run, overwrite, new_data, new_tokenizer, quiet;
+    const char *valid_src, *valid_tgt, *tokenizer, *cache, *config_file;
+    int preset; /* of config_preset_names */
+    enum tokenizer_type vocab_type;
+    int vocab_size, tokens, dtype, max_length, prefetch, bleu_lines;
+    uint64_t seed;
+    int64_t warmup;
+    double lr_scale, clip, ratio;
+    struct trainer_options trainer; /* what options say of it */
+    struct backend_options where;
+    int dry_run, overwrite, quiet;
 };
 
 /* Everything a run works on, in the order it is built. */
 struct train_setup {
     const struct train_args *a;
-    const struct overrides *overrides;
+    const struct option_group *groups; /* of the command: which model fields were given */
     struct progress *progress;
     struct tokenizer *tokenizer;
     char *tokenizer_path;  /* as it will be copied into the run directory */

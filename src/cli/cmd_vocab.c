@@ -1,53 +1,53 @@
 /* cmd_vocab.c — `heed vocab`: learns a tokenizer from text files (data/tokenizer.h) and says what
  * it met. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "data/tokenizer.h"
 
-static struct option_list input;
-static const char *out, *type = "bpe", *normalization = "nmt_nfkc";
-static int size = 8000, byte_fallback, sample, seed = 1, threads, quiet;
-static double coverage = 1;
+static struct vocab_args {
+    struct option_list input;
+    struct tokenizer_train_options train;
+    int quiet;
+} args;
 
+#define OPTIONS_OF vocab_args
 static const struct option rows[] = {
-    {"input", OPTION_LIST, &input, "FILE", "text files: plain, gzip, xz, or - for standard input",
-     0, 0},
-    {"out", OPTION_STRING, &out, "FILE", "where to write the tokenizer, a SentencePiece model", 0,
-     0},
-    {"size", OPTION_INT, &size, "N", "pieces in the vocabulary", TOKENIZER_MIN_SIZE,
-     TOKENIZER_MAX_SIZE},
-    {"type", OPTION_STRING, &type, "NAME", "bpe, unigram, word or char", 0, 0},
-    {"byte-fallback", OPTION_FLAG, &byte_fallback, NULL,
-     "spell unknown characters in bytes; 256 pieces of the size", 0, 0},
-    {"coverage", OPTION_FLOAT, &coverage, "X", "share of the text whose characters get a piece",
-     0.98, 1},
-    {"normalization", OPTION_STRING, &normalization, "NAME",
-     "nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity", 0, 0},
-    {"sample", OPTION_INT, &sample, "N",
-     "lines to learn from at most, drawn evenly; 0: 500,000 for unigram, else 2,000,000", 0, 1e9},
-    {"seed", OPTION_INT, &seed, "N", "seed of the sample", 0, 1 << 30},
-    {"threads", OPTION_INT, &threads, "N",
-     "threads; 0: 16 on any machine, as unigram's result depends on it", 0, 1024},
-    {"quiet", OPTION_FLAG, &quiet, NULL, "no progress and no summary", 0, 0},
-    {NULL, 0, NULL, NULL, NULL, 0, 0},
+    ROW(LIST, "input", input, .arg = "FILE", .required = 1,
+        .help = "text files: plain, gzip, xz, or - for standard input"),
+    ROW(STRING, "out", train.out, .arg = "FILE", .required = 1,
+        .help = "where to write the tokenizer, a SentencePiece model"),
+    ROW(INT, "size", train.size, .def = "8000", .help = "pieces in the vocabulary",
+        .min = TOKENIZER_MIN_SIZE, .max = TOKENIZER_MAX_SIZE),
+    ROW(CHOICE, "type", train.type, .def = "bpe", .help = "what pieces are",
+        .choices = tokenizer_type_names),
+    ROW(FLAG, "byte_fallback", train.byte_fallback,
+        .help = "spell unknown characters in bytes; 256 pieces of the size"),
+    ROW(F64, "coverage", train.coverage, .def = "1",
+        .help = "share of the text whose characters get a piece", .min = 0.98, .max = 1),
+    ROW(STRING, "normalization", train.normalization, .def = "nmt_nfkc", .arg = "NAME",
+        .help = "nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity",
+        .choices = tokenizer_normalizations),
+    ROW(U64, "sample", train.sample, .def = "0",
+        .help = "lines to learn from at most, drawn evenly; 0: 500,000 for unigram, else 2,000,000",
+        .max = 1e9),
+    ROW(U64, "seed", train.seed, .def = "1", .help = "seed of the sample", .max = 1 << 30),
+    ROW(INT, "threads", train.threads, .def = "0",
+        .help = "threads; 0: 16 on any machine, as unigram's result depends on it", .max = 1024),
+    QUIET_ROW(quiet),
+    {.name = NULL},
 };
-static const struct command command = {.name = "vocab",
-                                       .summary = "learn a vocabulary of subwords from text",
-                                       .usage = "--input FILE... --out FILE [options]",
-                                       .options = rows};
-static const struct command *const commands[] = {&command, NULL};
+static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
 static int show(void *ctx, const struct tokenizer_report *r, const char *file) {
     struct progress *p = ctx;
     if (!file)
-        progress_line(p, "learning %s pieces from %s lines", text_grouped((uint64_t)size),
-                      text_grouped(r->sampled));
+        progress_line(p, "learning %s pieces from %s lines",
+                      text_grouped((uint64_t)args.train.size), text_grouped(r->sampled));
     else if (progress_due(p, 10) && r->file_end)
         progress_line(p, "reading %s: %.0f%%, %s lines", file,
                       100.0 * (double)r->file_at / (double)r->file_end, text_grouped(r->lines));
@@ -64,44 +64,32 @@ static void summary(const struct tokenizer_report *r, double seconds) {
             text_grouped(r->reserved));
     fprintf(stderr, "bad UTF-8 sequences and NUL bytes replaced: %s\n", text_grouped(r->replaced));
     fprintf(stderr, "characters: %s different", text_grouped((uint64_t)r->chars));
-    if (strcmp(type, "word") != 0)
+    if (args.train.type != TOKENIZER_WORD)
         fprintf(stderr, ", %s of them unknown to the tokenizer (%s times)",
                 text_grouped((uint64_t)r->chars_unknown), text_grouped(r->unknown));
     fprintf(stderr, "\n");
-    fprintf(stderr, "wrote %s: %s pieces, %s, in %.1f s\n", out, text_grouped((uint64_t)r->pieces),
-            type, seconds);
+    fprintf(stderr, "wrote %s: %s pieces, %s, in %.1f s\n", args.train.out,
+            text_grouped((uint64_t)r->pieces), tokenizer_type_names[args.train.type], seconds);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static int run(int argc, char **argv, struct err *err) {
-    int rc = options_parse(&command, argc, argv, err);
-    if (rc) return rc > 0 ? 0 : rc;
-    if (!input.n) return cli_usage(err, "vocab: --input is missing");
-    if (!out) return cli_usage(err, "vocab: --out is missing");
+static int run(struct err *err) {
     struct progress progress;
-    progress_begin(&progress, quiet);
     struct tokenizer_report report;
-    struct tokenizer_train_options o = {.input = input.item,
-                                        .n_input = input.n,
-                                        .out = out,
-                                        .size = size,
-                                        .byte_fallback = byte_fallback,
-                                        .coverage = coverage,
-                                        .normalization = normalization,
-                                        .sample = (uint64_t)sample,
-                                        .seed = (uint64_t)seed,
-                                        .threads = threads,
-                                        .progress = quiet ? NULL : show,
-                                        .progress_ctx = &progress};
-    rc = tokenizer_type_parse(&o.type, type, err);
-    if (!rc) rc = tokenizer_train(&o, &report, err);
+    progress_begin(&progress, args.quiet);
+    args.train.input = args.input.item;
+    args.train.n_input = args.input.n;
+    args.train.progress = args.quiet ? NULL : show;
+    args.train.progress_ctx = &progress;
+    int rc = tokenizer_train(&args.train, &report, err);
     progress_end(&progress);
-    if (!rc && !quiet) summary(&report, clock_seconds() - progress.begin);
+    if (!rc && !args.quiet) summary(&report, clock_seconds() - progress.begin);
     return rc;
 }
 
-const struct subcommand cmd_vocab = {.name = "vocab",
-                                     .summary = "learn a vocabulary of subwords from text",
-                                     .run = run,
-                                     .commands = commands};
+const struct command cmd_vocab = {.name = "vocab",
+                                  .summary = "learn a vocabulary of subwords from text",
+                                  .usage = "--input FILE... --out FILE [options]",
+                                  .groups = groups,
+                                  .run = run};

@@ -20,13 +20,9 @@ static int open_tokenizer(struct loaded *l, const char *dir, struct err *err) {
 }
 
 int loaded_open(struct loaded *l, const struct loaded_options *o, struct err *err) {
-    enum precision precision;
     *l = (struct loaded){0};
-    if (!o->dir) return cli_usage(err, "--model is missing");
-    int rc = precision_parse(&precision, o->precision, err);
-    if (!rc)
-        rc = backend_open(&l->be, &(struct backend_options){o->device, o->threads, o->isa}, err);
-    if (!rc) rc = frozen_open(&l->frozen, o->dir, precision, o->threads, err);
+    int rc = backend_open(&l->be, &o->where, err);
+    if (!rc) rc = frozen_open(&l->frozen, o->dir, o->precision, o->where.n_thread, err);
     if (!rc) rc = frozen_model(&l->model, l->frozen, l->be, err);
     if (!rc) rc = open_tokenizer(l, o->dir, err);
     return rc;

@@ -18,8 +18,9 @@ struct loaded {
 };
 
 struct loaded_options {
-    const char *dir, *precision, *device, *isa;
-    int threads;
+    const char *dir;
+    enum precision precision;
+    struct backend_options where;
 };
 
 int loaded_open(struct loaded *l, const struct loaded_options *options, struct err *err);

@@ -2,29 +2,42 @@
  *
  * Exit status: 0 success, 1 failure, 2 wrong usage. */
 #include <errno.h>
-#include <stdarg.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/completion.h"
+#include "cli/manual.h"
+#include "cli/similar.h"
 
-static const struct subcommand *const subcommands[] = {
-    &cmd_vocab,   &cmd_train,  &cmd_translate, &cmd_score,   &cmd_attend, &cmd_eval,
-    &cmd_average, &cmd_export, &cmd_quantize,  &cmd_inspect, &cmd_bench,  NULL};
+static const struct command cmd_help, cmd_manual, cmd_completion;
+static const struct command *const commands[] = {
+    &cmd_vocab, &cmd_train,   &cmd_translate, &cmd_score,      &cmd_attend,
+    &cmd_eval,  &cmd_average, &cmd_export,    &cmd_quantize,   &cmd_inspect,
+    &cmd_bench, &cmd_help,    &cmd_manual,    &cmd_completion, NULL};
 
-static const struct subcommand *find(const char *name) {
-    for (int i = 0; subcommands[i]; i++)
-        if (strcmp(subcommands[i]->name, name) == 0) return subcommands[i];
-    return NULL;
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* "train" of "bench train". */
+static const char *own_name(const struct command *command) {
+    const char *space = strrchr(command->name, ' ');
+    return space ? space + 1 : command->name;
 }
 
-int cli_usage(struct err *err, const char *fmt, ...) {
-    char msg[200];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(msg, sizeof msg, fmt, ap);
-    va_end(ap);
-    return err_set(err, HEED_EINVAL, "%s", msg);
+/* The command that word names; within: of which it is a part, or NULL. */
+static int find(const struct command **found, const struct command *within, const char *word,
+                struct err *err) {
+    const struct command *const *list = within ? within->sub : commands;
+    struct similar similar = {.word = word, .length = strlen(word)};
+    for (int i = 0; list[i]; i++) {
+        if (strcmp(own_name(list[i]), word) == 0) return *found = list[i], 0;
+        similar_try(&similar, own_name(list[i]));
+    }
+    return err_set(err, HEED_EINVAL, "there is no command '%s%s%.60s'%s%s%s",
+                   within ? within->name : "", within ? " " : "", word,
+                   similar.best ? "; did you mean " : "", similar.best ? similar.best : "",
+                   similar.best ? "?" : "");
 }
 
 static void help(FILE *out) {
@@ -32,37 +45,83 @@ static void help(FILE *out) {
             "heed %s — the Transformer of \"Attention Is All You Need\"\n\n"
             "usage: heed COMMAND [options]\n\n",
             HEED_VERSION);
-    for (int i = 0; subcommands[i]; i++)
-        fprintf(out, "  %-12s %s\n", subcommands[i]->name, subcommands[i]->summary);
-    fprintf(out, "  %-12s %s\n  %-12s %s\n\n`heed COMMAND --help` lists a command's options.\n",
-            "manual", "print the manual page (roff)", "completion",
-            "print a completion script for bash");
+    for (int i = 0; commands[i]; i++)
+        fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(out, "\n`heed COMMAND --help` or `heed help COMMAND` lists a command's options.\n");
 }
 
-static void manual(void) {
-    printf(".TH HEED 1 \"\" \"heed %s\"\n.SH NAME\nheed \\- train and run Transformer models\n"
-           ".SH SYNOPSIS\n.B heed\n.I command\n[options]\n.SH COMMANDS\n",
-           HEED_VERSION);
-    for (int i = 0; subcommands[i]; i++)
-        for (int k = 0; subcommands[i]->commands[k]; k++)
-            options_manual(subcommands[i]->commands[k]);
-    printf(
-        ".SH ENVIRONMENT\n.TP\n.B HEED_ISA\nInstruction set to use where \\-\\-isa is not given.\n"
-        ".SH EXIT STATUS\n0 success, 1 failure, 2 wrong usage.\n");
+/* ---- commands about commands ----------------------------------------------------------------- */
+
+static struct about_args { struct option_list words; } about;
+#define OPTIONS_OF about_args
+
+static int run_help(struct err *err) {
+    const struct command *c = NULL;
+    int rc = 0;
+    for (int i = 0; !rc && i < about.words.n; i++) {
+        if (i && !c->sub) return cli_usage(err, "heed %s has no sub-commands", c->name);
+        rc = find(&c, c, about.words.item[i], err);
+    }
+    if (rc) return rc;
+    if (c)
+        options_help(c);
+    else
+        help(stdout);
+    return 0;
 }
 
-static void completion(void) {
-    printf("_heed() {\n  local cur=${COMP_WORDS[COMP_CWORD]}\n  case \"${COMP_WORDS[*]}\" in\n");
-    for (int i = 0; subcommands[i]; i++)
-        for (int k = 0; subcommands[i]->commands[k]; k++) {
-            printf("  'heed %s '*) COMPREPLY=($(compgen -W '", subcommands[i]->commands[k]->name);
-            options_completion(subcommands[i]->commands[k]);
-            printf("' -- \"$cur\"));;\n");
-        }
-    printf("  *) COMPREPLY=($(compgen -W '");
-    for (int i = 0; subcommands[i]; i++) printf("%s ", subcommands[i]->name);
-    printf("manual completion --help --version' -- \"$cur\"));;\n  esac\n}\n"
-           "complete -o default -F _heed heed\n");
+static int run_manual(struct err *err) {
+    (void)err;
+    manual_print(commands);
+    return 0;
+}
+
+static int run_completion(struct err *err) {
+    int shell = 0, rc = 0;
+    struct err why;
+    if (about.words.n && choice_parse(&shell, completion_shells, about.words.item[0], &why))
+        rc = cli_usage(err, "completion: %s", why.msg);
+    if (!rc) completion_print(commands, shell);
+    return rc;
+}
+
+static const struct option no_rows[] = {{.name = NULL}};
+static const struct option help_rows[] = {
+    ROW(WORDS, "command", words, .arg = "COMMAND", .help = "which command", .max = 2),
+    {.name = NULL}};
+static const struct option completion_rows[] = {ROW(WORDS, "shell", words, .arg = "SHELL",
+                                                    .help = "which shell", .max = 1,
+                                                    .choices = completion_shells),
+                                                {.name = NULL}};
+static struct option_group help_groups[] = {{.rows = help_rows, .values = &about}, {.rows = NULL}};
+static struct option_group manual_groups[] = {{.rows = no_rows, .values = &about}, {.rows = NULL}};
+static struct option_group completion_groups[] = {{.rows = completion_rows, .values = &about},
+                                                  {.rows = NULL}};
+
+static const struct command cmd_help = {.name = "help",
+                                        .summary = "list the commands, or the options of one",
+                                        .usage = "[COMMAND]",
+                                        .groups = help_groups,
+                                        .run = run_help};
+static const struct command cmd_manual = {.name = "manual",
+                                          .summary = "print the manual page (roff)",
+                                          .usage = "| man -l -",
+                                          .groups = manual_groups,
+                                          .run = run_manual};
+static const struct command cmd_completion = {.name = "completion",
+                                              .summary =
+                                                  "print a completion script for bash, zsh or fish",
+                                              .usage = "[bash|zsh|fish]",
+                                              .groups = completion_groups,
+                                              .run = run_completion};
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* A closed descriptor 0, 1 or 2 would be given to the next file that is opened, and output would go
+ * into it. Each is opened the wrong way round, so that using it fails as if it were closed. */
+static void reserve_descriptors(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0) return;
 }
 
 /* The last output may only fail when it is flushed: a full disk must not look like success. */
@@ -72,38 +131,46 @@ static int finish(int status) {
     return status ? status : 1;
 }
 
+static int is_help(const char *word) {
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* argv[0] names a command (of `within`); *used is the command that ran, or was asked wrongly. */
+static int run(const struct command **used, const struct command *within, int argc, char **argv,
+               struct err *err) {
+    if (argc < 1) return cli_usage(err, "%s: which one?", within->name);
+    const struct command *c;
+    int rc = find(&c, within, argv[0], err);
+    if (rc) return rc;
+    *used = c;
+    if (c->sub && argc > 1 && is_help(argv[1])) return options_help(c), 0;
+    if (c->sub) return run(used, c, argc - 1, argv + 1, err);
+    rc = options_parse(c, argc - 1, argv + 1, err);
+    return rc > 0 ? 0 : rc < 0 ? rc : c->run(err);
+}
+
 int main(int argc, char **argv) {
-    const char *name = argc > 1 ? argv[1] : NULL;
-    if (!name) {
+    reserve_descriptors();
+    if (argc < 2) {
         help(stderr);
         return 2;
     }
-    if (strcmp(name, "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0) {
         printf("heed %s\n", HEED_VERSION);
         return finish(0);
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    if (is_help(argv[1])) {
         help(stdout);
         return finish(0);
     }
-    if (strcmp(name, "manual") == 0 || strcmp(name, "completion") == 0) {
-        if (name[0] == 'm')
-            manual();
-        else
-            completion();
-        return finish(0);
-    }
-    const struct subcommand *sub = find(name);
-    if (!sub) {
-        fprintf(stderr, "heed: there is no command '%s'\nhint: heed --help lists the commands\n",
-                name);
-        return 2;
-    }
     struct err err = {0};
-    int rc = sub->run(argc - 2, argv + 2, &err);
+    const struct command *used = NULL;
+    int rc = run(&used, NULL, argc - 1, argv + 1, &err);
     if (!rc) return finish(0);
     fflush(stdout);
     fprintf(stderr, "heed: %s\n", err.msg);
-    if (rc == HEED_EINVAL) fprintf(stderr, "hint: heed %s --help lists the options\n", name);
+    if (rc == HEED_EINVAL)
+        fprintf(stderr, "hint: heed %s%s--help lists the %s\n", used ? used->name : "",
+                used ? " " : "", used && !used->sub ? "options" : "commands");
     return rc == HEED_EINVAL || rc == HEED_ECONFIG ? 2 : 1;
 }

@@ -1,10 +1,13 @@
-/* options.h — command-line options as tables.
+/* options.h — commands, and how their options are read.
  *
- * A command is one table: the same rows parse its arguments, print its --help, its section of the
- * manual page and its shell completion. Values land in the variables the rows point at, whose
- * initial values are the defaults and are shown as such. A command that builds a model also takes
- * every field of its configuration (`--d-model`, `--norm`, ...): those come from config_fields, not
- * from a second list. */
+ * A command has groups of options: a table of rows (base/options.h) and the struct they fill. The
+ * same rows read the command line and a JSON file, and give --help, the manual page (manual.c) and
+ * the completion of shells (completion.c).
+ *
+ * How words are read, in every command: --name VALUE or --name=VALUE; a list takes all words up to
+ * the next option, except in commands that also take words of their own (`translate FILE...`),
+ * where it takes one and is repeated; after -- there are no options any more; - is standard
+ * input. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -12,74 +15,83 @@
 
 #include "backend/backend.h"
 #include "backend/mat.h"
-#include "base/err.h"
+#include "base/options.h"
 #include "model/config.h"
 
-enum option_kind {
-    OPTION_FLAG,   /* int: 1 when given */
-    OPTION_INT,    /* int */
-    OPTION_FLOAT,  /* double */
-    OPTION_STRING, /* const char * */
-    OPTION_LIST, /* struct option_list: one or more words up to the next option; may be repeated */
-};
-
-/* The words given, in order. They belong to argv; the array lives as long as the table. */
-struct option_list {
-    const char **item;
-    int n;
-};
-
-struct option {
-    const char *name; /* without the dashes; NULL ends the table */
-    enum option_kind kind;
-    void *value;
-    const char *arg; /* what --help calls the argument; NULL for flags */
-    const char *help;
-    double min, max; /* OPTION_INT and OPTION_FLOAT, inclusive */
-};
-
-/* Model fields given on the command line, applied after the preset. */
-enum { MAX_OVERRIDES = 64 };
-struct overrides {
-    struct {
-        char name[32];
-        const char *value;
-    } item[MAX_OVERRIDES];
-    int n;
+struct option_group {
+    const struct option *rows; /* at most 64; NULL ends the groups */
+    void *values;
+    uint64_t given, seen; /* row i: bit i. On the command line or in the file; in this walk */
 };
 
 struct command {
     const char *name;    /* "bench train" */
     const char *summary; /* one line */
-    const char *usage;   /* what follows the name, or NULL */
-    const struct option *options;
-    struct overrides *overrides; /* NULL: takes no model fields */
+    const char *usage;   /* what follows the name; NULL: [options] */
+    const char *about;   /* what else there is to say, or NULL: plain text, wrapped at 80 columns */
+    struct option_group *groups;      /* NULL where there are sub-commands */
+    const char *const *config;        /* the option that names a file of options, or NULL */
+    int (*run)(struct err *err);      /* when everything is read */
+    const struct command *const *sub; /* NULL-terminated, or NULL */
 };
 
-/* Parses argv[0..argc). 0: go on; 1: --help was printed, stop; negative: *err says what is wrong.
- * Positional arguments are refused. */
+/* Defaults, then argv[0..argc), then the file it names (and argv again, which wins). 0: go on; 1:
+ * --help was printed, stop; negative: *err says what is wrong. */
 int options_parse(const struct command *command, int argc, char **argv, struct err *err);
 
-/* The same from a JSON object, {"tokens": 4096, "src": ["a", "b"], "norm": "pre", ...}: every
- * option and model field by its name, with '_' or '-'; or from the config.json of a model
- * directory. What argv also gives is left to argv, which is parsed afterwards. Unknown keys and
- * wrong types are errors that name file and key. The texts live until the process ends. */
-int options_file(const struct command *command, const char *path, int argc, char **argv,
-                 struct err *err);
+/* Was the option given, on the command line or in the file? */
+int options_given(const struct option_group *groups, const char *name);
 
-/* What the options are now, as such an object, model fields excepted; a new reference. */
-json_t *options_json(const struct command *command);
+/* What the options are now, as a JSON object that the file could be, model fields excepted; a new
+ * reference. */
+json_t *options_json(const struct option_group *groups);
 
-/* What --dtype means: f32, bf16, or auto, which is bf16 on a GPU and else f32. be may be NULL: the
- * cpu. */
-int options_dtype(enum dtype *type, const char *name, const struct backend *be, struct err *err);
-
-/* The preset and what overrides it, checked. */
-int options_config(struct config *config, const char *preset, const struct overrides *overrides,
-                   struct err *err);
-
+/* --help: heed NAME — SUMMARY, and all options. */
 void options_help(const struct command *command);
-void options_manual(const struct command *command);     /* roff */
-void options_completion(const struct command *command); /* words, one per line */
+
+/* An option as help, manual and completion show it: "--max-length", "N", and the whole help. */
+struct option_words {
+    char name[40], arg[96], help[320];
+};
+void options_words(struct option_words *words, const struct command *command,
+                   const struct option *option);
+
+/* ---- options that several commands have ------------------------------------------------------ */
+
+/* Of struct backend_options. */
+#define DEVICE_ROWS(FIELD, DEVICE)                                                                 \
+    ROW(STRING, "device", FIELD.device, .def = (DEVICE), .arg = "NAME",                            \
+        .help = "what to run on: cpu, cuda, cuda:N, ref; auto: a GPU that works, else the cpu",    \
+        .choices = device_names),                                                                  \
+        ROW(STRING, "isa", FIELD.isa, .arg = "NAME",                                               \
+            .help = "instruction set of the cpu device; the best there is if not given",           \
+            .choices = isa_names),                                                                 \
+        THREADS_ROW(FIELD.n_thread)
+#define THREADS_ROW(FIELD)                                                                         \
+    ROW(INT, "threads", FIELD, .def = "0", .help = "threads; 0: all CPUs", .max = 1024)
+#define MODEL_ROW(FIELD)                                                                           \
+    ROW(STRING, "model", FIELD, .arg = "DIR",                                                      \
+        .help = "a model directory, such as heed train writes", .required = 1)
+#define PRECISION_ROW(FIELD)                                                                       \
+    ROW(CHOICE, "precision", FIELD, .def = "auto",                                                 \
+        .help = "what to compute in; auto: as the model is stored", .choices = precision_names)
+#define JSON_ROW(FIELD) ROW(FLAG, "json", FIELD, .help = "print JSON, an object per line")
+#define QUIET_ROW(FIELD)                                                                           \
+    ROW(FLAG, "quiet", FIELD, .help = "say nothing but errors: no progress, no warnings")
+extern const char *const device_names[], *const isa_names[];
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* Groups of a command that builds a model: the fields that were given replace the preset's. */
+#define MODEL_FIELDS(CONFIG)                                                                       \
+    {.rows = config_pairs, .values = (CONFIG)}, { .rows = config_rows, .values = (CONFIG) }
+extern const char *const dtype_names[]; /* auto, f32, bf16: enum train_dtype */
+
+/* What --dtype means: auto is bf16 on a GPU and else f32. be may be NULL: the cpu. */
+enum dtype options_dtype(int index, const struct backend *be);
+
+/* The preset with vocabularies of n_vocab and what was given of the groups, checked. */
+int options_config(struct config *config, const char *preset, int n_vocab,
+                   const struct option_group *groups, struct err *err);
 
 #endif

@@ -95,7 +95,6 @@ static double score_of(const struct train_bleu *b) {
 
 int train_bleu_measure(void *ctx, double *score, struct err *err) {
     struct train_bleu *b = ctx;
-    const struct train_args *a = b->setup->a;
     struct frozen *frozen = NULL;
     struct ensemble *ensemble = NULL;
     struct translator *translator = NULL;
@@ -104,9 +103,7 @@ int train_bleu_measure(void *ctx, double *score, struct err *err) {
     *score = NAN;
     int rc = frozen_from_model(&frozen, b->setup->model, PRECISION_F32, err);
     if (!rc) rc = ensemble_borrow(&ensemble, frozen, b->setup->tokenizer, err);
-    if (!rc)
-        rc = translator_new(&translator, ensemble,
-                            &(struct backend_options){a->device, a->threads, a->isa}, err);
+    if (!rc) rc = translator_new(&translator, ensemble, &b->setup->a->where, err);
     if (!rc) rc = translator_set(translator, &options, err);
     if (!rc) rc = translator_run(translator, b->input, b->n, b->result, &poll, err);
     if (!rc) *score = score_of(b);

@@ -45,11 +45,11 @@ static int learn_tokenizer(struct train_setup *s, const char *path, struct err *
                                         .n_input = n,
                                         .out = path,
                                         .size = a->vocab_size,
-                                        .seed = (uint64_t)a->seed,
+                                        .type = a->vocab_type,
+                                        .seed = a->seed,
                                         .progress = show_learning,
                                         .progress_ctx = s->progress};
-    int rc = tokenizer_type_parse(&o.type, a->vocab_type, err);
-    if (!rc) rc = dir_make(a->out, err);
+    int rc = dir_make(a->trainer.dir, err);
     if (!rc) rc = tokenizer_train(&o, NULL, err);
     progress_end(s->progress);
     xfree(input);
@@ -63,7 +63,7 @@ static int get_tokenizer(struct train_setup *s, struct err *err) {
     if (a->tokenizer) {
         s->tokenizer_path = xstrdup(a->tokenizer);
     } else {
-        s->tokenizer_path = path_in(a->out, MODELDIR_TOKENIZER);
+        s->tokenizer_path = path_in(a->trainer.dir, MODELDIR_TOKENIZER);
         found = file_exists(s->tokenizer_path) && (!a->overwrite || a->dry_run);
         if (!found) rc = learn_tokenizer(s, s->tokenizer_path, err);
     }
@@ -94,7 +94,7 @@ static int show_corpus(void *ctx, const struct corpus_progress *c) {
 static int get_corpus(struct train_setup *s, struct corpus *corpus, const char *src,
                       const char *tgt, const char *what, struct err *err) {
     const struct train_args *a = s->a;
-    char *cache = a->cache ? xstrdup(a->cache) : path_in(a->out, "cache");
+    char *cache = a->cache ? xstrdup(a->cache) : path_in(a->trainer.dir, "cache");
     struct corpus_report report;
     char text[400];
     int rc = corpus_build(corpus,
@@ -104,7 +104,7 @@ static int get_corpus(struct train_setup *s, struct corpus *corpus, const char *
                                                    .encoder = corpus_encoder_of(s->tokenizer),
                                                    .max_len = a->max_length,
                                                    .ratio = a->ratio,
-                                                   .threads = a->threads,
+                                                   .threads = a->where.n_thread,
                                                    .progress = show_corpus,
                                                    .progress_ctx = s->progress},
                           &report, err);
@@ -152,46 +152,31 @@ static int check_shape(const struct train_setup *s, struct err *err) {
     static const char *const free_fields[] = {"dropout", "attention_dropout", "activation_dropout",
                                               "label_smoothing"};
     struct config was;
-    int rc = modeldir_read_config(s->a->out, &was, NULL, err);
+    int rc = modeldir_read_config(s->a->trainer.dir, &was, NULL, err);
     if (rc) return rc;
-    for (const struct config_field *f = config_fields; f->name; f++) {
+    for (const struct option *o = config_rows; o->name; o++) {
         int may_change = 0;
+        char a[OPTION_TEXT], b[OPTION_TEXT];
         for (size_t i = 0; i < sizeof free_fields / sizeof free_fields[0]; i++)
-            may_change |= strcmp(f->name, free_fields[i]) == 0;
-        const char *a = (const char *)&was + f->offset, *b = (const char *)&s->config + f->offset;
-        if (may_change || memcmp(a, b, sizeof(int)) == 0) continue;
-        if (f->kind == CONFIG_CHOICE)
-            return err_set(err, HEED_EINVAL,
-                           "%s: the run began with %s %s, not %s; --overwrite begins anew",
-                           s->a->out, f->name, f->choice[*(const int *)(const void *)a],
-                           f->choice[*(const int *)(const void *)b]);
-        if (f->kind == CONFIG_FLOAT)
-            return err_set(err, HEED_EINVAL,
-                           "%s: the run began with %s %g, not %g; --overwrite begins anew",
-                           s->a->out, f->name, (double)*(const float *)(const void *)a,
-                           (double)*(const float *)(const void *)b);
-        return err_set(err, HEED_EINVAL,
-                       "%s: the run began with %s %d, not %d; --overwrite begins anew", s->a->out,
-                       f->name, *(const int *)(const void *)a, *(const int *)(const void *)b);
+            may_change |= strcmp(o->name, free_fields[i]) == 0;
+        if (may_change || option_equal(o, &was, &s->config)) continue;
+        return err_set(
+            err, HEED_EINVAL, "%s: the run began with %s %s, not %s; --overwrite begins anew",
+            s->a->trainer.dir, o->name, option_text(o, &was, a), option_text(o, &s->config, b));
     }
     return 0;
 }
 
 static int get_config(struct train_setup *s, struct err *err) {
-    struct overrides all = {.n = 1, .item = {{"n_vocab", NULL}}};
-    char n_vocab[16];
-    snprintf(n_vocab, sizeof n_vocab, "%d", tokenizer_size(s->tokenizer));
-    all.item[0].value = n_vocab;
-    for (int i = 0; i < s->overrides->n; i++) {
-        if (strncmp(s->overrides->item[i].name, "n_vocab", 7) == 0)
-            return err_set(err, HEED_EINVAL, "--n-vocab: the tokenizer decides that (%s)", n_vocab);
-        if (all.n < MAX_OVERRIDES) all.item[all.n++] = s->overrides->item[i];
-    }
-    int rc = options_config(&s->config, s->a->preset, &all, err);
+    int n_vocab = tokenizer_size(s->tokenizer);
+    if (options_given(s->groups, "n_vocab") || options_given(s->groups, "n_vocab_src") ||
+        options_given(s->groups, "n_vocab_tgt"))
+        return err_set(err, HEED_EINVAL, "--n-vocab: the tokenizer decides that (%d)", n_vocab);
+    int rc = options_config(&s->config, config_preset_names[s->a->preset], n_vocab, s->groups, err);
     if (!rc && s->a->max_length > s->config.max_len)
         rc = err_set(err, HEED_EINVAL, "--max-length: %d is more than the model's max_len %d",
                      s->a->max_length, s->config.max_len);
-    if (!rc && setup_has_run(s->a->out) && !s->a->overwrite) rc = check_shape(s, err);
+    if (!rc && setup_has_run(s->a->trainer.dir) && !s->a->overwrite) rc = check_shape(s, err);
     return rc;
 }
 
@@ -253,9 +238,9 @@ static int get_model(struct train_setup *s, struct err *err) {
     o.lr_scale = a->lr_scale;
     o.clip = a->clip;
     o.measure = 1;
-    o.seed = (uint64_t)a->seed;
+    o.seed = a->seed;
     int rc = model_new(&s->model, &s->config, s->be, s->type, err);
-    if (!rc) rc = model_draw(s->model, (uint64_t)a->seed, err);
+    if (!rc) rc = model_draw(s->model, a->seed, err);
     if (!rc) rc = check_memory(s, err);
     if (!rc) rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);
     if (!rc) rc = optimizer_new(&s->opt, s->model, s->acts, &o, err);
@@ -265,7 +250,7 @@ static int get_model(struct train_setup *s, struct err *err) {
     progress_note(s->progress,
                   "model: %s, %s parameters; memory: %.2f GiB (parameters %.2f, training state "
                   "%.2f, activations %.2f, workspace %.2f)",
-                  a->preset, text_grouped(s->model->table.n_value),
+                  config_preset_names[a->preset], text_grouped(s->model->table.n_value),
                   gib(s->need_model + s->need_state + s->need_acts + s->need_workspace),
                   gib(s->need_model), gib(s->need_state), gib(s->need_acts),
                   gib(s->need_workspace));
@@ -278,7 +263,7 @@ static int get_batches(struct train_setup *s, struct err *err) {
     int rc = batches_new(&s->batches,
                          &(struct batches_options){.source = s->source,
                                                    .n_source = s->n_corpus,
-                                                   .seed = (uint64_t)a->seed,
+                                                   .seed = a->seed,
                                                    .tokens = a->tokens,
                                                    .prefetch = a->prefetch,
                                                    .bos = bos},
@@ -286,7 +271,7 @@ static int get_batches(struct train_setup *s, struct err *err) {
     if (!rc && s->has_valid) rc = sweep_new(&s->sweep, &s->valid_corpus, a->tokens, bos, err);
     if (rc) return rc;
     struct batches_epoch epoch = batches_epoch(s->batches);
-    double updates = epoch.n_tgt_tok / ((double)a->tokens * a->accumulate);
+    double updates = epoch.n_tgt_tok / ((double)a->tokens * a->trainer.accumulate);
     progress_note(s->progress,
                   "an epoch: %s pairs, %s source and %s target tokens, about %.0f updates",
                   text_grouped(epoch.n_pair), text_grouped((uint64_t)epoch.n_src_tok),
@@ -297,11 +282,8 @@ static int get_batches(struct train_setup *s, struct err *err) {
 /* The device comes first: a slip of the pen must not show after an hour of tokenising. */
 int setup_build(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    int rc =
-        options_dtype(&s->type, a->dtype, NULL, err); /* a slip in it before the device's start */
-    if (!rc)
-        rc = backend_open(&s->be, &(struct backend_options){a->device, a->threads, a->isa}, err);
-    if (!rc) rc = options_dtype(&s->type, a->dtype, s->be, err);
+    int rc = backend_open(&s->be, &a->where, err);
+    if (!rc) s->type = options_dtype(a->dtype, s->be);
     if (!rc) rc = get_tokenizer(s, err);
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = get_corpora(s, err);

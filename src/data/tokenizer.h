@@ -120,8 +120,7 @@ int tokenizer_train(const struct tokenizer_train_options *options, struct tokeni
 
 uint64_t tokenizer_sample_lines(enum tokenizer_type type);
 
-/* "bpe", "unigram", "word", "char"; and back, HEED_EINVAL when it is none of them. */
-const char *tokenizer_type_name(enum tokenizer_type type);
-int tokenizer_type_parse(enum tokenizer_type *type, const char *name, struct err *err);
+/* Of enum tokenizer_type, and what normalization may be; both NULL-terminated. */
+extern const char *const tokenizer_type_names[], *const tokenizer_normalizations[];
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/options.h"
 #include "base/utf8.h"
 #include "data/sample.h"
 #include "data/sentencepiece.h"
@@ -26,20 +27,13 @@ enum { N_CODE = 0x110000, PROGRESS_LINES = 4096, N_SPECIAL = 3, N_BYTE_PIECE = 2
 static const char reserved[] = "\xE2\x96\x85"; /* U+2585 */
 static const char space_piece[] = "\xE2\x96\x81";
 
-static const char *const type_names[] = {[TOKENIZER_UNIGRAM] = "unigram",
-                                         [TOKENIZER_BPE] = "bpe",
-                                         [TOKENIZER_WORD] = "word",
-                                         [TOKENIZER_CHAR] = "char"};
-static const char *const normalizations[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf",
-                                             "identity"};
-
-const char *tokenizer_type_name(enum tokenizer_type type) { return type_names[type]; }
-
-int tokenizer_type_parse(enum tokenizer_type *type, const char *name, struct err *err) {
-    for (int i = TOKENIZER_UNIGRAM; i <= TOKENIZER_CHAR; i++)
-        if (strcmp(name, type_names[i]) == 0) return *type = (enum tokenizer_type)i, 0;
-    return err_set(err, HEED_EINVAL, "type: '%s' is not one of bpe, unigram, word, char", name);
-}
+const char *const tokenizer_type_names[] = {[TOKENIZER_UNIGRAM] = "unigram",
+                                            [TOKENIZER_BPE] = "bpe",
+                                            [TOKENIZER_WORD] = "word",
+                                            [TOKENIZER_CHAR] = "char",
+                                            NULL};
+const char *const tokenizer_normalizations[] = {"nmt_nfkc", "nfkc",     "nmt_nfkc_cf",
+                                                "nfkc_cf",  "identity", NULL};
 
 /* Unigram learning takes some thirty bytes per byte of text, the others a few. */
 uint64_t tokenizer_sample_lines(enum tokenizer_type type) {
@@ -58,7 +52,7 @@ struct training {
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const char *normalization_of(const struct tokenizer_train_options *o) {
-    return o->normalization ? o->normalization : normalizations[0];
+    return o->normalization ? o->normalization : tokenizer_normalizations[0];
 }
 
 /* Learning may take long: find out first whether the result can be put where it should go. */
@@ -72,7 +66,8 @@ static int check_out(const char *out, struct err *err) {
 }
 
 static int check_options(const struct tokenizer_train_options *o, struct err *err) {
-    int least = TOKENIZER_MIN_SIZE + (o->byte_fallback ? N_BYTE_PIECE : 0), known = 0;
+    struct err why;
+    int least = TOKENIZER_MIN_SIZE + (o->byte_fallback ? N_BYTE_PIECE : 0), chosen;
     if (o->n_input < 1) return err_set(err, HEED_EINVAL, "input: no text file was given");
     if (o->size < least || o->size > TOKENIZER_MAX_SIZE)
         return err_set(err, HEED_ECONFIG, "size: %d is not between %d and %d%s", o->size, least,
@@ -82,13 +77,8 @@ static int check_options(const struct tokenizer_train_options *o, struct err *er
     if (o->threads < 0 || o->threads > TOKENIZER_MAX_THREADS)
         return err_set(err, HEED_ECONFIG, "threads: %d is not between 0 and %d", o->threads,
                        TOKENIZER_MAX_THREADS);
-    for (size_t i = 0; i < sizeof normalizations / sizeof *normalizations; i++)
-        known |= strcmp(normalization_of(o), normalizations[i]) == 0;
-    if (!known)
-        return err_set(err, HEED_EINVAL,
-                       "normalization: '%s' is not one of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, "
-                       "identity",
-                       o->normalization);
+    if (choice_parse(&chosen, tokenizer_normalizations, normalization_of(o), &why))
+        return err_set(err, HEED_EINVAL, "normalization: %s", why.msg);
     int rc = check_out(o->out, err);
     for (int i = 0; i < o->n_input && !rc; i++)
         if (file_same(strcmp(o->input[i], "-") == 0 ? "/dev/stdin" : o->input[i], o->out))
@@ -261,7 +251,7 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
     char line[16];
     snprintf(line, sizeof line, "%d", TOKENIZER_MAX_LINE);
     const struct sp_setting settings[] = {
-        {"model_type", type_names[o->type]},
+        {"model_type", tokenizer_type_names[o->type]},
         {"vocab_size", t->size},
         {"character_coverage", t->coverage},
         {"byte_fallback", o->byte_fallback ? "true" : "false"},

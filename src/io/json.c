@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
@@ -145,6 +146,43 @@ json_t *json_out_float(float value) {
         if (strtof(text, NULL) == value) break;
     }
     return json_real(strtod(text, NULL));
+}
+
+json_t *json_out_string(const char *text) {
+    json_t *value = json_string(text);
+    if (value) return value;
+    uint64_t n = 0;
+    size_t size = strlen(text);
+    char *clean = xmalloc(3 * size + 1);
+    value = json_stringn(clean, utf8_clean(clean, text, size, &n));
+    xfree(clean);
+    return value;
+}
+
+json_t *json_out_option(const struct option *o, const void *values) {
+    const char *at = (const char *)values + o->offset;
+    char number[OPTION_TEXT];
+    if (o->kind == OPTION_LIST || o->kind == OPTION_WORDS) {
+        const struct option_list *list = (const void *)at;
+        json_t *array = json_array();
+        for (int i = 0; i < list->n; i++)
+            json_array_append_new(array, json_out_string(list->item[i]));
+        return array;
+    }
+    if (o->kind == OPTION_F32) return json_out_float(*(const float *)(const void *)at);
+    if (o->kind == OPTION_F64) return json_real(*(const double *)(const void *)at);
+    if (o->kind == OPTION_FLAG) return json_boolean(*(const int *)(const void *)at);
+    const char *text = option_text(o, values, number);
+    if (!text) return json_null();
+    if (o->kind == OPTION_STRING || o->kind == OPTION_CHOICE) return json_out_string(text);
+    return json_integer(strtoll(text, NULL, 10));
+}
+
+json_t *json_out_options(const struct option *rows, const void *values) {
+    json_t *object = json_object();
+    for (const struct option *o = rows; o->name; o++)
+        json_object_set_new(object, o->name, json_out_option(o, values));
+    return object;
 }
 
 int json_out_file(const char *path, const json_t *value, struct err *err) {

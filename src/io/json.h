@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/options.h"
 
 enum { JSON_IN_MAX_DEPTH = 32, JSON_IN_MAX_SIZE = 1 << 20 };
 
@@ -41,6 +42,13 @@ int json_in_expected(const struct json_in *in, const char *key, const char *what
 
 /* A float as the shortest decimal that reads back as the same float. */
 json_t *json_out_float(float value);
+
+/* A text from anywhere: what is not UTF-8 becomes U+FFFD. */
+json_t *json_out_string(const char *text);
+
+/* Options as an object, or the value of one: choices as words, lists as arrays; new references. */
+json_t *json_out_option(const struct option *option, const void *values);
+json_t *json_out_options(const struct option *rows, const void *values);
 
 /* Writes the value to a file, indented, keys in the order they were set; atomic. */
 int json_out_file(const char *path, const json_t *value, struct err *err);

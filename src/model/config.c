@@ -1,10 +1,7 @@
 /* config.c — the table of config.h and everything that follows from it. */
 #include "model/config.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/ops.h"
@@ -16,48 +13,51 @@ static const char *const tie_choice[] = {"all", "target", "none", NULL};
 /* Indexed by enum act; a feed-forward layer without any activation is not offered. */
 static const char *const activation_choice[] = {"", "relu", "gelu", "silu", NULL};
 
-#define AT(field) offsetof(struct config, field)
 enum { MAX_WIDTH = 1 << 16, MAX_LAYERS = 1000, MAX_VOCAB = 1 << 24, MAX_LEN = 1 << 20 };
 
-const struct config_field config_fields[] = {
-    {"n_vocab_src", "source vocabulary", CONFIG_INT, AT(n_vocab_src), 1, MAX_VOCAB, NULL},
-    {"n_vocab_tgt", "target vocabulary", CONFIG_INT, AT(n_vocab_tgt), 1, MAX_VOCAB, NULL},
-    {"n_layer_enc", "encoder layers", CONFIG_INT, AT(n_layer_enc), 1, MAX_LAYERS, NULL},
-    {"n_layer_dec", "decoder layers", CONFIG_INT, AT(n_layer_dec), 1, MAX_LAYERS, NULL},
-    {"d_model", "width of the model", CONFIG_INT, AT(d_model), 1, MAX_WIDTH, NULL},
-    {"d_ff", "width of the feed-forward layers", CONFIG_INT, AT(d_ff), 1, MAX_WIDTH, NULL},
-    {"n_head", "attention heads", CONFIG_INT, AT(n_head), 1, 1024, NULL},
-    {"d_k", "width of a head's keys (0: d_model / n_head)", CONFIG_INT, AT(d_k), 0, MAX_WIDTH,
-     NULL},
-    {"d_v", "width of a head's values (0: d_model / n_head)", CONFIG_INT, AT(d_v), 0, MAX_WIDTH,
-     NULL},
-    {"dropout", "dropout on sub-layer outputs and embeddings", CONFIG_FLOAT, AT(dropout), 0, 1,
-     NULL},
-    {"attention_dropout", "dropout on attention weights", CONFIG_FLOAT, AT(attention_dropout), 0, 1,
-     NULL},
-    {"activation_dropout", "dropout inside the feed-forward layers", CONFIG_FLOAT,
-     AT(activation_dropout), 0, 1, NULL},
-    {"label_smoothing", "probability mass spread over the vocabulary", CONFIG_FLOAT,
-     AT(label_smoothing), 0, 1, NULL},
-    {"norm_eps", "epsilon of layer normalisation", CONFIG_FLOAT, AT(norm_eps), 1e-12, 1, NULL},
-    {"max_len", "longest sentence in tokens, end mark included", CONFIG_INT, AT(max_len), 1,
-     MAX_LEN, NULL},
-    {"window", "self-attention sees this many neighbours on each side (0: all)", CONFIG_INT,
-     AT(window), 0, MAX_LEN, NULL},
-    {"norm", "layer normalisation after (post, the paper) or before (pre) sub-layers",
-     CONFIG_CHOICE, AT(norm), 0, 0, norm_choice},
-    {"positions", "position encodings", CONFIG_CHOICE, AT(positions), 0, 0, positions_choice},
-    {"tie", "embeddings that share one matrix", CONFIG_CHOICE, AT(tie), 0, 0, tie_choice},
-    {"activation", "activation of the feed-forward layers", CONFIG_CHOICE, AT(activation), 0, 0,
-     activation_choice},
-    {NULL, NULL, 0, 0, 0, 0, NULL},
+#define OPTIONS_OF config
+const struct option config_rows[] = {
+    ROW(INT, "n_vocab_src", n_vocab_src, .help = "source vocabulary", .min = 1, .max = MAX_VOCAB),
+    ROW(INT, "n_vocab_tgt", n_vocab_tgt, .help = "target vocabulary", .min = 1, .max = MAX_VOCAB),
+    ROW(INT, "n_layer_enc", n_layer_enc, .help = "encoder layers", .min = 1, .max = MAX_LAYERS),
+    ROW(INT, "n_layer_dec", n_layer_dec, .help = "decoder layers", .min = 1, .max = MAX_LAYERS),
+    ROW(INT, "d_model", d_model, .help = "width of the model", .min = 1, .max = MAX_WIDTH),
+    ROW(INT, "d_ff", d_ff, .help = "width of the feed-forward layers", .min = 1, .max = MAX_WIDTH),
+    ROW(INT, "n_head", n_head, .help = "attention heads", .min = 1, .max = 1024),
+    ROW(INT, "d_k", d_k, .help = "width of a head's keys (0: d_model / n_head)", .max = MAX_WIDTH),
+    ROW(INT, "d_v", d_v, .help = "width of a head's values (0: d_model / n_head)",
+        .max = MAX_WIDTH),
+    ROW(F32, "dropout", dropout, .help = "dropout on sub-layer outputs and embeddings", .max = 1,
+        .below = 1),
+    ROW(F32, "attention_dropout", attention_dropout, .help = "dropout on attention weights",
+        .max = 1, .below = 1),
+    ROW(F32, "activation_dropout", activation_dropout,
+        .help = "dropout inside the feed-forward layers", .max = 1, .below = 1),
+    ROW(F32, "label_smoothing", label_smoothing,
+        .help = "probability mass spread over the vocabulary", .max = 1, .below = 1),
+    ROW(F32, "norm_eps", norm_eps, .help = "epsilon of layer normalisation", .min = 1e-12, .max = 1,
+        .below = 1),
+    ROW(INT, "max_len", max_len, .help = "longest sentence in tokens, end mark included", .min = 1,
+        .max = MAX_LEN),
+    ROW(INT, "window", window,
+        .help = "self-attention sees this many neighbours on each side (0: all)", .max = MAX_LEN),
+    ROW(CHOICE, "norm", norm,
+        .help = "layer normalisation after (post, the paper) or before (pre) sub-layers",
+        .choices = norm_choice),
+    ROW(CHOICE, "positions", positions, .help = "position encodings", .choices = positions_choice),
+    ROW(CHOICE, "tie", tie, .help = "embeddings that share one matrix", .choices = tie_choice),
+    ROW(CHOICE, "activation", activation, .help = "activation of the feed-forward layers",
+        .choices = activation_choice),
+    {.name = NULL},
 };
 
-const struct config_field *config_field_find(const char *name) {
-    for (const struct config_field *f = config_fields; f->name; f++)
-        if (strcmp(f->name, name) == 0) return f;
-    return NULL;
-}
+const struct option config_pairs[] = {
+    ROW(INT, "n_layer", n_layer_enc, .help = "layers of both encoder and decoder", .min = 1,
+        .max = MAX_LAYERS, .also = offsetof(struct config, n_layer_dec)),
+    ROW(INT, "n_vocab", n_vocab_src, .help = "source and target vocabulary", .min = 1,
+        .max = MAX_VOCAB, .also = offsetof(struct config, n_vocab_tgt)),
+    {.name = NULL},
+};
 
 /* ---- presets --------------------------------------------------------------------------------- */
 
@@ -73,91 +73,37 @@ int config_preset(struct config *config, const char *name, struct err *err) {
         {6, 512, 2048, 8, 0.1f},   /* PAPER: Table 3, base */
         {6, 1024, 4096, 16, 0.3f}, /* PAPER: Table 3, big */
     };
-    for (int i = 0; config_preset_names[i]; i++) {
-        if (strcmp(name, config_preset_names[i]) != 0) continue;
-        *config = (struct config){
-            .n_layer_enc = preset[i].n_layer,
-            .n_layer_dec = preset[i].n_layer,
-            .d_model = preset[i].d_model,
-            .d_ff = preset[i].d_ff,
-            .n_head = preset[i].n_head,
-            .dropout = preset[i].dropout,
-            .label_smoothing = 0.1f,
-            .norm_eps = 1e-5f, /* PAPER: unstated; this is what peers and converters assume */
-            .max_len = 1024,
-            .norm = NORM_POST,
-            .positions = POSITIONS_SINUSOIDAL,
-            .tie = TIE_ALL,
-            .activation = ACT_RELU,
-        };
-        return 0;
-    }
-    return err_set(err, HEED_ECONFIG, "preset: '%s' is not one of tiny, small, base, big", name);
+    int i = 0;
+    struct err why;
+    if (choice_parse(&i, config_preset_names, name, &why))
+        return err_set(err, HEED_ECONFIG, "preset: %s", why.msg);
+    *config = (struct config){
+        .n_layer_enc = preset[i].n_layer,
+        .n_layer_dec = preset[i].n_layer,
+        .d_model = preset[i].d_model,
+        .d_ff = preset[i].d_ff,
+        .n_head = preset[i].n_head,
+        .dropout = preset[i].dropout,
+        .label_smoothing = 0.1f,
+        .norm_eps = 1e-5f, /* PAPER: unstated; this is what peers and converters assume */
+        .max_len = 1024,
+        .norm = NORM_POST,
+        .positions = POSITIONS_SINUSOIDAL,
+        .tie = TIE_ALL,
+        .activation = ACT_RELU,
+    };
+    return 0;
 }
 
 /* ---- setting --------------------------------------------------------------------------------- */
 
-static int set_choice(int *slot, const struct config_field *f, const char *value, struct err *err) {
-    char list[160] = "";
-    for (int i = 0; f->choice[i]; i++) {
-        if (!f->choice[i][0]) continue;
-        if (strcmp(value, f->choice[i]) == 0) {
-            *slot = i;
-            return 0;
-        }
-        strncat(list, list[0] ? ", " : "", sizeof list - strlen(list) - 1);
-        strncat(list, f->choice[i], sizeof list - strlen(list) - 1);
-    }
-    return err_set(err, HEED_ECONFIG, "%s: '%s' is not one of %s", f->name, value, list);
-}
-
-/* The stored value as a double, whatever the kind. */
-static double field_value(const struct config *config, const struct config_field *f) {
-    const char *at = (const char *)config + f->offset;
-    return f->kind == CONFIG_FLOAT ? (double)*(const float *)at : (double)*(const int *)at;
-}
-
-static int range_error(const struct config_field *f, double v, struct err *err) {
-    if (f->kind == CONFIG_FLOAT)
-        return err_set(err, HEED_ECONFIG, "%s: %g is not in [%g, %g)", f->name, v, f->min, f->max);
-    return err_set(err, HEED_ECONFIG, "%s: %.0f is not between %.0f and %.0f", f->name, v, f->min,
-                   f->max);
-}
-
-static int in_range(const struct config_field *f, double v) {
-    return v >= f->min && (f->kind == CONFIG_FLOAT ? v < f->max : v <= f->max);
-}
-
-static int set_field(struct config *config, const struct config_field *f, const char *value,
-                     struct err *err) {
-    char *at = (char *)config + f->offset, *end;
-    if (f->kind == CONFIG_CHOICE) return set_choice((int *)(void *)at, f, value, err);
-    errno = 0;
-    double v = strtod(value, &end);
-    if (end == value || *end || isnan(v) || (f->kind == CONFIG_INT && v != floor(v)))
-        return err_set(err, HEED_ECONFIG, "%s: '%s' is not %s", f->name, value,
-                       f->kind == CONFIG_INT ? "a whole number" : "a number");
-    if (!in_range(f, v)) return range_error(f, v, err);
-    if (f->kind == CONFIG_INT)
-        *(int *)(void *)at = (int)v;
-    else
-        *(float *)(void *)at = (float)v;
-    return 0;
-}
-
 int config_set(struct config *config, const char *name, const char *value, struct err *err) {
-    static const struct {
-        const char *name, *first, *second;
-    } pair[] = {{"n_layer", "n_layer_enc", "n_layer_dec"},
-                {"n_vocab", "n_vocab_src", "n_vocab_tgt"}};
-    for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
-        if (strcmp(name, pair[i].name) == 0) {
-            int rc = config_set(config, pair[i].first, value, err);
-            return rc ? rc : config_set(config, pair[i].second, value, err);
-        }
-    const struct config_field *f = config_field_find(name);
-    if (!f) return err_set(err, HEED_ECONFIG, "%s: there is no such field", name);
-    return set_field(config, f, value, err);
+    const struct option *o = option_find(config_rows, name, strlen(name));
+    struct err why;
+    if (!o) o = option_find(config_pairs, name, strlen(name));
+    if (!o) return err_set(err, HEED_ECONFIG, "%s: there is no such field", name);
+    if (option_set(o, config, value, &why) == 0) return 0;
+    return err_set(err, HEED_ECONFIG, "%s: %.200s", name, why.msg);
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */
@@ -196,17 +142,8 @@ static int check_total(const struct config *c, struct err *err) {
 }
 
 int config_check(struct config *config, struct err *err) {
-    for (const struct config_field *f = config_fields; f->name; f++) {
-        double v = field_value(config, f);
-        if (f->kind == CONFIG_CHOICE) {
-            int n = 0;
-            while (f->choice[n]) n++;
-            if (v < 0 || v >= n || !f->choice[(int)v][0])
-                return err_set(err, HEED_ECONFIG, "%s: %.0f names no choice", f->name, v);
-        } else if (!in_range(f, v)) {
-            return range_error(f, v, err);
-        }
-    }
+    struct err why;
+    if (options_check(config_rows, config, &why)) return err_set(err, HEED_ECONFIG, "%s", why.msg);
     /* Masks have 16 bits: a rate that rounds to 1 would drop everything. */
     if (dropout_threshold(config->dropout) > 65535 ||
         dropout_threshold(config->attention_dropout) > 65535 ||

@@ -1,7 +1,7 @@
 /* config.h — what a model is: every number of the paper's Table 3 and the few knobs beyond it.
  *
- * One table describes every field (name, range, help); presets, parsing by name, command-line
- * options, config files and checks all derive from it. A config is plain data and owns nothing.
+ * One table (base/options.h) describes every field; parsing by name, command-line options, config
+ * files and checks all follow from it. A config is plain data and owns nothing.
  *
  * config_check is the gate: whatever passes it can be built, and no size computed from it
  * overflows. */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/options.h"
 
 enum norm { NORM_POST, NORM_PRE };
 enum positions { POSITIONS_SINUSOIDAL, POSITIONS_LEARNED };
@@ -34,20 +34,8 @@ struct config {
     int activation;
 };
 
-enum config_kind { CONFIG_INT, CONFIG_FLOAT, CONFIG_CHOICE };
-
-struct config_field {
-    const char *name; /* as in config.json; on the command line with '-' for '_' */
-    const char *help;
-    enum config_kind kind;
-    size_t offset;
-    double min, max;           /* inclusive; for CONFIG_FLOAT max is exclusive */
-    const char *const *choice; /* CONFIG_CHOICE: value i is choice[i], NULL-terminated */
-};
-
-/* Ended by a field with name == NULL. */
-extern const struct config_field config_fields[];
-const struct config_field *config_field_find(const char *name);
+/* Every field, and the options that set two of them at once: n_layer and n_vocab. */
+extern const struct option config_rows[], config_pairs[];
 
 /* The named preset: tiny, small, base, big. Vocabulary sizes are left 0. */
 int config_preset(struct config *config, const char *name, struct err *err);

@@ -34,22 +34,18 @@ struct frozen {
 
 /* ---- precision ------------------------------------------------------------------------------- */
 
-static const char *const names[] = {"auto", "f32", "bf16", "int8"};
-enum { N_PRECISION = sizeof names / sizeof names[0] };
+const char *const precision_names[] = {"auto", "f32", "bf16", "int8", NULL};
 
 int precision_parse(enum precision *precision, const char *name, struct err *err) {
-    for (int i = 0; i < N_PRECISION; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *precision = (enum precision)i;
-            return 0;
-        }
-    return err_set(err, HEED_EINVAL, "precision: '%.40s' is not one of auto, f32, bf16, int8",
-                   name);
+    int index = 0;
+    struct err why;
+    if (choice_parse(&index, precision_names, name, &why))
+        return err_set(err, HEED_EINVAL, "precision: %s", why.msg);
+    *precision = (enum precision)index;
+    return 0;
 }
 
-const char *precision_name(enum precision precision) {
-    return (unsigned)precision < N_PRECISION ? names[precision] : "?";
-}
+const char *precision_name(enum precision precision) { return precision_names[precision]; }
 
 static enum dtype matrix_type(enum precision precision) {
     return precision == PRECISION_INT8   ? DTYPE_I8

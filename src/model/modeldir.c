@@ -19,38 +19,30 @@ enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a tim
 /* ---- config ---------------------------------------------------------------------------------- */
 
 json_t *config_to_json(const struct config *config) {
-    json_t *object = json_object();
-    for (const struct config_field *f = config_fields; f->name; f++) {
-        const char *at = (const char *)config + f->offset;
-        json_t *value = f->kind == CONFIG_FLOAT ? json_out_float(*(const float *)(const void *)at)
-                        : f->kind == CONFIG_INT ? json_integer(*(const int *)(const void *)at)
-                                                : json_string(f->choice[*(const int *)at]);
-        json_object_set_new(object, f->name, value);
-    }
-    return object;
+    return json_out_options(config_rows, config);
 }
 
 /* Range and choice are config_set's to judge: one set of rules and messages for files and
  * options. */
-static int set_from_json(struct config *config, const struct config_field *f,
-                         const struct json_in *in, struct err *err) {
+static int set_from_json(struct config *config, const struct option *o, const struct json_in *in,
+                         struct err *err) {
     char number[64];
     const char *text = number;
     int rc = 0;
-    if (f->kind == CONFIG_INT) {
+    if (o->kind == OPTION_INT) {
         int64_t v = 0;
-        rc = json_in_int(in, f->name, &v, err);
+        rc = json_in_int(in, o->name, &v, err);
         snprintf(number, sizeof number, "%" PRId64, v);
-    } else if (f->kind == CONFIG_FLOAT) {
+    } else if (o->kind == OPTION_F32) {
         double v = 0;
-        rc = json_in_real(in, f->name, &v, err);
+        rc = json_in_real(in, o->name, &v, err);
         snprintf(number, sizeof number, "%.17g", v);
     } else {
-        rc = json_in_string(in, f->name, &text, err);
+        rc = json_in_string(in, o->name, &text, err);
     }
     if (rc) return rc;
     struct err why = {0};
-    rc = config_set(config, f->name, text, &why);
+    rc = config_set(config, o->name, text, &why);
     return rc ? err_set(err, rc, "%.100s: %.150s", in->where, why.msg) : 0;
 }
 
@@ -62,9 +54,10 @@ int config_from_json(struct config *config, const json_t *object, const char *wh
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        const struct config_field *f = config_field_find(key);
-        if (!f) return err_set(err, HEED_EFORMAT, "%.120s: there is no field '%.60s'", where, key);
-        if ((rc = set_from_json(config, f, &in, err))) return rc;
+        const struct option *o = option_find(config_rows, key, strlen(key));
+        if (!o || strcmp(o->name, key) != 0)
+            return err_set(err, HEED_EFORMAT, "%.120s: there is no field '%.60s'", where, key);
+        if ((rc = set_from_json(config, o, &in, err))) return rc;
     }
     return 0;
 }
@@ -143,9 +136,9 @@ int modeldir_write_tiled_config(const char *dir, const struct config *config, en
 static int read_model_fields(struct config *config, const struct json_in *in, struct err *err) {
     const json_t *model;
     int rc = json_in_object(in, "model", &model, err);
-    for (const struct config_field *f = config_fields; f->name && !rc; f++)
-        if (!json_object_get(model, f->name))
-            rc = err_set(err, HEED_EFORMAT, "%.120s: model: '%s' is missing", in->where, f->name);
+    for (const struct option *o = config_rows; o->name && !rc; o++)
+        if (!json_object_get(model, o->name))
+            rc = err_set(err, HEED_EFORMAT, "%.120s: model: '%s' is missing", in->where, o->name);
     if (!rc) rc = config_from_json(config, model, in->where, err);
     struct err why = {0};
     if (!rc && (rc = config_check(config, &why)))

@@ -31,7 +31,7 @@
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* Every field of the configuration in the order of config_fields; a new reference. */
+/* Every field of the configuration in the order of config_rows; a new reference. */
 json_t *config_to_json(const struct config *config);
 
 /* The reverse. `where` begins every message. Fields that are absent keep the value *config has;

@@ -26,14 +26,13 @@ struct aligner {
 
 static int choose(struct aligner *a, const struct align_options *o, struct err *err) {
     const struct config *c = &a->model->config;
-    a->layer = o->layer == -1 ? (c->n_layer_dec > 1 ? c->n_layer_dec - 2 : 0) : o->layer;
-    a->head = o->head;
-    if (a->layer < 0 || a->layer >= c->n_layer_dec)
-        return err_set(err, HEED_EINVAL, "alignment: layer %d; the decoder has %d", o->layer + 1,
-                       c->n_layer_dec);
-    if (a->head < -1 || a->head >= c->n_head)
-        return err_set(err, HEED_EINVAL, "alignment: head %d; a layer has %d", o->head + 1,
-                       c->n_head);
+    int last = c->n_layer_dec;
+    if (o->layer < 0 || o->layer > last)
+        return err_set(err, HEED_EINVAL, "alignment_layer: %d; the decoder has %d", o->layer, last);
+    if (o->head < 0 || o->head > c->n_head)
+        return err_set(err, HEED_EINVAL, "alignment_head: %d; a layer has %d", o->head, c->n_head);
+    a->layer = o->layer ? o->layer - 1 : last > 1 ? last - 2 : 0;
+    a->head = o->head - 1; /* -1: all */
     return 0;
 }
 

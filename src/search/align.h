@@ -11,10 +11,10 @@
 #include "model/model.h"
 
 struct align_options {
-    /* of the decoder, from 0; -1: the last but one (where attention aligns best), the only one if
-     * there is one */
+    /* of the decoder, counted from 1; 0: the last but one (where attention aligns best), the only
+     * one if there is one */
     int layer;
-    int head; /* -1: the mean of all */
+    int head; /* counted from 1; 0: the mean of all */
 };
 
 /* One pair; src ends with its end mark, tgt may: the row of a token needs only those before it, so

@@ -20,6 +20,7 @@
  * no rows any more, so the steps get cheaper as sentences end. */
 #include "search/search.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -83,51 +84,69 @@ struct searcher {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+enum { MANY = INT_MAX };
+static const char *const place_names[] = {"auto", "host", "backend", NULL};
+
+#define OPTIONS_OF search_options
+#define API(FIELD) .api = offsetof(heed_translate_options, FIELD)
+const struct option search_rows[] = {
+    ROW(INT, "beam", beam, API(beam), .def = "4", .help = "hypotheses kept; 1 is greedy", .min = 1,
+        .max = SEARCH_MAX_BEAM),
+    ROW(INT, "n_best", n_best, API(n_best), .def = "1", .min = 1, .max = SEARCH_MAX_BEAM),
+    ROW(F32, "alpha", alpha, API(alpha), .def = "0.6",
+        .help = "length penalty: scores are divided by ((5 + length) / 6)^X", .min = -10,
+        .max = 10),
+    ROW(FLAG, "sample", sample, API(sample),
+        .help = "draw translations instead of searching the best"),
+    ROW(F32, "temperature", temperature, API(temperature), .def = "1", .help = "of sampling",
+        .min = 1e-6, .max = 1e6),
+    ROW(INT, "top_k", top_k, API(top_k), .def = "0",
+        .help = "sample among the N best tokens; 0: all", .max = MANY),
+    ROW(F32, "top_p", top_p, API(top_p), .def = "1",
+        .help = "sample among the best tokens that together have this probability", .min = 1e-9,
+        .max = 1),
+    ROW(U64, "seed", seed, API(seed), .def = "1", .help = "of sampling"),
+    ROW(INT, "min_length", min_len, API(min_length), .def = "0",
+        .help = "tokens of a translation, at least", .max = MANY),
+    ROW(INT, "max_length", max_len, API(max_length), .def = "0",
+        .help = "and at most, end mark included; 0: what the model has positions for", .max = MANY),
+    ROW(INT, "max_extra", max_extra, API(max_extra), .def = "50",
+        .help = "and at most that many more than the source has", .max = MANY),
+    ROW(INT, "force_length", force_len, .def = "0",
+        .help = "exactly that many, whatever the model says (for benchmarks); 0: off", .max = MANY),
+    ROW(INT, "no_repeat_ngram", no_repeat, API(no_repeat), .def = "0",
+        .help = "write no sequence of N tokens twice; 0: off", .max = 1000),
+    ROW(F32, "repetition_penalty", repetition, API(repetition), .def = "1",
+        .help = "make tokens already written less likely; 1: off", .min = 1e-3, .max = 1e3),
+    ROW(FLAG, "no_unknown", ban_unk, API(no_unknown), .help = "never write the unknown token"),
+    ROW(CHOICE, "place", place, .def = "auto", .choices = place_names),
+    {.name = NULL},
+};
+
 struct search_options search_defaults(void) {
-    return (struct search_options){.beam = 4,
-                                   .n_best = 1,
-                                   .alpha = 0.6f,
-                                   .max_extra = 50,
-                                   .temperature = 1,
-                                   .top_p = 1,
-                                   .seed = 1,
-                                   .repetition = 1};
-}
-
-static int out_of_range(const char *name, double value, const char *range, struct err *err) {
-    return err_set(err, HEED_EINVAL, "search: %s is %g; it must be %s", name, value, range);
-}
-
-static int check_sampling(const struct search_options *o, struct err *err) {
-    if (!(o->temperature > 0 && isfinite(o->temperature)))
-        return out_of_range("temperature", (double)o->temperature, "above 0", err);
-    if (o->top_k < 0) return out_of_range("top_k", o->top_k, "at least 0", err);
-    if (!(o->top_p > 0 && o->top_p <= 1))
-        return out_of_range("top_p", (double)o->top_p, "above 0 and at most 1", err);
-    return 0;
+    struct search_options o;
+    options_default(search_rows, &o);
+    return o;
 }
 
 int search_check(const struct search_options *o, struct err *err) {
-    if (!o->sample && (o->beam < 1 || o->beam > SEARCH_MAX_BEAM))
-        return err_set(err, HEED_EINVAL, "search: beam is %d; it must be from 1 to %d", o->beam,
-                       SEARCH_MAX_BEAM);
-    int most = o->sample ? SEARCH_MAX_BEAM : o->beam;
-    if (o->n_best < 1 || o->n_best > most)
-        return err_set(err, HEED_EINVAL, "search: n_best is %d; it must be from 1 to %d%s",
-                       o->n_best, most, o->sample ? "" : ", the beam");
-    if (!(fabsf(o->alpha) <= 10))
-        return out_of_range("alpha", (double)o->alpha, "from -10 to 10", err);
-    if (o->min_len < 0) return out_of_range("min_len", o->min_len, "at least 0", err);
-    if (o->max_extra < 0) return out_of_range("max_extra", o->max_extra, "at least 0", err);
-    if (o->max_len < 0) return out_of_range("max_len", o->max_len, "at least 0", err);
-    if (o->force_len < 0) return out_of_range("force_len", o->force_len, "at least 0", err);
+    int rc = options_check(search_rows, o, err);
+    if (rc) return rc;
+    if (!o->sample && o->n_best > o->beam)
+        return err_set(err, HEED_EINVAL, "n_best: %d of a beam of %d; raise the beam", o->n_best,
+                       o->beam);
     if (o->max_len && o->min_len > o->max_len)
-        return err_set(err, HEED_EINVAL, "search: min_len is %d and max_len is %d", o->min_len,
+        return err_set(err, HEED_EINVAL, "min_length: %d is more than max_length %d", o->min_len,
                        o->max_len);
-    if (o->no_repeat < 0) return out_of_range("no_repeat", o->no_repeat, "at least 0", err);
-    if (!(o->repetition > 0 && isfinite(o->repetition)))
-        return out_of_range("repetition", (double)o->repetition, "above 0", err);
-    return o->sample ? check_sampling(o, err) : 0;
+    return 0;
+}
+
+static int at_most(int64_t n, int most) { return n < most ? (int)n : most; }
+
+int search_longest(const struct search_options *o, int positions, int n_src) {
+    if (o->force_len) return o->force_len;
+    int most = o->max_len ? at_most(o->max_len, positions) : positions;
+    return at_most((int64_t)n_src + o->max_extra, most);
 }
 
 /* ---- new ------------------------------------------------------------------------------------- */
@@ -162,14 +181,8 @@ static int check_marks(const struct search_marks *k, int n_vocab, struct err *er
                    (int)k->bos, (int)k->eos, (int)k->unk, n_vocab);
 }
 
-static int at_most(int64_t n, int most) { return n < most ? (int)n : most; }
-
-/* The longest translation of a source sentence of this length, end mark counted. */
 static int longest(const struct searcher *s, int n_src) {
-    const struct search_options *o = &s->options;
-    if (o->force_len) return o->force_len;
-    int most = o->max_len ? at_most(o->max_len, s->max_positions) : s->max_positions;
-    return at_most((int64_t)n_src + o->max_extra, most);
+    return search_longest(&s->options, s->max_positions, n_src);
 }
 
 static int check_caps(struct searcher *s, struct err *err) {
@@ -185,7 +198,8 @@ static int check_caps(struct searcher *s, struct err *err) {
                        "for %d",
                        c->max_src, s->max_positions);
     if (s->options.force_len > s->max_positions)
-        return err_set(err, HEED_ELIMIT, "search: force_len is %d; the model has positions for %d",
+        return err_set(err, HEED_ELIMIT,
+                       "force_length: %d is more than the %d positions of the model",
                        s->options.force_len, s->max_positions);
     s->len = longest(s, c->max_src);
     int64_t hyp = (int64_t)c->n_seq * s->rules.width, most = INT32_MAX / s->len;

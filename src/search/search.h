@@ -24,6 +24,7 @@
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
 
+#include "base/options.h"
 #include "data/batch.h"
 #include "model/model.h"
 
@@ -55,9 +56,15 @@ struct search_options {
     enum search_place place;
 };
 
+extern const struct option search_rows[]; /* every field */
+
 /* The paper's: beam 4, alpha 0.6, input + 50. */
 struct search_options search_defaults(void);
 int search_check(const struct search_options *options, struct err *err);
+
+/* The longest translation of n_src source tokens, end marks counted, by models with that many
+ * positions. */
+int search_longest(const struct search_options *options, int positions, int n_src);
 
 /* Ids with a meaning. unk may be -1. */
 struct search_marks {

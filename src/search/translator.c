@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* qsort_r */
 #include "search/translator.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,11 +125,35 @@ struct job {
     int done, total;
 };
 
+enum { MANY = INT_MAX };
+static const char *const long_names[] = {"split", "refuse", NULL};
+
+#define OPTIONS_OF translator_options
+#define API(FIELD) .api = offsetof(heed_translate_options, FIELD)
+const struct option translator_rows[] = {
+    ROW(FLAG, "alignment", alignment, API(alignment),
+        .help = "add ||| I-J ...: source piece I for every target piece J"),
+    ROW(INT, "alignment_layer", align.layer, API(alignment_layer), .def = "0",
+        .help = "of the decoder, counted from 1; 0: the last but one", .max = 1000),
+    ROW(INT, "alignment_head", align.head, API(alignment_head), .def = "0",
+        .help = "counted from 1; 0: the mean of all", .max = 1024),
+    ROW(INT, "max_source", max_source, API(max_source), .def = "0",
+        .help = "tokens translated at a time, end mark included; 0: what the model has positions "
+                "for",
+        .max = MANY),
+    ROW(CHOICE, "long", refuse_long, API(refuse_long), .def = "split",
+        .help = "split longer lines at sentence ends, or refuse them", .choices = long_names),
+    ROW(INT, "batch_sentences", batch_sentences, API(batch_sentences), .def = "32",
+        .help = "sentences searched together", .min = 1, .max = MANY),
+    ROW(INT, "batch_tokens", batch_tokens, API(batch_tokens), .def = "2048",
+        .help = "source tokens searched together", .min = 1, .max = MANY),
+    {.name = NULL},
+};
+
 struct translator_options translator_defaults(void) {
-    return (struct translator_options){.search = search_defaults(),
-                                       .batch_sentences = 32,
-                                       .batch_tokens = 2048,
-                                       .align = {.layer = -1, .head = -1}};
+    struct translator_options o = {.search = search_defaults()};
+    options_default(translator_rows, &o);
+    return o;
 }
 
 int translator_new(struct translator **translator, const struct ensemble *ensemble,
@@ -173,51 +198,35 @@ const struct translator_stats *translator_stats(const struct translator *t) { re
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static int same_search(const struct search_options *a, const struct search_options *b) {
-    return a->beam == b->beam && a->n_best == b->n_best && a->alpha == b->alpha &&
-           a->min_len == b->min_len && a->max_extra == b->max_extra && a->max_len == b->max_len &&
-           a->force_len == b->force_len && a->sample == b->sample &&
-           a->temperature == b->temperature && a->top_k == b->top_k && a->top_p == b->top_p &&
-           a->seed == b->seed && a->no_repeat == b->no_repeat && a->repetition == b->repetition &&
-           a->ban_unk == b->ban_unk;
-}
-
-static int same_options(const struct translator_options *a, const struct translator_options *b) {
-    return same_search(&a->search, &b->search) && a->batch_sentences == b->batch_sentences &&
-           a->batch_tokens == b->batch_tokens && a->max_source == b->max_source &&
-           a->refuse_long == b->refuse_long && a->alignment == b->alignment &&
-           a->align.layer == b->align.layer && a->align.head == b->align.head;
-}
-
 static int at_most(int n, int most) { return n < most ? n : most; }
 static int at_least(int n, int least) { return n > least ? n : least; }
 
-/* Tokens a translation of n_src source tokens may have, its end mark included. */
 static int longest_target(const struct translator *t, int n_src) {
-    const struct search_options *s = &t->options.search;
-    int most = s->max_len ? at_most(s->max_len, t->ensemble->max_len) : t->ensemble->max_len;
-    if (s->force_len) return at_most(s->force_len, most);
-    return s->max_extra < most - n_src ? n_src + s->max_extra : most;
+    return search_longest(&t->options.search, t->ensemble->max_len, n_src);
 }
 
 static int check_options(const struct translator *t, const struct translator_options *o,
                          struct err *err) {
     int rc = search_check(&o->search, err);
+    if (!rc) rc = options_check(translator_rows, o, err);
     if (rc) return rc;
-    if (o->batch_sentences < 1 || o->batch_tokens < 1)
-        return err_set(err, HEED_EINVAL, "batches of %d sentences and %d tokens",
-                       o->batch_sentences, o->batch_tokens);
+    if (o->search.force_len > t->ensemble->max_len)
+        return err_set(err, HEED_EINVAL,
+                       "force_length: %d is more than the %d tokens the model has positions for",
+                       o->search.force_len, t->ensemble->max_len);
     if (o->max_source && (o->max_source < 2 || o->max_source > t->ensemble->max_len))
         return err_set(
             err, HEED_EINVAL,
-            "longest source: %d is not between 2 and the %d tokens the model has positions for",
+            "max_source: %d is not between 2 and the %d tokens the model has positions for",
             o->max_source, t->ensemble->max_len);
     return 0;
 }
 
 int translator_set(struct translator *t, const struct translator_options *options,
                    struct err *err) {
-    if (t->ready && same_options(&t->options, options)) return 0;
+    if (t->ready && options_equal(search_rows, &t->options.search, &options->search) &&
+        options_equal(translator_rows, &t->options, options))
+        return 0;
     int rc = check_options(t, options, err);
     if (rc) return rc;
     unset(t);

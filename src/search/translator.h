@@ -32,6 +32,8 @@ struct translator_options {
     struct align_options align;
 };
 
+extern const struct option translator_rows[]; /* every field but search's */
+
 /* search_defaults, and batches that keep two CPUs busy within some hundred MB. */
 struct translator_options translator_defaults(void);
 

@@ -26,21 +26,14 @@ static int is_training_only(const char *field) {
 }
 
 static int same_config(const struct averaging *a, int i, struct err *err) {
-    json_t *x = config_to_json(&a->model[0].config), *y = config_to_json(&a->model[i].config);
-    int rc = 0;
-    for (const struct config_field *f = config_fields; f->name && !rc; f++) {
-        const json_t *p = json_object_get(x, f->name), *q = json_object_get(y, f->name);
-        if (is_training_only(f->name) || json_equal(p, q)) continue;
-        char *left = json_dumps(p, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
-             *right = json_dumps(q, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-        rc = err_set(err, HEED_EINVAL, "%s is %.20s in %.70s and %.20s in %.70s", f->name, left,
-                     a->dir[0], right, a->dir[i]);
-        free(left);
-        free(right);
+    const struct config *x = &a->model[0].config, *y = &a->model[i].config;
+    for (const struct option *o = config_rows; o->name; o++) {
+        char left[OPTION_TEXT], right[OPTION_TEXT];
+        if (is_training_only(o->name) || option_equal(o, x, y)) continue;
+        return err_set(err, HEED_EINVAL, "%s is %.20s in %.70s and %.20s in %.70s", o->name,
+                       option_text(o, x, left), a->dir[0], option_text(o, y, right), a->dir[i]);
     }
-    json_decref(x);
-    json_decref(y);
-    return rc;
+    return 0;
 }
 
 /* Both without one is agreement, too. */

@@ -1,0 +1,20 @@
+/* signals.h — SIGINT and SIGTERM ask for an orderly end.
+ *
+ * The first one is noted, for loops to look at and for waits to be woken by; a second one has its
+ * usual effect at once. */
+#ifndef CLI_SIGNALS_H
+#define CLI_SIGNALS_H
+
+#include "base/err.h"
+
+extern volatile int signals_caught; /* the signal's number; 0: none yet */
+
+int signals_watch(struct err *err);
+
+/* Becomes readable when a signal comes. */
+int signals_fd(void);
+
+/* Ends the process by the signal, as if it had never been caught: scripts must not go on. */
+void signals_end_by(int number);
+
+#endif
