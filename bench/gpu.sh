@@ -67,10 +67,6 @@ bench() {
     figures big-bucketed --preset big --tokens 25000 --bucketed --seconds "${SECONDS_EACH:-3}"
     figures big-mixed --preset big --tokens 25000 --length 0 --seconds "${SECONDS_EACH:-3}"
     figures tiny-mixed --preset tiny --tokens 8192 --length 0 --seconds "${SECONDS_EACH:-3}" --n_vocab 10000
-    HEED_CUDA_BGRAD=1 figures base-32-bgrad --preset base --tokens 25000 --length 32 --seconds 2
-    HEED_CUDA_TUNE=1 figures base-32-tuned --preset base --tokens 25000 --length 32 --seconds 2
-    HEED_CUDA_APART=1 figures base-32-apart --preset base --tokens 25000 --length 32 --seconds 2
-    HEED_CUDA_WIDE_LOGITS=1 figures base-32-wide-logits --preset base --tokens 25000 --length 32 --seconds 2
 }
 
 # peer NAME ARGUMENTS... — PyTorch's own report

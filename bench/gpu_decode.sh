@@ -5,7 +5,7 @@
 #
 # MODEL: a model directory; TEXT: one sentence per line. FOLDER: where heed, libheed-cuda.so and lib/ are (local/gpu, as
 # `bench/gpu.sh pack` leaves it; a build folder will do). TEXT is translated on the CPU in f32 and on the GPU in f32 and
-# bf16; once without recordings (HEED_CUDA_GRAPHS=0), to show what they are worth.
+# bf16.
 # Lines that differ are kept in OUT (FOLDER/decode). Exit status 1: fewer than 99 % of the lines are the same in f32.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -42,7 +42,6 @@ report() {
 
 translate cpu-f32 --device cpu --precision f32 && report cpu-f32
 translate cuda-f32 --device cuda --precision f32 && report cuda-f32
-HEED_CUDA_GRAPHS=0 translate cuda-f32-no-graphs --device cuda --precision f32 && report cuda-f32-no-graphs
 translate cuda-bf16 --device cuda --precision bf16 && report cuda-bf16
 diff "$out/cpu-f32.txt" "$out/cuda-f32.txt" >"$out/differences.txt"
 awk 'NR == FNR { want[FNR] = $0; next } { n++; same += want[FNR] == $0 } END { exit !(n > 0 && same >= 0.99 * n) }' \

@@ -9,6 +9,7 @@
  *
  * Weights come in enough copies, used in turn, that none is still in a cache when its turn comes,
  * as in a model whose layers take turns: that is how w is met while decoding. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@
 #include "backend/tile.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "bench/bench.h"
+#include "bench/products.h"
 
 enum {
     COPIES_BYTES = 128 << 20, /* of weights: beyond the caches */
@@ -56,8 +57,6 @@ struct speed {
 static const char *type_name(enum dtype type) {
     return type == DTYPE_I8 ? "int8" : dtype_name(type);
 }
-
-static double larger(double a, double b) { return a > b ? a : b; }
 
 /* ---- the yardsticks -------------------------------------------------------------------------- */
 
@@ -100,8 +99,8 @@ static double task_rate(struct bench *s, pool_fn *task) {
 }
 
 static void measure_yardsticks(struct bench *s) {
-    s->peak_rate = larger(s->peak_rate, task_rate(s, peak_task));
-    s->read_rate = larger(s->read_rate, task_rate(s, read_task));
+    s->peak_rate = fmax(s->peak_rate, task_rate(s, peak_task));
+    s->read_rate = fmax(s->read_rate, task_rate(s, read_task));
     s->read_at = (s->read_at + READ_BYTES * (size_t)pool_size(s->be.pool)) % READ_RING;
 }
 
@@ -165,31 +164,13 @@ static void fill_weights(char *w, size_t size, enum dtype type) {
     }
 }
 
-static struct mat random_mat(int rows, int cols, enum dtype type) {
-    const size_t count = (size_t)rows * (size_t)cols;
-    struct mat m = {.data = mem_block(count * dtype_size(type)),
-                    .ld = cols,
-                    .rows = rows,
-                    .cols = cols,
-                    .type = type};
-    uint32_t state = 7;
-    for (size_t i = 0; m.data && i < count; i++) {
-        const float x = (float)(int32_t)next_random(&state) * 0x1p-31f;
-        if (type == DTYPE_F32)
-            ((float *)m.data)[i] = x;
-        else
-            ((uint16_t *)m.data)[i] = bf16_store(x);
-    }
-    return m;
-}
-
 static int run_case(struct bench *s, int m, int n, int k, enum dtype type, struct err *err) {
     const enum dtype act = type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    struct mat scale = random_mat(1, (int)tiled_rows(n), DTYPE_F32);
+    struct mat scale = bench_mat(1, (int)tiled_rows(n), DTYPE_F32);
     int32_t *sum = xcalloc(tiled_rows(n), sizeof *sum);
-    s->t = (struct tiled){.y = random_mat(m, n, act),
-                          .x = random_mat(m, k, act),
-                          .b = random_mat(1, n, act),
+    s->t = (struct tiled){.y = bench_mat(m, n, act),
+                          .x = bench_mat(m, k, act),
+                          .b = bench_mat(1, n, act),
                           .w = {.ld = k, .rows = n, .cols = k, .type = type, .tiled = 1}};
     s->t.w.scale = scale.data;
     s->t.w.sum = sum;
@@ -235,31 +216,25 @@ static int run_type(struct bench *s, enum dtype type, struct err *err) {
     return 0;
 }
 
-static int run_isas(struct bench *s, const struct isa *only, struct err *err) {
+static int run_isa(struct bench *s, struct err *err) {
     int rc = 0;
-    for (const struct isa *const *i = isa_table; !rc && *i; i++) {
-        if (only ? *i != only : !isa_usable(*i)) continue;
-        s->be.isa = *i;
-        for (size_t t = 0; !rc && t < sizeof types / sizeof *types; t++)
-            if (!s->o->dtype || strcmp(s->o->dtype, type_name(types[t])) == 0)
-                rc = run_type(s, types[t], err);
-    }
+    for (size_t t = 0; !rc && t < sizeof types / sizeof *types; t++)
+        if (!s->o->dtype || strcmp(s->o->dtype, type_name(types[t])) == 0)
+            rc = run_type(s, types[t], err);
     return rc;
 }
 
 int bench_tiled_run(const struct bench_gemm_options *o, struct err *err) {
-    const struct isa *only = NULL;
+    const struct isa *only;
     int known = !o->dtype;
     for (size_t t = 0; !known && t < sizeof types / sizeof *types; t++)
         known = strcmp(o->dtype, type_name(types[t])) == 0;
     if (!known)
         return err_set(err, HEED_EINVAL, "bench gemm: dtype '%s' is not one of f32, bf16, int8",
                        o->dtype);
-    int rc = o->isa ? isa_select(&only, o->isa, err) : 0;
-    if (rc) return rc;
     struct bench *s = xcalloc(1, sizeof *s);
     s->o = o;
-    rc = pool_new(&s->be.pool, o->threads, err);
+    int rc = bench_products_open(&s->be, &only, o, err);
     if (rc) goto out;
     s->done = xcalloc((size_t)pool_size(s->be.pool), sizeof *s->done);
     s->w = mem_block(COPIES_BYTES);
@@ -276,7 +251,7 @@ int bench_tiled_run(const struct bench_gemm_options *o, struct err *err) {
             "%-11s %-5s %6s %6s %6s %10s %10s %8s %10s %8s\n",
             pool_size(s->be.pool), "isa", "dtype", "m", "n", "k", "us", "GOP/s", "of peak",
             "GB/s of w", "of read");
-    rc = run_isas(s, only, err);
+    while (!rc && bench_next_isa(&s->be, only)) rc = run_isa(s, err);
 out:
     pool_free(s->be.pool);
     mem_block_free(s->w);

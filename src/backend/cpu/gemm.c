@@ -19,7 +19,7 @@
  * an element of C is summed (gemm.h), so sizes can follow shape and thread count freely.
  *
  * Cost of packing: every element of A is moved once per N columns of products and every element of
- * B once per M rows, so it shows only when M or N is small; weights can be packed beforehand. */
+ * B once per M rows, so it shows only when M or N is small; tiled weights (tiled.h) need none. */
 #include "backend/cpu/gemm.h"
 
 #include <string.h>
@@ -65,9 +65,7 @@ struct cut {
 struct job {
     const struct gemm *g;
     struct plan plan;
-    char *a, *sums;       /* workspace */
-    const char *b;        /* packed B of the chunk: workspace, or inside b_packed */
-    char *b_fresh;        /* where B is packed, or NULL when it already is */
+    char *a, *b, *sums;   /* workspace */
     int i0, j0, k0;       /* the chunk's origin: panel of A, panel of B, depth */
     int ni, nj;           /* the chunk's size in panels */
     int depth, depth_pad; /* its depth, and that rounded up to k_unit */
@@ -134,9 +132,8 @@ static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm
     const int resident = (size_t)mc_most * p.a_stride <= kernel->block_bytes;
 
     /* What a product needs must not shrink when m, n or k grow: callers ask for their largest one.
-     * So sizes come from upper bounds, not from the even shares, and B counts even if it comes
-     * packed. Sums are those of one patch, then of one strip of most rows, then of a block of least
-     * rows. */
+     * So sizes come from upper bounds, not from the even shares. Sums are those of one patch, then
+     * of one strip of most rows, then of a block of least rows. */
     const size_t patch = (size_t)kernel->mr * (size_t)kernel->nr * 4;
     const int column = min_int(most, p.m_panels);
     const int block = min_int(least, p.m_panels) * min_int(nc_most, p.n_panels);
@@ -147,10 +144,9 @@ static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm
                                                                : block);
 
     p.ms = even_share(p.m_panels, ms_most);
-    p.ns = g->b_packed ? p.n_panels : even_share(p.n_panels, ns_most);
+    p.ns = even_share(p.n_panels, ns_most);
     plan_blocks(&p, least, mc_most, nc_most, n_thread);
     p.strip = resident ? 1 : p.nc;
-    if (g->b_packed) p.b_stride = panel_size(kernel, kernel->nr, p.k_pad);
     return p;
 }
 
@@ -193,7 +189,7 @@ static void pack_part(const struct job *job, int is_b, int task) {
     const int64_t depth = job->k0 + k;
     const int64_t at = pack.along_k ? first * from->ld + depth : depth * from->ld + first;
     pack.src = (const char *)from->data + at * (int64_t)dtype_size(from->type);
-    pack.dst = (is_b ? job->b_fresh : job->a) + (size_t)panel * pack.stride +
+    pack.dst = (is_b ? job->b : job->a) + (size_t)panel * pack.stride +
                (size_t)k * (size_t)width * dtype_size(kernel->type);
     (is_b ? kernel->pack_b : kernel->pack_a)(&pack);
 }
@@ -289,20 +285,19 @@ static void run_chunk(struct pool *pool, struct job *job) {
     const struct plan *p = &job->plan;
     job->a_cut = cut_make(&job->g->a, 0, job->ni, job->depth);
     job->b_cut = (struct cut){0};
-    if (job->b_fresh && job->i0 == 0) job->b_cut = cut_make(&job->g->b, 1, job->nj, job->depth);
+    if (job->i0 == 0) job->b_cut = cut_make(&job->g->b, 1, job->nj, job->depth);
     run_tasks(pool, pack_task, job, job->a_cut.n_task + job->b_cut.n_task);
     run_tasks(pool, block_task, job, ceil_div(job->ni, p->mc) * ceil_div(job->nj, p->nc));
 }
 
 static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, void *workspace) {
     if (g->m <= 0 || g->n <= 0) return;
-    BUG_ON(g->b_packed && g->a.type != g->b.type);
     const struct gemm_kernel *kernel = kernel_for(isa, g->a.type, g->b.type);
     struct job job = {.g = g};
     job.plan = plan_make(kernel, g, pool ? pool_size(pool) : 1);
     const struct plan *p = &job.plan;
     job.a = workspace;
-    job.b_fresh = g->b_packed ? NULL : job.a + p->a_size;
+    job.b = job.a + p->a_size;
     job.sums = job.a + p->a_size + p->b_size;
 
     for (job.j0 = 0; job.j0 < p->n_panels; job.j0 += p->ns) {
@@ -311,10 +306,6 @@ static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, 
         do { /* once also for a depth of zero */
             job.depth = min_int(p->ks, g->k - job.k0);
             job.depth_pad = ceil_div(job.depth, kernel->k_unit) * kernel->k_unit;
-            job.b = job.b_fresh;
-            if (g->b_packed)
-                job.b = (const char *)g->b_packed +
-                        (size_t)job.k0 * (size_t)kernel->nr * dtype_size(kernel->type);
             for (job.i0 = 0; job.i0 < p->m_panels; job.i0 += p->ms) {
                 job.ni = min_int(p->ms, p->m_panels - job.i0);
                 run_chunk(pool, &job);
@@ -352,24 +343,4 @@ size_t gemm_serial_workspace(const struct isa *isa, int m, int n, int k) {
 
 void gemm_serial(const struct isa *isa, const struct gemm *g, void *workspace) {
     run(NULL, isa, g, workspace);
-}
-
-/* ---- B packed once --------------------------------------------------------------------------- */
-
-size_t gemm_packed_size(const struct isa *isa, int n, int k, enum dtype type) {
-    const struct gemm_kernel *kernel = kernel_for(isa, type, type);
-    const int k_pad = ceil_div(k, kernel->k_unit) * kernel->k_unit;
-    return panel_size(kernel, kernel->nr, k_pad) * (size_t)ceil_div(n, kernel->nr);
-}
-
-void gemm_pack_b(struct cpu_backend *be, void *packed, const struct gemm_operand *b, int n, int k) {
-    const struct gemm_kernel *kernel = kernel_for(be->isa, b->type, b->type);
-    const struct gemm g = {.n = n, .k = k, .b = *b};
-    struct job job = {.g = &g, .b_fresh = packed, .depth = k};
-    job.plan = (struct plan){.kernel = kernel};
-    job.plan.b_stride =
-        panel_size(kernel, kernel->nr, ceil_div(k, kernel->k_unit) * kernel->k_unit);
-    job.nj = ceil_div(n, kernel->nr);
-    job.b_cut = cut_make(b, 1, job.nj, k);
-    pool_run(be->pool, pack_task, &job, job.b_cut.n_task);
 }

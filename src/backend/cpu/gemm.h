@@ -5,7 +5,7 @@
  * every element of C sums its K terms in an order that depends on K alone: blocks of the kernel's
  * kc depths, ascending, each joined to the running sum (which starts from the old C when adding);
  * within a block the kernel's fixed order. That is why a row of C depends neither on the other
- * rows, nor on threads, nor on where B was packed.
+ * rows, nor on threads.
  *
  * Products run in bf16 when both operands are BF16, else in f32. Sums are f32 always. */
 #ifndef BACKEND_CPU_GEMM_H
@@ -34,21 +34,27 @@ struct gemm {
     const void *bias; /* [n] of bias_type, or NULL */
     enum dtype bias_type;
     int relu;
-    /* B already packed by gemm_pack_b, or NULL. Then b.data is not read, b.type says what was
-     * packed, and a must be of the same type. */
-    const void *b_packed;
 };
+
+/* c = op(a) op(b), an operand being transposed where its flag is set; what else a product may do is
+ * the caller's to add. Over no memory, as in a plan, a product of no memory. */
+static inline struct gemm gemm_of(const struct mat *c, const struct mat *a, int a_trans,
+                                  const struct mat *b, int b_trans) {
+    return (struct gemm){.m = a_trans ? a->cols : a->rows,
+                         .n = b_trans ? b->rows : b->cols,
+                         .k = a_trans ? a->rows : a->cols,
+                         .a = {a->data, a->ld, a->type, a_trans},
+                         .b = {b->data, b->ld, b->type, b_trans},
+                         .c = c->data,
+                         .ldc = c->ld,
+                         .c_type = c->type};
+}
 
 /* Runs on the backend's threads. The workspace is the caller's, MEM_ALIGN-aligned, gemm_workspace
  * bytes (depends on the shape, types and number of threads, not on addresses; never less for a
  * larger m, n or k). */
 size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g);
 void gemm_run(struct cpu_backend *be, const struct gemm *g, void *workspace);
-
-/* The whole of B packed once, for weights that are used again and again. `packed` is
- * MEM_ALIGN-aligned. */
-size_t gemm_packed_size(const struct isa *isa, int n, int k, enum dtype type);
-void gemm_pack_b(struct cpu_backend *be, void *packed, const struct gemm_operand *b, int n, int k);
 
 /* On the calling thread alone, for small products inside a task (attention's blocks). Same bits as
  * gemm_run. The workspace serves all types and any smaller product. */

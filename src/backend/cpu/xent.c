@@ -8,6 +8,7 @@
  * Bound by three products of N V d; the rows between cost one exponential per logit. */
 #include "backend/cpu/gemm.h"
 #include "base/mem.h"
+#include "base/num.h"
 
 enum { LOGITS_BYTES = 64 << 20, CHUNK_ROWS = 1024, CHUNK_UNIT = 16, TASK_LOGITS = 1 << 15 };
 
@@ -21,7 +22,7 @@ struct xent_job {
 
 static int chunk_rows(int n_vocab) {
     int64_t rows = LOGITS_BYTES / (4 * (int64_t)n_vocab) / CHUNK_UNIT * CHUNK_UNIT;
-    return rows < CHUNK_UNIT ? CHUNK_UNIT : rows > CHUNK_ROWS ? CHUNK_ROWS : (int)rows;
+    return (int)max_i64(CHUNK_UNIT, min_i64(rows, CHUNK_ROWS));
 }
 
 static void row_task(void *ctx, int task, int thread) {
@@ -49,44 +50,17 @@ struct products {
     struct gemm logits, dx, dw;
 };
 
-static struct gemm_operand operand(const struct mat *m, int first, int trans) {
-    return (struct gemm_operand){
-        .data = m->data ? mat_row(m, first) : NULL, .ld = m->ld, .type = m->type, .trans = trans};
-}
-
 static struct products products(const struct xent_args *a, float *z, int first, int n) {
-    int d = a->x.cols, n_vocab = a->w.rows, bf16 = a->x.type == DTYPE_BF16;
-    struct gemm_operand dz = {
-        .data = z, .ld = (int64_t)n_vocab * (bf16 ? 2 : 1), .type = a->x.type};
-    struct products p;
-    p.logits = (struct gemm){.m = n,
-                             .n = n_vocab,
-                             .k = d,
-                             .a = operand(&a->x, first, 0),
-                             .b = operand(&a->w, 0, 1),
-                             .c = z,
-                             .ldc = n_vocab,
-                             .c_type = DTYPE_F32,
-                             .bias = mat_empty(&a->b) ? NULL : a->b.data,
-                             .bias_type = a->b.type};
-    p.dx = (struct gemm){.m = n,
-                         .n = d,
-                         .k = n_vocab,
-                         .a = dz,
-                         .b = operand(&a->w, 0, 0),
-                         .c = a->dx.data ? mat_row(&a->dx, first) : NULL,
-                         .ldc = a->dx.ld,
-                         .c_type = a->dx.type};
-    dz.trans = 1;
-    p.dw = (struct gemm){.m = n_vocab,
-                         .n = d,
-                         .k = n,
-                         .a = dz,
-                         .b = operand(&a->x, first, 0),
-                         .c = a->dw.data,
-                         .ldc = a->dw.ld,
-                         .c_type = a->dw.type,
-                         .add = 1};
+    struct mat logits = mat_of(z, n, a->w.rows, DTYPE_F32), dz = logits;
+    dz.type = a->x.type;
+    dz.ld *= a->x.type == DTYPE_BF16 ? 2 : 1;
+    const struct mat x = mat_rows(a->x, first, n), dx = mat_rows(a->dx, first, n);
+    struct products p = {.logits = gemm_of(&logits, &x, 0, &a->w, 1),
+                         .dx = gemm_of(&dx, &dz, 0, &a->w, 0),
+                         .dw = gemm_of(&a->dw, &dz, 1, &x, 0)};
+    p.logits.bias = mat_empty(&a->b) ? NULL : a->b.data;
+    p.logits.bias_type = a->b.type;
+    p.dw.add = 1;
     return p;
 }
 
@@ -94,9 +68,7 @@ static size_t products_workspace(const struct cpu_backend *be, const struct xent
     struct products p = products(a, NULL, 0, n);
     size_t size = gemm_workspace(be, &p.logits);
     if (mat_empty(&a->dx)) return size;
-    size_t dx = gemm_workspace(be, &p.dx), dw = gemm_workspace(be, &p.dw);
-    if (dx > size) size = dx;
-    return dw > size ? dw : size;
+    return max_size(size, max_size(gemm_workspace(be, &p.dx), gemm_workspace(be, &p.dw)));
 }
 
 static void chunk(struct cpu_backend *be, struct xent_job *j, void *gemm_ws) {
@@ -123,8 +95,7 @@ static void *carve(struct arena *arena, struct cpu_backend *be, struct xent_job 
 
 void cpu_xent(struct backend *base, const struct xent_args *a) {
     struct cpu_backend *be = cpu_of(base);
-    int n = a->x.rows, n_vocab = a->w.rows, rows = chunk_rows(n_vocab);
-    if (rows > n) rows = n;
+    int n = a->x.rows, n_vocab = a->w.rows, rows = min_int(n, chunk_rows(n_vocab));
     struct xent_job job = {.a = a, .rows = be->isa->rows};
     job.rows_per_task = n_vocab < TASK_LOGITS ? TASK_LOGITS / n_vocab : 1;
     struct arena arena = {0};
@@ -133,7 +104,7 @@ void cpu_xent(struct backend *base, const struct xent_args *a) {
     if (!arena.base) return;
     void *gemm_ws = carve(&arena, be, &job, rows);
     for (job.first = 0; job.first < n; job.first += job.n) {
-        job.n = n - job.first < rows ? n - job.first : rows;
+        job.n = min_int(rows, n - job.first);
         chunk(be, &job, gemm_ws);
     }
 }

@@ -96,6 +96,29 @@ static __device__ void rows_put(const struct attention_mat<T> &m, int64_t row, i
         }
 }
 
+/* What this thread has a part in: n rows (0: none) of a sentence, queries or keys, from it.first. */
+struct own {
+    struct attention_item it;
+    int n, warp, lane;
+};
+
+template <class T>
+static __device__ __forceinline__ struct own own_find(const struct attention_view<T> &a,
+                                                      struct attention_grid grid, bool keys) {
+    struct own w = {item_find<STRIP>(a, grid, keys ? a.k_start : a.q_start), 0,
+                    (int)threadIdx.x / 32, (int)threadIdx.x % 32};
+    w.n = max(0, min((int)STRIP, (keys ? w.it.n_k : w.it.n_q) - w.it.first));
+    return w;
+}
+
+/* The chunks of keys that n queries from `first` see: begin, begin + CHUNK, ... up to last. */
+template <class T>
+static __device__ __forceinline__ struct span keys_seen(const struct attention_view<T> &a,
+                                                        const struct own &w) {
+    return (struct span){keys_of(a, w.it, w.it.first).first / CHUNK * CHUNK,
+                         keys_of(a, w.it, w.it.first + w.n - 1).last};
+}
+
 /* ---- forward --------------------------------------------------------------------------------- */
 
 /* Streaming softmax: the running maximum and sum of each row, and the output so far. */
@@ -104,22 +127,21 @@ static __global__ void __launch_bounds__(WARPS * 32)
     attention_fwd_general_kernel(const struct attention_view<T> a,
                                  const struct attention_grid grid) {
     __shared__ struct slices sh;
-    struct attention_item it = item_find<STRIP>(a, grid, a.q_start);
-    if (it.first >= it.n_q) return;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, c0 = (int)blockIdx.y * SLICE;
-    int n = min(STRIP, it.n_q - it.first);
+    const struct own w = own_find(a, grid, false);
+    if (w.n == 0) return;
+    const struct attention_item &it = w.it;
+    int c0 = (int)blockIdx.y * SLICE;
     struct cuda_dropout drop = head_drop(a, it.head);
-    struct strip<T> q = strip_of(a.q, it.q_row + it.first, n, it.head, a.d_k);
+    struct strip<T> q = strip_of(a.q, it.q_row + it.first, w.n, it.head, a.d_k);
     float top[ROWS], sum[ROWS], out[ROWS][2], s[ROWS];
     for (int r = 0; r < ROWS; r++) top[r] = -INFINITY, sum[r] = out[r][0] = out[r][1] = 0;
-    int begin = keys_of(a, it, it.first).first / CHUNK * CHUNK;
-    int end = keys_of(a, it, it.first + n - 1).last;
-    for (int j0 = begin; j0 <= end; j0 += CHUNK) {
-        int j = j0 + lane;
+    struct span keys = keys_seen(a, w);
+    for (int j0 = keys.first; j0 <= keys.last; j0 += CHUNK) {
+        int j = j0 + w.lane;
         rows_dot(s, sh, q, strip_of(a.k, it.k_row + j0, it.n_k - j0, it.head, a.d_k));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            int i = it.first + warp * ROWS + r;
+            int i = it.first + w.warp * ROWS + r;
             float x = inside(keys_of(a, it, i), j) ? s[r] * a.scale : -INFINITY;
             float above = fmaxf(top[r], warp_max(x)), base = above == -INFINITY ? 0 : above;
             float p = expf(x - base), shrink = expf(top[r] - base);
@@ -133,12 +155,12 @@ static __global__ void __launch_bounds__(WARPS * 32)
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         float total = warp_sum(sum[r]);
-        int i = it.first + warp * ROWS + r;
+        int i = it.first + w.warp * ROWS + r;
         f[r] = 1 / total;
-        if (i < it.n_q && lane == 0 && blockIdx.y == 0)
+        if (i < it.n_q && w.lane == 0 && blockIdx.y == 0)
             a.lse.at[it.head * a.lse.ld + it.q_row + i] = top[r] + logf(total);
     }
-    rows_put(a.o, it.q_row + it.first, n, it.head, a.d_v, c0, out, f);
+    rows_put(a.o, it.q_row + it.first, w.n, it.head, a.d_v, c0, out, f);
 }
 
 /* P from lse, for viewing: all columns of the output, zero where a query does not see. */
@@ -146,17 +168,17 @@ template <class T>
 static __global__ void __launch_bounds__(WARPS * 32)
     attention_probs_kernel(const struct attention_view<T> a, const struct attention_grid grid) {
     __shared__ struct slices sh;
-    struct attention_item it = item_find<STRIP>(a, grid, a.q_start);
-    if (it.first >= it.n_q) return;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = min(STRIP, it.n_q - it.first);
-    struct strip<T> q = strip_of(a.q, it.q_row + it.first, n, it.head, a.d_k);
+    const struct own w = own_find(a, grid, false);
+    if (w.n == 0) return;
+    const struct attention_item &it = w.it;
+    struct strip<T> q = strip_of(a.q, it.q_row + it.first, w.n, it.head, a.d_k);
     for (int j0 = 0; j0 < a.probs_cols; j0 += CHUNK) {
         float s[ROWS] = {0};
         if (j0 < it.n_k)
             rows_dot(s, sh, q, strip_of(a.k, it.k_row + j0, it.n_k - j0, it.head, a.d_k));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            int i = it.first + warp * ROWS + r, j = j0 + lane;
+            int i = it.first + w.warp * ROWS + r, j = j0 + w.lane;
             if (i >= it.n_q || j >= a.probs_cols) continue;
             int64_t row = (int64_t)it.head * a.n_q + it.q_row + i;
             float lse = a.lse.at[it.head * a.lse.ld + it.q_row + i];
@@ -206,27 +228,27 @@ static __global__ void __launch_bounds__(WARPS * 32)
     attention_dq_general_kernel(const struct attention_view<T> a,
                                 const struct attention_grid grid) {
     __shared__ struct slices sh;
-    struct attention_item it = item_find<STRIP>(a, grid, a.q_start);
-    if (it.first >= it.n_q) return;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, c0 = (int)blockIdx.y * SLICE;
-    int n = min(STRIP, it.n_q - it.first);
+    const struct own w = own_find(a, grid, false);
+    if (w.n == 0) return;
+    const struct attention_item &it = w.it;
+    int c0 = (int)blockIdx.y * SLICE;
     int64_t row = it.q_row + it.first;
     struct cuda_dropout drop = head_drop(a, it.head);
     float s[ROWS], dp[ROWS], dq[ROWS][2] = {{0}}, f[ROWS];
-    int begin = keys_of(a, it, it.first).first / CHUNK * CHUNK;
-    int end = keys_of(a, it, it.first + n - 1).last;
-    for (int j0 = begin; j0 <= end; j0 += CHUNK) {
+    struct span keys = keys_seen(a, w);
+    for (int j0 = keys.first; j0 <= keys.last; j0 += CHUNK) {
         struct strip<T> k = strip_of(a.k, it.k_row + j0, it.n_k - j0, it.head, a.d_k);
-        rows_dot(s, sh, strip_of(a.q, row, n, it.head, a.d_k), k);
-        rows_dot(dp, sh, strip_of(a.dout, row, n, it.head, a.d_v),
+        rows_dot(s, sh, strip_of(a.q, row, w.n, it.head, a.d_k), k);
+        rows_dot(dp, sh, strip_of(a.dout, row, w.n, it.head, a.d_v),
                  strip_of(a.v, it.k_row + j0, it.n_k - j0, it.head, a.d_v));
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            s[r] = pair_grad_of(a, it, drop, it.first + warp * ROWS + r, j0 + lane, s[r], dp[r]).ds;
+            s[r] = pair_grad_of(a, it, drop, it.first + w.warp * ROWS + r, j0 + w.lane, s[r], dp[r])
+                       .ds;
         rows_add(dq, sh, s, k, c0);
     }
     for (int r = 0; r < ROWS; r++) f[r] = a.scale;
-    rows_put(a.dq, row, n, it.head, a.d_k, c0, dq, f);
+    rows_put(a.dq, row, w.n, it.head, a.d_k, c0, dq, f);
 }
 
 /* dk_j = scale * sum over i of ds_ij q_i, in the first slices; dv_j = sum of drop(P)_ij dout_i in
@@ -236,31 +258,31 @@ static __global__ void __launch_bounds__(WARPS * 32)
     attention_dkv_general_kernel(const struct attention_view<T> a,
                                  const struct attention_grid grid) {
     __shared__ struct slices sh;
-    struct attention_item it = item_find<STRIP>(a, grid, a.k_start);
-    if (it.first >= it.n_k) return;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n = min(STRIP, it.n_k - it.first);
+    const struct own w = own_find(a, grid, true);
+    if (w.n == 0) return;
+    const struct attention_item &it = w.it;
     int k_slices = (a.d_k + SLICE - 1) / SLICE, values = (int)blockIdx.y >= k_slices;
     int c0 = ((int)blockIdx.y - (values ? k_slices : 0)) * SLICE;
     int64_t row = it.k_row + it.first;
     struct cuda_dropout drop = head_drop(a, it.head);
     float s[ROWS], dp[ROWS], sum[ROWS][2] = {{0}}, f[ROWS];
     int begin = queries_of(a, it, it.first).first / CHUNK * CHUNK;
-    int end = queries_of(a, it, it.first + n - 1).last;
+    int end = queries_of(a, it, it.first + w.n - 1).last;
     for (int i0 = begin; i0 <= end; i0 += CHUNK) {
         struct strip<T> q = strip_of(a.q, it.q_row + i0, it.n_q - i0, it.head, a.d_k);
         struct strip<T> dout = strip_of(a.dout, it.q_row + i0, it.n_q - i0, it.head, a.d_v);
-        rows_dot(s, sh, strip_of(a.k, row, n, it.head, a.d_k), q);
-        rows_dot(dp, sh, strip_of(a.v, row, n, it.head, a.d_v), dout);
+        rows_dot(s, sh, strip_of(a.k, row, w.n, it.head, a.d_k), q);
+        rows_dot(dp, sh, strip_of(a.v, row, w.n, it.head, a.d_v), dout);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             struct pair_grad g =
-                pair_grad_of(a, it, drop, i0 + lane, it.first + warp * ROWS + r, s[r], dp[r]);
+                pair_grad_of(a, it, drop, i0 + w.lane, it.first + w.warp * ROWS + r, s[r], dp[r]);
             s[r] = values ? g.p : g.ds;
         }
         rows_add(sum, sh, s, values ? dout : q, c0);
     }
     for (int r = 0; r < ROWS; r++) f[r] = values ? 1 : a.scale;
-    rows_put(values ? a.dv : a.dk, row, n, it.head, values ? a.d_v : a.d_k, c0, sum, f);
+    rows_put(values ? a.dv : a.dk, row, w.n, it.head, values ? a.d_v : a.d_k, c0, sum, f);
 }
 
 /* ---- launching ------------------------------------------------------------------------------- */

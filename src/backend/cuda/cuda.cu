@@ -13,7 +13,7 @@
 
 #include "backend/plugin.h"
 
-enum { BLAS_WORKSPACE = 64 << 20, LEAST_CAPABILITY = 80, RECORD_AT = 2 };
+enum { BLAS_WORKSPACE = 64 << 20, LEAST_CAPABILITY = 80 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -191,7 +191,7 @@ static int count_devices(int *n, struct err *err) {
     if (rc == cudaErrorInsufficientDriver)
         return err_set(err, HEED_EDEVICE, "cuda: there is no NVIDIA driver (libcuda.so.1)");
     if (rc == cudaSuccess || rc == cudaErrorNoDevice)
-        return err_set(err, HEED_EDEVICE, "cuda: no device is to be seen%s",
+        return err_set(err, HEED_EDEVICE, "cuda: there is no GPU that can be used%s",
                        visible_devices(hidden, sizeof hidden));
     return err_set(err, HEED_EDEVICE, "cuda: no device can be used: %s (%s)%s",
                    cudaGetErrorString(rc), cudaGetErrorName(rc),
@@ -218,11 +218,6 @@ static bool env_on(const char *name) {
     return value && strcmp(value, "0") != 0 && *value;
 }
 
-static int env_number(const char *name, int otherwise) {
-    const char *value = getenv(name);
-    return value && *value ? atoi(value) : otherwise;
-}
-
 static int describe_device(struct cuda_backend *be, struct err *err) {
     int major = 0, minor = 0, l2 = 0;
     char name[64] = "?";
@@ -235,7 +230,7 @@ static int describe_device(struct cuda_backend *be, struct err *err) {
     cudaDeviceGetAttribute(&be->shared_max, cudaDevAttrMaxSharedMemoryPerBlockOptin, be->device);
     cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, be->device);
     be->capability = 10 * major + minor;
-    be->chain = be->chain && be->capability >= 90;
+    be->chain = be->capability >= 90;
     be->l2_size = (size_t)l2;
     cudaGetLastError();
     if (be->capability < LEAST_CAPABILITY)
@@ -295,11 +290,6 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     be->device = device;
     be->tf32 = env_on("HEED_CUDA_TF32");
     be->sync_each = env_on("HEED_CUDA_SYNC");
-    be->tune = env_on("HEED_CUDA_TUNE");
-    be->record_at = env_number("HEED_CUDA_GRAPHS", RECORD_AT);
-    be->bgrad = env_on("HEED_CUDA_BGRAD");
-    be->wide_logits = env_on("HEED_CUDA_WIDE_LOGITS");
-    be->chain = !env_on("HEED_CUDA_APART");
     if ((code = open_device(be, err))) {
         cuda_close(&be->base);
         return code;

@@ -58,11 +58,7 @@ struct cuda_backend {
     int capability; /* 90 for sm_90 */
     size_t l2_size;
     int tf32, sync_each; /* HEED_CUDA_TF32: products of f32 on tensor cores; HEED_CUDA_SYNC */
-    int tune; /* HEED_CUDA_TUNE: time the candidates of each product; not reproducible run to run */
-    int wide_logits; /* HEED_CUDA_WIDE_LOGITS: see xent.cu */
-    int record_at;   /* HEED_CUDA_GRAPHS: see record.cu */
-    int bgrad;       /* HEED_CUDA_BGRAD: let cuBLASLt sum the columns for bias gradients */
-    int chain;       /* kernels may be set up while the one before still runs; see CHAIN */
+    int chain;           /* kernels may be set up while the one before still runs; see CHAIN */
     cudaStream_t stream;
     cublasLtHandle_t blas;
     void *blas_workspace;
@@ -375,10 +371,22 @@ struct cuda_gemm {
     int a_trans, b_trans, add, relu;
     void *c;
     const void *bias; /* or NULL */
-    float *a_sums;    /* or NULL: [m] f32, = row sums of op(a); only where cuda_gemm_sums says so */
 };
 void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *g);
-bool cuda_gemm_sums(struct cuda_backend *be, const struct cuda_gemm *g);
+
+/* c = op(a) op(b); what else a product may do is the caller's to add. */
+static inline struct cuda_gemm cuda_gemm_of(const struct mat *c, const struct mat *a, int a_trans,
+                                            const struct mat *b, int b_trans) {
+    struct cuda_gemm g = {};
+    g.m = a_trans ? a->cols : a->rows, g.k = a_trans ? a->rows : a->cols;
+    g.n = b_trans ? b->rows : b->cols;
+    g.a = a->data, g.lda = a->ld, g.a_trans = a_trans;
+    g.b = b->data, g.ldb = b->ld, g.b_trans = b_trans;
+    g.c = c->data, g.ldc = c->ld;
+    g.type = a->type, g.c_type = c->type;
+    return g;
+}
+
 int cuda_products_new(struct cuda_backend *be, struct err *err);
 void cuda_products_free(struct cuda_backend *be);
 

@@ -11,8 +11,6 @@
  * of the arguments alone; a run that is resumed multiplies with the same kernels and gives the same
  * bits. Where the chosen kernel does not take the exact shape, the exact shape is asked for. Split
  * sums pass through the workspace in f32, in a fixed order: there are no atomics on floats.
- * HEED_CUDA_TUNE times the heuristic's candidates instead of trusting it; what is fastest may then
- * differ from run to run, and the last bits with it.
  *
  * What the library has no kernel for (odd addresses, strange strides) a plain kernel of ours
  * does. */
@@ -21,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CACHE_SIZE = 4096 /* a power of two */, CANDIDATES = 8, TUNE_RUNS = 5 };
+enum { CACHE_SIZE = 4096 /* a power of two */, CANDIDATES = 8 };
 
 /* What a choice depends on. Compared as bytes: no padding, everything set. */
 struct key {
     int32_t m, n, k; /* the rounded one included */
     int32_t lda, ldb, ldc;
-    uint8_t type, c_type, a_trans, b_trans, add, relu, bias, sums;
-    uint8_t a_align, b_align, c_align, exact;
+    uint8_t type, c_type, a_trans, b_trans, add, relu, bias, exact;
+    uint8_t a_align, b_align, c_align, unused;
 };
 
 struct choice {
@@ -136,7 +134,6 @@ static cudaDataType_t data_type(enum dtype type) {
 }
 
 static cublasLtEpilogue_t epilogue_of(const struct cuda_gemm *g) {
-    if (g->a_sums) return CUBLASLT_EPILOGUE_BGRADB;
     if (g->bias) return g->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     return g->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -155,14 +152,13 @@ static bool describe(struct call *call, const struct cuda_backend *be, const str
     cublasOperation_t on_a = g->b_trans ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t on_b = g->a_trans ? CUBLAS_OP_T : CUBLAS_OP_N;
     cudaDataType_t in = data_type(g->type), out = data_type(g->c_type);
-    const void *vector = g->a_sums ? (const void *)g->a_sums : g->bias;
     bool ok = cublasLtMatmulDescInit(&call->op, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
               set_op(call, CUBLASLT_MATMUL_DESC_TRANSA, on_a) &&
               set_op(call, CUBLASLT_MATMUL_DESC_TRANSB, on_b) &&
               set_op(call, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(g));
-    if (vector)
-        ok = ok && set_op(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector) &&
-             set_op(call, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, g->a_sums ? CUDA_R_32F : in);
+    if (g->bias)
+        ok = ok && set_op(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g->bias) &&
+             set_op(call, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, in);
     uint64_t n = (uint64_t)g->n, rows = (uint64_t)m, depth = (uint64_t)k;
     return ok &&
            cublasLtMatrixLayoutInit(&call->a, in, g->b_trans ? depth : n, g->b_trans ? n : depth,
@@ -221,47 +217,6 @@ static cublasStatus_t multiply(struct cuda_backend *be, const struct cuda_gemm *
                           be->blas_workspace_size, be->stream);
 }
 
-/* Milliseconds of a few runs; negative if it does not run. */
-static float time_runs(struct cuda_backend *be, const struct cuda_gemm *g, struct call *call,
-                       const cublasLtMatmulAlgo_t *algo, cudaEvent_t begin, cudaEvent_t end) {
-    float ms = 0, beta = g->add ? 1.0f : 0.0f;
-    if (multiply(be, g, call, algo, beta) != CUBLAS_STATUS_SUCCESS) return -1; /* warms up */
-    cudaEventRecord(begin, be->stream);
-    for (int run = 0; run < TUNE_RUNS; run++) multiply(be, g, call, algo, beta);
-    cudaEventRecord(end, be->stream);
-    return cudaEventSynchronize(end) == cudaSuccess &&
-                   cudaEventElapsedTime(&ms, begin, end) == cudaSuccess
-               ? ms
-               : -1;
-}
-
-/* Which of the candidates is the fastest for the product at hand. The results go to memory of their
- * own, since c may be an accumulator. */
-static int fastest(struct cuda_backend *be, const struct cuda_gemm *whole, struct call *call,
-                   const cublasLtMatmulHeuristicResult_t *found, int n) {
-    struct cuda_gemm g = *whole;
-    size_t size = (size_t)g.m * (size_t)g.ldc * dtype_size(g.c_type);
-    cudaEvent_t begin = NULL, end = NULL;
-    int best = 0;
-    float least = -1;
-    g.c = NULL;
-    if (cudaMalloc(&g.c, size) == cudaSuccess && cudaEventCreate(&begin) == cudaSuccess &&
-        cudaEventCreate(&end) == cudaSuccess) {
-        cudaMemsetAsync(g.c, 0, size, be->stream);
-        for (int i = 0; i < n; i++) {
-            float ms = time_runs(be, &g, call, &found[i].algo, begin, end);
-            if (ms < 0 || (least >= 0 && ms >= least)) continue;
-            least = ms;
-            best = i;
-        }
-    }
-    if (begin) cudaEventDestroy(begin);
-    if (end) cudaEventDestroy(end);
-    cudaFree(g.c);
-    cudaGetLastError();
-    return best;
-}
-
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 /* Rows of activations come in any number; their rounding is fine where patches are few. */
@@ -286,7 +241,6 @@ static struct key key_of(const struct cuda_gemm *g, bool exact) {
     key.add = g->add != 0;
     key.relu = g->relu != 0;
     key.bias = g->bias != NULL;
-    key.sums = g->a_sums != NULL;
     key.a_align = alignment(g->a);
     key.b_align = alignment(g->b);
     key.c_align = alignment(g->c);
@@ -362,9 +316,7 @@ static void choose(struct cuda_backend *be, const struct cuda_gemm *g, struct ch
     if (!describe(&call, be, g, c->key.m, c->key.k)) return;
     int n = candidates(found, be, &call, &c->key);
     if (n == 0) return;
-    int best = preferred(be, &rounded_shape, found, n);
-    if (be->tune && describe(&call, be, g, g->m, g->k)) best = fastest(be, g, &call, found, n);
-    c->algo = found[best].algo;
+    c->algo = found[preferred(be, &rounded_shape, found, n)].algo;
     c->found = true;
 }
 
@@ -392,11 +344,6 @@ static struct choice *choice_for(struct cuda_backend *be, const struct cuda_gemm
         if (c->found && fits(be, g, c, call)) return c;
     }
     return NULL;
-}
-
-bool cuda_gemm_sums(struct cuda_backend *be, const struct cuda_gemm *g) {
-    struct call call;
-    return be->bgrad && describe(&call, be, g, g->m, g->k) && choice_for(be, g, &call);
 }
 
 static void epilogue(struct cuda_backend *be, const struct cuda_gemm *g) {

@@ -114,18 +114,7 @@ void cuda_linear_fwd(struct backend *base, const struct linear_args *a) {
     struct cuda_backend *be = cuda_of(base);
     if (!cuda_plain(be, &a->w, "linear") || !cuda_workspace(be, 0)) return;
     const struct mat *z = smooth(a->act) ? &a->z : &a->y;
-    struct cuda_gemm product = {};
-    product.m = a->x.rows;
-    product.n = a->w.rows;
-    product.k = a->x.cols;
-    product.a = a->x.data;
-    product.lda = a->x.ld;
-    product.b = a->w.data;
-    product.ldb = a->w.ld;
-    product.b_trans = 1;
-    product.c = z->data;
-    product.ldc = z->ld;
-    product.type = product.c_type = a->x.type;
+    struct cuda_gemm product = cuda_gemm_of(z, &a->x, 0, &a->w, 1);
     product.bias = mat_empty(&a->b) ? NULL : a->b.data;
     product.relu = a->act == ACT_RELU;
     cuda_gemm_run(be, &product);
@@ -145,18 +134,11 @@ void cuda_linear_fwd(struct backend *base, const struct linear_args *a) {
     });
 }
 
-static void add_db(struct cuda_backend *be, const struct linear_args *a, const float *partial,
-                   int rows) {
-    struct cuda_sums db = {{cuda_data<float>(&a->db)}, 1};
-    cuda_add_partials(be, &db, partial, rows, a->db.cols);
-}
-
 /* dz in place of dy, and db. */
-static void bwd_rows(struct cuda_backend *be, const struct linear_args *a, float *partial,
-                     bool sums_done) {
+static void bwd_rows(struct cuda_backend *be, const struct linear_args *a, float *partial) {
     struct cuda_dropout drop = cuda_dropout_of(&a->drop);
     int rows = a->dy.rows, cols = a->dy.cols;
-    if (mat_empty(&a->db) || sums_done) partial = NULL;
+    if (mat_empty(&a->db)) partial = NULL;
     if (a->act == ACT_NONE && drop.threshold == 0) {
         if (partial) cuda_sum_rows(be, cuda_data<float>(&a->db), &a->dy, partial);
         return;
@@ -174,41 +156,8 @@ static void bwd_rows(struct cuda_backend *be, const struct linear_args *a, float
                      cuda_data<T>(&a->dy), a->dy.ld, cuda_data<T>(z), z->ld, rows, cols, drop);
         });
     });
-    if (partial) add_db(be, a, partial, (int)shape.grid.x);
-}
-
-static struct cuda_gemm product_dx(const struct linear_args *a) {
-    struct cuda_gemm dx = {};
-    dx.m = a->x.rows;
-    dx.n = a->x.cols;
-    dx.k = a->w.rows;
-    dx.a = a->dy.data;
-    dx.lda = a->dy.ld;
-    dx.b = a->w.data;
-    dx.ldb = a->w.ld;
-    dx.c = a->dx.data;
-    dx.ldc = a->dx.ld;
-    dx.type = dx.c_type = a->x.type;
-    dx.add = a->dx_add;
-    return dx;
-}
-
-static struct cuda_gemm product_dw(const struct linear_args *a) {
-    struct cuda_gemm dw = {};
-    dw.m = a->w.rows;
-    dw.n = a->x.cols;
-    dw.k = a->x.rows;
-    dw.a = a->dy.data;
-    dw.lda = a->dy.ld;
-    dw.a_trans = 1;
-    dw.b = a->x.data;
-    dw.ldb = a->x.ld;
-    dw.c = a->dw.data;
-    dw.ldc = a->dw.ld;
-    dw.type = a->x.type;
-    dw.c_type = DTYPE_F32;
-    dw.add = 1;
-    return dw;
+    struct cuda_sums db = {{cuda_data<float>(&a->db)}, 1};
+    if (partial) cuda_add_partials(be, &db, partial, (int)shape.grid.x, cols);
 }
 
 void cuda_linear_bwd(struct backend *base, const struct linear_args *a) {
@@ -216,17 +165,13 @@ void cuda_linear_bwd(struct backend *base, const struct linear_args *a) {
     size_t size = mat_empty(&a->db) ? 0 : cuda_sum_rows_size(be, a->dy.rows, a->dy.cols);
     float *partial = (float *)cuda_workspace(be, size);
     if (!partial) return;
-    struct cuda_gemm dw = product_dw(a);
-    bool fused = false;
-    if (be->bgrad && !mat_empty(&a->db)) {
-        dw.a_sums = partial;
-        if (!(fused = cuda_gemm_sums(be, &dw))) dw.a_sums = NULL;
-    }
-    bwd_rows(be, a, partial, fused);
+    bwd_rows(be, a, partial);
     if (!mat_empty(&a->dx)) {
-        struct cuda_gemm dx = product_dx(a);
+        struct cuda_gemm dx = cuda_gemm_of(&a->dx, &a->dy, 0, &a->w, 0);
+        dx.add = a->dx_add;
         cuda_gemm_run(be, &dx);
     }
+    struct cuda_gemm dw = cuda_gemm_of(&a->dw, &a->dy, 1, &a->x, 0);
+    dw.add = 1;
     cuda_gemm_run(be, &dw);
-    if (fused) add_db(be, a, partial, 1);
 }

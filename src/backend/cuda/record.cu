@@ -4,7 +4,7 @@
  * The first time a recording's ops just run: kernels are loaded and products choose theirs, which a
  * capture should not have to do, and what comes once is not worth a graph. The second time the
  * stream is captured and the graph launched. From then on it is launched alone: one call of the
- * driver instead of one per kernel. HEED_CUDA_GRAPHS=N: at the N-th use; 0: never.
+ * driver instead of one per kernel.
  *
  * A graph holds addresses. Those of the arguments are the caller's promise; the workspace's is
  * ours, so a recording remembers it and is made anew where it has moved. What cannot be captured
@@ -21,16 +21,10 @@ enum life { NEW, CAPTURING, READY, REFUSED };
 
 struct recording {
     enum life life;
-    int uses;
+    bool used;
     cudaGraphExec_t graph;
     void *workspace;
 };
-
-/* Capturing would be in the way of timing candidates, and waiting after each launch in the way of
- * capturing. */
-static bool can_capture(const struct cuda_backend *be) {
-    return !be->tune && !be->sync_each && be->record_at > 0;
-}
 
 static void drop_graph(struct recording *r) {
     if (r->graph) cudaGraphExecDestroy(r->graph);
@@ -41,7 +35,7 @@ static void drop_graph(struct recording *r) {
 int cuda_replay(struct backend *base, struct recording **recording) {
     struct cuda_backend *be = cuda_of(base);
     struct recording *r = *recording;
-    if (!can_capture(be)) return 0;
+    if (be->sync_each) return 0; /* one cannot wait inside a capture */
     if (!r) r = *recording = (struct recording *)calloc(1, sizeof *r);
     if (!r) return 0;
     cuda_bind(be);
@@ -49,8 +43,7 @@ int cuda_replay(struct backend *base, struct recording **recording) {
         cuda_ok(be, cudaGraphLaunch(r->graph, be->stream), "a recording");
         return 1;
     }
-    bool due = ++r->uses > 1 && r->uses >= be->record_at;
-    if (r->life == READY || (r->life == NEW && due)) {
+    if (r->life == READY || (r->life == NEW && r->used)) {
         drop_graph(r);
         /* Relaxed: other threads, with streams of their own, go on allocating. */
         cudaError_t rc = cudaStreamBeginCapture(be->stream, cudaStreamCaptureModeRelaxed);
@@ -58,6 +51,7 @@ int cuda_replay(struct backend *base, struct recording **recording) {
         r->workspace = be->base.workspace;
         cudaGetLastError();
     }
+    r->used = true;
     return 0;
 }
 

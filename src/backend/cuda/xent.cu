@@ -4,8 +4,7 @@
  * turn its logits into dz in place, then use dz for both gradients. A block does one row: it holds
  * the row in shared memory (a row of 37,000 logits in bf16 is 74 KB, three to a multiprocessor), so
  * a logit is read from and written to device memory once. Logits have the act type, as every
- * activation; with HEED_CUDA_WIDE_LOGITS they are kept in f32 until they have become dz, which
- * costs twice the memory traffic.
+ * activation.
  *
  * Long chunks: dw [V,d] in f32 is read and written once per chunk. Bound by three products of N V
  * d; the rows between move 4 bytes per logit in bf16 and take two exponentials. Loss and hits of
@@ -68,19 +67,17 @@ static __device__ __forceinline__ void see(struct seen *s, const float (&v)[8], 
     }
 }
 
-/* z [rows, ld] of type Z: logits; when GRAD, dz of type T takes their place, every row from its
- * beginning. ld is a multiple of 8 and z aligned; first: the number of the chunk's first row in the
- * batch. Z wider than T only with CACHED: dz must not run over logits that are still to be read. A
- * thread reads back from shared memory only what it put there itself. */
-template <class Z, class T, bool CACHED, bool GRAD, int THREADS>
+/* z [rows, ld]: logits; when GRAD, dz takes their place. ld is a multiple of 8 and z aligned; first:
+ * the number of the chunk's first row in the batch. A thread reads back from shared memory only what
+ * it put there itself. */
+template <class T, bool CACHED, bool GRAD, int THREADS>
 static __global__ void __launch_bounds__(THREADS)
-    xent_kernel(Z *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
+    xent_kernel(T *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
                 float grad_scale, int first, struct xent_rows out, float *row_nll) {
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ float slot[3][32];
-    Z *row = z + blockIdx.x * ld, *cache = (Z *)memory;
-    T *dz = (T *)row;
-    const Z *in = CACHED ? cache : row;
+    T *row = z + blockIdx.x * ld, *cache = (T *)memory;
+    const T *in = CACHED ? cache : row;
     chain_wait();
     int at = first + blockIdx.x, t = target[at], packs = (n_vocab + 7) / 8;
     float v[8];
@@ -92,22 +89,22 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int j = 0; j < 8; j++) v[j] = 0;
         if constexpr (GRAD)
-            for (int p = threadIdx.x; p < packs; p += THREADS) store_pack(dz + p * 8, v);
+            for (int p = threadIdx.x; p < packs; p += THREADS) store_pack(row + p * 8, v);
         return;
     }
     float z_t = to_f32(row[t]);
     struct seen s = {-INFINITY, 0, 0, 0};
     for (int base = threadIdx.x; base < packs; base += AHEAD * THREADS) {
-        pack<Z, 8> raw[AHEAD]; /* several loads under way at a time */
+        pack<T, 8> raw[AHEAD]; /* several loads under way at a time */
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
             if (base + i * THREADS < packs)
-                raw[i] = *(const pack<Z, 8> *)(row + (base + i * THREADS) * 8);
+                raw[i] = *(const pack<T, 8> *)(row + (base + i * THREADS) * 8);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
             int p = base + i * THREADS;
             if (p >= packs) break;
-            if (CACHED) *(pack<Z, 8> *)(cache + p * 8) = raw[i];
+            if (CACHED) *(pack<T, 8> *)(cache + p * 8) = raw[i];
 #pragma unroll
             for (int j = 0; j < 8; j++) v[j] = to_f32(raw[i].x[j]);
             if (p * 8 + 8 > n_vocab) {
@@ -140,7 +137,7 @@ static __global__ void __launch_bounds__(THREADS)
                 for (int j = 0; j < 8; j++)
                     if (p * 8 + j == t) v[j] += most;
             }
-            store_pack(dz + p * 8, v); /* past V there is padding, which nobody reads */
+            store_pack(row + p * 8, v); /* past V there is padding, which nobody reads */
         }
     }
 }
@@ -168,9 +165,7 @@ static __global__ void xent_totals_kernel(double *totals, struct xent_rows r, in
 
 struct xent_job {
     const struct xent_args *a;
-    void *z; /* [chunk, ld] of z_type: logits; then dz, of the act type */
-    int64_t ld;
-    enum dtype z_type;
+    struct mat z; /* [chunk, V] of the act type, rows of padded length: logits, then dz */
     struct xent_rows rows;
     void *partial; /* for db */
     int first, n;
@@ -185,7 +180,7 @@ static int chunk_most(int64_t ld, enum dtype type) {
 static void carve(const struct cuda_backend *be, struct cuda_carve *c, struct xent_job *j,
                   int chunk) {
     const struct xent_args *a = j->a;
-    j->z = cuda_take<char>(c, (size_t)chunk * (size_t)j->ld * dtype_size(j->z_type));
+    j->z.data = cuda_take<char>(c, (size_t)chunk * (size_t)j->z.ld * dtype_size(j->z.type));
     j->rows.loss = cuda_take<float>(c, (size_t)a->x.rows);
     j->rows.nll = cuda_take<float>(c, (size_t)a->x.rows);
     j->rows.hit = cuda_take<float>(c, (size_t)a->x.rows);
@@ -202,65 +197,43 @@ static bool fits(const struct cuda_backend *be, int n_vocab, enum dtype type) {
     return cache_size(n_vocab, type) + 1024 <= (size_t)be->shared_max;
 }
 
-template <class Z, class T, bool CACHED, bool GRAD, int THREADS>
+template <class T, bool CACHED, bool GRAD, int THREADS>
 static void launch(struct cuda_backend *be, struct xent_job *j) {
     const struct xent_args *a = j->a;
-    size_t shared = CACHED ? cache_size(a->w.rows, j->z_type) : 0;
-    auto kernel = xent_kernel<Z, T, CACHED, GRAD, THREADS>;
+    size_t shared = CACHED ? cache_size(a->w.rows, j->z.type) : 0;
+    auto kernel = xent_kernel<T, CACHED, GRAD, THREADS>;
     if (!cuda_allow_shared(be, (const void *)kernel, shared, "xent_kernel")) return;
-    CHAIN_AS(be, "xent_kernel", kernel, j->n, THREADS, shared, (Z *)j->z, j->ld, a->w.rows,
-             a->target, a->smoothing, a->grad_scale, j->first, j->rows,
+    CHAIN_AS(be, "xent_kernel", kernel, j->n, THREADS, shared, cuda_data<T>(&j->z), j->z.ld,
+             a->w.rows, a->target, a->smoothing, a->grad_scale, j->first, j->rows,
              mat_empty(&a->row_nll) ? (float *)NULL : cuda_data<float>(&a->row_nll));
 }
 
 /* Long rows leave room for one block per multiprocessor only: it gets all the threads. */
 template <class T, bool GRAD> static void launch_rows(struct cuda_backend *be, struct xent_job *j) {
-    if (j->z_type != j->a->x.type)
-        launch<float, T, true, GRAD, 1024>(be, j);
-    else if (fits(be, j->a->w.rows, j->z_type))
-        launch<T, T, true, GRAD, 256>(be, j);
+    if (fits(be, j->a->w.rows, j->z.type))
+        launch<T, true, GRAD, 256>(be, j);
     else
-        launch<T, T, false, GRAD, 512>(be, j);
-}
-
-/* Row `first` of m. */
-static void *row_at(const struct mat *m, int first) {
-    return (char *)m->data + (size_t)first * (size_t)m->ld * dtype_size(m->type);
+        launch<T, false, GRAD, 512>(be, j);
 }
 
 static void project(struct cuda_backend *be, const struct xent_job *j) {
     const struct xent_args *a = j->a;
-    struct cuda_gemm g = {};
-    g.m = j->n, g.n = a->w.rows, g.k = a->x.cols;
-    g.a = row_at(&a->x, j->first), g.lda = a->x.ld;
-    g.b = a->w.data, g.ldb = a->w.ld, g.b_trans = 1;
-    g.c = j->z, g.ldc = j->ld;
-    g.type = a->x.type, g.c_type = j->z_type;
+    struct mat x = mat_rows(a->x, j->first, j->n);
+    struct cuda_gemm g = cuda_gemm_of(&j->z, &x, 0, &a->w, 1);
     g.bias = mat_empty(&a->b) ? NULL : a->b.data;
     cuda_gemm_run(be, &g);
 }
 
 static void gradients(struct cuda_backend *be, const struct xent_job *j) {
     const struct xent_args *a = j->a;
-    struct cuda_gemm dx = {}, dw = {};
-    int64_t ld = j->ld * (int64_t)(dtype_size(j->z_type) / dtype_size(a->x.type)); /* of dz */
-    dx.m = j->n, dx.n = a->x.cols, dx.k = a->w.rows;
-    dx.a = j->z, dx.lda = ld;
-    dx.b = a->w.data, dx.ldb = a->w.ld;
-    dx.c = row_at(&a->dx, j->first), dx.ldc = a->dx.ld;
-    dx.type = dx.c_type = a->x.type;
+    struct mat dz = mat_rows(j->z, 0, j->n), x = mat_rows(a->x, j->first, j->n);
+    struct mat to = mat_rows(a->dx, j->first, j->n);
+    struct cuda_gemm dx = cuda_gemm_of(&to, &dz, 0, &a->w, 0);
+    struct cuda_gemm dw = cuda_gemm_of(&a->dw, &dz, 1, &x, 0);
     cuda_gemm_run(be, &dx);
-    dw.m = a->w.rows, dw.n = a->x.cols, dw.k = j->n;
-    dw.a = j->z, dw.lda = ld, dw.a_trans = 1;
-    dw.b = row_at(&a->x, j->first), dw.ldb = a->x.ld;
-    dw.c = a->dw.data, dw.ldc = a->dw.ld;
-    dw.type = a->x.type, dw.c_type = DTYPE_F32;
     dw.add = 1;
     cuda_gemm_run(be, &dw);
-    if (mat_empty(&a->db)) return;
-    struct mat dz = {};
-    dz.data = j->z, dz.ld = ld, dz.rows = j->n, dz.cols = a->w.rows, dz.type = a->x.type;
-    cuda_sum_rows(be, cuda_data<float>(&a->db), &dz, j->partial);
+    if (!mat_empty(&a->db)) cuda_sum_rows(be, cuda_data<float>(&a->db), &dz, j->partial);
 }
 
 void cuda_xent(struct backend *base, const struct xent_args *a) {
@@ -268,10 +241,9 @@ void cuda_xent(struct backend *base, const struct xent_args *a) {
     int n = a->x.rows;
     struct xent_job job = {};
     job.a = a;
-    job.ld = (a->w.rows + 63) / 64 * 64;
-    job.z_type = a->x.type;
-    if (be->wide_logits && fits(be, a->w.rows, DTYPE_F32)) job.z_type = DTYPE_F32;
-    int most = chunk_most(job.ld, job.z_type), chunk = n < most ? n : most;
+    job.z = mat_of(NULL, n, a->w.rows, a->x.type);
+    job.z.ld = (a->w.rows + 63) / 64 * 64;
+    int most = chunk_most(job.z.ld, job.z.type), chunk = n < most ? n : most;
     struct cuda_carve c = {};
     carve(be, &c, &job, chunk);
     c.base = (char *)cuda_workspace(be, c.used);
