@@ -106,38 +106,39 @@ static void block_keys(struct attention_block *t, const struct head *x, int firs
     t->n_k = min_int(BLOCK, x->n_k - first);
 }
 
-static struct gemm_operand rows_of(const struct mat *m, int first, int trans) {
-    return (struct gemm_operand){
-        .data = mat_row(m, first), .ld = m->ld, .type = m->type, .trans = trans};
+/* The block's rows of a matrix of queries, and of one of keys. */
+static struct mat queries_of(const struct mat *m, const struct head *x,
+                             const struct attention_block *t) {
+    return mat_rows(*m, x->q_row + t->q0, t->n_q);
 }
 
-/* A block after a kernel has replaced the scores: act type, rows where the f32 rows were. */
-static struct gemm_operand block_rows(const float *block, enum dtype type, int trans) {
-    int64_t ld = type == DTYPE_BF16 ? 2 * BLOCK : BLOCK;
-    return (struct gemm_operand){.data = block, .ld = ld, .type = type, .trans = trans};
+static struct mat keys_of(const struct mat *m, const struct head *x,
+                          const struct attention_block *t) {
+    return mat_rows(*m, x->k_row + t->k0, t->n_k);
 }
 
-/* block [n_q, n_k] = rows of a (queries) . rows of b (keys). */
-static void block_product(const struct attention_job *j, const struct scratch *s,
-                          const struct attention_block *t, float *block, struct gemm_operand a,
-                          struct gemm_operand b, int d) {
-    struct gemm g = {.m = t->n_q, .n = t->n_k, .k = d, .a = a, .b = b, .c = block, .ldc = BLOCK};
-    g.c_type = DTYPE_F32;
+/* The block [n_q, n_k]: scores in f32, or what a kernel has replaced them by, of the act type, rows
+ * where the f32 rows were. */
+static struct mat block_mat(const struct attention_block *t, float *block, enum dtype type) {
+    struct mat m = mat_of(block, t->n_q, t->n_k, type);
+    m.ld = type == DTYPE_BF16 ? 2 * BLOCK : BLOCK;
+    return m;
+}
+
+static void multiply(const struct attention_job *j, const struct scratch *s, struct gemm g) {
     gemm_serial(j->isa, &g, s->gemm);
 }
 
-/* c [m, d] += a [m, k] b [k, d], c contiguous f32. */
-static void sum_product(const struct attention_job *j, const struct scratch *s, float *c, int m,
-                        int k, int d, struct gemm_operand a, struct gemm_operand b) {
-    struct gemm g = {.m = m, .n = d, .k = k, .a = a, .b = b, .c = c, .ldc = d, .add = 1};
-    g.c_type = DTYPE_F32;
+static void multiply_add(const struct attention_job *j, const struct scratch *s, struct gemm g) {
+    g.add = 1;
     gemm_serial(j->isa, &g, s->gemm);
 }
 
 static void scores(const struct attention_job *j, const struct scratch *s, const struct head *x,
                    const struct attention_block *t) {
-    block_product(j, s, t, s->s, rows_of(&x->q, x->q_row + t->q0, 0),
-                  rows_of(&x->k, x->k_row + t->k0, 1), j->d_k);
+    struct mat q = queries_of(&x->q, x, t), k = keys_of(&x->k, x, t);
+    struct mat z = block_mat(t, s->s, DTYPE_F32);
+    multiply(j, s, gemm_of(&z, &q, 0, &k, 1));
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -180,13 +181,14 @@ static void unit_fwd(const struct attention_job *j, const struct scratch *s, con
         s->max[r] = -INFINITY;
         s->sum[r] = 0;
     }
+    struct mat o = mat_of(s->o, t.n_q, j->d_v, DTYPE_F32);
     memset(s->o, 0, (size_t)t.n_q * (size_t)j->d_v * sizeof *s->o);
     for (int k0 = begin; k0 < end; k0 += BLOCK) {
         block_keys(&t, x, k0);
         scores(j, s, x, &t);
         j->isa->rows->attention_softmax(&t);
-        sum_product(j, s, s->o, t.n_q, t.n_k, j->d_v, block_rows(s->s, t.type, 0),
-                    rows_of(&x->v, x->k_row + k0, 0));
+        struct mat p = block_mat(&t, s->s, t.type), v = keys_of(&x->v, x, &t);
+        multiply_add(j, s, gemm_of(&o, &p, 0, &v, 0));
     }
     float *lse = (float *)mat_row(&j->a->lse, x->h) + x->q_row + first;
     for (int r = 0; r < t.n_q; r++) {
@@ -210,18 +212,21 @@ static void queries_seen(const struct attention_block *t, const struct head *x, 
 
 static void block_bwd(const struct attention_job *j, const struct scratch *s, const struct head *x,
                       struct attention_block *t) {
-    int q_row = x->q_row + t->q0, k_row = x->k_row + t->k0;
+    struct mat q = queries_of(&x->q, x, t), dout = queries_of(&x->dout, x, t);
+    struct mat k = keys_of(&x->k, x, t), v = keys_of(&x->v, x, t);
+    struct mat dp = block_mat(t, s->dp, DTYPE_F32);
     scores(j, s, x, t);
-    block_product(j, s, t, s->dp, rows_of(&x->dout, q_row, 0), rows_of(&x->v, k_row, 1), j->d_v);
-    t->lse = (float *)mat_row(&j->a->lse, x->h) + q_row;
+    multiply(j, s, gemm_of(&dp, &dout, 0, &v, 1));
+    t->lse = (float *)mat_row(&j->a->lse, x->h) + x->q_row + t->q0;
     t->delta = s->delta + t->q0;
     j->isa->rows->attention_grad(t);
-    sum_product(j, s, s->dv, t->n_k, t->n_q, j->d_v, block_rows(s->s, t->type, 1),
-                rows_of(&x->dout, q_row, 0));
-    sum_product(j, s, s->dk, t->n_k, t->n_q, j->d_k, block_rows(s->dp, t->type, 1),
-                rows_of(&x->q, q_row, 0));
-    sum_product(j, s, s->dq + (size_t)t->q0 * (size_t)j->d_k, t->n_q, t->n_k, j->d_k,
-                block_rows(s->dp, t->type, 0), rows_of(&x->k, k_row, 0));
+    struct mat p = block_mat(t, s->s, t->type), ds = block_mat(t, s->dp, t->type);
+    struct mat dv = mat_of(s->dv, t->n_k, j->d_v, DTYPE_F32);
+    struct mat dk = mat_of(s->dk, t->n_k, j->d_k, DTYPE_F32);
+    struct mat dq = mat_of(s->dq + (size_t)t->q0 * (size_t)j->d_k, t->n_q, j->d_k, DTYPE_F32);
+    multiply_add(j, s, gemm_of(&dv, &p, 1, &dout, 0));
+    multiply_add(j, s, gemm_of(&dk, &ds, 1, &q, 0));
+    multiply_add(j, s, gemm_of(&dq, &ds, 0, &k, 0));
 }
 
 static void unit_bwd(const struct attention_job *j, const struct scratch *s, const struct head *x) {
@@ -269,7 +274,7 @@ static struct scratch carve(struct arena *arena, const struct attention_job *j) 
     }
     size_t wide = gemm_serial_workspace(j->isa, BLOCK, BLOCK, d);
     size_t deep = gemm_serial_workspace(j->isa, BLOCK, d, BLOCK);
-    s.gemm = arena_take(arena, wide > deep ? wide : deep);
+    s.gemm = arena_take(arena, max_size(wide, deep));
     return s;
 }
 
