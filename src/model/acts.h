@@ -19,8 +19,7 @@
 /* A matrix out of an arena; over no memory it only measures. */
 static inline struct mat mat_take(struct arena *arena, int rows, int cols, enum dtype type) {
     size_t size = size_mul(size_mul((size_t)rows, (size_t)cols), dtype_size(type));
-    return (struct mat){
-        .data = arena_take(arena, size), .ld = cols, .rows = rows, .cols = cols, .type = type};
+    return mat_of(arena_take(arena, size), rows, cols, type);
 }
 
 /* The end of a sub-layer: its output s joins the residual stream, y = LayerNorm(r), r = x +

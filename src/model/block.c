@@ -18,8 +18,9 @@ float attention_scale(const struct config *c) { return (float)(1.0 / sqrt((doubl
 
 /* The attention of a self sub-layer over q|k|v stored side by side. */
 static struct attention_args self_attention(const struct pass *p, const struct side *side,
-                                            const struct self_acts *a, uint32_t site) {
+                                            const struct self_layer *l) {
     const struct config *c = config_of(p);
+    const struct self_acts *a = l->a;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
     return (struct attention_args){
         .o = a->att,
@@ -33,36 +34,37 @@ static struct attention_args self_attention(const struct pass *p, const struct s
         .causal = side->is_tgt,
         .window = c->window,
         .scale = attention_scale(c),
-        .drop = pass_drop(p, c->attention_dropout, site + SITE_SELF_ATT),
+        .drop = pass_drop(p, c->attention_dropout, l->site + SITE_SELF_ATT),
     };
 }
 
-void self_fwd(const struct pass *p, const struct side *side, const struct self_params *w,
-              const struct self_acts *a, struct mat x, struct mat probs, uint32_t site) {
+void self_fwd(const struct pass *p, const struct side *side, const struct self_layer *l) {
     struct backend *be = be_of(p);
-    struct attention_args att = self_attention(p, side, a, site);
-    att.probs = probs;
-    linear_fwd(be, &(struct linear_args){.y = a->qkv, .x = x, .w = w->w_qkv, .b = w->b_qkv});
+    const struct self_params *w = l->w;
+    const struct self_acts *a = l->a;
+    struct attention_args att = self_attention(p, side, l);
+    att.probs = l->probs;
+    linear_fwd(be, &(struct linear_args){.y = a->qkv, .x = l->x, .w = w->w_qkv, .b = w->b_qkv});
     attention_fwd(be, &att);
     linear_fwd(be, &(struct linear_args){.y = a->join.s, .x = a->att, .w = w->w_o, .b = w->b_o});
 }
 
-void self_bwd(const struct pass *p, const struct side *side, const struct self_params *w,
-              const struct self_params *g, const struct self_acts *a, struct mat x, uint32_t site) {
+void self_bwd(const struct pass *p, const struct side *side, const struct self_layer *l) {
     struct backend *be = be_of(p);
     const struct config *c = config_of(p);
+    const struct self_params *w = l->w, *g = l->g;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
     struct mat d_qkv = mat_cols(side->d_wide, 0, 2 * qk + vv);
-    struct attention_args att = self_attention(p, side, a, site);
+    struct attention_args att = self_attention(p, side, l);
     att.dout = side->d_att;
     att.dq = mat_cols(d_qkv, 0, qk);
     att.dk = mat_cols(d_qkv, qk, qk);
     att.dv = mat_cols(d_qkv, 2 * qk, vv);
-    linear_bwd(be,
-               &(struct linear_args){
-                   .x = a->att, .w = w->w_o, .dy = side->d_out, .dx = side->d_att, .dw = g->w_o});
+    linear_bwd(
+        be, &(struct linear_args){
+                .x = l->a->att, .w = w->w_o, .dy = side->d_out, .dx = side->d_att, .dw = g->w_o});
     attention_bwd(be, &att);
-    linear_bwd(be, &(struct linear_args){.x = x,
+    linear_bwd(be, &(struct linear_args){.x = l->x,
                                          .w = w->w_qkv,
                                          .dy = d_qkv,
                                          .dx = side->d_in,
@@ -73,9 +75,9 @@ void self_bwd(const struct pass *p, const struct side *side, const struct self_p
 
 /* ---- cross ----------------------------------------------------------------------------------- */
 
-static struct attention_args cross_attention(const struct pass *p, const struct cross_acts *a,
-                                             uint32_t site) {
+static struct attention_args cross_attention(const struct pass *p, const struct cross_layer *l) {
     const struct config *c = config_of(p);
+    const struct cross_acts *a = l->a;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
     return (struct attention_args){
         .o = a->att,
@@ -87,45 +89,46 @@ static struct attention_args cross_attention(const struct pass *p, const struct 
         .rk = p->acts->src.rows,
         .n_head = c->n_head,
         .scale = attention_scale(c),
-        .drop = pass_drop(p, c->attention_dropout, site + SITE_CROSS_ATT),
+        .drop = pass_drop(p, c->attention_dropout, l->site + SITE_CROSS_ATT),
     };
 }
 
-void cross_fwd(const struct pass *p, const struct cross_params *w, const struct cross_acts *a,
-               struct mat x, struct mat memory, struct mat probs, uint32_t site) {
+void cross_fwd(const struct pass *p, const struct cross_layer *l) {
     struct backend *be = be_of(p);
-    struct attention_args att = cross_attention(p, a, site);
-    att.probs = probs;
-    linear_fwd(be, &(struct linear_args){.y = a->q, .x = x, .w = w->w_q, .b = w->b_q});
-    linear_fwd(be, &(struct linear_args){.y = a->kv, .x = memory, .w = w->w_kv, .b = w->b_kv});
+    const struct cross_params *w = l->w;
+    const struct cross_acts *a = l->a;
+    struct attention_args att = cross_attention(p, l);
+    att.probs = l->probs;
+    linear_fwd(be, &(struct linear_args){.y = a->q, .x = l->x, .w = w->w_q, .b = w->b_q});
+    linear_fwd(be, &(struct linear_args){.y = a->kv, .x = l->memory, .w = w->w_kv, .b = w->b_kv});
     attention_fwd(be, &att);
     linear_fwd(be, &(struct linear_args){.y = a->join.s, .x = a->att, .w = w->w_o, .b = w->b_o});
 }
 
-void cross_bwd(const struct pass *p, const struct cross_params *w, const struct cross_params *g,
-               const struct cross_acts *a, struct mat x, struct mat memory, int memory_add,
-               uint32_t site) {
+void cross_bwd(const struct pass *p, const struct cross_layer *l) {
     struct backend *be = be_of(p);
     const struct config *c = config_of(p);
+    const struct cross_params *w = l->w, *g = l->g;
     const struct side *src = &p->acts->src, *tgt = &p->acts->tgt;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
     struct mat d_q = mat_cols(tgt->d_wide, 0, qk), d_kv = mat_cols(src->d_wide, 0, qk + vv);
-    struct attention_args att = cross_attention(p, a, site);
+    struct attention_args att = cross_attention(p, l);
     att.dout = tgt->d_att;
     att.dq = d_q;
     att.dk = mat_cols(d_kv, 0, qk);
     att.dv = mat_cols(d_kv, qk, vv);
-    linear_bwd(be, &(struct linear_args){
-                       .x = a->att, .w = w->w_o, .dy = tgt->d_out, .dx = tgt->d_att, .dw = g->w_o});
+    linear_bwd(be,
+               &(struct linear_args){
+                   .x = l->a->att, .w = w->w_o, .dy = tgt->d_out, .dx = tgt->d_att, .dw = g->w_o});
     attention_bwd(be, &att);
-    linear_bwd(be, &(struct linear_args){.x = memory,
+    linear_bwd(be, &(struct linear_args){.x = l->memory,
                                          .w = w->w_kv,
                                          .dy = d_kv,
                                          .dx = src->d_in,
-                                         .dx_add = memory_add,
+                                         .dx_add = l->memory_add,
                                          .dw = g->w_kv,
                                          .db = g->b_kv});
-    linear_bwd(be, &(struct linear_args){.x = x,
+    linear_bwd(be, &(struct linear_args){.x = l->x,
                                          .w = w->w_q,
                                          .dy = d_q,
                                          .dx = tgt->d_in,
@@ -137,37 +140,37 @@ void cross_bwd(const struct pass *p, const struct cross_params *w, const struct 
 /* ---- ff -------------------------------------------------------------------------------------- */
 
 /* The first of the two products, with the activation; PAPER: 3.3, equation 2. */
-static struct linear_args ff_inner(const struct pass *p, const struct ff_params *w,
-                                   const struct ff_acts *a, struct mat x, uint32_t site) {
+static struct linear_args ff_inner(const struct pass *p, const struct ff_layer *l) {
     const struct config *c = config_of(p);
-    return (struct linear_args){.y = a->h,
-                                .z = a->z,
-                                .x = x,
-                                .w = w->w_1,
-                                .b = w->b_1,
+    return (struct linear_args){.y = l->a->h,
+                                .z = l->a->z,
+                                .x = l->x,
+                                .w = l->w->w_1,
+                                .b = l->w->b_1,
                                 .act = (enum act)c->activation,
-                                .drop = pass_drop(p, c->activation_dropout, site + SITE_FF_ACT)};
+                                .drop = pass_drop(p, c->activation_dropout, l->site + SITE_FF_ACT)};
 }
 
-void ff_fwd(const struct pass *p, const struct ff_params *w, const struct ff_acts *a, struct mat x,
-            uint32_t site) {
-    struct linear_args inner = ff_inner(p, w, a, x, site);
+void ff_fwd(const struct pass *p, const struct ff_layer *l) {
+    const struct ff_params *w = l->w;
+    const struct ff_acts *a = l->a;
+    struct linear_args inner = ff_inner(p, l);
     linear_fwd(be_of(p), &inner);
     linear_fwd(be_of(p),
                &(struct linear_args){.y = a->join.s, .x = a->h, .w = w->w_2, .b = w->b_2});
 }
 
-void ff_bwd(const struct pass *p, const struct side *side, const struct ff_params *w,
-            const struct ff_params *g, const struct ff_acts *a, struct mat x, uint32_t site) {
+void ff_bwd(const struct pass *p, const struct side *side, const struct ff_layer *l) {
     struct mat d_h = mat_cols(side->d_wide, 0, config_of(p)->d_ff);
-    linear_bwd(be_of(p), &(struct linear_args){
-                             .x = a->h, .w = w->w_2, .dy = side->d_out, .dx = d_h, .dw = g->w_2});
-    struct linear_args inner = ff_inner(p, w, a, x, site);
+    linear_bwd(be_of(p),
+               &(struct linear_args){
+                   .x = l->a->h, .w = l->w->w_2, .dy = side->d_out, .dx = d_h, .dw = l->g->w_2});
+    struct linear_args inner = ff_inner(p, l);
     inner.dy = d_h;
     inner.dx = side->d_in;
     inner.dx_add = config_of(p)->norm == NORM_POST;
-    inner.dw = g->w_1;
-    inner.db = g->b_1;
+    inner.dw = l->g->w_1;
+    inner.db = l->g->b_1;
     linear_bwd(be_of(p), &inner);
 }
 
@@ -188,24 +191,22 @@ struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flo
     return (struct flow){.in = j->y, .res = c->norm == NORM_PRE ? j->s : j->y};
 }
 
-void join_bwd(const struct pass *p, const struct side *side, const struct join *j,
-              struct norm_pair norm, struct norm_pair d_norm, struct mat d_bias, int top,
-              uint32_t site) {
+void join_bwd(const struct pass *p, const struct side *side, const struct join_back *back) {
     const struct config *c = config_of(p);
     int pre = c->norm == NORM_PRE;
     add_norm_bwd(be_of(p),
-                 &(struct add_norm_args){.r = j->s,
-                                         .gamma = norm.gamma,
-                                         .stats = j->stats,
+                 &(struct add_norm_args){.r = back->join->s,
+                                         .gamma = back->norm.gamma,
+                                         .stats = back->join->stats,
                                          .eps = c->norm_eps,
-                                         .drop = pass_drop(p, c->dropout, site),
+                                         .drop = pass_drop(p, c->dropout, back->site),
                                          .dy = side->d_in,
-                                         .dr = pre && !top ? side->d_res : (struct mat){0},
+                                         .dr = pre && !back->top ? side->d_res : (struct mat){0},
                                          .dx = pre ? side->d_res : side->d_in,
                                          .ds = side->d_out,
-                                         .dgamma = d_norm.gamma,
-                                         .dbeta = d_norm.beta,
-                                         .dbias = d_bias});
+                                         .dgamma = back->d_norm.gamma,
+                                         .dbeta = back->d_norm.beta,
+                                         .dbias = back->d_bias});
 }
 
 /* ---- norms ----------------------------------------------------------------------------------- */

@@ -42,34 +42,54 @@ static inline uint32_t site_at(uint32_t stack, int layer, enum site_kind kind) {
 float attention_scale(const struct config *c); /* 1 / sqrt(d_k) */
 struct dropout pass_drop(const struct pass *p, float rate, uint32_t site);
 
-/* site: the layer's first site, site_at(stack, layer, 0). x: the sub-layer's input, in both
- * directions. probs: where the attention probabilities are kept, normally absent. */
-void self_fwd(const struct pass *p, const struct side *side, const struct self_params *w,
-              const struct self_acts *a, struct mat x, struct mat probs, uint32_t site);
-void self_bwd(const struct pass *p, const struct side *side, const struct self_params *w,
-              const struct self_params *g, const struct self_acts *a, struct mat x, uint32_t site);
+/* A sub-layer where it stands, in both directions: weights, their gradients (backward only), what it
+ * keeps, its input x, and the layer's first site, site_at(stack, layer, 0). probs: where the
+ * attention probabilities are kept, normally absent. */
+struct self_layer {
+    const struct self_params *w, *g;
+    const struct self_acts *a;
+    struct mat x, probs;
+    uint32_t site;
+};
 
 /* memory: the encoder's output; its gradient is in the source side's d_in: added to, or written by
  * the first caller of the backward pass (memory_add == 0). */
-void cross_fwd(const struct pass *p, const struct cross_params *w, const struct cross_acts *a,
-               struct mat x, struct mat memory, struct mat probs, uint32_t site);
-void cross_bwd(const struct pass *p, const struct cross_params *w, const struct cross_params *g,
-               const struct cross_acts *a, struct mat x, struct mat memory, int memory_add,
-               uint32_t site);
+struct cross_layer {
+    const struct cross_params *w, *g;
+    const struct cross_acts *a;
+    struct mat x, memory, probs;
+    int memory_add;
+    uint32_t site;
+};
 
-void ff_fwd(const struct pass *p, const struct ff_params *w, const struct ff_acts *a, struct mat x,
-            uint32_t site);
-void ff_bwd(const struct pass *p, const struct side *side, const struct ff_params *w,
-            const struct ff_params *g, const struct ff_acts *a, struct mat x, uint32_t site);
+struct ff_layer {
+    const struct ff_params *w, *g;
+    const struct ff_acts *a;
+    struct mat x;
+    uint32_t site;
+};
 
-/* site: the very site of this join's dropout. top: the last join of a stack, whose r nobody else
- * reads. d_bias: the gradient of the bias of the sub-layer's last product, which the join sums
- * since d_out passes through it. */
+void self_fwd(const struct pass *p, const struct side *side, const struct self_layer *l);
+void self_bwd(const struct pass *p, const struct side *side, const struct self_layer *l);
+void cross_fwd(const struct pass *p, const struct cross_layer *l);
+void cross_bwd(const struct pass *p, const struct cross_layer *l);
+void ff_fwd(const struct pass *p, const struct ff_layer *l);
+void ff_bwd(const struct pass *p, const struct side *side, const struct ff_layer *l);
+
+/* The way back through a join. site: the very site of its dropout, as for join_fwd. top: the last
+ * join of a stack, whose r nobody else reads. d_bias: the gradient of the bias of the sub-layer's
+ * last product, which the join sums since d_out passes through it. */
+struct join_back {
+    const struct join *join;
+    struct norm_pair norm, d_norm;
+    struct mat d_bias;
+    int top;
+    uint32_t site;
+};
+
 struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flow,
                      struct norm_pair norm, uint32_t site);
-void join_bwd(const struct pass *p, const struct side *side, const struct join *j,
-              struct norm_pair norm, struct norm_pair d_norm, struct mat d_bias, int top,
-              uint32_t site);
+void join_bwd(const struct pass *p, const struct side *side, const struct join_back *back);
 
 /* Which LayerNorm closes a join: the sub-layer's own in post-norm, the next one's in pre-norm.
  * *_first_norm opens a pre-norm stack. Over the weights or over the gradients, as `params` is. */

@@ -8,17 +8,7 @@
 
 /* [1, n_elem] view of a flat buffer. */
 static struct mat flat_view(const struct model *m, void *data, enum dtype type) {
-    int n = (int)m->table.n_elem;
-    return (struct mat){.data = data, .ld = n, .rows = 1, .cols = n, .type = type};
-}
-
-static void put(void *out, enum dtype type, size_t i, double value) {
-    if (type == DTYPE_F64)
-        ((double *)out)[i] = value;
-    else if (type == DTYPE_F32)
-        ((float *)out)[i] = (float)value;
-    else
-        ((uint16_t *)out)[i] = bf16_store((float)value);
+    return mat_of(data, 1, (int)m->table.n_elem, type);
 }
 
 /* PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. A start-up waits for
@@ -27,10 +17,10 @@ void model_sinusoids(void *out, enum dtype type, int n, int d) {
     for (int j = 0; j < d; j += 2) {
         double period = pow(10000.0, (double)j / d);
         for (int pos = 0; pos < n; pos++) {
-            size_t at = (size_t)pos * (size_t)d + (size_t)j;
+            int64_t at = (int64_t)pos * d + j;
             double angle = pos / period, s = sin(angle), c = cos(angle);
-            put(out, type, at, s);
-            if (j + 1 < d) put(out, type, at + 1, c);
+            dtype_store(out, type, at, s);
+            if (j + 1 < d) dtype_store(out, type, at + 1, c);
         }
     }
 }
@@ -46,8 +36,7 @@ static int make_sinusoids(struct model *m, struct err *err) {
     backend_upload(m->be, m->sinusoids, host, size);
     int rc = backend_sync(m->be, err);
     mem_block_free(host);
-    m->src_pos = m->tgt_pos =
-        (struct mat){.data = m->sinusoids, .ld = d, .rows = n, .cols = d, .type = m->type};
+    m->src_pos = m->tgt_pos = mat_of(m->sinusoids, n, d, m->type);
     return rc;
 }
 

@@ -52,15 +52,9 @@ static void carve(struct stepper *s) {
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-static struct mat rows_of(struct mat m, int first, int n) {
-    if (m.data) m.data = (char *)m.data + (size_t)first * (size_t)m.ld * dtype_size(m.type);
-    m.rows = n;
-    return m;
-}
-
 static struct join join_of(const struct stepper *s, int which, int n) {
     const struct join *j = &s->join[which];
-    return (struct join){rows_of(j->s, 0, n), rows_of(j->y, 0, n), rows_of(j->stats, 0, n)};
+    return (struct join){mat_rows(j->s, 0, n), mat_rows(j->y, 0, n), mat_rows(j->stats, 0, n)};
 }
 
 /* Self-attention of the new rows, whose keys and values join the cache on the way. */
@@ -70,7 +64,7 @@ static void self_step(const struct stepper *s, const struct stepper_rows *rows, 
     const struct self_params *w = &s->model->w.dec[l].self;
     struct backend *be = s->model->be;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = x.rows;
-    struct mat qkv = rows_of(s->qkv, 0, n), att = rows_of(s->att, 0, n), kv = s->self_kv[l];
+    struct mat qkv = mat_rows(s->qkv, 0, n), att = mat_rows(s->att, 0, n), kv = s->self_kv[l];
     linear_fwd(be, &(struct linear_args){.y = qkv, .x = x, .w = w->w_qkv, .b = w->b_qkv});
     attention_step(be, &(struct attention_step_args){.o = att,
                                                      .q = mat_cols(qkv, 0, qk),
@@ -94,8 +88,8 @@ static void cross_step(const struct stepper *s, const struct stepper_rows *rows,
     const struct cross_params *w = &s->model->w.dec[l].cross;
     struct backend *be = s->model->be;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = x.rows;
-    struct mat q = mat_cols(rows_of(s->qkv, 0, n), 0, qk);
-    struct mat att = rows_of(s->att, 0, n), kv = s->cross_kv[l];
+    struct mat q = mat_cols(mat_rows(s->qkv, 0, n), 0, qk);
+    struct mat att = mat_rows(s->att, 0, n), kv = s->cross_kv[l];
     linear_fwd(be, &(struct linear_args){.y = q, .x = x, .w = w->w_q, .b = w->b_q});
     attention_step(be, &(struct attention_step_args){.o = att,
                                                      .q = q,
@@ -117,13 +111,13 @@ static void run_step(struct stepper *s, const struct stepper_rows *rows, int n, 
     struct side side = s->side;
     side.ids = rows->ids;
     side.pos = rows->pos;
-    side.x = rows_of(side.x, 0, n);
+    side.x = mat_rows(side.x, 0, n);
     if (c->norm == NORM_PRE) {
-        side.bottom.y = rows_of(side.bottom.y, 0, n);
-        side.bottom.stats = rows_of(side.bottom.stats, 0, n);
+        side.bottom.y = mat_rows(side.bottom.y, 0, n);
+        side.bottom.stats = mat_rows(side.bottom.stats, 0, n);
     }
-    struct ff_acts ff = {.h = rows_of(s->ff.h, 0, n), .z = s->ff.z};
-    if (!mat_empty(&ff.z)) ff.z = rows_of(ff.z, 0, n);
+    struct ff_acts ff = {.h = mat_rows(s->ff.h, 0, n), .z = s->ff.z};
+    if (!mat_empty(&ff.z)) ff.z = mat_rows(ff.z, 0, n);
     struct flow flow = bottom_fwd(&pass, &side, dec_first_norm(&m->w));
     int turn = 0; /* a join reads the previous one's output, so two sets of buffers take turns */
     for (int l = 0; l < c->n_layer_dec; l++) {
@@ -134,7 +128,7 @@ static void run_step(struct stepper *s, const struct stepper_rows *rows, int n, 
         cross_step(s, rows, l, flow.in, &join);
         flow = join_fwd(&pass, &join, flow, dec_cross_norm(&m->w, c, l), 0);
         ff.join = join_of(s, turn ^= 1, n);
-        ff_fwd(&pass, &m->w.dec[l].ff, &ff, flow.in, 0);
+        ff_fwd(&pass, &(struct ff_layer){.w = &m->w.dec[l].ff, .a = &ff, .x = flow.in});
         flow = join_fwd(&pass, &ff.join, flow, dec_ff_norm(&m->w, c, l), 0);
         turn ^= 1;
     }
@@ -142,7 +136,7 @@ static void run_step(struct stepper *s, const struct stepper_rows *rows, int n, 
 }
 
 static void project(const struct stepper *s) {
-    linear_fwd(s->model->be, &(struct linear_args){.y = rows_of(s->logits, 0, s->out.rows),
+    linear_fwd(s->model->be, &(struct linear_args){.y = mat_rows(s->logits, 0, s->out.rows),
                                                    .x = s->out,
                                                    .w = s->model->w.out});
 }
@@ -150,7 +144,7 @@ static void project(const struct stepper *s) {
 static void pick(const struct stepper *s, int k) {
     struct mat value = {.data = s->value.data, .ld = k, .rows = s->out.rows, .cols = k};
     value.type = s->value.type;
-    topk(s->model->be, &(struct topk_args){.logits = rows_of(s->logits, 0, s->out.rows),
+    topk(s->model->be, &(struct topk_args){.logits = mat_rows(s->logits, 0, s->out.rows),
                                            .value = value,
                                            .id = s->top});
 }
@@ -233,10 +227,11 @@ int stepper_begin(struct stepper *s, const struct acts *acts, const struct packe
     struct mat memory = transformer_memory(acts);
     for (int l = 0; l < s->model->config.n_layer_dec; l++) {
         const struct cross_params *w = &s->model->w.dec[l].cross;
-        linear_fwd(s->model->be, &(struct linear_args){.y = rows_of(s->cross_kv[l], 0, memory.rows),
-                                                       .x = memory,
-                                                       .w = w->w_kv,
-                                                       .b = w->b_kv});
+        linear_fwd(s->model->be,
+                   &(struct linear_args){.y = mat_rows(s->cross_kv[l], 0, memory.rows),
+                                         .x = memory,
+                                         .w = w->w_kv,
+                                         .b = w->b_kv});
     }
     s->sentence_start = src->start;
     s->n_sentence = n_seq;
@@ -302,7 +297,7 @@ void stepper_queue(struct stepper *s, int n, int k, int turn) {
 
 struct mat stepper_logits(struct stepper *s) {
     project(s);
-    return rows_of(s->logits, 0, s->n);
+    return mat_rows(s->logits, 0, s->n);
 }
 
 int stepper_topk(struct stepper *s, int k, float *value, int32_t *id, struct err *err) {

@@ -28,10 +28,14 @@ static void encoder_fwd(const struct pass *p) {
         const struct enc_params *layer = &w->enc[l];
         const struct enc_acts *a = enc_at(acts, l);
         uint32_t site = site_at(SITE_ENC, l, 0);
-        self_fwd(p, &acts->src, &layer->self, &a->self, flow.in, view_at(p->view, VIEW_ENC, l),
-                 site);
+        self_fwd(p, &acts->src,
+                 &(struct self_layer){.w = &layer->self,
+                                      .a = &a->self,
+                                      .x = flow.in,
+                                      .probs = view_at(p->view, VIEW_ENC, l),
+                                      .site = site});
         flow = join_fwd(p, &a->self.join, flow, enc_self_norm(w, c, l), site + SITE_SELF);
-        ff_fwd(p, &layer->ff, &a->ff, flow.in, site);
+        ff_fwd(p, &(struct ff_layer){.w = &layer->ff, .a = &a->ff, .x = flow.in, .site = site});
         flow = join_fwd(p, &a->ff.join, flow, enc_ff_norm(w, c, l), site + SITE_FF);
     }
 }
@@ -46,13 +50,21 @@ static void decoder_fwd(const struct pass *p) {
         const struct dec_params *layer = &w->dec[l];
         const struct dec_acts *a = dec_at(acts, l);
         uint32_t site = site_at(SITE_DEC, l, 0);
-        self_fwd(p, &acts->tgt, &layer->self, &a->self, flow.in, view_at(p->view, VIEW_DEC, l),
-                 site);
+        self_fwd(p, &acts->tgt,
+                 &(struct self_layer){.w = &layer->self,
+                                      .a = &a->self,
+                                      .x = flow.in,
+                                      .probs = view_at(p->view, VIEW_DEC, l),
+                                      .site = site});
         flow = join_fwd(p, &a->self.join, flow, dec_self_norm(w, c, l), site + SITE_SELF);
-        cross_fwd(p, &layer->cross, &a->cross, flow.in, memory, view_at(p->view, VIEW_CROSS, l),
-                  site);
+        cross_fwd(p, &(struct cross_layer){.w = &layer->cross,
+                                           .a = &a->cross,
+                                           .x = flow.in,
+                                           .memory = memory,
+                                           .probs = view_at(p->view, VIEW_CROSS, l),
+                                           .site = site});
         flow = join_fwd(p, &a->cross.join, flow, dec_cross_norm(w, c, l), site + SITE_CROSS);
-        ff_fwd(p, &layer->ff, &a->ff, flow.in, site);
+        ff_fwd(p, &(struct ff_layer){.w = &layer->ff, .a = &a->ff, .x = flow.in, .site = site});
         flow = join_fwd(p, &a->ff.join, flow, dec_ff_norm(w, c, l), site + SITE_FF);
     }
 }
@@ -97,20 +109,43 @@ static void decoder_bwd(const struct pass *p) {
     const struct side *side = &acts->tgt;
     struct mat memory = transformer_memory(acts);
     for (int l = c->n_layer_dec - 1; l >= 0; l--) {
+        const struct dec_params *layer = &w->dec[l], *d = &g->dec[l];
         const struct dec_acts *a = dec_at(acts, l);
         int top = l == c->n_layer_dec - 1;
         uint32_t site = site_at(SITE_DEC, l, 0);
         struct mat in = l ? dec_at(acts, l - 1)->ff.join.y : bottom_output(p, side);
-        join_bwd(p, side, &a->ff.join, dec_ff_norm(w, c, l), dec_ff_norm(g, c, l), g->dec[l].ff.b_2,
-                 top, site + SITE_FF);
-        ff_bwd(p, side, &w->dec[l].ff, &g->dec[l].ff, &a->ff, a->cross.join.y, site);
-        join_bwd(p, side, &a->cross.join, dec_cross_norm(w, c, l), dec_cross_norm(g, c, l),
-                 g->dec[l].cross.b_o, 0, site + SITE_CROSS);
-        cross_bwd(p, &w->dec[l].cross, &g->dec[l].cross, &a->cross, a->self.join.y, memory, !top,
-                  site);
-        join_bwd(p, side, &a->self.join, dec_self_norm(w, c, l), dec_self_norm(g, c, l),
-                 g->dec[l].self.b_o, 0, site + SITE_SELF);
-        self_bwd(p, side, &w->dec[l].self, &g->dec[l].self, &a->self, in, site);
+        join_bwd(p, side,
+                 &(struct join_back){.join = &a->ff.join,
+                                     .norm = dec_ff_norm(w, c, l),
+                                     .d_norm = dec_ff_norm(g, c, l),
+                                     .d_bias = d->ff.b_2,
+                                     .top = top,
+                                     .site = site + SITE_FF});
+        ff_bwd(p, side,
+               &(struct ff_layer){
+                   .w = &layer->ff, .g = &d->ff, .a = &a->ff, .x = a->cross.join.y, .site = site});
+        join_bwd(p, side,
+                 &(struct join_back){.join = &a->cross.join,
+                                     .norm = dec_cross_norm(w, c, l),
+                                     .d_norm = dec_cross_norm(g, c, l),
+                                     .d_bias = d->cross.b_o,
+                                     .site = site + SITE_CROSS});
+        cross_bwd(p, &(struct cross_layer){.w = &layer->cross,
+                                           .g = &d->cross,
+                                           .a = &a->cross,
+                                           .x = a->self.join.y,
+                                           .memory = memory,
+                                           .memory_add = !top,
+                                           .site = site});
+        join_bwd(p, side,
+                 &(struct join_back){.join = &a->self.join,
+                                     .norm = dec_self_norm(w, c, l),
+                                     .d_norm = dec_self_norm(g, c, l),
+                                     .d_bias = d->self.b_o,
+                                     .site = site + SITE_SELF});
+        self_bwd(p, side,
+                 &(struct self_layer){
+                     .w = &layer->self, .g = &d->self, .a = &a->self, .x = in, .site = site});
     }
     bottom_bwd(p, side, dec_first_norm(w), dec_first_norm(g));
 }
@@ -122,16 +157,30 @@ static void encoder_bwd(const struct pass *p) {
     const struct params *w = &p->model->w, *g = p->grads;
     const struct side *side = &acts->src;
     for (int l = c->n_layer_enc - 1; l >= 0; l--) {
+        const struct enc_params *layer = &w->enc[l], *d = &g->enc[l];
         const struct enc_acts *a = enc_at(acts, l);
         int top = l == c->n_layer_enc - 1;
         uint32_t site = site_at(SITE_ENC, l, 0);
         struct mat in = l ? enc_at(acts, l - 1)->ff.join.y : bottom_output(p, side);
-        join_bwd(p, side, &a->ff.join, enc_ff_norm(w, c, l), enc_ff_norm(g, c, l), g->enc[l].ff.b_2,
-                 top, site + SITE_FF);
-        ff_bwd(p, side, &w->enc[l].ff, &g->enc[l].ff, &a->ff, a->self.join.y, site);
-        join_bwd(p, side, &a->self.join, enc_self_norm(w, c, l), enc_self_norm(g, c, l),
-                 g->enc[l].self.b_o, 0, site + SITE_SELF);
-        self_bwd(p, side, &w->enc[l].self, &g->enc[l].self, &a->self, in, site);
+        join_bwd(p, side,
+                 &(struct join_back){.join = &a->ff.join,
+                                     .norm = enc_ff_norm(w, c, l),
+                                     .d_norm = enc_ff_norm(g, c, l),
+                                     .d_bias = d->ff.b_2,
+                                     .top = top,
+                                     .site = site + SITE_FF});
+        ff_bwd(p, side,
+               &(struct ff_layer){
+                   .w = &layer->ff, .g = &d->ff, .a = &a->ff, .x = a->self.join.y, .site = site});
+        join_bwd(p, side,
+                 &(struct join_back){.join = &a->self.join,
+                                     .norm = enc_self_norm(w, c, l),
+                                     .d_norm = enc_self_norm(g, c, l),
+                                     .d_bias = d->self.b_o,
+                                     .site = site + SITE_SELF});
+        self_bwd(p, side,
+                 &(struct self_layer){
+                     .w = &layer->self, .g = &d->self, .a = &a->self, .x = in, .site = site});
     }
     bottom_bwd(p, side, enc_first_norm(w), enc_first_norm(g));
 }

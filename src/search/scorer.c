@@ -120,9 +120,7 @@ static int read_costs(struct scorer *s, const struct pass *pass, struct err *err
 }
 
 static float logit(const struct scorer *s, int row, int32_t id) {
-    size_t at = (size_t)row * (size_t)s->logits.cols + (size_t)id;
-    return s->model->type == DTYPE_BF16 ? bf16_load(((const uint16_t *)s->host_logits)[at])
-                                        : ((const float *)s->host_logits)[at];
+    return f32_load(s->host_logits, s->model->type, (int64_t)row * s->logits.cols + id);
 }
 
 /* log p(t) = z_t - lse, and topk's best is z_best - lse. */

@@ -470,17 +470,14 @@ static int end_forbidden(const struct searcher *s, const struct sentence *x) {
 /* One row of logits as f32. */
 static void fetch_row(const struct searcher *s, float *row, const struct mat *logits, int at) {
     struct backend *be = s->stepper[0]->model->be;
-    size_t n = (size_t)s->n_vocab, size = dtype_size(logits->type);
-    const char *from = (const char *)logits->data + (size_t)at * (size_t)logits->ld * size;
+    size_t size = (size_t)s->n_vocab * dtype_size(logits->type);
+    const void *from = mat_row(logits, at);
     if (logits->type == DTYPE_F32) {
-        backend_download(be, row, from, n * size);
+        backend_download(be, row, from, size);
         return;
     }
-    backend_download(be, s->raw, from, n * size);
-    const uint16_t *half = s->raw;
-    const double *wide = s->raw;
-    for (size_t v = 0; v < n; v++)
-        row[v] = logits->type == DTYPE_BF16 ? bf16_load(half[v]) : (float)wide[v];
+    backend_download(be, s->raw, from, size);
+    for (int v = 0; v < s->n_vocab; v++) row[v] = (float)dtype_load(s->raw, logits->type, v);
 }
 
 static void penalise(struct searcher *s, float *row, int n_written) {

@@ -27,9 +27,7 @@ int optimizer_options_check(const struct optimizer_options *o, struct err *err) 
 }
 
 static struct mat flat_view(const struct optimizer *opt, void *data) {
-    int n = (int)opt->model->table.n_elem;
-    return (struct mat){
-        .data = data, .ld = n, .rows = 1, .cols = n, .type = dtype_wide(opt->model->type)};
+    return mat_of(data, 1, (int)opt->model->table.n_elem, dtype_wide(opt->model->type));
 }
 
 static size_t flat_size(const struct model *model) {
@@ -78,7 +76,7 @@ static int collect_batch(struct optimizer *opt, const struct batch *batch,
 }
 
 static struct mat norm_view(const struct optimizer *opt) {
-    return (struct mat){.data = opt->sumsq, .ld = 1, .rows = 1, .cols = 1, .type = DTYPE_F64};
+    return mat_of(opt->sumsq, 1, 1, DTYPE_F64);
 }
 
 /* Squares of the accumulated gradient, summed; for clipping it stays on the device. */

@@ -46,7 +46,7 @@ void cpu_add_norm_bwd(struct backend *base, const struct add_norm_args *a) {
     void *ws = backend_scratch(&be->base, size_mul((size_t)n_block * sizeof(float), (size_t)wide));
     if (!ws) return;
     struct add_norm_job job = {.a = a, .rows = be->isa->rows};
-    job.partial = (struct mat){.data = ws, .ld = wide, .rows = n_block, .cols = wide};
+    job.partial = mat_of(ws, n_block, wide, DTYPE_F32);
     pool_run(be->pool, bwd_task, &job, n_block);
     struct mat dgamma = mat_cols(job.partial, 0, d), dbeta = mat_cols(job.partial, d, d);
     cpu_sum_rows(be, a->dgamma.data, &dgamma);
