@@ -2,6 +2,7 @@
 #include "model/acts.h"
 
 #include "backend/backend.h"
+#include "base/num.h"
 #include "model/transformer.h"
 
 /* ---- carving --------------------------------------------------------------------------------- */
@@ -54,7 +55,7 @@ static void carve_ff(const struct carve *k, struct ff_acts *a, int n) {
 
 static void carve_side(const struct carve *k, struct side *side, int n_tok, int n_seq) {
     const struct config *c = k->c;
-    int qkv = c->n_head * (2 * c->d_k + c->d_v), wide = qkv > c->d_ff ? qkv : c->d_ff;
+    int qkv = c->n_head * (2 * c->d_k + c->d_v), wide = max_int(qkv, c->d_ff);
     side->ids = arena_take(k->arena, (size_t)n_tok * sizeof *side->ids);
     side->pos = arena_take(k->arena, (size_t)n_tok * sizeof *side->pos);
     side->start = arena_take(k->arena, ((size_t)n_seq + 1) * sizeof *side->start);
@@ -100,8 +101,6 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src,
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int min(int a, int b) { return a < b ? a : b; }
-
 /* Runs a step of the largest batch through the planning backend, so that every op states its need.
  * A tiled output matrix belongs to a model that is run and not trained: the loss is not for it. */
 static void plan_workspace(struct acts *a, const struct view *view) {
@@ -128,9 +127,10 @@ void acts_spread(struct acts *a) {
     const struct config *c = &a->model->config;
     struct arena own = a->arena;
     a->arena = (struct arena){0};
-    carve_all(a, a->cap_tgt ? min(a->cap_src, a->cap_tgt) : a->cap_src, /* the most there can be */
-              &(struct packed){.n_tok = a->cap_src, .max_len = min(a->cap_src, c->max_len)},
-              &(struct packed){.n_tok = a->cap_tgt, .max_len = min(a->cap_tgt, c->max_len)});
+    carve_all(a,
+              a->cap_tgt ? min_int(a->cap_src, a->cap_tgt) : a->cap_src, /* the most there can be */
+              &(struct packed){.n_tok = a->cap_src, .max_len = min_int(a->cap_src, c->max_len)},
+              &(struct packed){.n_tok = a->cap_tgt, .max_len = min_int(a->cap_tgt, c->max_len)});
     own.used = a->arena.used;
     a->arena = own;
 }

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/mem.h"
+#include "base/num.h"
 
 struct add_norm_job {
     const struct add_norm_args *a;
@@ -19,7 +20,7 @@ static void fwd_task(void *ctx, int task, int thread) {
     const struct add_norm_job *j = ctx;
     (void)thread;
     int first = task * CPU_BLOCK_ROWS, last = first + CPU_BLOCK_ROWS;
-    j->rows->add_norm_fwd(j->a, first, last < j->a->x.rows ? last : j->a->x.rows);
+    j->rows->add_norm_fwd(j->a, first, min_int(last, j->a->x.rows));
 }
 
 void cpu_add_norm_fwd(struct backend *base, const struct add_norm_args *a) {
@@ -35,7 +36,7 @@ static void bwd_task(void *ctx, int task, int thread) {
     int first = task * CPU_SUM_ROWS, last = first + CPU_SUM_ROWS, d = j->a->dy.cols;
     float *sums = mat_row(&j->partial, task);
     memset(sums, 0, (size_t)j->partial.cols * sizeof *sums);
-    j->rows->add_norm_bwd(j->a, first, last < j->a->dy.rows ? last : j->a->dy.rows, sums, sums + d,
+    j->rows->add_norm_bwd(j->a, first, min_int(last, j->a->dy.rows), sums, sums + d,
                           mat_empty(&j->a->dbias) ? NULL : sums + 2 * (size_t)d);
 }
 

@@ -5,6 +5,7 @@
  * batch, which it walks from the first token to the last: no two tasks touch the same element, and
  * sums have one order. */
 #include "backend/cpu/cpu.h"
+#include "base/num.h"
 
 enum {
     SLICE = 64
@@ -19,7 +20,7 @@ static void fwd_task(void *ctx, int task, int thread) {
     const struct embed_job *j = ctx;
     (void)thread;
     int first = task * CPU_BLOCK_ROWS, last = first + CPU_BLOCK_ROWS;
-    j->rows->embed_fwd(j->a, first, last < j->a->y.rows ? last : j->a->y.rows);
+    j->rows->embed_fwd(j->a, first, min_int(last, j->a->y.rows));
 }
 
 void cpu_embed_fwd(struct backend *base, const struct embed_args *a) {
@@ -33,7 +34,7 @@ static void bwd_task(void *ctx, int task, int thread) {
     const struct embed_job *j = ctx;
     (void)thread;
     int col = task * SLICE, left = j->a->dy.cols - col;
-    j->rows->embed_bwd(j->a, col, left < SLICE ? left : SLICE);
+    j->rows->embed_bwd(j->a, col, min_int(left, SLICE));
 }
 
 void cpu_embed_bwd(struct backend *base, const struct embed_args *a) {

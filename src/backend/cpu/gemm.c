@@ -89,14 +89,13 @@ static size_t panel_size(const struct gemm_kernel *kernel, int width, int depth)
 static int fit_panels(int total, size_t bytes, size_t panel, int least) {
     const size_t fit = bytes / (panel ? panel : 1);
     const int most = fit > (size_t)total ? total : (int)fit;
-    return min_int(total, most > least ? most : least);
+    return min_int(total, max_int(most, least));
 }
 
 /* At least fit_panels * panel, and never less for a larger total or panel. */
 static size_t bound_size(int total, size_t bytes, size_t panel, int least) {
     const size_t all = (size_t)total * panel, some = (size_t)least * panel;
-    const size_t most = bytes > some ? bytes : some;
-    return all < most ? all : most;
+    return min_size(all, max_size(bytes, some));
 }
 
 static int even_share(int total, int most) { return ceil_div(total, ceil_div(total, most)); }
@@ -335,8 +334,7 @@ size_t gemm_serial_workspace(const struct isa *isa, int m, int n, int k) {
     if (m <= 0 || n <= 0) return 0;
     for (int i = 0; i < 4; i++) {
         struct gemm g = {.m = m, .n = n, .k = k, .c_type = i & 1 ? DTYPE_BF16 : DTYPE_F32};
-        size_t size = workspace_size(kernel[i / 2], &g, 1);
-        if (size > most) most = size;
+        most = max_size(most, workspace_size(kernel[i / 2], &g, 1));
     }
     return most;
 }

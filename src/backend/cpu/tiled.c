@@ -66,27 +66,18 @@ size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
     const size_t row = staged_row(kernel, &t->w);
     const size_t rows = (size_t)ceil_div(t->x.rows, kernel->row_unit) * (size_t)kernel->row_unit;
     const size_t all = size_mul(rows, row), block = (size_t)BLOCK_ROWS * row;
-    const size_t most = block > CHUNK_BYTES ? block : CHUNK_BYTES;
-    const size_t stage = all < most ? all : most;
+    const size_t stage = min_size(all, max_size(block, CHUNK_BYTES));
     return stage + stage / 32 + MEM_ALIGN;
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
-
-static struct mat rows_from(const struct mat *m, int row) {
-    struct mat part = *m;
-    part.data = (char *)m->data + (size_t)(row * m->ld) * dtype_size(m->type);
-    part.rows -= row;
-    return part;
-}
 
 static void stage_task(void *ctx, int task, int thread) {
     const struct job *j = ctx;
     (void)thread;
     const int unit = j->kernel->row_unit, padded = ceil_div(j->rows, unit) * unit;
     const int first = task * STAGE_ROWS;
-    struct mat x = rows_from(&j->t->x, j->row0);
-    x.rows = j->rows;
+    const struct mat x = mat_rows(j->t->x, j->row0, j->rows);
     j->kernel->stage(j->stage, j->ldx, j->factor, &x, first, min_int(first + STAGE_ROWS, padded));
 }
 
