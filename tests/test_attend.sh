@@ -73,7 +73,10 @@ done
 attend --src "$src" --tgt "$tgt" --layer 2 --head 3 --out one.svg
 [ "$(grep -c '<title>head 3' one.svg)" = 1 ] || fail 'not one head'
 differ cross-6.svg enc-6.svg 'all kinds look the same'
-attend --src "$src" --tgt "$tgt" --out all.html
+attend --src "$src" --tgt "$tgt" --out all.html 2>said
+grep -qE '^wrote all.html: [0-9]+ source and [0-9]+ target tokens, 144 heads$' said || fail "said $(cat said)"
+attend --src "$src" --tgt "$tgt" --out all.html --quiet 2>said
+[ ! -s said ] || fail "not quiet: $(cat said)"
 check_page all.html enc dec cross
 attend --src "$src" --tgt "$tgt" --kind cross --layer 2 --head 3 --out one.html
 check_page one.html cross

@@ -8,16 +8,18 @@ TEST_DIR=$dir "$build/tests/test_checkpoint" writes_a_run >/dev/null 2>&1 || fai
 run=$dir/run
 expect 0 'steps done   5' -- inspect "$run"
 has 'checkpoints  3 4 5'
-has 'enc.0.self.w_qkv'
-has '59784'
+has 'parameters   59,784 in '
+case $out in *enc.0.self.w_qkv*) fail 'tensors are listed unasked' ;; esac
+expect 0 'enc.0.self.w_qkv' -- inspect "$run" --tensors
 expect 1 'nothing to draw' -- inspect "$run" --curves "$dir/x.svg"
 
 {
     for s in $(seq 1 200); do
         echo "{\"step\":$s,\"epoch\":1,\"loss\":$((300 - s)).5,\"nll\":2.5,\"ppl\":12.2,\"lr\":0.001,\"tokens\":100,\"tok_s\":5000,\"time\":$s}"
     done
+    echo '{"step":50,"valid_loss":4.6,"valid_nll":4.35,"valid_ppl":77,"valid_bleu":12.5}'
     echo '{"step":100,"valid_loss":4.5,"valid_nll":4.25,"valid_ppl":70}'
-    echo '{"step":200,"valid_loss":4.75,"valid_nll":4.5,"valid_ppl":90}'
+    echo '{"step":200,"valid_loss":4.75,"valid_nll":4.5,"valid_ppl":90,"valid_bleu":11.25}'
     echo '{"event":"saved","step":200}'
     echo '{"step":201,"los'                # killed in the middle of a line
     echo '{"step":150,"loss":9.25,"nll":2,"ppl":7,"lr":0.001}' # and resumed earlier
@@ -25,11 +27,30 @@ expect 1 'nothing to draw' -- inspect "$run" --curves "$dir/x.svg"
 expect 0 'training     step 150  loss 9.2500' -- inspect "$run" --curves "$dir/x.svg"
 has 'validation   step 200  loss 4.7500'
 has 'best         step 100  loss 4.5000'
-has "log.jsonl:204: 1 lines could not be read"
+has 'BLEU         step 200  11.25'
+has 'best BLEU    step 50  12.50'
+has "log.jsonl:205: 1 line could not be read"
+has "wrote $dir/x.svg: learning curves, 150 points of training, 3 of validation"
 [ "$(head -c 5 "$dir/x.svg")" = '<svg ' ] || fail 'not an SVG'
 [ "$(tail -n 1 "$dir/x.svg")" = '</svg>' ] || fail 'the SVG does not end'
 grep -q 'validation' "$dir/x.svg" || fail 'no validation curve'
 grep -q "<text class='t' x='76.0' [^>]*>0</text>" "$dir/x.svg" || fail 'the axis of steps does not begin at 0'
+grep -q '>BLEU on the validation text<' "$dir/x.svg" || fail 'no curve of BLEU'
+expect 0 "$run" -- inspect "$run" --curves "$dir/x.svg" --quiet # an earlier picture may be replaced
+case $out in *wrote*) fail 'not quiet' ;; esac
+echo precious >"$dir/notes"
+for file in "$dir/notes" "$run/log.jsonl" "$run/config.json"; do # but nothing else
+    cp "$file" "$dir/before"
+    expect 1 "$file exists and is not an SVG" -- inspect "$run" --curves "$file"
+    cmp "$file" "$dir/before" || fail "$file was replaced"
+done
+expect 1 "$dir" -- inspect "$run" --curves "$dir"
+bad=$dir/$'r\xffn' # a path that is not UTF-8
+cp -r "$run" "$bad"
+expect 0 '"directory": "' -- inspect "$bad" --json --curves "$dir/bad.svg"
+has $'r\xef\xbf\xbdn'
+grep -q $'r\xef\xbf\xbdn' "$dir/bad.svg" || fail 'the title is not UTF-8'
+rm -r "$bad"
 expect 0 '<svg' -- inspect "$run" --curves /dev/stdout --log --json
 expect 0 '"best_valid": {"step": 100' -- inspect --json "$run"
 if command -v python3 >/dev/null; then

@@ -217,7 +217,7 @@ trap - EXIT
 # ---- divergence
 wild=("${base[@]}" --lr-scale 1e6 --warmup 1 --log-every 1)
 finite() {
-    "$heed" inspect "$1" >tensors
+    "$heed" inspect "$1" --tensors >tensors
     grep -qE '^(enc|dec)\.' tensors || fail "inspect shows no tensors: $(cat tensors)"
     absent '^(enc|dec|src|tgt).*(nan|inf)' tensors "$1 is not finite"
 }

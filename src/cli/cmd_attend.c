@@ -23,7 +23,7 @@ enum { MAX_CELLS = 1 << 26 }; /* probabilities in one picture: 256 MiB of them *
 static struct attend_args {
     struct loaded_options from;
     const char *src, *tgt, *src_file, *tgt_file, *out;
-    int kind, line, layer, head;
+    int kind, line, layer, head, quiet;
 } args;
 static const char *const kind_names[] = {"enc", "dec", "cross", "auto", NULL};
 
@@ -49,6 +49,7 @@ static const struct option rows[] = {
         .max = 1 << 20),
     PRECISION_ROW(from.precision),
     DEVICE_ROWS(from.where, "auto"),
+    QUIET_ROW(quiet),
     {.name = NULL},
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
@@ -252,9 +253,10 @@ static int draw(struct job *j, int svg, struct err *err) {
     j->src_token = tokens_of(j, j->src.ids, j->src.n, 0);
     j->tgt_token = tokens_of(j, j->tgt.ids, j->tgt.n, 0);
     j->in_token = tokens_of(j, j->tgt.ids, j->tgt.n, 1);
-    int shown = 0;
+    int shown = 0, n_head = 0;
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
         fill_set(&a.set[kind], j, kind);
+        n_head += a.n_head * a.set[kind].n_layer;
         if (a.set[kind].n_layer) shown = kind;
     }
     struct file_writer w;
@@ -264,7 +266,11 @@ static int draw(struct job *j, int svg, struct err *err) {
         attention_svg(&w, &a, (enum attention_kind)shown);
     else
         attention_html(&w, &a);
-    return file_writer_commit(&w, err);
+    rc = file_writer_commit(&w, err);
+    if (!rc && !args.quiet)
+        fprintf(stderr, "wrote %s: %d source and %d target tokens, %d head%s\n", args.out, j->src.n,
+                j->tgt.n, n_head, n_head == 1 ? "" : "s");
+    return rc;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "model/modeldir.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
@@ -19,7 +22,7 @@
 static struct inspect_args {
     struct option_list dir;
     const char *curves;
-    int json, log;
+    int json, log, tensors, quiet;
 } args;
 
 #define OPTIONS_OF inspect_args
@@ -28,7 +31,9 @@ static const struct option rows[] = {
         .max = 1),
     ROW(STRING, "curves", curves, .arg = "FILE", .help = "draw the learning curves, an SVG"),
     ROW(FLAG, "log", log, .help = "losses on a logarithmic axis"),
+    ROW(FLAG, "tensors", tensors, .help = "list every tensor of the model"),
     JSON_ROW(json),
+    QUIET_ROW(quiet),
     {.name = NULL},
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
@@ -37,6 +42,15 @@ static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows =
 
 /* JSON has no NaN. */
 static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+/* Nor has it paths that are not UTF-8. */
+static json_t *path_json(const char *path) {
+    uint64_t n_replaced = 0;
+    char *clean = xcalloc(strlen(path), 3);
+    json_t *string = json_stringn(clean, utf8_clean(clean, path, strlen(path), &n_replaced));
+    xfree(clean);
+    return string;
+}
 
 struct summary {
     double sumsq, min, max;
@@ -85,6 +99,15 @@ static void gather_weights(json_t *all, const struct modeldir *md) {
     json_object_set_new(all, "tensors", tensors);
 }
 
+static json_t *valid_json(const struct valid_point *p) {
+    return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)p->step, "loss", real(p->loss),
+                     "nll", real(p->nll), "ppl", real(p->ppl));
+}
+
+static json_t *bleu_json(const struct valid_point *p) {
+    return json_pack("{s:I, s:f}", "step", (json_int_t)p->step, "bleu", p->bleu);
+}
+
 static void gather_history(json_t *all, const struct history *h) {
     if (h->n_train) {
         const struct train_point *p = &h->train[h->n_train - 1];
@@ -94,17 +117,18 @@ static void gather_history(json_t *all, const struct history *h) {
                                       real(p->loss), "nll", real(p->nll), "ppl", real(p->ppl), "lr",
                                       real(p->lr), "tok_s", real(p->tok_s)));
     }
-    const struct valid_point *best = NULL;
-    for (int i = 0; i < h->n_valid; i++)
-        if (!best || h->valid[i].loss < best->loss) best = &h->valid[i];
-    const struct valid_point *pair[] = {h->n_valid ? &h->valid[h->n_valid - 1] : NULL, best};
-    static const char *const name[] = {"valid", "best_valid"};
-    for (int i = 0; i < 2; i++)
-        if (pair[i])
-            json_object_set_new(all, name[i],
-                                json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)pair[i]->step,
-                                          "loss", real(pair[i]->loss), "nll", real(pair[i]->nll),
-                                          "ppl", real(pair[i]->ppl)));
+    const struct valid_point *best = NULL, *bleu = NULL, *best_bleu = NULL;
+    for (int i = 0; i < h->n_valid; i++) {
+        const struct valid_point *p = &h->valid[i];
+        if (!best || p->loss < best->loss) best = p;
+        if (!isfinite(p->bleu)) continue;
+        bleu = p;
+        if (!best_bleu || p->bleu > best_bleu->bleu) best_bleu = p;
+    }
+    if (best) json_object_set_new(all, "valid", valid_json(&h->valid[h->n_valid - 1]));
+    if (best) json_object_set_new(all, "best_valid", valid_json(best));
+    if (bleu) json_object_set_new(all, "bleu", bleu_json(bleu));
+    if (bleu) json_object_set_new(all, "best_bleu", bleu_json(best_bleu));
     if (h->n_bad) json_object_set_new(all, "log_lines_unread", json_integer(h->n_bad));
 }
 
@@ -128,7 +152,7 @@ static int gather(json_t *all, const char *dir, const struct history *h, struct 
     struct weights_form form;
     struct modeldir md;
     char *newest = NULL, *published = path_join(dir, MODELDIR_WEIGHTS);
-    json_object_set_new(all, "directory", json_string_nocheck(dir));
+    json_object_set_new(all, "directory", path_json(dir));
     int rc = dir_exists(dir) ? modeldir_read_any(dir, &config, &form, err)
                              : err_set(err, HEED_EIO, "%.180s: there is no such directory", dir);
     if (!rc) json_object_set_new(all, "model", config_to_json(&config));
@@ -163,77 +187,96 @@ static void print_config(json_t *model) {
     }
 }
 
+/* A whole number in groups of digits. */
+static const char *whole(const json_t *object, const char *key) {
+    return text_grouped((uint64_t)(number(object, key) + 0.5));
+}
+
 static void print_tensors(const json_t *all) {
     const json_t *tensors = json_object_get(all, "tensors");
     size_t i;
     json_t *t;
-    if (!tensors) {
-        printf("no weights yet\n");
-        return;
-    }
-    printf("\n%-22s %16s %12s %11s %11s %11s\n", "parameter", "shape", "count", "norm", "min",
-           "max");
+    printf("\n%-22s %16s %12s %11s %11s %11s\n", "tensor", "shape", "count", "norm", "min", "max");
     json_array_foreach(tensors, i, t) {
         const json_t *shape = json_object_get(t, "shape");
         char text[40];
         snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT " x %" JSON_INTEGER_FORMAT,
                  json_integer_value(json_array_get(shape, 0)),
                  json_integer_value(json_array_get(shape, 1)));
-        printf("%-22s %16s %12.0f %11.4g %11.4g %11.4g",
-               json_string_value(json_object_get(t, "name")), text, number(t, "count"),
+        printf("%-22s %16s %12s %11.4g %11.4g %11.4g",
+               json_string_value(json_object_get(t, "name")), text, whole(t, "count"),
                number(t, "norm"), number(t, "min"), number(t, "max"));
-        if (number(t, "not_finite") > 0) printf("  NOT FINITE: %.0f", number(t, "not_finite"));
+        if (number(t, "not_finite") > 0) printf("  NOT FINITE: %s", whole(t, "not_finite"));
         printf("\n");
     }
-    printf("%-22s %16s %12.0f\n", "total", "", number(all, "parameters"));
 }
 
 static void print_point(const char *what, const json_t *p) {
     if (!p) return;
-    printf("%-12s step %.0f  loss %.4f  nll %.4f  ppl %.2f", what, number(p, "step"),
-           number(p, "loss"), number(p, "nll"), number(p, "ppl"));
+    printf("%-12s step %s", what, whole(p, "step"));
+    if (json_object_get(p, "bleu")) {
+        printf("  %.2f\n", number(p, "bleu"));
+        return;
+    }
+    printf("  loss %.4f  nll %.4f  ppl %.2f", number(p, "loss"), number(p, "nll"),
+           number(p, "ppl"));
     if (json_object_get(p, "lr")) printf("  lr %.3g", number(p, "lr"));
     if (isfinite(number(p, "epoch"))) printf("  epoch %g", number(p, "epoch"));
-    if (isfinite(number(p, "tok_s"))) printf("  %.0f tokens/s", number(p, "tok_s"));
+    if (isfinite(number(p, "tok_s"))) printf("  %s tokens/s", whole(p, "tok_s"));
     printf("\n");
 }
 
 static void print_all(const json_t *all) {
-    const json_t *steps = json_object_get(all, "checkpoints");
+    static const char *const points[][2] = {{"training", "train"},
+                                            {"validation", "valid"},
+                                            {"best", "best_valid"},
+                                            {"BLEU", "bleu"},
+                                            {"best BLEU", "best_bleu"}};
+    const json_t *steps = json_object_get(all, "checkpoints"),
+                 *tensors = json_object_get(all, "tensors");
     size_t i;
     json_t *step;
     printf("%s\n\n", json_string_value(json_object_get(all, "directory")));
     print_config(json_object_get(all, "model"));
-    print_tensors(all);
-    printf("\n");
-    if (json_object_get(all, "step")) printf("%-12s %.0f\n", "steps done", number(all, "step"));
+    if (tensors && args.tensors) print_tensors(all);
+    printf("\n%-12s ", "parameters");
+    if (tensors)
+        printf("%s in %zu tensors\n", whole(all, "parameters"), json_array_size(tensors));
+    else
+        printf("no weights yet\n");
+    if (json_object_get(all, "step")) printf("%-12s %s\n", "steps done", whole(all, "step"));
     if (steps) {
         printf("%-12s", "checkpoints");
-        json_array_foreach(steps, i, step) { printf(" %.0f", json_number_value(step)); }
+        json_array_foreach(steps, i, step) {
+            printf(" %s", text_grouped((uint64_t)json_integer_value(step)));
+        }
         printf("\n");
     }
-    print_point("training", json_object_get(all, "train"));
-    print_point("validation", json_object_get(all, "valid"));
-    print_point("best", json_object_get(all, "best_valid"));
+    for (i = 0; i < sizeof points / sizeof *points; i++)
+        print_point(points[i][0], json_object_get(all, points[i][1]));
 }
 
 /* ---- curves ---------------------------------------------------------------------------------- */
 
 /* Columns of the history as arrays: curves want x and y apart. */
 struct columns {
-    double *x, *loss, *nll, *lr, *tok_s, *valid_x, *valid_loss, *valid_nll;
+    double *x, *loss, *nll, *lr, *tok_s, *valid_x, *valid_loss, *valid_nll, *bleu_x, *bleu;
+    int n_bleu; /* not every validation measures it */
 };
 
 static void fill_columns(struct columns *c, double *store, const struct history *h) {
     size_t n = (size_t)h->n_train, m = (size_t)h->n_valid;
+    double *valid = store + 5 * n;
     *c = (struct columns){.x = store,
                           .loss = store + n,
                           .nll = store + 2 * n,
                           .lr = store + 3 * n,
                           .tok_s = store + 4 * n,
-                          .valid_x = store + 5 * n,
-                          .valid_loss = store + 5 * n + m,
-                          .valid_nll = store + 5 * n + 2 * m};
+                          .valid_x = valid,
+                          .valid_loss = valid + m,
+                          .valid_nll = valid + 2 * m,
+                          .bleu_x = valid + 3 * m,
+                          .bleu = valid + 4 * m};
     for (size_t i = 0; i < n; i++) {
         c->x[i] = (double)h->train[i].step;
         c->loss[i] = h->train[i].loss;
@@ -245,7 +288,23 @@ static void fill_columns(struct columns *c, double *store, const struct history 
         c->valid_x[i] = (double)h->valid[i].step;
         c->valid_loss[i] = h->valid[i].loss;
         c->valid_nll[i] = h->valid[i].nll;
+        if (!isfinite(h->valid[i].bleu)) continue;
+        c->bleu_x[c->n_bleu] = c->valid_x[i];
+        c->bleu[c->n_bleu++] = h->valid[i].bleu;
     }
+}
+
+/* A picture may replace an earlier picture, but no other file. */
+static int check_target(const char *path, struct err *err) {
+    struct stat st;
+    char begin[6] = "";
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size) return 0;
+    FILE *file = fopen(path, "rb");
+    size_t n = file ? fread(begin, 1, sizeof begin - 1, file) : 0;
+    if (file) fclose(file);
+    if (n && (strncmp(begin, "<svg", 4) == 0 || strcmp(begin, "<?xml") == 0)) return 0;
+    return err_set(err, HEED_EIO,
+                   "--curves: %.180s exists and is not an SVG picture; choose another name", path);
 }
 
 static int draw(const char *path, const char *dir, const struct history *h, struct err *err) {
@@ -254,7 +313,7 @@ static int draw(const char *path, const char *dir, const struct history *h, stru
     struct file_writer w;
     int rc = file_writer_open(&w, path, err);
     if (rc) return rc;
-    size_t size = 5 * (size_t)h->n_train + 3 * (size_t)h->n_valid;
+    size_t size = 5 * (size_t)h->n_train + 5 * (size_t)h->n_valid;
     double *store = xcalloc(size, sizeof *store);
     struct columns c;
     fill_columns(&c, store, h);
@@ -263,18 +322,25 @@ static int draw(const char *path, const char *dir, const struct history *h, stru
                            {"validation", c.valid_x, c.valid_loss, m, marked}};
     struct curve nll[] = {{"training", c.x, c.nll, n, 0},
                           {"validation", c.valid_x, c.valid_nll, m, marked}};
+    struct curve bleu = {"BLEU", c.bleu_x, c.bleu, c.n_bleu, marked};
     struct curve rate = {"learning rate", c.x, c.lr, n, 0};
     struct curve speed = {"tokens/s", c.x, c.tok_s, n, 0};
-    int both = m > 0 ? 2 : 1;
-    struct panel panel[] = {
-        {"loss per token (label-smoothed)", loss, both, 260, args.log},
-        {"negative log-likelihood per token", nll, both, 180, args.log},
-        {"learning rate", &rate, 1, 90, 0},
-        {"tokens per second", &speed, 1, 90, 0},
-    };
-    curves_write(&w, dir, "step", panel, 4);
+    int both = m > 0 ? 2 : 1, n_panel = 0;
+    struct panel panel[5];
+    panel[n_panel++] = (struct panel){"loss per token (label-smoothed)", loss, both, 260, args.log};
+    panel[n_panel++] =
+        (struct panel){"negative log-likelihood per token", nll, both, 180, args.log};
+    if (c.n_bleu)
+        panel[n_panel++] = (struct panel){"BLEU on the validation text", &bleu, 1, 120, 0};
+    panel[n_panel++] = (struct panel){"learning rate", &rate, 1, 90, 0};
+    panel[n_panel++] = (struct panel){"tokens per second", &speed, 1, 90, 0};
+    curves_write(&w, dir, "step", panel, n_panel);
     xfree(store);
-    return file_writer_commit(&w, err);
+    rc = file_writer_commit(&w, err);
+    if (!rc && !args.quiet)
+        fprintf(stderr, "wrote %s: learning curves, %s points of training, %s of validation\n",
+                path, text_grouped((uint64_t)n), text_grouped((uint64_t)m));
+    return rc;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -284,6 +350,7 @@ static int inspect(const char *dir, struct err *err) {
     struct history history;
     json_t *all = json_object();
     int rc = history_read(&history, log, err);
+    if (!rc && args.curves) rc = check_target(args.curves, err);
     if (!rc) rc = gather(all, dir, &history, err);
     if (!rc && args.json) {
         char *text = json_dumps(all, JSON_REAL_PRECISION(9));
@@ -292,9 +359,9 @@ static int inspect(const char *dir, struct err *err) {
     } else if (!rc) {
         print_all(all);
     }
-    if (!rc && history.n_bad && !args.json)
-        fprintf(stderr, "heed: %s:%d: %d lines could not be read\n", log, history.first_bad,
-                history.n_bad);
+    if (!rc && history.n_bad && !args.json && !args.quiet)
+        fprintf(stderr, "heed: warning: %s:%d: %d line%s could not be read\n", log,
+                history.first_bad, history.n_bad, history.n_bad == 1 ? "" : "s");
     if (!rc && args.curves) rc = draw(args.curves, dir, &history, err);
     if (!rc && number(all, "not_finite") > 0)
         rc = err_set(err, HEED_EFORMAT, "%.160s: %.0f weights are NaN or infinite", dir,
