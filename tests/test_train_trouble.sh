@@ -113,6 +113,13 @@ for file in model.safetensors state.safetensors; do
         [ "$(steps run)" = '40 50 60 70 80' ] || fail "after $how $file: $(steps run)"
     done
 done
+for how in flip cut_short; do # one that opens, and one that does not
+    break_newest $how tokenizer.model
+    expect 0 'continuing from step 50; 1 newer checkpoint is damaged' train run "${base[@]}" --steps 80
+    has tokenizer.model
+    same run/model.safetensors long/model.safetensors "after $how tokenizer.model"
+    for c in run/ckpt-*; do same "$c/tokenizer.model" good/tokenizer.model; done
+done
 break_newest flip state.safetensors # a damaged one must not push out good ones
 expect 0 'done: step 55' train run "${base[@]}" --steps 55 --keep 1 --valid-every 1000
 [ "$(steps run)" = 55 ] || fail "damaged, keep 1: $(steps run)"
@@ -207,7 +214,7 @@ for _ in $(seq 100); do
     [ "$(steps run)" != '20 30 40 50 60' ] && break
     sleep 0.1
 done
-expect 1 'another process is at work here' train run "${base[@]}"
+expect 1 "another process is at work here: PID $pid" train run "${base[@]}"
 kill -INT $pid
 rc=0
 wait $pid || rc=$?

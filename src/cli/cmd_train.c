@@ -251,18 +251,21 @@ static void say_end(struct progress *p, enum train_end end, const struct train_s
 }
 
 static int train(struct train_setup *s, enum train_end *end, struct err *err) {
-    unsigned char hash[TOKENIZER_HASH_SIZE];
     struct trainer *trainer = NULL;
     struct train_bleu *bleu = NULL;
-    tokenizer_hash(s->tokenizer, hash);
     struct trainer_options o = args.trainer;
     int rc = o.bleu_every ? train_bleu_open(&bleu, s, args.bleu_lines, &signals_caught, err) : 0;
-    o.tokenizer_hash = hash;
+    o.opt = s->opt;
+    o.batches = s->batches;
+    o.valid = s->sweep;
+    o.tokenizer = s->tokenizer;
+    o.listener = listen;
+    o.listener_ctx = s->progress;
     o.stop = &signals_caught;
     o.bleu = train_bleu_measure;
     o.bleu_ctx = bleu;
     if (!rc && args.overwrite) rc = target_clear(o.dir, err);
-    if (!rc) rc = trainer_new(&trainer, &o, s->opt, s->batches, s->sweep, listen, s->progress, err);
+    if (!rc) rc = trainer_new(&trainer, &o, err);
     if (!rc) rc = write_config(s, err);
     if (!rc && o.max_steps && s->opt->step >= o.max_steps)
         progress_note(

@@ -1,6 +1,7 @@
 /* tokenizer.c — see tokenizer.h. */
 #include "data/tokenizer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -93,6 +94,10 @@ const void *tokenizer_bytes(const struct tokenizer *t, size_t *size) {
 
 void tokenizer_hash(const struct tokenizer *t, unsigned char hash[TOKENIZER_HASH_SIZE]) {
     memcpy(hash, t->hash, TOKENIZER_HASH_SIZE);
+}
+
+void tokenizer_hash_text(const struct tokenizer *t, char text[TOKENIZER_HASH_TEXT]) {
+    for (int i = 0; i < TOKENIZER_HASH_SIZE; i++) snprintf(text + 2 * i, 3, "%02x", t->hash[i]);
 }
 
 const char *tokenizer_piece(const struct tokenizer *t, int id) {

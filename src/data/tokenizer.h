@@ -22,6 +22,7 @@
 
 enum {
     TOKENIZER_HASH_SIZE = 16,
+    TOKENIZER_HASH_TEXT = 2 * TOKENIZER_HASH_SIZE + 1,
     TOKENIZER_MAX_FILE = 64 << 20, /* bytes; the largest in the wild are near 5 MB */
     TOKENIZER_MAX_TEXT = 1 << 24   /* bytes of one text to encode */
 };
@@ -43,9 +44,10 @@ int tokenizer_pad(const struct tokenizer *tokenizer); /* -1: none, which is usua
 /* 0 when the tokenizer has the beginning and the end mark that translation models need. */
 int tokenizer_check_ends(const struct tokenizer *tokenizer, struct err *err);
 
-/* The file's bytes, and XXH3-128 of them in its canonical byte order. */
+/* The file's bytes, and XXH3-128 of them in its canonical byte order; as text it is in hex. */
 const void *tokenizer_bytes(const struct tokenizer *tokenizer, size_t *size);
 void tokenizer_hash(const struct tokenizer *tokenizer, unsigned char hash[TOKENIZER_HASH_SIZE]);
+void tokenizer_hash_text(const struct tokenizer *tokenizer, char text[TOKENIZER_HASH_TEXT]);
 
 /* The piece as the file spells it (U+2581 for a space), or NULL for an id out of range. */
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int id);

@@ -20,7 +20,8 @@
  *
  * Damage from outside (a flipped bit, a truncated file) is found by checksums: state.safetensors
  * holds the crc32c of its own header, of every moment and of every weight in model.safetensors, so
- * weights of one checkpoint with the state of another are refused too.
+ * weights of one checkpoint with the state of another are refused too. config.json has the
+ * hash of the tokenizer beside it.
  *
  * Saving needs a small fixed buffer and no memory that grows with the model. Only f32 and bf16
  * models (f32 master weights) are saved; an f64 model is HEED_EINVAL. */

@@ -19,11 +19,8 @@ struct window {
 
 struct trainer {
     struct trainer_options o;
-    struct optimizer *opt;
+    struct optimizer *opt; /* of o, like batches: they are everywhere */
     struct batches *batches;
-    struct sweep *valid;
-    train_listener *listener;
-    void *ctx;
     struct batch *batch; /* [accumulate] */
     const struct batch **batch_list;
     struct runlog *log;
@@ -40,11 +37,11 @@ struct trainer {
 
 static void tell(struct trainer *t, enum train_event event) {
     struct runlog *log = t->log;
-    if (t->listener) t->listener(t->ctx, event, &t->status);
+    if (t->o.listener) t->o.listener(t->o.listener_ctx, event, &t->status);
     struct err err;
-    if (!log || !runlog_error(log, &err) || !t->listener) return;
+    if (!log || !runlog_error(log, &err) || !t->o.listener) return;
     t->status.text = err.msg;
-    t->listener(t->ctx, TRAIN_WARNING, &t->status);
+    t->o.listener(t->o.listener_ctx, TRAIN_WARNING, &t->status);
     t->status.text = NULL;
 }
 
@@ -76,19 +73,15 @@ static void warn(struct trainer *t, const char *event, const char *done) {
     X("n_src_tok", n_src_tok)                                                                      \
     X("n_tgt_tok", n_tgt_tok)
 
-static void hex(char text[33], const unsigned char hash[16]) {
-    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", hash[i]);
-}
-
 static void state_collect(const struct trainer *t, struct state *state) {
     struct batches_state at;
-    char text[33];
+    char hash[TOKENIZER_HASH_TEXT];
     batches_state(t->batches, &at);
 #define PUT_FIELD(name, field) state_set_u64(state, "batches." name, at.field);
     BATCHES_FIELDS(PUT_FIELD)
 #undef PUT_FIELD
-    hex(text, t->o.tokenizer_hash);
-    state_set_text(state, "tokenizer", text);
+    tokenizer_hash_text(t->o.tokenizer, hash);
+    state_set_text(state, "tokenizer", hash);
     state_set_f64(state, "best_loss", t->best_loss);
     state_set_i64(state, "best_step", t->best_step);
     state_set_i64(state, "n_stale", t->n_stale);
@@ -112,10 +105,10 @@ static int state_batches(const struct state *state, struct batches_state *at, st
 /* Other tokens are other data: to allow the one is to allow the other. */
 static int check_tokenizer(struct trainer *t, const struct state *state, struct err *err) {
     const char *was;
-    char is[33];
+    char is[TOKENIZER_HASH_TEXT];
     int rc = state_get_text(state, "tokenizer", &was, err);
     if (rc) return rc;
-    hex(is, t->o.tokenizer_hash);
+    tokenizer_hash_text(t->o.tokenizer, is);
     if (strcmp(was, is) == 0) return 0;
     if (t->o.new_tokenizer) return t->o.new_data = 1, 0;
     return err_set(
@@ -187,8 +180,9 @@ static int resume(struct trainer *t, struct err *err) {
         t->saved_step = t->opt->step;
         if (found.n_damaged)
             snprintf(t->text, sizeof t->text,
-                     "from step %lld; %d newer checkpoints are damaged: %.120s",
-                     (long long)t->opt->step, found.n_damaged, found.damage.msg);
+                     "from step %lld; %d newer checkpoint%s damaged: %.120s",
+                     (long long)t->opt->step, found.n_damaged,
+                     found.n_damaged == 1 ? " is" : "s are", found.damage.msg);
         else
             snprintf(t->text, sizeof t->text, "from step %lld", (long long)t->opt->step);
         /* A kill may have come between a save, its publication and the removal of older ones. */
@@ -224,8 +218,8 @@ static int validate(struct trainer *t, int last, struct err *err) {
     const struct batch *batch;
     double begin = clock_seconds();
     int rc;
-    sweep_rewind(t->valid);
-    while ((rc = sweep_next(t->valid, &batch, err)) > 0) {
+    sweep_rewind(t->o.valid);
+    while ((rc = sweep_next(t->o.valid, &batch, err)) > 0) {
         if ((rc = optimizer_evaluate(t->opt, batch, &sum, err))) return rc;
         tell(t, TRAIN_VALIDATING);
     }
@@ -412,8 +406,9 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
         if (rc || t->opt->step <= before) continue; /* skipped or rewound */
         if (due(t, t->o.log_every) || limit_reached(t)) log_window(t);
         int last = limit_reached(t);
-        if (t->valid && (due(t, t->o.valid_every) || last)) rc = validate(t, last, err);
-        if (!rc && (due(t, t->o.save_every) || (t->valid && t->best_step == t->opt->step) || last))
+        if (t->o.valid && (due(t, t->o.valid_every) || last)) rc = validate(t, last, err);
+        if (!rc &&
+            (due(t, t->o.save_every) || (t->o.valid && t->best_step == t->opt->step) || last))
             rc = save(t, err);
     }
     if (!rc) rc = save(t, err);
@@ -426,17 +421,12 @@ const struct train_status *trainer_status(const struct trainer *t) { return &t->
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int trainer_new(struct trainer **out, const struct trainer_options *options, struct optimizer *opt,
-                struct batches *batches, struct sweep *valid, train_listener *listener, void *ctx,
-                struct err *err) {
+int trainer_new(struct trainer **out, const struct trainer_options *options, struct err *err) {
     *out = NULL;
     struct trainer *t = xcalloc(1, sizeof *t);
     *t = (struct trainer){.o = *options,
-                          .opt = opt,
-                          .batches = batches,
-                          .valid = valid,
-                          .listener = listener,
-                          .ctx = ctx,
+                          .opt = options->opt,
+                          .batches = options->batches,
                           .best_loss = INFINITY,
                           .best_step = -1,
                           .saved_step = -1};
@@ -445,7 +435,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
     t->batch_list = xcalloc((size_t)options->accumulate, sizeof(const struct batch *));
     int rc = 0;
     for (int i = 0; i < options->accumulate && !rc; i++) {
-        rc = batches_batch_init(batches, &t->batch[i], err);
+        rc = batches_batch_init(t->batches, &t->batch[i], err);
         t->batch_list[i] = &t->batch[i];
     }
     if (!rc) rc = resume(t, err);
@@ -453,9 +443,9 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
         trainer_free(t);
         return rc;
     }
-    t->status.step = opt->step;
+    t->status.step = t->opt->step;
     t->status.fraction = fraction_done(t);
-    if (opt->step > 0) {
+    if (t->opt->step > 0) {
         t->status.text = t->text;
         tell(t, TRAIN_RESUMED);
         t->status.text = NULL;

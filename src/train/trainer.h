@@ -12,6 +12,7 @@
 #define TRAIN_TRAINER_H
 
 #include "data/batches.h"
+#include "data/tokenizer.h"
 #include "train/checkpoint.h"
 #include "train/optimizer.h"
 #include "train/runlog.h"
@@ -19,27 +20,6 @@
 /* When the loss is not finite, its gradient is not, or the loss is far worse than guessing: stop
  * the run; skip the update; or go back to the last checkpoint and on with the data that follow. */
 enum divergence { DIVERGENCE_STOP, DIVERGENCE_SKIP, DIVERGENCE_REWIND };
-
-struct trainer_options {
-    const char *dir;
-    int64_t max_steps;  /* 0: no limit; counts from the run's beginning, also after a resume */
-    int64_t max_epochs; /* 0: no limit */
-    double max_minutes; /* 0: no limit; training time of all processes of the run together */
-    int accumulate;     /* batches per update */
-    int log_every, valid_every, save_every; /* updates */
-    int keep;                               /* checkpoints kept beside the best one */
-    int patience; /* validations without a better loss before the run ends; 0: never */
-    enum divergence on_divergence;
-    int new_data, new_tokenizer;         /* a resume may go on although these changed */
-    const unsigned char *tokenizer_hash; /* [16] */
-    const volatile int *stop;            /* non-zero: save and end; may be NULL */
-    /* updates; a multiple of valid_every: these validations, and the last one, also measure BLEU.
-     * 0: none do */
-    int bleu_every;
-    /* How, which is not the trainer's business: the score of the model as it is now, or NaN. */
-    int (*bleu)(void *ctx, double *score, struct err *err);
-    void *bleu_ctx;
-};
 
 enum train_event {
     TRAIN_RESUMED,    /* text: from where, and what was odd */
@@ -64,6 +44,33 @@ struct train_status {
 
 typedef void train_listener(void *ctx, enum train_event event, const struct train_status *status);
 
+struct trainer_options {
+    const char *dir;
+    /* What the run works on, borrowed; no validation where valid is NULL. */
+    struct optimizer *opt;
+    struct batches *batches;
+    struct sweep *valid;
+    const struct tokenizer *tokenizer;
+    train_listener *listener; /* NULL: nobody listens */
+    void *listener_ctx;
+    int64_t max_steps;  /* 0: no limit; counts from the run's beginning, also after a resume */
+    int64_t max_epochs; /* 0: no limit */
+    double max_minutes; /* 0: no limit; training time of all processes of the run together */
+    int accumulate;     /* batches per update */
+    int log_every, valid_every, save_every; /* updates */
+    int keep;                               /* checkpoints kept beside the best one */
+    int patience; /* validations without a better loss before the run ends; 0: never */
+    enum divergence on_divergence;
+    int new_data, new_tokenizer; /* a resume may go on although these changed */
+    const volatile int *stop;    /* non-zero: save and end; may be NULL */
+    /* updates; a multiple of valid_every: these validations, and the last one, also measure BLEU.
+     * 0: none do */
+    int bleu_every;
+    /* How, which is not the trainer's business: the score of the model as it is now, or NaN. */
+    int (*bleu)(void *ctx, double *score, struct err *err);
+    void *bleu_ctx;
+};
+
 /* Why a run ended. */
 enum train_end { TRAIN_DONE, TRAIN_STOPPED, TRAIN_PATIENCE };
 
@@ -73,10 +80,8 @@ struct trainer;
  * resumes from the last checkpoint that is whole. Refuses with the reason, and changes nothing in
  * the directory, when data or tokenizer differ from the earlier part's (see new_data,
  * new_tokenizer) or when all its checkpoints are damaged. So modeldir_init, which replaces
- * configuration and tokenizer, comes after it and before trainer_run. valid may be NULL. */
-int trainer_new(struct trainer **trainer, const struct trainer_options *options,
-                struct optimizer *opt, struct batches *batches, struct sweep *valid,
-                train_listener *listener, void *ctx, struct err *err);
+ * configuration and tokenizer, comes after it and before trainer_run. */
+int trainer_new(struct trainer **trainer, const struct trainer_options *options, struct err *err);
 void trainer_free(struct trainer *trainer);
 
 /* Runs to the end; a run that had ended before is left as it is. On error the last checkpoint is
