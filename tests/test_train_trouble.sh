@@ -137,7 +137,7 @@ expect 0 'done: step 70' train run "${base[@]}" --steps 70 --valid-every 1000 --
 fresh
 for c in run/ckpt-*; do truncate -s 9 "$c/state.safetensors"; done
 before=$(state_of run)
-expect 1 'no checkpoint is whole: --overwrite begins anew' train run "${base[@]}" --steps 80
+expect 1 'no checkpoint is intact: --overwrite starts over' train run "${base[@]}" --steps 80
 [ "$before" = "$(state_of run)" ] || fail 'a run without a good checkpoint was changed'
 fresh
 mkdir run/ckpt-00000070.tmp run/ckpt-00000005.tmp

@@ -16,8 +16,8 @@ struct err {
     char msg[256];
 };
 
-/* Fills *err (if any) and is code, so that `return err_set(err, HEED_EIO, "...")` reads well. A
- * macro, so that compilers and analysers see which value it has. */
+/* Fills *err (if any) and evaluates to code, so that `return err_set(err, HEED_EIO, "...")` reads
+ * well. A macro, so that compilers and analysers see which value it has. */
 #define err_set(err, code, ...)                                                                    \
     __extension__({                                                                                \
         err_fill((err), (code), __VA_ARGS__);                                                      \

@@ -36,7 +36,7 @@ static int io_error(const char *path, struct err *err) {
     return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
 }
 
-/* The same where an old file may be worried about. */
+/* The same after a failed write, where one may worry about the old file. */
 static int write_error(const char *path, struct err *err) {
     if (errno == ENOSPC || errno == EDQUOT)
         return err_set(err, HEED_EIO, "%.160s: %s; what was there before is intact", path,
@@ -129,8 +129,8 @@ int file_read_all(char **data, size_t *size, const char *path, size_t limit, str
 
 enum { WRITE_BUFFER = 1 << 16 };
 
-/* A new file beside path whose name nobody else uses: a leftover of the same process number counts
- * on. */
+/* A new file beside path with a name nobody else uses; the number goes up where a killed process
+ * with the same PID left a file behind. */
 static int create_temp(struct file_writer *w) {
     size_t room = strlen(w->path) + 40;
     w->temp = xmalloc(room);
@@ -275,7 +275,7 @@ int file_link(const char *dst, const char *src, struct err *err) {
     snprintf(temp, sizeof temp, ".%ld-link.tmp", (long)getpid());
     char *path = path_append(dst, temp);
     int rc;
-    unlink(path); /* left by a killed process of the same number */
+    unlink(path); /* left by a killed process with the same PID */
     if (file_calls.link(src, path) == 0) {
         rc = file_rename(path, dst, err);
         file_calls.unlink(path); /* also where dst was the same file, which rename leaves alone */
@@ -341,7 +341,7 @@ int dir_make(const char *path, struct err *err) {
         if (why == EEXIST && !dir_exists(path))
             rc = err_set(err, HEED_EIO, "%.180s: not a directory", path);
         else if (why != EEXIST)
-            rc = err_set(err, HEED_EIO, "%.180s: cannot make the directory: %s", path,
+            rc = err_set(err, HEED_EIO, "%.180s: cannot create the directory: %s", path,
                          strerror(why));
     } else if (!rc) {
         rc = dir_sync(parent, err);
@@ -354,7 +354,7 @@ int dir_sync(const char *path, struct err *err) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return io_error(path, err);
     int rc = 0;
-    /* EINVAL: this file system has nothing to sync a directory with. */
+    /* EINVAL: this file system cannot sync a directory. */
     if (file_calls.fsync(fd) && errno != EINVAL) rc = write_error(path, err);
     close(fd);
     return rc;

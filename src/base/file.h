@@ -22,18 +22,18 @@ struct file_map {
 int file_map_open(struct file_map *map, const char *path, struct err *err);
 void file_map_close(struct file_map *map);
 
-/* [at, at + size) of the map will not be read soon: its pages leave this process's memory, and come
- * back from the file when they are read after all. */
+/* [at, at + size) of the map will not be read soon: its pages leave this process's memory and are
+ * read from the file again when needed. */
 void file_map_forget(const struct file_map *map, const void *at, size_t size);
 
-/* The whole file, a NUL added behind it, or HEED_ELIMIT when it is larger than limit.
+/* The whole file with a NUL added at its end, or HEED_ELIMIT when it is larger than limit.
  * xfree(*data). */
 int file_read_all(char **data, size_t *size, const char *path, size_t limit, struct err *err);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Buffered, and the first error sticks: write on, commit tells. A target that exists and is neither
- * a file nor a directory (a terminal, a pipe, /dev/null) is written directly. */
+/* Buffered. The first error sticks: keep writing, and commit reports it. A target that exists and
+ * is neither a file nor a directory (a terminal, a pipe, /dev/null) is written directly. */
 struct file_writer {
     int fd;
     char *path, *temp; /* temp NULL: written directly */
@@ -53,7 +53,7 @@ void file_writer_printf(struct file_writer *w, const char *fmt, ...)
 int file_writer_commit(struct file_writer *w, struct err *err);
 void file_writer_abort(struct file_writer *w);
 
-/* Replaces path by size bytes of data. */
+/* Replaces the file by size bytes of data. */
 int file_write_all(const char *path, const void *data, size_t size, struct err *err);
 
 /* dst becomes a copy of src, or another name of the same file where the file system can (else a
@@ -72,16 +72,16 @@ int file_exists(const char *path); /* of any kind */
 int file_same(const char *a, const char *b);
 int dir_exists(const char *path);
 
-/* Makes the directory and its missing parents. One that is there is fine; a file in its place is
- * not. */
+/* Creates the directory and its missing parents. An existing directory is fine, a file in its place
+ * is an error. */
 int dir_make(const char *path, struct err *err);
 int dir_sync(const char *path, struct err *err);
 
-/* Removes a directory of plain files; refuses one that has directories in it. None there is
- * fine. */
+/* Removes a directory of plain files, if it is there; refuses one that contains directories. */
 int dir_remove(const char *path, struct err *err);
 
-/* Names in a directory without . and .., sorted by bytes; no such directory has none. */
+/* The names in a directory without . and .., sorted by bytes; none where there is no such
+ * directory. */
 struct dir_names {
     char **name;
     int n;

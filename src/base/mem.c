@@ -27,8 +27,7 @@ char *xstrdup(const char *s) {
 }
 
 /* Large blocks ask for large pages: a cache of keys and values or a matrix of weights has more
- * small pages than the processor remembers translations for. It is a wish, and nothing depends on
- * it. */
+ * small pages than the processor remembers translations for. This is only a hint. */
 void *mem_block(size_t size) {
     enum { LARGE_PAGE = 2 << 20 };
     if (size > SIZE_MAX / 2) return NULL;

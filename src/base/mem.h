@@ -1,8 +1,8 @@
 /* mem.h — host memory: small objects that cannot fail, large blocks that can, and a bump arena.
  *
- * xmalloc and friends serve small host objects; when even those cannot be had the process ends in
- * one place with a message. Large blocks (parameters, activations, workspaces) come from mem_block
- * and their failure is an ordinary error.
+ * xmalloc and friends serve small host objects; if even those cannot be allocated, the process ends
+ * in one place with a message. Large blocks (parameters, activations, workspaces) come from
+ * mem_block and their failure is an ordinary error.
  *
  * Every allocation made here is counted: the tests assert that the counter stands still during a
  * training step and a decoding loop. */

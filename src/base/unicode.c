@@ -57,7 +57,7 @@ static unsigned near_sigma(uint32_t code) {
     return range_value(sigma_ranges, COUNT(sigma_ranges), code);
 }
 
-/* A sigma ends a word when the nearest letter before it is cased and the nearest one behind it is
+/* A sigma ends a word when the nearest letter before it is cased and the nearest one after it is
  * not. */
 static int is_final(const uint32_t *text, size_t n, size_t at) {
     size_t i = at;

@@ -65,8 +65,8 @@ static int prepare(struct batches *b, struct slot *slot, struct err *err) {
 
 static void *prefetch_main(void *arg) {
     struct batches *b = arg;
-    /* There are batches in stock whenever this thread is woken, so it must not push the trainer's
-     * threads off their cores. Should that be denied, it only competes as any thread does. */
+    /* There are batches ready whenever this thread is woken, so it must not push the trainer's
+     * threads off their cores. If that is denied, it competes like any other thread. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     pthread_mutex_lock(&b->lock);
     for (;;) {

@@ -7,7 +7,7 @@
  * format; whoever asks again with the same content gets the same file without tokenising. Text is
  * streamed and memory does not grow with the corpus, neither while building nor while reading: a
  * pair is fetched from the system's file cache by its position. (A mapping would count as this
- * process' memory; giving its pages back again and again costs ten times as much as reading, and a
+ * process's memory; giving its pages back again and again costs ten times as much as reading, and a
  * file cut short under a mapping kills the process.)
  *
  * The file appears under its name only when it is whole and on disk, so a kill at any time leaves
@@ -115,11 +115,11 @@ struct corpus {
 /* The corpus of two text files, from the cache or built into it. Errors: files with different
  * numbers of lines (HEED_EFORMAT, naming both), nothing kept (HEED_EFORMAT, saying why), text that
  * cannot be read or changes meanwhile, a cache directory that cannot be written, a full disk.
- * *report, if not NULL, is filled in any case. */
+ * *report, if not NULL, is always filled. */
 int corpus_build(struct corpus *corpus, const struct corpus_options *options,
                  struct corpus_report *report, struct err *err);
 
-/* An existing cache file; HEED_EFORMAT when anything in it is not as it should be. Reads the file
+/* An existing cache file; HEED_EFORMAT when anything in it is wrong. Reads the file
  * once, to check it, in bounded memory. corpus_open_memory borrows the bytes. */
 int corpus_open(struct corpus *corpus, const char *path, struct err *err);
 int corpus_open_memory(struct corpus *corpus, const void *data, size_t size, struct err *err);

@@ -230,8 +230,8 @@ static int read_chunk(struct builder *b, struct err *err) {
 
 /* ---- tokenising ------------------------------------------------------------------------------ */
 
-/* One side of a pair: n[which] tokens with the end mark at ids. Returns what speaks against it,
- * KEPT if nothing does, or a status below KEPT. */
+/* One side of a pair: n[which] tokens with the end mark at ids. Returns the reason to drop it, KEPT
+ * if there is none, or a status below KEPT. */
 static int encode_side(const struct builder *b, struct pair *pair, int which, int32_t *ids,
                        struct err *err) {
     const struct corpus_encoder *e = &b->o.encoder;

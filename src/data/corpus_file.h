@@ -1,5 +1,5 @@
-/* corpus_file.h — the bytes of a corpus cache; shared by who writes them (corpus_build.c) and who
- * reads them (corpus.c), of interest to nobody else.
+/* corpus_file.h — the bytes of a corpus cache; shared by what writes them (corpus_build.c) and what
+ * reads them (corpus.c), of no interest to anyone else.
  *
  *     ids      u16 or u32, pair after pair: source ids, target ids, end marks included
  *     zeros    up to a multiple of 8

@@ -15,7 +15,7 @@ void sample_release(struct sample *s) {
     *s = (struct sample){0};
 }
 
-/* Uniform in [0, bound); rounding is out of sight for any number of lines one could read. */
+/* Uniform in [0, bound); rounding is negligible for any number of lines one could read. */
 static uint64_t draw(struct sample *s, uint64_t bound) {
     uint64_t i = (uint64_t)(rng_uniform(&s->rng) * (double)bound);
     return i < bound ? i : bound - 1;

@@ -1,10 +1,10 @@
 /* stream.c — see stream.h.
  *
  * Draw number d of epoch e, d in [0, n_draw), is first sent through the epoch's own shuffle, which
- * mixes the corpora; the result tells corpus and j, the how-manieth draw of that corpus in this
- * epoch. Over all epochs that corpus has seen g = e * (draws per epoch) + j draws, so it is in its
- * pass g / n_pair, and each pass has its own shuffle. Hence any run of n_pair consecutive draws of
- * a pass visits every pair once, whatever the weight. */
+ * mixes the corpora; the result gives the corpus and j, the number of the draw among that corpus's
+ * in this epoch. Over all epochs that corpus has seen g = e * (draws per epoch) + j draws, so it is
+ * in its pass g / n_pair, and each pass has its own shuffle. Hence any run of n_pair consecutive
+ * draws of a pass visits every pair once, whatever the weight. */
 #include "data/stream.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static int check_options(const struct batches_options *o, struct err *err) {
     return 0;
 }
 
-/* The corpus' share of the epoch: how many draws, and the longest sentence so far. */
+/* The corpus's share of the epoch: how many draws, and the longest sentence so far. */
 static int add_source(struct stream *s, int i, const struct batches_source *from, struct err *err) {
     const struct corpus *corpus = from->corpus;
     double weight = s->shuffled && from->weight != 0 ? from->weight : 1;
@@ -150,7 +150,7 @@ static int cut_batches(struct stream *s, int budget) {
     return n;
 }
 
-/* Greedy cuts leave a rest that can be tiny, and a tiny batch makes a noisy step. The smallest
+/* Greedy cuts leave a remainder that can be tiny, and a tiny batch makes a noisy step. The smallest
  * budget that needs no more batches spreads the pool over them evenly. */
 static void cut_evenly(struct stream *s) {
     int n = cut_batches(s, s->tokens), low = s->longest, high = s->tokens;

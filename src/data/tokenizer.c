@@ -21,7 +21,7 @@ struct tokenizer {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Takes `bytes` over, whatever comes of it. */
+/* Takes ownership of `bytes`, also when it fails. */
 static int open_bytes(struct tokenizer **tokenizer, const char *name, char *bytes, size_t size,
                       struct err *err) {
     struct tokenizer *t = xcalloc(1, sizeof *t);

@@ -76,7 +76,7 @@ enum tokenizer_type { TOKENIZER_UNIGRAM, TOKENIZER_BPE, TOKENIZER_WORD, TOKENIZE
 enum {
     TOKENIZER_MIN_SIZE = 4,       /* unk, bos, eos and a piece */
     TOKENIZER_MAX_SIZE = 1 << 20, /* pieces */
-    TOKENIZER_MAX_LINE = 8192,   /* bytes: longer lines are no sentences, and are not learnt from */
+    TOKENIZER_MAX_LINE = 8192,   /* bytes: longer lines are not sentences and are not learnt from */
     TOKENIZER_SAMPLE_LINE = 128, /* bytes kept per line of the sample, on average */
     TOKENIZER_MAX_THREADS = 128  /* of SentencePiece */
 };

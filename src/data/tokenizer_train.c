@@ -1,13 +1,13 @@
 /* tokenizer_train.c — learning a tokenizer from text files.
  *
  * The files are streamed into an even sample of bounded size, SentencePiece learns from the sample,
- * and the model is written only when it is complete and opens. What SentencePiece says in its own
- * words is said again in those of the caller's options.
+ * and the model is written only when it is complete and opens. SentencePiece's messages are put in
+ * terms of the caller's options.
  *
  * SentencePiece ends the process when it learns unigrams from sentences that are all blank once
- * they are normalised, and when a word has more than 65,535 characters. So blank samples are found
- * out first (has_text), and lines are limited to TOKENIZER_MAX_LINE bytes, of which normalisation
- * cannot make that many characters (at worst 18 from 3 bytes). */
+ * they are normalised, and when a word has more than 65,535 characters. So blank samples are
+ * detected first (has_text), and lines are limited to TOKENIZER_MAX_LINE bytes, of which
+ * normalisation cannot make that many characters (at worst 18 from 3 bytes). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

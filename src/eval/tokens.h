@@ -49,7 +49,7 @@ struct tokens {
 void codes_release(struct codes *codes);
 void codes_reserve(struct codes *codes, size_t room);
 
-/* *codes becomes the segment, in lower case if so wished. `scratch` holds what lowering needs. */
+/* *codes becomes the segment, in lower case if asked for. `scratch` holds what lowering needs. */
 void codes_decode(struct codes *codes, struct codes *scratch, struct segment segment, int lower);
 
 /* Removes all space. */

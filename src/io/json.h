@@ -4,8 +4,7 @@
  * Input is hostile: size and nesting are limited before jansson sees it, duplicate keys are
  * refused. A reader takes values out of one object by name and type; a value that is missing, of
  * another type or out of range is an error like `config.json: d_model: expected a whole number, got
- * "x"`, and json_in_known refuses keys nobody asked about, so that a typo does not pass for a
- * default. */
+ * "x"`, and json_in_known refuses unknown keys, so that a typo is not silently a default. */
 #ifndef IO_JSON_H
 #define IO_JSON_H
 

@@ -216,7 +216,7 @@ static int take_name(const char *temp, const char *path, struct err *err) {
     }
     if (!rc && (rc = file_rename(temp, path, err)) && replaces && !dir_exists(path))
         file_rename(old, path, NULL);
-    if (!rc && replaces) dir_remove(old, NULL); /* what is left, checkpoint_clean removes */
+    if (!rc && replaces) dir_remove(old, NULL); /* checkpoint_clean removes what is left */
     xfree(old);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* checkpoint.h — everything a training run needs to continue bit for bit, and a kill at any
+/* checkpoint.h — everything a training run needs to continue bit for bit, even after a kill at any
  * instant.
  *
  *     DIR/config.json, tokenizer.model     written once, by modeldir_init, before the first
@@ -20,8 +20,8 @@
  *
  * Damage from outside (a flipped bit, a truncated file) is found by checksums: state.safetensors
  * holds the crc32c of its own header, of every moment and of every weight in model.safetensors, so
- * weights of one checkpoint with the state of another are refused too. config.json has the
- * hash of the tokenizer beside it.
+ * weights of one checkpoint with the state of another are refused too. config.json has the hash
+ * of the tokenizer beside it.
  *
  * Saving needs a small fixed buffer and no memory that grows with the model. Only f32 and bf16
  * models (f32 master weights) are saved; an f64 model is HEED_EINVAL. */
@@ -69,7 +69,7 @@ int checkpoint_verify(const char *path, int deep, struct err *err);
 
 /* The newest checkpoint that passes checkpoint_verify, deep. Returns 0 with found->path NULL where
  * there is none. Newer ones that are damaged are counted, and `damage` says what is wrong with the
- * newest of them: kills never cause that, so tell the user. */
+ * newest of them: kills never cause that, so the user should hear of it. */
 struct checkpoint_found {
     char *path;   /* the caller frees with xfree; NULL: none */
     int64_t step; /* -1: none */

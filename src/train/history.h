@@ -1,9 +1,9 @@
-/* history.h — what log.jsonl tells about a run: the losses, step by step.
+/* history.h — what log.jsonl says about a run: the losses, step by step.
  *
  * One JSON object per line. A line with "loss" is a point of training, one with "valid_loss" a
- * validation; others (notes, events) are passed over, as are unknown keys. A run that was killed
+ * validation; others (notes, events) are skipped, as are unknown keys. A run that was killed
  * and resumed repeats steps: a later line replaces earlier ones of the same and later steps. A line
- * that is no JSON object with a step (the torn end of a killed process) is counted, not fatal.
+ * that is not a JSON object with a step (the torn end of a killed process) is counted, not fatal.
  * Values a line lacks are NaN. */
 #ifndef TRAIN_HISTORY_H
 #define TRAIN_HISTORY_H

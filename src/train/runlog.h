@@ -1,10 +1,10 @@
-/* runlog.h — what a run tells about itself: log.jsonl, one JSON object per line, and TensorBoard's
- * files.
+/* runlog.h — what a run records about itself: log.jsonl, one JSON object per line, and
+ * TensorBoard's files.
  *
  * Lines are appended and reach the file whole. A resumed run cuts the log back to where its
  * checkpoint was taken, so that the log reads as if nothing had happened. A log that cannot be
- * written never stops a run: the first error is kept, writing goes on being tried, and runlog_error
- * tells. */
+ * written never stops a run: the first error is kept for runlog_error, and later lines are still
+ * tried. */
 #ifndef TRAIN_RUNLOG_H
 #define TRAIN_RUNLOG_H
 

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "model/modeldir.h"
 
-enum { MAX_BAD = 10, MAX_REWINDS = 3 }; /* in a row, before a run is given up after all */
+enum { MAX_BAD = 10, MAX_REWINDS = 3 }; /* in a row, before the run is given up */
 
 /* Sums over the updates since the last line of the log. */
 struct window {
@@ -113,8 +113,8 @@ static int check_tokenizer(struct trainer *t, const struct state *state, struct 
     if (t->o.new_tokenizer) return t->o.new_data = 1, 0;
     return err_set(
         err, HEED_EINVAL,
-        "%s: the run began with another tokenizer (%s, now %s); --new-tokenizer goes on all "
-        "the same, --overwrite begins anew",
+        "%s: the run began with another tokenizer (%s, now %s); --new-tokenizer continues with "
+        "this one, --overwrite starts over",
         t->o.dir, was, is);
 }
 
@@ -126,10 +126,9 @@ static int restore_batches(struct trainer *t, const struct state *state, struct 
     rc = batches_restore(t->batches, &at, &why);
     if (rc == HEED_EINVAL && t->o.new_data) return batches_restart_epoch(t->batches, &at, err);
     if (rc)
-        return err_set(
-            err, (enum heed_status)rc,
-            "%.60s: %.100s; --new-data goes on with it all the same, --overwrite begins anew",
-            t->o.dir, why.msg);
+        return err_set(err, (enum heed_status)rc,
+                       "%.60s: %.100s; --new-data continues anyway, --overwrite starts over",
+                       t->o.dir, why.msg);
     return 0;
 }
 
@@ -168,7 +167,8 @@ static int resume(struct trainer *t, struct err *err) {
     int rc = checkpoint_clean(t->o.dir, err);
     if (!rc) rc = checkpoint_find_last(&found, t->o.dir, err);
     if (!rc && !found.path && found.n_damaged)
-        return err_set(err, HEED_EFORMAT, "%.150s; no checkpoint is whole: --overwrite begins anew",
+        return err_set(err, HEED_EFORMAT,
+                       "%.150s; no checkpoint is intact: --overwrite starts over",
                        found.damage.msg);
     if (rc || !found.path) return rc;
     rc = checkpoint_load(found.path, t->opt, &state, err);
@@ -248,7 +248,7 @@ static int validate(struct trainer *t, int last, struct err *err) {
 
 /* ---- divergence ------------------------------------------------------------------------------ */
 
-/* Worse than this no model is that learns: guessing evenly costs log V. */
+/* No model that learns is worse than this: guessing uniformly costs log V. */
 static double hopeless(const struct trainer *t) {
     return 1.5 * log((double)t->opt->model->config.n_vocab_tgt) + 1;
 }

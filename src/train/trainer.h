@@ -1,4 +1,4 @@
-/* trainer.h — a training run: updates, validations, checkpoints, until it is enough.
+/* trainer.h — a training run: updates, validations and checkpoints, until a limit is reached.
  *
  * Everything a run does is a function of its options, its data and its seed; time and interruptions
  * leave no trace in the weights. A run that is stopped anywhere, by signal or by SIGKILL, and
@@ -6,7 +6,7 @@
  * ends it).
  *
  * The trainer borrows what it works on (optimizer, batches, sweep) and owns the run directory's
- * log. It prints nothing: the caller hears of progress through `event` and asks for an orderly end
+ * log. It prints nothing: it reports progress to `listener`, and the caller asks for an orderly end
  * through `stop`, which the trainer looks at after every update. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
@@ -18,7 +18,8 @@
 #include "train/runlog.h"
 
 /* When the loss is not finite, its gradient is not, or the loss is far worse than guessing: stop
- * the run; skip the update; or go back to the last checkpoint and on with the data that follow. */
+ * the run; skip the update; or go back to the last checkpoint and continue with the data that
+ * follow. */
 enum divergence { DIVERGENCE_STOP, DIVERGENCE_SKIP, DIVERGENCE_REWIND };
 
 enum train_event {
@@ -61,12 +62,12 @@ struct trainer_options {
     int keep;                               /* checkpoints kept beside the best one */
     int patience; /* validations without a better loss before the run ends; 0: never */
     enum divergence on_divergence;
-    int new_data, new_tokenizer; /* a resume may go on although these changed */
+    int new_data, new_tokenizer; /* a resumed run may continue although these changed */
     const volatile int *stop;    /* non-zero: save and end; may be NULL */
     /* updates; a multiple of valid_every: these validations, and the last one, also measure BLEU.
      * 0: none do */
     int bleu_every;
-    /* How, which is not the trainer's business: the score of the model as it is now, or NaN. */
+    /* Measures it: the score of the model as it is now, or NaN. */
     int (*bleu)(void *ctx, double *score, struct err *err);
     void *bleu_ctx;
 };

@@ -1,0 +1,53 @@
+/* plan.c — see plan.h. */
+#include "train/plan.h"
+
+#include "train/optimizer.h"
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Left free: prepared batches, a thread's stack, buffers for checkpoints and text. */
+static const size_t spare = (size_t)64 << 20;
+
+static double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
+
+/* The most tokens per batch that fit, the need growing with them; 0: not even a sentence. */
+static int fitting_tokens(struct model *model, int tokens, int max_length, size_t room) {
+    int low = max_length - 1, high = tokens;
+    while (high - low > 1) {
+        int mid = low + (high - low) / 2;
+        struct acts_need need;
+        if (acts_measure(&need, model, mid, mid, 1, NULL)) return 0;
+        if (need.acts + need.workspace <= room)
+            low = mid;
+        else
+            high = mid;
+    }
+    int even = low / 100 * 100;
+    return low < max_length ? 0 : even < max_length ? low : even;
+}
+
+int plan_memory(struct plan_memory *memory, struct model *model, int tokens, int max_length,
+                size_t room, struct err *err) {
+    struct acts_need need;
+    int rc = acts_measure(&need, model, tokens, tokens, 1, err);
+    if (rc) return rc;
+    *memory = (struct plan_memory){.model = model_bytes(&model->config, model->type),
+                                   .state = optimizer_bytes(model),
+                                   .acts = need.acts,
+                                   .workspace = need.workspace};
+    memory->total = memory->model + memory->state + memory->acts + memory->workspace;
+    size_t more = memory->total - memory->model;
+    room = room > spare ? room - spare : 0;
+    if (more <= room) return 0;
+    size_t left = room > memory->state ? room - memory->state : 0;
+    int fits = fitting_tokens(model, tokens, max_length, left);
+    if (fits > 0)
+        return err_set(err, HEED_ENOMEM,
+                       "--tokens %d needs %.1f GiB more memory, %.1f are available; --tokens %d "
+                       "would fit (with --accumulate %d for the same batch)",
+                       tokens, gib(more), gib(room), fits, (tokens + fits - 1) / fits);
+    return err_set(err, HEED_ENOMEM,
+                   "training this model needs %.1f GiB more memory and room for a sentence of "
+                   "--max-length %d, whatever the batch; %.1f are available",
+                   gib(memory->state), max_length, gib(room));
+}

@@ -1,0 +1,20 @@
+/* plan.h — can this run be done? What is looked at before a run begins: whether its memory fits, and
+ * whether its model is that of the run it continues. */
+#ifndef TRAIN_PLAN_H
+#define TRAIN_PLAN_H
+
+#include "model/acts.h"
+
+/* Bytes, by purpose. Validation runs in the same activations and needs no more. */
+struct plan_memory {
+    size_t model, state, acts, workspace;
+    size_t total;
+};
+
+/* What training takes with batches of `tokens` tokens a side. HEED_ENOMEM when that is more than
+ * `room`, the bytes left beside the model: the message names the tokens that would fit, or says that
+ * not even a sentence of max_length does. */
+int plan_memory(struct plan_memory *memory, struct model *model, int tokens, int max_length,
+                size_t room, struct err *err);
+
+#endif

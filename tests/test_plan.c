@@ -1,0 +1,61 @@
+/* test_plan.c — what is found out before a run begins: memory that does not fit, a model that is not
+ * the run's. */
+#include "model/modeldir.h"
+#include "test.h"
+#include "toy.h"
+#include "train/plan.h"
+
+enum { TOKENS = 3000, LENGTH = 40, SPARE = 64 << 20 };
+
+static const struct backend_options cpu = {.device = "cpu", .n_thread = 1};
+
+TEST(memory_is_what_is_taken) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct plan_memory memory;
+    struct err err = {0};
+    toy_open(&toy, &config, &cpu, DTYPE_F32, TOKENS);
+    ASSERT_OK(plan_memory(&memory, toy.model, TOKENS, LENGTH, SIZE_MAX, &err), err);
+    assert_int_equal(memory.acts, acts_bytes(toy.acts));
+    assert_int_equal(memory.workspace, backend_workspace(toy.be));
+    assert_int_equal(memory.state, 3 * toy.model->table.n_elem * sizeof(float));
+    assert_int_equal(memory.model, model_bytes(&toy.model->config, DTYPE_F32));
+    assert_int_equal(memory.total, memory.model + memory.state + memory.acts + memory.workspace);
+    size_t more = memory.total - memory.model + SPARE; /* to the byte */
+    ASSERT_OK(plan_memory(&memory, toy.model, TOKENS, LENGTH, more, &err), err);
+    ASSERT_ERR(plan_memory(&memory, toy.model, TOKENS, LENGTH, more - 1, &err), err, HEED_ENOMEM,
+               "would fit");
+    toy_close(&toy);
+}
+
+/* The advice is good: what is named fits, and not much more does. */
+TEST(memory_that_would_fit) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct plan_memory memory;
+    struct err err = {0};
+    toy_open(&toy, &config, &cpu, DTYPE_F32, LENGTH);
+    ASSERT_OK(plan_memory(&memory, toy.model, TOKENS, LENGTH, SIZE_MAX, &err), err);
+    for (int percent = 90; percent >= 10; percent -= 20) {
+        size_t part = (memory.acts + memory.workspace) / 100 * (size_t)percent;
+        size_t room = SPARE + memory.state + part;
+        struct plan_memory other;
+        ASSERT_ERR(plan_memory(&other, toy.model, TOKENS, LENGTH, room, &err), err, HEED_ENOMEM,
+                   "--tokens 3000 needs");
+        int tokens = 0, times = 0;
+        const char *advice = strstr(err.msg, "; --tokens ");
+        assert_non_null(advice);
+        assert_int_equal(
+            sscanf(advice, "; --tokens %d would fit (with --accumulate %d", &tokens, &times), 2);
+        assert_true(tokens >= LENGTH && tokens < TOKENS && tokens * times >= TOKENS);
+        ASSERT_OK(plan_memory(&other, toy.model, tokens, LENGTH, room, &err), err);
+        ASSERT_ERR(plan_memory(&other, toy.model, tokens + 101, LENGTH, room, &err), err,
+                   HEED_ENOMEM, "would fit");
+    }
+    for (size_t room = 0; room <= SPARE + memory.state; room += SPARE / 4)
+        ASSERT_ERR(plan_memory(&memory, toy.model, TOKENS, LENGTH, room, &err), err, HEED_ENOMEM,
+                   "--max-length 40, whatever the batch");
+    toy_close(&toy);
+}
+
+TESTS(T(memory_is_what_is_taken), T(memory_that_would_fit))
