@@ -773,7 +773,43 @@ TEST(damaged_models) {
     xfree(corpus);
 }
 
+/* The same texts and options find what was learnt; other ones do not; damage is learnt over. */
+TEST(cached) {
+    char *a = word_corpus("a.txt", 300), *b = text_file("b.txt", "two words\n");
+    char *cache = path_of("cache"), *path[5];
+    const char *const input[] = {a, b}, *const swapped[] = {b, a};
+    struct tokenizer_train_options o[] = {
+        {.input = input, .n_input = 2, .size = 60, .type = TOKENIZER_BPE},
+        {.input = input, .n_input = 2, .size = 61, .type = TOKENIZER_BPE},
+        {.input = input, .n_input = 1, .size = 60, .type = TOKENIZER_BPE},
+        {.input = swapped, .n_input = 2, .size = 60, .type = TOKENIZER_BPE},
+        {.input = input, .n_input = 2, .size = 60, .type = TOKENIZER_BPE, .seed = 2}};
+    struct err err = {0};
+    int reused;
+    for (int i = 0; i < 5; i++) {
+        ASSERT_OK(tokenizer_cached(&path[i], &reused, &o[i], cache, &err), err);
+        assert_false(reused);
+        for (int k = 0; k < i; k++) assert_string_not_equal(path[i], path[k]);
+    }
+    for (int i = 0; i < 5; i++) xfree(path[i]);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        ASSERT_OK(tokenizer_cached(&path[0], &reused, &o[0], cache, &err), err);
+        assert_true(reused);
+        ASSERT_OK(file_write_all(path[0], "x", 1, &err), err);
+        xfree(path[0]);
+        ASSERT_OK(tokenizer_cached(&path[0], &reused, &o[0], cache, &err), err);
+        assert_false(reused);
+        xfree(path[0]);
+    }
+    const char *none = "none.txt";
+    o[0].input = &none;
+    o[0].n_input = 1;
+    ASSERT_ERR(tokenizer_cached(&path[0], &reused, &o[0], cache, &err), err, HEED_EIO, "none.txt");
+    xfree(path[0]), xfree(a), xfree(b), xfree(cache);
+}
+
 TESTS(TP(types, "bpe"), TP(types, "unigram"), TP(types, "word"), TP(types, "char"), T(limits),
       TP(lossless, "bpe"), TP(lossless, "unigram"), T(normalized), T(any_bytes), T(same_bytes),
       T(threads), T(errors), T(blank), T(odd_text), T(report), T(stopped), T(old_file_stays),
-      T(sample_is_even), T(files_of_others), T(not_models), T(hostile_rules), T(damaged_models))
+      T(sample_is_even), T(files_of_others), T(not_models), T(hostile_rules), T(damaged_models),
+      T(cached))

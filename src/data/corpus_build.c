@@ -108,35 +108,20 @@ static int look_at(struct stat *st, const char *path, struct err *err) {
     return 0;
 }
 
-static int hash_fd(XXH128_hash_t *out, int fd, const struct corpus_options *o, const char *path,
-                   struct corpus_progress *p, struct err *err) {
-    enum { SIZE = 1 << 18 };
-    unsigned char *buffer = xmalloc(SIZE);
-    XXH3_state_t *state = XXH3_createState();
-    BUG_ON(!state);
-    XXH3_128bits_reset(state);
-    ssize_t n = 1;
-    int rc = 0;
-    while (n && !rc) {
-        n = read(fd, buffer, SIZE);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            rc = err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
-            break;
-        }
-        XXH3_128bits_update(state, buffer, (size_t)n);
-        p->bytes_done += (uint64_t)n;
-        rc = progress(o, p, err);
-    }
-    *out = XXH3_128bits_digest(state);
-    XXH3_freeState(state);
-    xfree(buffer);
-    return rc;
+struct hashing {
+    const struct corpus_options *o;
+    struct corpus_progress p;
+};
+
+static int show_hashing(void *ctx, uint64_t bytes, struct err *err) {
+    struct hashing *h = ctx;
+    h->p.bytes_done += bytes;
+    return progress(h->o, &h->p, err);
 }
 
 /* Everything the ids depend on. Hashed as bytes, so it has no padding. */
 struct identity {
-    XXH128_hash_t text[2];
+    uint64_t text[2][2];
     unsigned char encoder[CORPUS_KEY_SIZE];
     double ratio;
     int32_t version, n_vocab, eos, max_len, min_len, ratio_above;
@@ -152,14 +137,10 @@ static int find_key(struct builder *b, struct err *err) {
                           .min_len = o->min_len,
                           .ratio_above = o->ratio_above};
     memcpy(id.encoder, o->encoder.hash, sizeof id.encoder);
-    struct corpus_progress p = {.phase = CORPUS_HASHING};
-    for (int i = 0; i < 2; i++) p.bytes_total += (uint64_t)b->side[i].before.st_size;
+    struct hashing h = {.o = o, .p = {.phase = CORPUS_HASHING}};
+    for (int i = 0; i < 2; i++) h.p.bytes_total += (uint64_t)b->side[i].before.st_size;
     for (int i = 0; i < 2; i++) {
-        const char *path = b->side[i].path;
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0) return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
-        int rc = hash_fd(&id.text[i], fd, o, path, &p, err);
-        close(fd);
+        int rc = text_hash(id.text[i], b->side[i].path, show_hashing, &h, err);
         if (rc) return rc;
     }
     XXH128_canonical_t key;

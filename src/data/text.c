@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <lzma.h>
+#include <xxhash.h>
 #include <zlib.h>
 
 #include "base/mem.h"
@@ -385,4 +386,31 @@ void text_max_line(struct text *t, size_t bytes) {
 
 struct text_counts text_counts(const struct text *t) {
     return t->counts;
+}
+
+/* ---- hashing --------------------------------------------------------------------------------- */
+
+int text_hash(uint64_t hash[2], const char *path,
+              int (*progress)(void *ctx, uint64_t bytes, struct err *err), void *ctx,
+              struct err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+    if (fd < 0) return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+    char *buffer = xmalloc(CHUNK_SIZE);
+    XXH3_state_t *state = XXH3_createState();
+    BUG_ON(!state);
+    XXH3_128bits_reset(state);
+    for (ssize_t n = 1; n && !rc;) {
+        n = read(fd, buffer, CHUNK_SIZE);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) rc = err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+        if (n > 0) XXH3_128bits_update(state, buffer, (size_t)n);
+        if (n > 0 && progress) rc = progress(ctx, (uint64_t)n, err);
+    }
+    XXH128_hash_t digest = XXH3_128bits_digest(state);
+    hash[0] = digest.low64;
+    hash[1] = digest.high64;
+    XXH3_freeState(state);
+    xfree(buffer);
+    close(fd);
+    return rc;
 }

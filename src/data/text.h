@@ -63,4 +63,10 @@ void text_max_line(struct text *text, size_t bytes);
 int text_ready(struct text *text);
 int text_fd(const struct text *text);
 
+/* XXH3-128 of a file as it is stored, low half first: equal for equal content. Every now and then
+ * calls progress, which may be NULL, with the bytes read since; a negative result is returned. */
+int text_hash(uint64_t hash[2], const char *path,
+              int (*progress)(void *ctx, uint64_t bytes, struct err *err), void *ctx,
+              struct err *err);
+
 #endif

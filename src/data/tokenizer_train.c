@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/options.h"
@@ -316,4 +318,35 @@ int tokenizer_train(const struct tokenizer_train_options *o, struct tokenizer_re
     sample_release(&t.sample);
     xfree(t.count);
     return rc;
+}
+
+/* ---- cache ----------------------------------------------------------------------------------- */
+
+int tokenizer_cached(char **path, int *reused, const struct tokenizer_train_options *o,
+                     const char *cache_dir, struct err *err) {
+    struct tokenizer_train_options options = *o;
+    struct tokenizer *found = NULL;
+    XXH3_state_t *state = XXH3_createState();
+    char text[128];
+    int rc = 0;
+    BUG_ON(!state);
+    XXH3_128bits_reset(state);
+    for (int i = 0; i < o->n_input && !rc; i++) {
+        uint64_t hash[2] = {0};
+        rc = text_hash(hash, o->input[i], NULL, NULL, err);
+        XXH3_128bits_update(state, hash, sizeof hash);
+    }
+    int n = snprintf(text, sizeof text, "%d %d %d %.9g %s %llu %llu %d", (int)o->type, o->size,
+                     o->byte_fallback, o->coverage, normalization_of(o),
+                     (unsigned long long)o->sample, (unsigned long long)o->seed, o->threads);
+    XXH3_128bits_update(state, text, (size_t)n);
+    XXH128_hash_t key = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    snprintf(text, sizeof text, "tokenizer-%016llx%016llx.model", (unsigned long long)key.high64,
+             (unsigned long long)key.low64);
+    options.out = *path = path_join(cache_dir, text);
+    *reused = !rc && tokenizer_open(&found, *path, NULL) == 0; /* a damaged one is learnt anew */
+    tokenizer_free(found);
+    if (!rc && !*reused) rc = dir_make(cache_dir, err);
+    return rc || *reused ? rc : tokenizer_train(&options, NULL, err);
 }
