@@ -166,13 +166,20 @@ expect 0 'done: step 60' bare --out run --steps 60 --log-every 20
 lacks $'\r'
 lacks $'\033'
 if command -v script >/dev/null; then
-    rm -rf run
-    out=$(script -qec "stty cols 60; '$heed' train ${only[*]} ${small[*]} --out run --minutes 0.02" /dev/null </dev/null)
-    has '[K[='
-    has '>'
-    has ' left  step '
-    wide=$(tr '\r' '\n' <<<"$out" | sed 's/\x1b\[K//g' | grep '^\[' | awk 'length > 59')
-    [ -z "$wide" ] || fail "wider than the terminal: $wide"
+    # bar COLUMNS OPTION... — the lines with a bar that a terminal of that width shows
+    bar() {
+        rm -rf run
+        out=$(script -qec "stty cols $1; '$heed' train ${only[*]} ${small[*]} --out run ${*:2}" /dev/null </dev/null)
+        out=$(tr '\r' '\n' <<<"$out" | sed 's/\x1b\[K//g' | grep '^\[')
+        awk -v n="$1" 'length >= n { bad = 1 } END { exit bad }' <<<"$out" || fail "wider than the terminal: $out"
+    }
+    bar 60 --minutes 0.02
+    grep -Eq '^\[=+>? *\]  step [0-9]+  loss [0-9.]+  .*[0-9]:[0-9]+ left$' <<<"$out" || fail "60 columns: $out"
+    bar 80 --steps 700
+    grep -Eq '^\[=*>? *\]  step [0-9]+/700  loss [0-9.]+  [0-9,]+ tok/s  [0-9]:[0-9]+ left$' <<<"$out" || fail "80 columns: $out"
+    bar 120 --steps 700
+    grep -Eq '^\[=*>? *\]  step [0-9]+/700  epoch [0-9]+  loss [0-9.]+  ppl [0-9.]+  lr [0-9.e+-]+  [0-9,]+ tok/s  [0-9]:[0-9]+ left$' <<<"$out" ||
+        fail "120 columns: $out"
 else
     note 'not tested: the bar (no script(1))'
 fi

@@ -131,18 +131,49 @@ static int check_args(struct err *err) {
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
+/* What a line of progress says, in this order. */
+enum { STEP, EPOCH, LOSS, PPL, RATE, SPEED, LEFT, N_PART, PART_SIZE = 40 };
+
+/* A bar and as much beside it as the terminal has room for: first what matters, then, as long as
+ * the bar is not too small, what is good to know. */
+static void show_parts(struct progress *p, char part[N_PART][PART_SIZE], double fraction) {
+    static const int order[N_PART] = {STEP, LOSS, LEFT, SPEED, PPL, EPOCH, RATE};
+    enum { N_FIRST = 4, BAR_LEAST = 8, BAR_GOOD = 20, BAR_MOST = 32 };
+    char bar[BAR_MOST + 1] = "", line[N_PART * (PART_SIZE + 2) + 1] = "";
+    int room = progress_columns() - 1;
+    for (int i = 0; i < N_PART; i++) {
+        int size = (int)strlen(part[order[i]]) + 2;
+        if (size + (i < N_FIRST ? BAR_LEAST : BAR_GOOD) > room)
+            part[order[i]][0] = 0;
+        else
+            room -= size;
+    }
+    for (int i = 0, at = 0; i < N_PART; i++)
+        if (part[i][0]) at += snprintf(line + at, sizeof line - (size_t)at, "  %s", part[i]);
+    if (room >= BAR_LEAST) progress_bar(bar, room < BAR_MOST ? room : BAR_MOST, fraction);
+    progress_line(p, "%s%s", bar, line);
+}
+
 static void show_step(struct progress *p, const struct train_status *s) {
-    char bar[32], head[80] = "", tail[48] = "";
-    double left =
-        isnan(s->fraction) || s->fraction <= 0 ? 0 : s->seconds / s->fraction * (1 - s->fraction);
-    if (p->terminal) /* a narrow one cuts the end off: what matters most comes first */
-        snprintf(head, sizeof head, "%s %s left  ", progress_bar(bar, 22, s->fraction),
-                 text_duration(left));
-    else
-        snprintf(tail, sizeof tail, "  %s left", text_duration(left));
-    progress_line(p, "%sstep %lld  epoch %lld  loss %.3f  ppl %.2f  lr %.2e  %s tok/s%s", head,
-                  (long long)s->step, (long long)s->epoch + 1, s->loss, exp(s->nll), s->rate,
-                  text_grouped((uint64_t)s->tok_s), tail);
+    double done = s->fraction, left = done > 0 ? s->seconds / done * (1 - done) : 0;
+    long long step = s->step, total = args.trainer.max_steps, epoch = s->epoch + 1;
+    if (args.trainer.max_epochs && epoch > args.trainer.max_epochs)
+        epoch--; /* the last one has just ended */
+    const char *speed = text_grouped((uint64_t)s->tok_s);
+    if (!p->terminal) {
+        progress_line(p, "step %lld  epoch %lld  loss %.3f  ppl %.2f  lr %.2e  %s tok/s  %s left",
+                      step, epoch, s->loss, exp(s->nll), s->rate, speed, text_duration(left));
+        return;
+    }
+    char part[N_PART][PART_SIZE];
+    snprintf(part[STEP], PART_SIZE, total ? "step %lld/%lld" : "step %lld", step, total);
+    snprintf(part[EPOCH], PART_SIZE, "epoch %lld", epoch);
+    snprintf(part[LOSS], PART_SIZE, "loss %.3f", s->loss);
+    snprintf(part[PPL], PART_SIZE, "ppl %.2f", exp(s->nll));
+    snprintf(part[RATE], PART_SIZE, "lr %.2e", s->rate);
+    snprintf(part[SPEED], PART_SIZE, "%s tok/s", speed);
+    snprintf(part[LEFT], PART_SIZE, "%s left", text_duration(left));
+    show_parts(p, part, done);
 }
 
 static void listen(void *ctx, enum train_event event, const struct train_status *s) {

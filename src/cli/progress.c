@@ -26,16 +26,19 @@ void progress_end(struct progress *p) {
     p->open = 0;
 }
 
+int progress_columns(void) {
+    struct winsize size = {0};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+}
+
 static void print(struct progress *p, int stays, const char *fmt, va_list ap) {
     if (p->quiet) return;
     progress_end(p);
     p->open = p->terminal && !stays;
     if (p->open) { /* a line that wraps could not be taken back */
         char line[512];
-        struct winsize size = {0};
-        int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
         vsnprintf(line, sizeof line, fmt, ap);
-        fprintf(stderr, "%.*s", columns - 1, line);
+        fprintf(stderr, "%.*s", progress_columns() - 1, line);
     } else {
         vfprintf(stderr, fmt, ap);
     }

@@ -16,6 +16,9 @@ void progress_begin(struct progress *p, int quiet);
 /* Is it time for another line? Every 0.1 s on a terminal, every `plain` seconds otherwise. */
 int progress_due(const struct progress *p, double plain);
 
+/* The width of the terminal; 80 where that is unknown. */
+int progress_columns(void);
+
 /* A line that the next one replaces (terminal), or just a line. */
 void progress_line(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
