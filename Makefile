@@ -59,10 +59,11 @@ all: $(BUILD)/heed $(LIB_SO) $(LIB_A) $(CUDA_SO) $(BUILD)/heed.1 $(BUILD)/heed.b
 # ---- compiling -------------------------------------------------------------------------------------
 
 # Kernel files (src/backend/cpu/{rows,gemm,tiled}_ISA.c) are compiled for the instruction set they are named
-# after, and may contract a*b+c to an FMA.
-ISA_generic    = -ffp-contract=fast
-ISA_avx2       = -mavx2 -mfma -ffp-contract=fast
-ISA_avx512     = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -ffp-contract=fast
+# after. None may contract a*b+c to an FMA: compilers choose differently, kernels say which they want (fma.h).
+# psabi: generic passes vectors of 32 bytes between its own functions only.
+ISA_generic    = -Wno-psabi
+ISA_avx2       = -mavx2 -mfma
+ISA_avx512     = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 ISA_avx512vnni = $(ISA_avx512) -mavx512vnni
 ISA_avx512bf16 = $(ISA_avx512) -mavx512bf16
 ISA_amx        = $(ISA_avx512) -mamx-tile -mamx-bf16

@@ -292,6 +292,7 @@ static void run_chunk(struct pool *pool, struct job *job) {
 static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, void *workspace) {
     if (g->m <= 0 || g->n <= 0) return;
     const struct gemm_kernel *kernel = kernel_for(isa, g->a.type, g->b.type);
+    if (!pool && kernel == isa->gemm_f32) kernel = isa->gemm_fused;
     struct job job = {.g = g};
     job.plan = plan_make(kernel, g, pool ? pool_size(pool) : 1);
     const struct plan *p = &job.plan;

@@ -57,7 +57,9 @@ size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g);
 void gemm_run(struct cpu_backend *be, const struct gemm *g, void *workspace);
 
 /* On the calling thread alone, for small products inside a task (attention's blocks). Same bits as
- * gemm_run. The workspace serves all types and any smaller product. */
+ * gemm_run, but f32 sums are by fused multiply-adds on every instruction set, so that a quantised
+ * model, whose other products are exact, says the same on all. The workspace serves all types and
+ * any smaller product. */
 size_t gemm_serial_workspace(const struct isa *isa, int m, int n, int k);
 void gemm_serial(const struct isa *isa, const struct gemm *g, void *workspace);
 

@@ -6,6 +6,7 @@
 
 #define VL         8
 #define MR         6
+#define FUSED      1
 #define f32_kernel gemm_f32_avx2
 #include "backend/cpu/gemm_f32.h"
 

@@ -4,6 +4,7 @@
 
 #define VL         16
 #define MR         14
+#define FUSED      1
 #define f32_kernel gemm_f32_avx512
 #include "backend/cpu/gemm_f32.h"
 

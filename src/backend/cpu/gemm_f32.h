@@ -4,6 +4,7 @@
  *     VL              lanes of a vector
  *     MR              rows of a patch; its columns are NR = 2 VL
  *     transpose(r)    transposes the VL x VL matrix held in vec r[VL]
+ *     FUSED           whether products are added by fused multiply-adds
  *     f32_kernel      the name of the table to define
  *
  * Registers. The patch's MR x 2 vectors of sums stay in registers for the whole depth. A step of
@@ -20,6 +21,7 @@
  * same sums. */
 #include <string.h>
 
+#include "backend/cpu/fma.h"
 #include "backend/cpu/gemm_store.h"
 
 /* A block of 168 rows x KC depths is a third of a 1 MiB core cache, its sums another third. */
@@ -34,8 +36,13 @@ static void transpose(vec *r);
 
 /* ---- patch ----------------------------------------------------------------------------------- */
 
+GEMM_INLINE vec madd(vec a, vec b, vec c, const int fused) {
+    if (fused) return (vec)F32_FMA(VL, a, b, c);
+    return a * b + c;
+}
+
 GEMM_INLINE void patch_rows(const int rows, int kc, const float *a, const float *b, float *t,
-                            int add) {
+                            int add, const int fused) {
     vec sum[MR][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vec){0};
@@ -43,8 +50,9 @@ GEMM_INLINE void patch_rows(const int rows, int kc, const float *a, const float 
         const vec b0 = *(const vec *)b, b1 = *(const vec *)(b + VL);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
-            sum[i][0] += a[i] * b0;
-            sum[i][1] += a[i] * b1;
+            const vec x = a[i] - (vec){0}; /* a broadcast, no sum */
+            sum[i][0] = madd(x, b0, sum[i][0], fused);
+            sum[i][1] = madd(x, b1, sum[i][1], fused);
         }
     }
 #pragma GCC unroll 16
@@ -57,11 +65,12 @@ GEMM_INLINE void patch_rows(const int rows, int kc, const float *a, const float 
         }
 }
 
-static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
+GEMM_INLINE void any_patch(int kc, int rows, const void *a, const void *b, float *t, int add,
+                           const int fused) {
     switch ((rows + 1) / 2) {
 #define PATCH_CASE(n)                                                                              \
     case n / 2:                                                                                    \
-        if (n <= MR) patch_rows(n <= MR ? n : MR, kc, a, b, t, add);                               \
+        if (n <= MR) patch_rows(n <= MR ? n : MR, kc, a, b, t, add, fused);                        \
         break;
         PATCH_CASE(2)
         PATCH_CASE(4)
@@ -72,6 +81,10 @@ static void patch(int kc, int rows, const void *a, const void *b, float *t, int 
         PATCH_CASE(14)
 #undef PATCH_CASE
     }
+}
+
+static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
+    any_patch(kc, rows, a, b, t, add, FUSED);
 }
 
 static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
@@ -181,7 +194,7 @@ static double peak(int64_t iterations) {
     for (int i = 0; i < 2 * MR; i++) sum[i] = (vec){0} + (float)i;
     for (int64_t n = 0; n < iterations; n++) {
 #pragma GCC unroll 32
-        for (int i = 0; i < 2 * MR; i++) sum[i] = sum[i] * x + y;
+        for (int i = 0; i < 2 * MR; i++) sum[i] = madd(sum[i], x, y, FUSED);
     }
     vec all = (vec){0};
 #pragma GCC unroll 32
@@ -191,18 +204,11 @@ static double peak(int64_t iterations) {
     return (double)iterations * 2 * MR * VL * 2;
 }
 
-const struct gemm_kernel f32_kernel = {
-    .type = DTYPE_F32,
-    .mr = MR,
-    .nr = NR,
-    .k_unit = 1,
-    .kc = KC,
-    .rows_least = BLOCK_ROWS,
-    .rows_most = BLOCK_ROWS,
-    .block_bytes = (size_t)BLOCK_ROWS * KC * 4,
-    .patch = patch,
-    .store = store,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .peak = peak,
-};
+#define F32_KERNEL(patch_fn)                                                                       \
+    {                                                                                              \
+        .type = DTYPE_F32, .mr = MR, .nr = NR, .k_unit = 1, .kc = KC, .rows_least = BLOCK_ROWS,    \
+        .rows_most = BLOCK_ROWS, .block_bytes = (size_t)BLOCK_ROWS * KC * 4, .patch = (patch_fn),  \
+        .store = store, .pack_a = pack_a, .pack_b = pack_b, .peak = peak                           \
+    }
+
+const struct gemm_kernel f32_kernel = F32_KERNEL(patch);

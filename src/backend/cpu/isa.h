@@ -111,11 +111,14 @@ struct isa {
     const char *name;
     unsigned needs; /* features of processor and OS, see isa.c */
     const struct gemm_kernel *gemm_f32, *gemm_bf16;
+    const struct gemm_kernel *gemm_fused; /* gemm_f32, or one that sums by fused multiply-adds as
+                                             other sets do */
     const struct tiled_kernel *tiled_f32, *tiled_bf16, *tiled_i8;
     const struct row_kernels *rows;
 };
 
-extern const struct gemm_kernel gemm_f32_generic, gemm_f32_avx2, gemm_f32_avx512;
+extern const struct gemm_kernel gemm_f32_generic, gemm_fused_generic, gemm_f32_avx2,
+    gemm_f32_avx512;
 extern const struct gemm_kernel gemm_bf16_avx512bf16, gemm_bf16_amx;
 extern const struct tiled_kernel tiled_f32_generic, tiled_f32_avx2, tiled_f32_avx512;
 extern const struct tiled_kernel tiled_bf16_generic, tiled_bf16_avx2, tiled_bf16_avx512,

@@ -1,5 +1,4 @@
-/* rows_avx2.c — the row kernels of rows.h for AVX2 and FMA: vectors of 32 bytes. */
-#define VEC_BYTES 32
+/* rows_avx2.c — the row kernels of rows.h for AVX2 and FMA. */
 #include "backend/cpu/rows_body.h"
 #include "backend/cpu/rows_softmax.h"
 

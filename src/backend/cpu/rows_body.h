@@ -1,6 +1,6 @@
 /* rows_body.h — row kernels that work element by element or on sums along a row: see rows.h.
  *
- * Included by rows_<isa>.c, which sets the vector width. Each kernel with a type argument is a body
+ * Included by rows_<isa>.c. Each kernel with a type argument is a body
  * on a constant `bf` behind a wrapper that picks the constant, so no inner loop tests a type. All
  * of them are bound by memory: a row is read from beyond the caches once, later passes over it find
  * it in L1.
@@ -93,7 +93,7 @@ INLINE void row_dots_body(float *out, const struct mat *a, const struct mat *b, 
     for (int r = 0; r < n; r++) {
         const void *x = mat_row(a, first + r), *y = mat_row(b, first + r);
         vf sum = {0};
-        FOR_LANES(i, m, 0, a->cols) sum += vload(x, i, m, bf) * vload(y, i, m, bf);
+        FOR_LANES(i, m, 0, a->cols) sum = vfma(vload(x, i, m, bf), vload(y, i, m, bf), sum);
         out[r] = vsum(sum);
     }
 }
@@ -173,7 +173,7 @@ INLINE void embed_bwd_body(const struct embed_args *a, int col, int n, int bf) {
             FOR_LANES(i, m, c, end) {
                 vf g = vload(dy, i, m, bf);
                 if (bits) g = drop(g, bits + (i - c), &d);
-                if (table) vstore(table, i, m, 0, vload(table, i, m, 0) + g * a->scale);
+                if (table) vstore(table, i, m, 0, vfma(g, splat(a->scale), vload(table, i, m, 0)));
                 if (pos) vstore(pos, i, m, 0, vload(pos, i, m, 0) + g);
             }
         }
@@ -198,10 +198,10 @@ INLINE vf act_slope(enum act act, vf z) {
     vf density;
     if (act == ACT_GELU) {
         vf phi = vnormal(z, &density);
-        return phi + z * density;
+        return vfma(z, density, phi);
     }
     vf s = vsigmoid(z);
-    return s * (1.0f + z * (1.0f - s));
+    return s * vfma(z, 1.0f - s, splat(1.0f));
 }
 
 INLINE void linear_fwd_body(const struct linear_args *a, int first, int last, enum act kind,
@@ -331,7 +331,7 @@ INLINE void add_norm_fwd_body(const struct add_norm_args *a, int first, int last
         vf square = {0};
         FOR_LANES(i, m, 0, n) {
             vf v = vkeep(IOTA < m, vload(r, i, m, bf) - mean);
-            square += v * v;
+            square = vfma(v, v, square);
         }
         float rstd = 1.0f / sqrtf(vsum(square) / (float)n + a->eps);
         float *stats = mat_row(&a->stats, row);
@@ -341,7 +341,7 @@ INLINE void add_norm_fwd_body(const struct add_norm_args *a, int first, int last
         FOR_LANES(i, m, 0, n) {
             vf rhat = (vload(r, i, m, bf) - mean) * rstd;
             vstore(y, i, m, bf,
-                   rhat * vload(a->gamma.data, i, m, bf) + vload(a->beta.data, i, m, bf));
+                   vfma(rhat, vload(a->gamma.data, i, m, bf), vload(a->beta.data, i, m, bf)));
         }
     }
 }
@@ -363,8 +363,8 @@ INLINE void norm_sums(const struct add_norm_args *a, int row, float mean[2], flo
         vf g = vload(dy, i, m, bf), rhat = (vload(r, i, m, bf) - stats[0]) * stats[1];
         vf t = g * vload(a->gamma.data, i, m, bf);
         sum_t += t;
-        sum_tr += t * rhat;
-        vstore(dgamma, i, m, 0, vload(dgamma, i, m, 0) + g * rhat);
+        sum_tr = vfma(t, rhat, sum_tr);
+        vstore(dgamma, i, m, 0, vfma(g, rhat, vload(dgamma, i, m, 0)));
         vstore(dbeta, i, m, 0, vload(dbeta, i, m, 0) + g);
     }
     mean[0] = vsum(sum_t) / (float)n;
@@ -388,9 +388,10 @@ INLINE void add_norm_bwd_body(const struct add_norm_args *a, int first, int last
             const uint16_t *bits =
                 has_ds ? draw(buf, &d, (uint32_t)row, (uint32_t)c, end - c) : NULL;
             FOR_LANES(i, m, c, end) {
-                vf t = vload(dy, i, m, bf) * vload(a->gamma.data, i, m, bf);
+                vf gamma = vload(a->gamma.data, i, m, bf);
+                vf t = vfma(vload(dy, i, m, bf), gamma, splat(-mean[0]));
                 vf rhat = (vload(r, i, m, bf) - stats[0]) * stats[1];
-                vf g = stats[1] * (t - mean[0] - rhat * mean[1]);
+                vf g = stats[1] * vfma(rhat, splat(-mean[1]), t);
                 if (has_dr) g += vload(dr, i, m, bf);
                 vstore(dx, i, m, bf, g);
                 if (bits) g = drop(g, bits + (i - c), &d);
@@ -435,8 +436,8 @@ static void adam_elements(const struct adam_args *a, const struct adam_factors *
     for (int64_t i = first; i < first + n; i += W) {
         int l = first + n - i < W ? (int)(first + n - i) : W;
         vf grad = vload(g, i, l, 0) * f->clip;
-        vf mean = vload(mo, i, l, 0) * f->beta1 + grad * f->beta1_rest;
-        vf var = vload(ve, i, l, 0) * f->beta2 + grad * grad * f->beta2_rest;
+        vf mean = vfma(vload(mo, i, l, 0), splat(f->beta1), grad * f->beta1_rest);
+        vf var = vfma(vload(ve, i, l, 0), splat(f->beta2), grad * grad * f->beta2_rest);
         vf next = vload(p, i, l, 0) - f->rate * mean / (vsqrt(var * f->inv_bias2) + f->eps);
         vstore(mo, i, l, 0, mean);
         vstore(ve, i, l, 0, var);

@@ -1,6 +1,4 @@
-/* rows_generic.c — the row kernels of rows.h for the baseline of the architecture (SSE2 on x86-64):
- * vectors of 16 bytes. */
-#define VEC_BYTES 16
+/* rows_generic.c — the row kernels of rows.h for any x86-64: a vector is two of SSE2. */
 #include "backend/cpu/rows_body.h"
 #include "backend/cpu/rows_softmax.h"
 

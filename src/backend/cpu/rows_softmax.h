@@ -57,7 +57,8 @@ INLINE void attention_softmax_body(const struct attention_block *t, int bf) {
         max = t->max[r];
         const uint16_t *bits = block_draw(buf, t, r);
         for (int j = 0; j < t->n_k; j += W) {
-            vf p = vkeep(between(j, lo, hi), vexp(vload(s, j, W, 0) * t->scale - max));
+            vf p = vkeep(between(j, lo, hi),
+                         vexp(vfma(vload(s, j, W, 0), splat(t->scale), splat(-max))));
             sum += p;
             if (bits) p = drop(p, bits + j, &t->drop);
             vstore(s, j, W, bf, p);
@@ -84,7 +85,7 @@ INLINE void attention_grad_body(const struct attention_block *t, int bf) {
         const uint16_t *bits = block_draw(buf, t, r);
         for (int j = 0; j < t->n_k; j += W) {
             vi mask = between(j, lo, hi);
-            vf p = vkeep(mask, vexp(vload(s, j, W, 0) * t->scale - t->lse[r]));
+            vf p = vkeep(mask, vexp(vfma(vload(s, j, W, 0), splat(t->scale), splat(-t->lse[r]))));
             vf g = vload(dp, j, W, 0), kept = p;
             if (bits) {
                 g = drop(g, bits + j, &t->drop);
@@ -106,7 +107,7 @@ static void attention_probs(const struct attention_block *t) {
         int lo, hi;
         seen(t, r, &lo, &hi);
         for (int j = 0; j < t->n_k; j += W) {
-            vf p = vexp(vload(s, j, W, 0) * t->scale - t->lse[r]);
+            vf p = vexp(vfma(vload(s, j, W, 0), splat(t->scale), splat(-t->lse[r])));
             vstore(s, j, W, 0, vkeep(between(j, lo, hi), p));
         }
     }
@@ -185,7 +186,7 @@ INLINE int find_body(const void *x, int n, int from, float bound, int or_equal, 
 INLINE void dz_row(float *z, int n, float scale, float floor, int bf) {
     FOR_LANES(i, m, 0, n) {
         vf e = vload(z, i, m, 0);
-        vstore(z, i, m, bf, e * scale - floor);
+        vstore(z, i, m, bf, vfma(e, splat(scale), splat(-floor)));
     }
 }
 
@@ -200,7 +201,7 @@ static struct xent_row xent_row(const struct xent_args *a, int i, float *z) {
     float sum = exp_and_sum(grad ? z : NULL, z, n, max, 0);
     float lse = max + logf(sum), eps = a->smoothing, spread = eps / (float)n;
     out.nll = lse - z_t;
-    out.loss = lse - (1 - eps) * z_t - spread * sum_z;
+    out.loss = f32_fma(-spread, sum_z, f32_fma(eps - 1, z_t, lse));
     if (!grad) return out;
     float dz_t = a->grad_scale * (z[t] / sum - (1 - eps) - spread);
     if (bf) {
@@ -235,12 +236,12 @@ INLINE vf attend_dot(const struct attend *a, const char *key, int h, const int d
     int64_t at = (int64_t)h * d_k;
     int i = 0;
     for (; i + 2 * W <= d_k; i += 2 * W) {
-        even += vload(a->q, at + i, W, bf) * vload(key, at + i, W, bf);
-        odd += vload(a->q, at + i + W, W, bf) * vload(key, at + i + W, W, bf);
+        even = vfma(vload(a->q, at + i, W, bf), vload(key, at + i, W, bf), even);
+        odd = vfma(vload(a->q, at + i + W, W, bf), vload(key, at + i + W, W, bf), odd);
     }
     for (; i < d_k; i += W) {
         int m = lanes(d_k - i);
-        even += vload(a->q, at + i, m, bf) * vload(key, at + i, m, bf);
+        even = vfma(vload(a->q, at + i, m, bf), vload(key, at + i, m, bf), even);
     }
     return even + odd;
 }
@@ -295,7 +296,8 @@ INLINE void attend_steps(const struct attend *a, int t, const int n, const int d
         int64_t at = (int64_t)h * d_v;
         FOR_LANES(c, m, 0, d_v) {
             vf sum = vload(a->sum, at + c, m, 0);
-            for (int j = 0; j < n; j++) sum += p[j] * vload(value[j], at + c, m, bf);
+            for (int j = 0; j < n; j++)
+                sum = vfma(splat(p[j]), vload(value[j], at + c, m, bf), sum);
             vstore(a->sum, at + c, m, 0, sum);
         }
     }

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #define VL          8
+#define FUSED       1
 #define SWAP_PAIRS  2, 3, 0, 1, 6, 7, 4, 5
 #define FIRST_PAIRS 0, 1, 4, 5
 #include "backend/cpu/tiled_f32.h"
@@ -13,9 +14,6 @@ PAIRS_INLINE ivec i8_madd(ivec a, ivec b) {
     return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 PAIRS_INLINE ivec i8_round(fvec v) { return (ivec)_mm256_cvtps_epi32((__m256)v); }
-PAIRS_INLINE fvec i8_fma(fvec a, fvec b, fvec c) {
-    return (fvec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-}
 #include "backend/cpu/tiled_i8.h"
 
 TILED_TABLE(f32_block, 1, 3, 6)

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #define VL          16
+#define FUSED       1
 #define SWAP_PAIRS  2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13
 #define FIRST_PAIRS 0, 1, 4, 5, 8, 9, 12, 13
 #include "backend/cpu/tiled_f32.h"
@@ -14,9 +15,6 @@ PAIRS_INLINE ivec i8_madd(ivec a, ivec b) {
     return (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 }
 PAIRS_INLINE ivec i8_round(fvec v) { return (ivec)_mm512_cvtps_epi32((__m512)v); }
-PAIRS_INLINE fvec i8_fma(fvec a, fvec b, fvec c) {
-    return (fvec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-}
 #include "backend/cpu/tiled_i8.h"
 
 TILED_TABLE(f32_block, 6, 14, 14)

@@ -46,9 +46,6 @@ VNNI_INLINE void i8_put(char *to, ivec q) {
     _mm_storeu_si128((__m128i *)to, _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
 }
 VNNI_INLINE ivec i8_round(fvec v) { return (ivec)_mm512_cvtps_epi32((__m512)v); }
-VNNI_INLINE fvec i8_fma(fvec a, fvec b, fvec c) {
-    return (fvec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-}
 #include "backend/cpu/tiled_i8.h"
 
 TILED_TABLE(i8_block, 6, 14, 14)

@@ -1,6 +1,7 @@
 /* tiled_f32.h — products in f32 with tiled weights, F32 ones and (widened on the way) BF16 ones,
  * written once on a vector type and included by tiled_generic.c, tiled_avx2.c and tiled_avx512.c
- * after their definition of VL, the lanes of a vector.
+ * after their definition of VL, the lanes of a vector, and of FUSED, whether products are added by
+ * fused multiply-adds. For BF16, whose products are exact, the bits are the same.
  *
  * A line of F32 weights is one depth of 16 rows of w, so a step of depth is: load the lines of the
  * tiles at hand, broadcast a word of each row of x, multiply-add. A line of BF16 is two depths: the
@@ -13,6 +14,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/fma.h"
 #include "backend/cpu/tiled_walk.h"
 #include "backend/tile.h"
 
@@ -21,13 +23,19 @@ enum { SUM_DEPTHS = 512 }; /* KC of gemm_f32.h */
 typedef float tvec __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 typedef uint32_t tword __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 
+GEMM_INLINE tvec f32_madd(tvec a, tvec b, tvec c) {
+    if (FUSED) return (tvec)F32_FMA(VL, a, b, c);
+    return a * b + c;
+}
+
 GEMM_INLINE void f32_step(tvec *sum, const tvec *w, const char *const *x, int64_t ldx, int64_t at,
                           const int rows, const int nv) {
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
-        const float a = *(const float *)(X_ROW(x, i, ldx) + at);
+        const tvec a =
+            *(const float *)(X_ROW(x, i, ldx) + at) - (tvec){0}; /* a broadcast, no sum */
 #pragma GCC unroll 16
-        for (int j = 0; j < nv; j++) sum[i * nv + j] += a * w[j];
+        for (int j = 0; j < nv; j++) sum[i * nv + j] = f32_madd(a, w[j], sum[i * nv + j]);
     }
 }
 

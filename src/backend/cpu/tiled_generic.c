@@ -1,8 +1,9 @@
 /* tiled_generic.c — products with tiled weights for any x86-64: 4-lane vectors in 16 registers,
  * four of which are a line. Blocks are of at most three rows (12 registers of sums). No fused
- * multiply-add, so f32 sums round twice per term as those of gemm_generic.c do, and the one fma of
- * an I8 element is a library call. */
+ * multiply-add, so f32 sums round twice per term as those of gemm_generic.c do; the one fma of an
+ * I8 element is emulated (fma.h). */
 #define VL          4
+#define FUSED       0
 #define SWAP_PAIRS  2, 3, 0, 1
 #define FIRST_PAIRS 0, 1
 #include "backend/cpu/tiled_f32.h"
@@ -22,10 +23,6 @@ PAIRS_INLINE ivec i8_round(fvec v) {
     return q;
 }
 #endif
-PAIRS_INLINE fvec i8_fma(fvec a, fvec b, fvec c) {
-    for (int i = 0; i < VL; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
-    return c;
-}
 #include "backend/cpu/tiled_i8.h"
 
 TILED_TABLE(f32_block, 1, 1, 3)

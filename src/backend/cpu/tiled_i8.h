@@ -11,7 +11,6 @@
  *     i8_start(sums)            where sums begin, given those of w's rows
  *     i8_put(to, q)             the staged form of VL quantised depths
  *     i8_round(v)               to the nearest integers, ties to even
- *     i8_fma(a, b, c)           a * b + c, rounded once
  *
  * Sums are exact in int32, so their order is free and every instruction set gets the same; the few
  * roundings around them are those of the contract (struct linear_args), one operation each. */
@@ -21,6 +20,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/fma.h"
 #include "backend/cpu/tiled_walk.h"
 #include "backend/tile.h"
 
@@ -91,7 +91,7 @@ static void i8_stage(void *dst, int64_t ld, float *factor, const struct mat *x, 
 GEMM_INLINE fvec i8_value(ivec sum, fvec factor, const float *scale, fvec bias, int relu) {
     fvec s;
     memcpy(&s, scale, sizeof s);
-    const fvec z = i8_fma(__builtin_convertvector(sum, fvec), factor * s, bias);
+    const fvec z = F32_FMA(VL, __builtin_convertvector(sum, fvec), factor * s, bias);
     return relu ? (fvec)((ivec)z & ~(ivec)(z < (fvec){0})) : z; /* a NaN stays */
 }
 

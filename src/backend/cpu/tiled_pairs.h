@@ -23,7 +23,6 @@ enum { I8_WORD = 8 };
 
 PAIRS_INLINE ivec i8_madd(ivec a, ivec b);
 PAIRS_INLINE ivec i8_round(fvec v);
-PAIRS_INLINE fvec i8_fma(fvec a, fvec b, fvec c);
 
 struct i8_line {
     ivec even, odd;

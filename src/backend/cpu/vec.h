@@ -1,13 +1,14 @@
-/* vec.h — the vector type that the row kernels are written on.
+/* vec.h — the vector type that the row kernels are written on: eight f32 lanes on every
+ * instruction set, since lanes decide the order of sums.
  *
- * A rows_<isa>.c sets VEC_BYTES (16, 32 or 64) and includes this; the rest is GCC's vector
- * extension, so arithmetic reads as arithmetic and the compiler contracts a * b + c to an FMA where
- * there is one. Intrinsics appear only for what the extension cannot say (max, min, sqrt, the
- * widening multiply) or what the compiler says badly (16-bit to 32-bit lanes and back).
+ * It is GCC's vector extension, so arithmetic reads as arithmetic. Intrinsics appear only for what
+ * the extension cannot say (max, min, sqrt, the widening multiply, the fused multiply-add) or what
+ * the compiler says badly (16-bit to 32-bit lanes and back). Without AVX2 a vector is two of SSE2,
+ * and the fused multiply-add is emulated (fma.h).
  *
- * Every routine is a fixed sequence of operations: the same values in the same lanes give the same
- * bits, whichever row or thread they come from. Rows end in a partial vector whose missing lanes
- * read as 0.
+ * Every routine is a fixed sequence of operations, fused where it says vfma and only there: the
+ * same values in the same lanes give the same bits, whichever row, thread or processor they come
+ * from. Rows end in a partial vector whose missing lanes read as 0.
  *
  * Types: 1 in the argument `bf` means bf16 in memory, 0 f32; it is always a constant where it
  * matters. bf16 rounds as bf16_store does, by integer arithmetic: the native instruction flushes
@@ -18,38 +19,25 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "backend/cpu/fma.h"
 #include "base/rng.h"
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-
-#define VEC __attribute__((vector_size(VEC_BYTES)))
+#define VEC __attribute__((vector_size(32)))
 typedef float vf VEC;
 typedef int32_t vi VEC;
 typedef uint32_t vu VEC;
 typedef uint64_t vq VEC;
 typedef double vd VEC;
-typedef uint16_t vh __attribute__((vector_size(VEC_BYTES / 2)));
-typedef float vf_half __attribute__((vector_size(VEC_BYTES / 2)));
-enum { W = VEC_BYTES / 4 }; /* f32 lanes */
+typedef uint16_t vh __attribute__((vector_size(16)));
+typedef float vf_half __attribute__((vector_size(16)));
+enum { W = 8 }; /* f32 lanes */
 
 #define INLINE static inline __attribute__((always_inline))
 
-#if VEC_BYTES == 64
-#define IOTA        ((vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
-#define BLOCK_ORDER ((vq){0, 4, 1, 5, 2, 6, 3, 7}) /* see vphilox */
-INLINE vf vmax(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
-INLINE vf vmin(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
-INLINE vf vsqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
-INLINE vq vmul32(vq a, vq b) { return (vq)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
-INLINE vu vwiden(vh h) { return (vu)_mm512_cvtepu16_epi32((__m256i)h); }
-INLINE vh vnarrow(vu u) { return (vh)_mm512_cvtepi32_epi16((__m512i)u); }
-INLINE vq vunpack_lo(vq a, vq b) { return (vq)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b); }
-INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b); }
-#elif VEC_BYTES == 32
 #define IOTA        ((vi){0, 1, 2, 3, 4, 5, 6, 7})
-#define BLOCK_ORDER ((vq){0, 2, 1, 3})
+#define BLOCK_ORDER ((vq){0, 2, 1, 3}) /* see vphilox */
+
+#ifdef __AVX2__
 INLINE vf vmax(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 INLINE vf vmin(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
 INLINE vf vsqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
@@ -61,43 +49,36 @@ INLINE vh vnarrow(vu u) {
 }
 INLINE vq vunpack_lo(vq a, vq b) { return (vq)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b); }
 INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b); }
-#elif defined(__SSE2__)
-#define IOTA        ((vi){0, 1, 2, 3})
-#define BLOCK_ORDER ((vq){0, 1})
-INLINE vf vmax(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
-INLINE vf vmin(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
-INLINE vf vsqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
-INLINE vq vmul32(vq a, vq b) { return (vq)_mm_mul_epu32((__m128i)a, (__m128i)b); }
-INLINE vq vunpack_lo(vq a, vq b) { return (vq)_mm_unpacklo_epi64((__m128i)a, (__m128i)b); }
-INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm_unpackhi_epi64((__m128i)a, (__m128i)b); }
 #else
-#define IOTA        ((vi){0, 1, 2, 3})
-#define BLOCK_ORDER ((vq){0, 1})
-INLINE vf vmax(vf a, vf b) {
-    vi m = a > b;
-    return (vf)((m & (vi)a) | (~m & (vi)b));
+union halves {
+    vf f;
+    vq q;
+    __m128 half[2];
+    __m128i bits[2];
+};
+#define BY_HALVES(part, out, op, x, y)                                                             \
+    union halves a = {.out = x}, b = {.out = y};                                                   \
+    for (int i = 0; i < 2; i++) a.part[i] = op(a.part[i], b.part[i]);                              \
+    return a.out
+INLINE vf vmax(vf x, vf y) { BY_HALVES(half, f, _mm_max_ps, x, y); }
+INLINE vf vmin(vf x, vf y) { BY_HALVES(half, f, _mm_min_ps, x, y); }
+INLINE vq vmul32(vq x, vq y) { BY_HALVES(bits, q, _mm_mul_epu32, x, y); }
+INLINE vq vunpack_lo(vq x, vq y) { BY_HALVES(bits, q, _mm_unpacklo_epi64, x, y); }
+INLINE vq vunpack_hi(vq x, vq y) { BY_HALVES(bits, q, _mm_unpackhi_epi64, x, y); }
+INLINE vf vsqrt(vf x) {
+    union halves a = {.f = x};
+    for (int i = 0; i < 2; i++) a.half[i] = _mm_sqrt_ps(a.half[i]);
+    return a.f;
 }
-INLINE vf vmin(vf a, vf b) {
-    vi m = a < b;
-    return (vf)((m & (vi)a) | (~m & (vi)b));
-}
-INLINE vf vsqrt(vf a) {
-    for (int i = 0; i < W; i++) a[i] = __builtin_sqrtf(a[i]);
-    return a;
-}
-INLINE vq vmul32(vq a, vq b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
-INLINE vq vunpack_lo(vq a, vq b) { return (vq){a[0], b[0]}; }
-INLINE vq vunpack_hi(vq a, vq b) { return (vq){a[1], b[1]}; }
-#endif
-
-#if VEC_BYTES == 16
 INLINE vu vwiden(vh h) { return __builtin_convertvector(h, vu); }
 INLINE vh vnarrow(vu u) { return __builtin_convertvector(u, vh); }
 #endif
 
 /* max and min return their second argument when either is NaN, on every path above. */
 
-INLINE vf splat(float x) { return (vf){0} + x; }
+INLINE vf vfma(vf a, vf b, vf c) { return (vf)f32x8_fma((f32x8)a, (f32x8)b, (f32x8)c); }
+/* x - 0 is x, also for -0: the compiler sees a broadcast and no sum. */
+INLINE vf splat(float x) { return x - (vf){0}; }
 INLINE vf vsel(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 INLINE vf vkeep(vi mask, vf a) { return (vf)(mask & (vi)a); } /* a where mask, else 0 */
 INLINE vf vabs(vf a) { return (vf)((vi)a & 0x7fffffff); }
@@ -172,35 +153,27 @@ INLINE vi between(int j, int lo, int hi) { return (IOTA >= lo - j) & (IOTA < hi 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 /* Across the lanes, halves folded onto each other: the one order in which lanes are ever summed. */
-#if VEC_BYTES == 64
-#define SWAP_8(v)                                                                                  \
-    __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
-#define SWAP_4(v)                                                                                  \
-    __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
-#define SWAP_2(v)                                                                                  \
-    __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
-#define SWAP_1(v)                                                                                  \
-    __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
-#define FOLD(v, with)                                                                              \
-    (v = with(v, SWAP_8(v)), v = with(v, SWAP_4(v)), v = with(v, SWAP_2(v)), with(v, SWAP_1(v))[0])
-#elif VEC_BYTES == 32
+#ifdef __AVX2__
 #define SWAP_4(v)     __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
 #define SWAP_2(v)     __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5)
 #define SWAP_1(v)     __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
 #define FOLD(v, with) (v = with(v, SWAP_4(v)), v = with(v, SWAP_2(v)), with(v, SWAP_1(v))[0])
-#else
-#define SWAP_2(v)     __builtin_shufflevector(v, v, 2, 3, 0, 1)
-#define SWAP_1(v)     __builtin_shufflevector(v, v, 1, 0, 3, 2)
-#define FOLD(v, with) (v = with(v, SWAP_2(v)), with(v, SWAP_1(v))[0])
-#endif
-
 INLINE vf vadd(vf a, vf b) { return a + b; }
 INLINE float vsum(vf v) { return FOLD(v, vadd); }
 INLINE float vmax_all(vf v) { return FOLD(v, vmax); }
+#else
+#define FOLD(v, with)                                                                              \
+    union halves u = {.f = v};                                                                     \
+    __m128 h = with(u.half[0], u.half[1]);                                                         \
+    h = with(h, _mm_movehl_ps(h, h));                                                              \
+    return _mm_cvtss_f32(with(h, _mm_shuffle_ps(h, h, 0x55)))
+INLINE float vsum(vf v) { FOLD(v, _mm_add_ps); }
+INLINE float vmax_all(vf v) { FOLD(v, _mm_max_ps); }
+#endif
 
 /* Lane i is vsum(v[i]), bit for bit, for W vectors at the price of about two. */
 INLINE vf vsum_each(const vf v[W]) {
-#if VEC_BYTES == 32
+#ifdef __AVX2__
     vf pair[4], four[2]; /* halves of two vectors side by side, then quarters of four */
     for (int i = 0; i < 4; i++) {
         vf a = v[2 * i], b = v[2 * i + 1];
@@ -223,14 +196,11 @@ INLINE vf vsum_each(const vf v[W]) {
 }
 
 INLINE int vany(vi mask) {
-#if VEC_BYTES == 64
-    return _mm512_movepi32_mask((__m512i)mask) != 0;
-#elif VEC_BYTES == 32
+#ifdef __AVX2__
     return _mm256_movemask_ps((__m256)mask) != 0;
-#elif defined(__SSE2__)
-    return _mm_movemask_ps((__m128)mask) != 0;
 #else
-    return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+    union halves u = {.f = (vf)mask};
+    return _mm_movemask_ps(_mm_or_ps(u.half[0], u.half[1])) != 0;
 #endif
 }
 
@@ -240,7 +210,7 @@ INLINE void vsquares(vd acc[2], vf x) {
     memcpy(h, &x, sizeof x);
     for (int i = 0; i < 2; i++) {
         vd wide = __builtin_convertvector(h[i], vd);
-        acc[i] += wide * wide;
+        acc[i] += wide * wide; /* exact, as the product of floats is */
     }
 }
 
@@ -252,17 +222,16 @@ INLINE void vsquares(vd acc[2], vf x) {
 INLINE vf vexp(vf x) {
     const float lo = -87.3f, magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     vf c = vmin(splat(88.3f), vmax(splat(lo), x));
-    vf t = c * 1.44269504f + magic, n = t - magic;
-    vf r =
-        c -
-        n * 0.693145752f; /* ln 2 in two parts; the first has trailing zeros, so n * it is exact */
-    r = r - n * 1.42860682e-6f;
+    vf t = vfma(c, splat(1.44269504f), splat(magic)), n = t - magic;
+    /* ln 2 in two parts; the first has trailing zeros, so n * it is exact */
+    vf r = vfma(n, splat(-0.693145752f), c);
+    r = vfma(n, splat(-1.42860682e-6f), r);
     vf q = splat(0.00139261761f);
-    q = q * r + 0.00836317307f;
-    q = q * r + 0.0416665547f;
-    q = q * r + 0.16666577f;
-    q = q * r + 0.5f;
-    vf p = (q * r) * r + r + 1.0f;
+    q = vfma(q, r, splat(0.00836317307f));
+    q = vfma(q, r, splat(0.0416665547f));
+    q = vfma(q, r, splat(0.16666577f));
+    q = vfma(q, r, splat(0.5f));
+    vf p = vfma(q * r, r, r) + 1.0f;
     vf scale = (vf)(((vu)t << 23) + (127u << 23)); /* the low bits of t are n */
     return vkeep(~(x < lo), p * scale);
 }
@@ -273,16 +242,16 @@ INLINE vf vsigmoid(vf x) { return 1.0f / (1.0f + vexp(-x)); }
  * = exp(-a^2 / 2) t Q(t): Q is smooth on all of t's range, so one polynomial (relative error 4e-8)
  * serves every z, and the density shares the exponential. */
 INLINE vf vnormal(vf z, vf *density) {
-    vf a = vabs(z), e = vexp(z * z * -0.5f), t = 1.0f / (1.0f + 0.35f * a);
+    vf a = vabs(z), e = vexp(z * z * -0.5f), t = 1.0f / vfma(splat(0.35f), a, splat(1.0f));
     vf q = splat(-0.029679522f);
-    q = q * t + 0.14654583f;
-    q = q * t - 0.260961229f;
-    q = q * t + 0.165050996f;
-    q = q * t - 0.0270466085f;
-    q = q * t + 0.107114588f;
-    q = q * t + 0.119444917f;
-    q = q * t + 0.139912298f;
-    q = q * t + 0.139618713f;
+    q = vfma(q, t, splat(0.14654583f));
+    q = vfma(q, t, splat(-0.260961229f));
+    q = vfma(q, t, splat(0.165050996f));
+    q = vfma(q, t, splat(-0.0270466085f));
+    q = vfma(q, t, splat(0.107114588f));
+    q = vfma(q, t, splat(0.119444917f));
+    q = vfma(q, t, splat(0.139912298f));
+    q = vfma(q, t, splat(0.139618713f));
     vf tail = e * t * q;
     *density = e * 0.398942280f;
     return vsel(z < 0.0f, tail, 1.0f - tail);
@@ -314,7 +283,7 @@ INLINE void vphilox(uint16_t *out, uint64_t key, uint32_t first, uint32_t row, u
     vq w01 = (c0 & 0xffffffffu) | c1 << 32, w23 = (c2 & 0xffffffffu) | c3 << 32;
     vq lo = vunpack_lo(w01, w23), hi = vunpack_hi(w01, w23);
     memcpy(out, &lo, sizeof lo);
-    memcpy(out + VEC_BYTES / 2, &hi, sizeof hi);
+    memcpy(out + 2 * W, &hi, sizeof hi);
 }
 
 #endif

@@ -1,0 +1,94 @@
+/* fma.h — a * b + c rounded once, on vectors of f32, with or without an instruction for it.
+ *
+ * What a model says must not depend on the processor, so where the bits of a sum matter the kernels
+ * say f32xN_fma and never leave the choice to the compiler (which may not contract: see the
+ * Makefile). Where processors lack the instruction, doubles stand in: the product of two floats is
+ * exact in a double, so the sum rounds once to 53 bits and a second time to 24. Two roundings
+ * differ from one only if the first lands exactly between two neighbouring floats. That shows in
+ * the bits, is rare unless it is the exact sum, and is set right out of line: the first rounding is
+ * replaced by rounding to odd, which is never mistaken for a tie. Some ten times the price of the
+ * instruction. */
+#ifndef BACKEND_CPU_FMA_H
+#define BACKEND_CPU_FMA_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#define FMA_INLINE static inline __attribute__((always_inline))
+
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x8 __attribute__((vector_size(32)));
+typedef float f32x16 __attribute__((vector_size(64)));
+
+#ifdef __AVX512F__
+FMA_INLINE f32x16 f32x16_fma(f32x16 a, f32x16 b, f32x16 c) {
+    return (f32x16)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+#endif
+
+#ifdef __FMA__
+FMA_INLINE f32x8 f32x8_fma(f32x8 a, f32x8 b, f32x8 c) {
+    return (f32x8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+FMA_INLINE float f32_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+FMA_INLINE float f32_fma(float a, float b, float c) {
+    const double product = (double)a * (double)b;
+    double sum = product + (double)c;
+    const double part = sum - product;
+    const double rest = (product - (sum - part)) + ((double)c - part); /* exactly what was lost */
+    if (rest < 0 || rest > 0) {
+        uint64_t bits;
+        memcpy(&bits, &sum, sizeof bits);
+        bits = (bits - ((rest < 0) != (sum < 0))) | 1; /* towards zero, then odd */
+        memcpy(&sum, &bits, sizeof bits);
+    }
+    return (float)sum;
+}
+
+static __attribute__((noinline, unused)) f32x4 f32x4_fma_tie(f32x4 a, f32x4 b, f32x4 c) {
+    for (int i = 0; i < 4; i++) c[i] = f32_fma(a[i], b[i], c[i]);
+    return c;
+}
+
+FMA_INLINE __m128d f32x2_sum(__m128 a, __m128 b, __m128 c) {
+    return _mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(a), _mm_cvtps_pd(b)), _mm_cvtps_pd(c));
+}
+
+/* Suspects: sums whose 29 bits below a float's are a one and zeros, and sums other than 0 so small
+ * (below 2^-126) that the float has fewer bits. */
+FMA_INLINE f32x4 f32x4_fma(f32x4 va, f32x4 vb, f32x4 vc) {
+    const __m128 a = (__m128)va, b = (__m128)vb, c = (__m128)vc;
+    const __m128d lo = f32x2_sum(a, b, c);
+    const __m128d hi = f32x2_sum(_mm_movehl_ps(a, a), _mm_movehl_ps(b, b), _mm_movehl_ps(c, c));
+    const __m128 l = _mm_castpd_ps(lo), h = _mm_castpd_ps(hi);
+    const __m128i below = _mm_castps_si128(_mm_shuffle_ps(l, h, 0x88));
+    const __m128i above = _mm_castps_si128(_mm_shuffle_ps(l, h, 0xdd));
+    const __m128i most = _mm_set1_epi32(0x7fffffff), tie = _mm_set1_epi32(0x10000000);
+    const __m128i half = _mm_cmpeq_epi32(_mm_and_si128(below, _mm_set1_epi32(0x1fffffff)), tie);
+    const __m128i size =
+        _mm_add_epi32(_mm_and_si128(above, most), most); /* 0 becomes the largest */
+    const __m128i tiny = _mm_cmplt_epi32(size, _mm_set1_epi32((int)0xb80fffff));
+    if (__builtin_expect(_mm_movemask_ps(_mm_castsi128_ps(_mm_or_si128(half, tiny))), 0))
+        return f32x4_fma_tie(va, vb, vc);
+    return (f32x4)_mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi));
+}
+
+FMA_INLINE f32x8 f32x8_fma(f32x8 a, f32x8 b, f32x8 c) {
+    f32x4 x[2], y[2], z[2];
+    memcpy(x, &a, sizeof x);
+    memcpy(y, &b, sizeof y);
+    memcpy(z, &c, sizeof z);
+    for (int i = 0; i < 2; i++) z[i] = f32x4_fma(x[i], y[i], z[i]);
+    memcpy(&c, z, sizeof z);
+    return c;
+}
+#endif
+
+/* The one for vectors of VL lanes, VL a macro. */
+#define F32_FMA__(n)         f32x##n##_fma
+#define F32_FMA_(n)          F32_FMA__(n)
+#define F32_FMA(VL, a, b, c) F32_FMA_(VL)(a, b, c)
+
+#endif
