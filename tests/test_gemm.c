@@ -5,6 +5,9 @@
  * threads, serial) are compared bit by bit; what lies around C must keep its poison. */
 #include "test.h"
 
+#include <math.h>
+
+#include "backend/cpu/fma.h"
 #include "backend/cpu/gemm.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -226,7 +229,8 @@ TEST(same_bits_every_way) {
             product_run(&p, isa);
             same_bits(&p, isa, (struct product){.threads = 2});
             same_bits(&p, isa, (struct product){.threads = 3});
-            same_bits(&p, isa, (struct product){.serial = 1});
+            const int fused = type & 2 || isa->gemm_f32 == isa->gemm_fused;
+            if (fused) same_bits(&p, isa, (struct product){.serial = 1});
             product_release(&p);
         }
 }
@@ -344,6 +348,62 @@ TEST(stores_as_bf16_store) {
     }
 }
 
+/* A serial f32 product, on every set: blocks of 512 depths, each a chain of fused multiply-adds. */
+TEST(serial_is_fused) {
+    NEED_ISA(isa);
+    struct product p = {.serial = 1};
+    p.g = (struct gemm){.m = 13, .n = 21, .k = 1100, .b.trans = 1};
+    product_init(&p, 6);
+    product_run(&p, isa);
+    for (int i = 0; i < p.g.m; i++)
+        for (int j = 0; j < p.g.n; j++) {
+            const float *a = (float *)p.a + i * p.lda, *b = (float *)p.b + j * p.ldb;
+            float sum = 0;
+            for (int k0 = 0; k0 < p.g.k; k0 += 512) {
+                float block = 0;
+                for (int k = k0; k < p.g.k && k < k0 + 512; k++) block = fmaf(a[k], b[k], block);
+                sum += block;
+            }
+            const float got = ((float *)p.c)[i * p.ldc + j];
+            if (memcmp(&got, &sum, 4) != 0)
+                fail_msg("%s: (%d,%d) is %a, not %a", isa->name, i, j, got, sum);
+        }
+    product_release(&p);
+}
+
+#ifndef __FMA__
+/* The emulation against the C library, above all where rounding twice goes wrong: a b is next to
+ * half a unit of c, of ordinary size and denormal. */
+TEST(emulated_fma) {
+    struct rng rng = {.key = 7};
+    for (int n = 0; n < 2000000; n++) {
+        __m128 x[3], got;
+        for (int i = 0; i < 12; i++) {
+            uint32_t bits = (uint32_t)rng_next(&rng), mask = UINT32_MAX << rng_below(&rng, 24);
+            bits &= mask;
+            if (n % 4 == 1) bits = (bits & 0x80ffffff) | 0x3f000000; /* near 1 */
+            memcpy((float *)x + i, &bits, 4);
+        }
+        for (int i = 0; i < 4 && n % 4 > 1; i++) { /* half a unit of c, more or less */
+            const int unit = n % 4 == 2 ? -149 : (int)rng_below(&rng, 60) - 24;
+            const float a = 1 + ldexpf(1, -(int)rng_below(&rng, 25));
+            const float b = 1 - ldexpf(1, -1 - (int)rng_below(&rng, 25));
+            x[0][i] = ldexpf(a, unit / 2);
+            x[1][i] = ldexpf(rng_below(&rng, 2) ? b : -b, unit - unit / 2 - 1);
+            x[2][i] = ldexpf((float)((n % 4 == 3) << 23 | rng_below(&rng, 1 << 22)), unit);
+        }
+        got = f32x4_fma(x[0], x[1], x[2]);
+        for (int i = 0; i < 4; i++) {
+            const float want = fmaf(x[0][i], x[1][i], x[2][i]), is = got[i];
+            if (memcmp(&want, &is, 4) != 0 && !(isnan(want) && isnan(is)))
+                fail_msg("%a * %a + %a is %a, not %a", x[0][i], x[1][i], x[2][i], is, want);
+        }
+    }
+}
+#else
+TEST(emulated_fma) { SKIP("this build has the instruction"); }
+#endif
+
 /* Callers ask for the workspace of their largest product. */
 TEST(workspace_never_shrinks) {
     NEED_ISA(isa);
@@ -392,4 +452,4 @@ TEST(selection) {
 TESTS(T(selection), EACH_ISA(combinations), EACH_ISA(shapes), EACH_ISA(large),
       EACH_ISA(same_bits_every_way), EACH_ISA(rows_do_not_meet), EACH_ISA(mixed_types),
       EACH_ISA(no_depth), EACH_ISA(not_a_number_survives), EACH_ISA(stores_as_bf16_store),
-      EACH_ISA(workspace_never_shrinks))
+      EACH_ISA(workspace_never_shrinks), EACH_ISA(serial_is_fused), T(emulated_fma))

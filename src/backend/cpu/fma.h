@@ -17,20 +17,9 @@
 
 #define FMA_INLINE static inline __attribute__((always_inline))
 
-typedef float f32x4 __attribute__((vector_size(16)));
-typedef float f32x8 __attribute__((vector_size(32)));
-typedef float f32x16 __attribute__((vector_size(64)));
-
-#ifdef __AVX512F__
-FMA_INLINE f32x16 f32x16_fma(f32x16 a, f32x16 b, f32x16 c) {
-    return (f32x16)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-}
-#endif
-
 #ifdef __FMA__
-FMA_INLINE f32x8 f32x8_fma(f32x8 a, f32x8 b, f32x8 c) {
-    return (f32x8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-}
+#define f32x16_fma _mm512_fmadd_ps
+#define f32x8_fma  _mm256_fmadd_ps
 FMA_INLINE float f32_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #else
 FMA_INLINE float f32_fma(float a, float b, float c) {
@@ -47,7 +36,7 @@ FMA_INLINE float f32_fma(float a, float b, float c) {
     return (float)sum;
 }
 
-static __attribute__((noinline, unused)) f32x4 f32x4_fma_tie(f32x4 a, f32x4 b, f32x4 c) {
+static __attribute__((noinline, unused)) __m128 f32x4_fma_tie(__m128 a, __m128 b, __m128 c) {
     for (int i = 0; i < 4; i++) c[i] = f32_fma(a[i], b[i], c[i]);
     return c;
 }
@@ -58,8 +47,7 @@ FMA_INLINE __m128d f32x2_sum(__m128 a, __m128 b, __m128 c) {
 
 /* Suspects: sums whose 29 bits below a float's are a one and zeros, and sums other than 0 so small
  * (below 2^-126) that the float has fewer bits. */
-FMA_INLINE f32x4 f32x4_fma(f32x4 va, f32x4 vb, f32x4 vc) {
-    const __m128 a = (__m128)va, b = (__m128)vb, c = (__m128)vc;
+FMA_INLINE __m128 f32x4_fma(__m128 a, __m128 b, __m128 c) {
     const __m128d lo = f32x2_sum(a, b, c);
     const __m128d hi = f32x2_sum(_mm_movehl_ps(a, a), _mm_movehl_ps(b, b), _mm_movehl_ps(c, c));
     const __m128 l = _mm_castpd_ps(lo), h = _mm_castpd_ps(hi);
@@ -71,18 +59,8 @@ FMA_INLINE f32x4 f32x4_fma(f32x4 va, f32x4 vb, f32x4 vc) {
         _mm_add_epi32(_mm_and_si128(above, most), most); /* 0 becomes the largest */
     const __m128i tiny = _mm_cmplt_epi32(size, _mm_set1_epi32((int)0xb80fffff));
     if (__builtin_expect(_mm_movemask_ps(_mm_castsi128_ps(_mm_or_si128(half, tiny))), 0))
-        return f32x4_fma_tie(va, vb, vc);
-    return (f32x4)_mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi));
-}
-
-FMA_INLINE f32x8 f32x8_fma(f32x8 a, f32x8 b, f32x8 c) {
-    f32x4 x[2], y[2], z[2];
-    memcpy(x, &a, sizeof x);
-    memcpy(y, &b, sizeof y);
-    memcpy(z, &c, sizeof z);
-    for (int i = 0; i < 2; i++) z[i] = f32x4_fma(x[i], y[i], z[i]);
-    memcpy(&c, z, sizeof z);
-    return c;
+        return f32x4_fma_tie(a, b, c);
+    return _mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi));
 }
 #endif
 

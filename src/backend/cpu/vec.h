@@ -38,6 +38,7 @@ enum { W = 8 }; /* f32 lanes */
 #define BLOCK_ORDER ((vq){0, 2, 1, 3}) /* see vphilox */
 
 #ifdef __AVX2__
+INLINE vf vfma(vf a, vf b, vf c) { return f32x8_fma(a, b, c); }
 INLINE vf vmax(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 INLINE vf vmin(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
 INLINE vf vsqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
@@ -65,6 +66,11 @@ INLINE vf vmin(vf x, vf y) { BY_HALVES(half, f, _mm_min_ps, x, y); }
 INLINE vq vmul32(vq x, vq y) { BY_HALVES(bits, q, _mm_mul_epu32, x, y); }
 INLINE vq vunpack_lo(vq x, vq y) { BY_HALVES(bits, q, _mm_unpacklo_epi64, x, y); }
 INLINE vq vunpack_hi(vq x, vq y) { BY_HALVES(bits, q, _mm_unpackhi_epi64, x, y); }
+INLINE vf vfma(vf x, vf y, vf z) {
+    union halves a = {.f = x}, b = {.f = y}, c = {.f = z};
+    for (int i = 0; i < 2; i++) c.half[i] = f32x4_fma(a.half[i], b.half[i], c.half[i]);
+    return c.f;
+}
 INLINE vf vsqrt(vf x) {
     union halves a = {.f = x};
     for (int i = 0; i < 2; i++) a.half[i] = _mm_sqrt_ps(a.half[i]);
@@ -76,7 +82,6 @@ INLINE vh vnarrow(vu u) { return __builtin_convertvector(u, vh); }
 
 /* max and min return their second argument when either is NaN, on every path above. */
 
-INLINE vf vfma(vf a, vf b, vf c) { return (vf)f32x8_fma((f32x8)a, (f32x8)b, (f32x8)c); }
 /* x - 0 is x, also for -0: the compiler sees a broadcast and no sum. */
 INLINE vf splat(float x) { return x - (vf){0}; }
 INLINE vf vsel(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
