@@ -56,7 +56,7 @@ static void freeze(const char *to, const char *from, enum precision precision) {
     struct err err = {0};
     struct frozen *f;
     char *a = at(from), *b = at(to);
-    ASSERT_OK(frozen_open(&f, a, precision, 2, &err), err);
+    ASSERT_OK(frozen_open(&f, a, precision, NULL, 2, &err), err);
     assert_int_equal(frozen_precision(f), precision);
     ASSERT_OK(frozen_write(f, b, NULL, &err), err);
     frozen_close(f);
@@ -68,7 +68,7 @@ static struct frozen *open_frozen(const char *name, enum precision precision) {
     struct err err = {0};
     struct frozen *f;
     char *dir = at(name);
-    ASSERT_OK(frozen_open(&f, dir, precision, 1, &err), err);
+    ASSERT_OK(frozen_open(&f, dir, precision, NULL, 1, &err), err);
     xfree(dir);
     return f;
 }
@@ -261,22 +261,35 @@ TEST(from_model_is_from_file) {
     struct config c = toy_variant("post");
     struct backend *be;
     struct model *m;
+    struct modeldir md;
     char *dir = at("plain"), *out = at("live");
     plain_dir("plain", &c);
     ASSERT_OK(backend_open(&be, &on_cpu, &err), err);
     ASSERT_OK(model_load(&m, dir, be, DTYPE_F32, &err), err);
+    ASSERT_OK(modeldir_open(&md, dir, &err), err);
     for (int p = 0; p < 3; p++) {
-        struct frozen *live, *file = open_frozen("plain", precisions[p]);
+        struct frozen *live, *again, *file = open_frozen("plain", precisions[p]);
         ASSERT_OK(frozen_from_model(&live, m, precisions[p], &err), err);
         float *a = frozen_logits(live, &on_cpu), *b = frozen_logits(file, &on_cpu);
         assert_memory_equal(a, b, (size_t)TGT_TOKENS * (size_t)c.n_vocab_tgt * sizeof *a);
         assert_int_equal(frozen_bytes(live), frozen_bytes(file));
         ASSERT_OK(frozen_write(live, out, NULL, &err), err); /* no step: it is not known */
+        ASSERT_OK(model_draw(m, 5 + (uint64_t)p, &err), err);
+        ASSERT_OK(frozen_refresh(live, m, &err), err);
+        ASSERT_OK(frozen_from_model(&again, m, precisions[p], &err), err);
+        float *x = frozen_logits(live, &on_cpu), *y = frozen_logits(again, &on_cpu);
+        assert_memory_equal(x, y, (size_t)TGT_TOKENS * (size_t)c.n_vocab_tgt * sizeof *a);
+        assert_memory_not_equal(a, x, (size_t)TGT_TOKENS * (size_t)c.n_vocab_tgt * sizeof *a);
+        ASSERT_OK(model_load_weights(m, &md, &err), err);
+        xfree(x);
+        xfree(y);
+        frozen_close(again);
         xfree(a);
         xfree(b);
         frozen_close(live);
         frozen_close(file);
     }
+    modeldir_close(&md);
     model_free(m);
     backend_close(be);
     xfree(dir);
@@ -300,8 +313,9 @@ TEST(precision_rules) {
         assert_int_equal(frozen_precision(f), automatic[i].runs_in);
         frozen_close(f);
     }
-    ASSERT_ERR(frozen_open(&f, int8, PRECISION_F32, 1, &err), err, HEED_EINVAL, "int8");
-    ASSERT_ERR(frozen_open(&f, int8, PRECISION_BF16, 1, &err), err, HEED_EINVAL, "bf16 needs");
+    ASSERT_ERR(frozen_open(&f, int8, PRECISION_F32, NULL, 1, &err), err, HEED_EINVAL, "int8");
+    ASSERT_ERR(frozen_open(&f, int8, PRECISION_BF16, NULL, 1, &err), err, HEED_EINVAL,
+               "bf16 needs");
     assert_null(f);
     enum precision p;
     ASSERT_ERR(precision_parse(&p, "int4", &err), err, HEED_EINVAL, "'int4' is not one of");
@@ -434,11 +448,12 @@ TEST(hostile_weights) {
     freeze("int8", "plain", PRECISION_INT8);
     freeze("whole", "plain", PRECISION_INT8);
     rewrite("whole/model.safetensors", "int8/model.safetensors", &(struct damage){0});
-    ASSERT_OK(frozen_open(&f, dir, PRECISION_AUTO, 1, &err), err);
+    ASSERT_OK(frozen_open(&f, dir, PRECISION_AUTO, NULL, 1, &err), err);
     frozen_close(f);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rewrite("whole/model.safetensors", "int8/model.safetensors", &cases[i].damage);
-        ASSERT_ERR(frozen_open(&f, dir, PRECISION_AUTO, 1, &err), err, HEED_EFORMAT, cases[i].says);
+        ASSERT_ERR(frozen_open(&f, dir, PRECISION_AUTO, NULL, 1, &err), err, HEED_EFORMAT,
+                   cases[i].says);
         assert_non_null(strstr(err.msg, "model.safetensors"));
     }
     xfree(dir);
@@ -455,7 +470,7 @@ TEST(cut_short) {
     ASSERT_OK(file_read_all(&text, &size, path, 1 << 24, &err), err);
     for (size_t n = 0; n < size; n += n < 200 ? 7 : 4093) {
         ASSERT_OK(file_write_all(path, text, n, &err), err);
-        assert_int_equal(frozen_open(&f, dir, PRECISION_AUTO, 1, &err), HEED_EFORMAT);
+        assert_int_equal(frozen_open(&f, dir, PRECISION_AUTO, NULL, 1, &err), HEED_EFORMAT);
         assert_null(f);
     }
     xfree(text);
@@ -493,7 +508,7 @@ TEST(hostile_config) {
         file_writer_write(&w, text, (size_t)(found - text));
         file_writer_printf(&w, "%s%s", cases[i].by, found + strlen(cases[i].what));
         ASSERT_OK(file_writer_commit(&w, &err), err);
-        int rc = frozen_open(&f, dir, PRECISION_AUTO, 1, &err);
+        int rc = frozen_open(&f, dir, PRECISION_AUTO, NULL, 1, &err);
         if (rc >= 0 || !strstr(err.msg, cases[i].says))
             fail_msg("%s: status %d, '%s' lacks '%s'", cases[i].by, rc, err.msg, cases[i].says);
     }
@@ -512,7 +527,8 @@ TEST(not_a_number) {
     plain_dir("whole", &c);
     rewrite("whole/model.safetensors", "plain/model.safetensors",
             &(struct damage){.tensor = "enc.0.ff.w_2", .value = NAN});
-    ASSERT_ERR(frozen_open(&f, dir, PRECISION_INT8, 1, &err), err, HEED_EFORMAT, "'enc.0.ff.w_2'");
+    ASSERT_ERR(frozen_open(&f, dir, PRECISION_INT8, NULL, 1, &err), err, HEED_EFORMAT,
+               "'enc.0.ff.w_2'");
     f = open_frozen("plain", PRECISION_F32);
     frozen_close(f);
     xfree(dir);
@@ -571,42 +587,99 @@ TEST(threads_share) {
     frozen_close(f);
 }
 
-/* A device of its own memory gets a copy: the cpu, pretending to be one. */
+/* A backend that wants no tiles: the cpu, pretending to be a device. */
+static const struct backend_vtable *pretend(struct backend *be) {
+    static struct backend_vtable device;
+    const struct backend_vtable *own = be->vt;
+    device = *own;
+    device.device_memory = 1;
+    device.wants_tiles = 0;
+    be->vt = &device;
+    return own;
+}
+
+/* What tiles stand for, in the layout of the table. */
+static float *values_of(const struct frozen *tiles) {
+    struct err err = {0};
+    struct modeldir md;
+    char *dir = at("values");
+    ASSERT_OK(frozen_write(tiles, dir, NULL, &err), err);
+    ASSERT_OK(modeldir_open_any(&md, dir, &err), err);
+    float *flat = xcalloc(md.table.n_elem, sizeof *flat);
+    for (int i = 0; i < md.table.n_param; i++) {
+        const struct param *p = &md.table.param[i];
+        modeldir_values(&md, i, 0, (size_t)p->rows * (size_t)p->cols, flat + p->offset);
+    }
+    modeldir_close(&md);
+    xfree(dir);
+    return flat;
+}
+
+/* It gets a copy, straight from a file of any form, with the numbers that tiles stand for. */
 TEST(copied_to_a_device) {
     struct err err = {0};
     struct config c = toy_variant("post");
-    size_t n = (size_t)TGT_TOKENS * (size_t)c.n_vocab_tgt;
+    static const char *const form[] = {"plain", "f32", "bf16", "int8"};
     plain_dir("plain", &c);
-    float *want = plain_logits("plain", &on_cpu, DTYPE_F32);
-    static const double bound[] = {1e-9, 0.02, 0.05};
-    for (int p = 0; p < 3; p++) {
-        struct backend *be;
-        struct model *m;
-        struct frozen *f = open_frozen("plain", precisions[p]), *back;
-        ASSERT_OK(backend_open(&be, &on_cpu, &err), err);
-        const struct backend_vtable *own = be->vt;
-        struct backend_vtable device = *own;
-        device.device_memory = 1;
-        be->vt = &device;
-        ASSERT_OK(frozen_model(&m, f, be, &err), err);
-        assert_non_null(m->flat);
-        assert_int_equal(m->type, precisions[p] == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16);
-        ASSERT_OK(frozen_from_model(&back, m, precisions[p], &err), err);
-        be->vt = own;
-        float *got = logits_of(be, m);
-        double d = distance(got, want, n);
-        if (!(d <= bound[p])) fail_msg("%s: %g", precision_name(precisions[p]), d);
-        xfree(got);
-        frozen_close(f);
-        frozen_close(back);
-        model_free(m);
-        backend_close(be);
-    }
-    xfree(want);
+    for (int p = 0; p < 3; p++) freeze(form[1 + p], "plain", precisions[p]);
+    for (int k = 0; k < 4; k++)
+        for (int p = k < 3 ? 0 : 2; p < 3; p++) {
+            struct backend *be;
+            struct model *m, *other;
+            struct frozen *f, *tiles = open_frozen(form[k], precisions[p]);
+            char *dir = at(form[k]);
+            ASSERT_OK(backend_open(&be, &on_cpu, &err), err);
+            const struct backend_vtable *own = pretend(be);
+            ASSERT_OK(frozen_open(&f, dir, precisions[p], be, 1, &err), err);
+            ASSERT_OK(frozen_model(&m, f, be, &err), err);
+            ASSERT_ERR(frozen_model(&other, tiles, be, &err), err, HEED_EDEVICE, "another kind");
+            assert_null(m->flat);
+            assert_int_equal(m->type, precisions[p] == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16);
+            be->vt = own;
+            ASSERT_ERR(frozen_model(&other, f, be, &err), err, HEED_EDEVICE, "another kind");
+            float *want = values_of(tiles), *got = xcalloc(m->table.n_elem, sizeof *got);
+            for (size_t i = 0; i < m->table.n_elem; i++)
+                got[i] = m->type == DTYPE_F32 ? ((float *)m->copy)[i]
+                                              : bf16_load(((uint16_t *)m->copy)[i]);
+            for (size_t i = 0; i < m->table.n_elem && m->type == DTYPE_BF16; i++)
+                want[i] = bf16_load(bf16_store(want[i]));
+            assert_memory_equal(got, want, m->table.n_elem * sizeof *got);
+            xfree(logits_of(be, m)); /* and it runs */
+            xfree(got);
+            xfree(want);
+            xfree(dir);
+            model_free(m);
+            backend_close(be);
+            frozen_close(f);
+            frozen_close(tiles);
+        }
+}
+
+/* What has no int8 is refused on the way to a device, too. */
+TEST(not_a_number_on_a_device) {
+    struct err err = {0};
+    struct config c = toy_variant("post");
+    struct backend *be;
+    struct frozen *f;
+    struct model *m;
+    char *dir = at("plain");
+    plain_dir("plain", &c);
+    plain_dir("whole", &c);
+    rewrite("whole/model.safetensors", "plain/model.safetensors",
+            &(struct damage){.tensor = "enc.0.ff.w_2", .value = NAN});
+    ASSERT_OK(backend_open(&be, &on_cpu, &err), err);
+    const struct backend_vtable *own = pretend(be);
+    ASSERT_OK(frozen_open(&f, dir, PRECISION_INT8, be, 1, &err), err);
+    ASSERT_ERR(frozen_model(&m, f, be, &err), err, HEED_EFORMAT, "'enc.0.ff.w_2'");
+    assert_null(m);
+    frozen_close(f);
+    be->vt = own;
+    backend_close(be);
+    xfree(dir);
 }
 
 TESTS(TP(computes_the_same, "post"), TP(computes_the_same, "pre"), TP(computes_the_same, "target"),
       TP(values_survive, "post"), TP(values_survive, "pre"), TP(values_survive, "target"),
       T(writes_what_it_maps), T(from_model_is_from_file), T(precision_rules), T(cannot_change),
       T(hostile_weights), T(cut_short), T(hostile_config), T(not_a_number), T(threads_share),
-      T(copied_to_a_device))
+      T(copied_to_a_device), T(not_a_number_on_a_device))

@@ -41,15 +41,17 @@ static int check(const heed_model_options *o, struct err *err) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int open_weights(heed_model *m, const char *directory, const heed_model_options *o,
-                        struct err *err) {
+/* The first session: a device that is not there is an error of opening, too. */
+static int open_first(heed_model *m, const char *directory, const heed_model_options *o,
+                      struct err *err) {
     const char *dir[SEARCH_MAX_MODELS] = {directory};
-    enum precision precision = PRECISION_AUTO;
     for (size_t i = 0; i < o->n_ensemble; i++) dir[1 + i] = o->ensemble[i];
-    int rc = o->precision ? precision_parse(&precision, o->precision, err) : 0;
-    return rc ? rc
-              : ensemble_open(&m->ensemble, dir, 1 + (int)o->n_ensemble, precision, o->threads,
-                              err);
+    struct engine_options options = {
+        .dir = dir, .n = 1 + (int)o->n_ensemble, .where = {m->device, m->n_thread, m->isa}};
+    int rc = o->precision ? precision_parse(&options.precision, o->precision, err) : 0;
+    if (!rc) rc = engine_open(&m->session[0].engine, &options, err);
+    if (!rc) m->session[0].translator = translator_new(m->session[0].engine);
+    return rc;
 }
 
 static int open_model(heed_model **model, const char *directory, const heed_model_options *options,
@@ -71,11 +73,7 @@ static int open_model(heed_model **model, const char *directory, const heed_mode
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&m->freed, &attr);
     pthread_condattr_destroy(&attr);
-    rc = open_weights(m, directory, &o, err);
-    /* The first session now: a device that is not there is an error of opening. */
-    struct session *first;
-    if (!rc) rc = model_take_session(m, &first, NULL, NULL, err);
-    if (!rc) model_give_session(m, first);
+    rc = open_first(m, directory, &o, err);
     if (rc)
         heed_model_close(m);
     else
@@ -94,8 +92,10 @@ int heed_model_open(heed_model **model, const char *directory, const heed_model_
 
 void heed_model_close(heed_model *m) {
     if (!m) return;
-    for (int i = 0; i < m->n_session; i++) translator_free(m->session[i].translator);
-    ensemble_close(m->ensemble);
+    for (int i = m->n_session - 1; i >= 0; i--) { /* the first has what the others share */
+        translator_free(m->session[i].translator);
+        engine_close(m->session[i].engine);
+    }
     pthread_cond_destroy(&m->freed);
     pthread_mutex_destroy(&m->lock);
     xfree(m->session);
@@ -105,19 +105,20 @@ void heed_model_close(heed_model *m) {
 }
 
 void heed_model_describe(const heed_model *m, heed_model_info *info, size_t size) {
-    const struct config *c = frozen_config(m->ensemble->model[0]);
+    const struct engine *first = m->session[0].engine;
+    const struct ensemble *shared = first->ensemble;
+    const struct config *c = frozen_config(shared->model[0]);
     heed_model_info all = {.size = size,
-                           .models = m->ensemble->n,
+                           .models = shared->n,
                            .vocabulary = c->n_vocab_src,
                            .encoder_layers = c->n_layer_enc,
                            .decoder_layers = c->n_layer_dec,
                            .d_model = c->d_model,
                            .d_ff = c->d_ff,
                            .heads = c->n_head,
-                           .max_tokens = m->ensemble->max_len,
-                           .precision = precision_name(frozen_precision(m->ensemble->model[0]))};
-    for (int i = 0; i < m->ensemble->n; i++)
-        all.weight_bytes += frozen_bytes(m->ensemble->model[i]);
+                           .max_tokens = first->max_len,
+                           .precision = precision_name(frozen_precision(shared->model[0]))};
+    for (int i = 0; i < shared->n; i++) all.weight_bytes += frozen_bytes(shared->model[i]);
     memcpy(info, &all, size < sizeof all ? size : sizeof all);
     if (size > sizeof all) memset((char *)info + sizeof all, 0, size - sizeof all);
 }
@@ -162,9 +163,11 @@ int model_take_session(heed_model *m, struct session **taken, heed_progress *pro
     pthread_mutex_unlock(&m->lock);
     if (!s) return err_set(err, HEED_ECANCELLED, "cancelled while waiting for a session");
     int rc = 0;
-    if (!s->translator)
-        rc = translator_new(&s->translator, m->ensemble,
-                            &(struct backend_options){m->device, m->n_thread, m->isa}, err);
+    if (!s->translator) {
+        struct backend_options where = {m->device, m->n_thread, m->isa};
+        rc = engine_again(&s->engine, m->session[0].engine, &where, err);
+        if (!rc) s->translator = translator_new(s->engine);
+    }
     if (rc)
         model_give_session(m, s);
     else

@@ -6,18 +6,17 @@
 
 #include "search/translator.h"
 
-/* Whoever holds a busy session is the only one to touch it. translator is NULL until it is first
- * used. */
+/* Whoever holds a busy session is the only one to touch it. All is NULL until it is first used. */
 struct session {
+    struct engine *engine;
     struct translator *translator;
     int busy;
 };
 
 struct heed_model {
-    struct ensemble *ensemble;
     char *device, *isa;
     int n_thread;
-    struct session *session; /* [n_session] */
+    struct session *session; /* [n_session]; the first one's engine has what all share */
     int n_session;
     pthread_mutex_t lock; /* guards busy, and translator of sessions that are not */
     pthread_cond_t freed;

@@ -185,7 +185,7 @@ static int translate(heed_model *m, const char *const *texts, size_t n, heed_tra
     if (!rc) rc = model_take_session(m, &s, o->progress, o->progress_context, err);
     if (!rc) rc = translator_set(s->translator, &options, err);
     if (!rc) rc = translator_run(s->translator, in, (int)n, out, &poll, err);
-    if (!rc) rc = copy_results(result, m->ensemble->tokenizer, options.alignment, out, n, err);
+    if (!rc) rc = copy_results(result, s->engine->tokenizer, options.alignment, out, n, err);
     if (s) model_give_session(m, s);
     xfree(in);
     xfree(out);

@@ -29,16 +29,18 @@
 #include "bench/bench.h"
 #include "cli/options.h"
 #include "data/text.h"
-#include "model/frozen.h"
-#include "search/search.h"
+#include "search/engine.h"
 
 enum { UNK = 0, BOS = 1, EOS = 2, FIRST_WORD = 3, MAX_LINE_IDS = 1 << 16 };
 
 struct bench {
     const struct bench_translate_options *o;
-    struct backend *be;
+    struct engine *engine; /* of a directory; or, with random weights, the two below */
     struct frozen *frozen;
+    struct backend *be;
     struct model *model;
+    enum precision precision;
+    size_t bytes; /* of weights */
     struct searcher *searcher;
     struct search_input *in; /* [n], longest first */
     int32_t **ids;           /* [n] what they point at */
@@ -67,7 +69,7 @@ static void add_sentence(struct bench *s, const int32_t *ids, int n) {
 }
 
 static void draw_sentences(struct bench *s) {
-    int n = s->o->length, n_vocab = frozen_config(s->frozen)->n_vocab_src;
+    int n = s->o->length, n_vocab = s->model->config.n_vocab_src;
     int32_t *ids = xcalloc((size_t)n, sizeof *ids);
     struct rng rng = {.key = 7};
     for (int i = 0; i < s->o->sentences; i++) {
@@ -106,8 +108,7 @@ static int read_sentences(struct bench *s, struct err *err) {
     if (rc) return rc;
     int32_t *ids = xcalloc(MAX_LINE_IDS, sizeof *ids);
     while (s->n < s->o->sentences && (rc = text_next(text, &line, err)) > 0) {
-        int n = parse_ids(ids, &line, frozen_config(s->frozen)->n_vocab_src,
-                          text_counts(text).lines, err);
+        int n = parse_ids(ids, &line, s->model->config.n_vocab_src, text_counts(text).lines, err);
         if (n < 0) rc = n;
         if (n < 0) break;
         if (n > 0) add_sentence(s, ids, n);
@@ -126,34 +127,48 @@ static int longer_first(const void *a, const void *b) {
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
 
-/* Random weights are drawn on the CPU, whatever device they will run on. It is not a model's fault
- * that it takes seconds: the clock is told. */
-static int draw_model(struct bench *s, enum precision precision, struct err *err) {
+/* Random weights, drawn where they will run. It is not a model's fault that it takes seconds: the
+ * clock is told. */
+static int draw_model(struct bench *s, struct err *err) {
     double begin = clock_seconds();
-    struct backend *be;
     struct model *drawn = NULL;
-    int rc = backend_open(&be, &(struct backend_options){.device = "cpu"}, err);
-    if (rc) return rc;
-    rc = model_new(&drawn, &s->o->config, be, DTYPE_F32, err);
+    int tiles = backend_wants_tiles(s->be);
+    if (s->precision == PRECISION_AUTO) s->precision = PRECISION_F32;
+    enum dtype type = tiles || s->precision == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16;
+    int rc = model_new(&drawn, &s->o->config, s->be, type, err);
     if (!rc) rc = model_draw(drawn, 1, err);
-    if (!rc) rc = frozen_from_model(&s->frozen, drawn, precision, err);
-    model_free(drawn);
-    backend_close(be);
+    if (!rc && tiles) {
+        rc = frozen_from_model(&s->frozen, drawn, s->precision, err);
+        model_free(drawn);
+        if (!rc) rc = frozen_model(&s->model, s->frozen, s->be, err);
+        if (!rc) s->bytes = frozen_bytes(s->frozen);
+    } else {
+        s->model = drawn;
+    }
     s->drawing = clock_seconds() - begin;
     return rc;
 }
 
 static int open_model(struct bench *s, struct err *err) {
     const struct bench_translate_options *o = s->o;
+    struct engine_options from = {
+        .dir = &o->model, .n = 1, .precision = o->precision, .where = o->on.where, .ids_only = 1};
     double begin = clock_seconds();
-    int rc = backend_open(&s->be, &o->on.where, err);
-    if (rc) return rc;
-    s->device = clock_seconds() - begin;
-    if (o->model)
-        rc = frozen_open(&s->frozen, o->model, o->precision, o->on.where.n_thread, err);
-    else
-        rc = draw_model(s, o->precision, err);
-    if (!rc) rc = frozen_model(&s->model, s->frozen, s->be, err);
+    int rc;
+    s->precision = o->precision;
+    if (o->model) {
+        if ((rc = engine_open(&s->engine, &from, err))) return rc;
+        const struct frozen *frozen = s->engine->ensemble->model[0];
+        s->be = s->engine->be;
+        s->model = s->engine->model[0];
+        s->precision = frozen_precision(frozen);
+        s->bytes = frozen_bytes(frozen);
+        s->device = s->engine->device_seconds;
+    } else {
+        rc = backend_open(&s->be, &from.where, err);
+        s->device = clock_seconds() - begin;
+        if (!rc) rc = draw_model(s, err);
+    }
     s->opened = clock_seconds() - begin - s->drawing;
     return rc;
 }
@@ -218,7 +233,7 @@ static int run_all(struct bench *s, struct err *err) {
 static double reading_rate(const struct bench *s) {
     struct pool *pool;
     struct err err;
-    size_t size = frozen_bytes(s->frozen);
+    size_t size = s->bytes;
     char *memory = mem_block(size);
     double best = 0;
     if (!memory || pool_new(&pool, s->o->on.where.n_thread, &err)) return mem_block_free(memory), 0;
@@ -234,13 +249,11 @@ static double reading_rate(const struct bench *s) {
 static double product_rate(const struct bench *s, struct err *err) {
     enum { ROWS = 512 };
     struct backend *be;
-    struct model *model = NULL;
     double best = 0;
     if (backend_open(&be, &s->o->on.where, err)) return 0;
     char *block = NULL;
-    if (frozen_model(&model, s->frozen, be, err)) goto out;
-    struct mat w = model->w.out;
-    enum dtype type = model->type;
+    struct mat w = s->model->w.out;
+    enum dtype type = s->model->type;
     size_t x_size = ROWS * (size_t)w.cols * dtype_size(type);
     size_t y_size = ROWS * (size_t)w.rows * dtype_size(type);
     if (!(block = backend_alloc(be, x_size + y_size, err))) goto out;
@@ -259,7 +272,6 @@ static double product_rate(const struct bench *s, struct err *err) {
     }
 out:
     backend_free(be, block);
-    model_free(model);
     backend_close(be);
     return best;
 }
@@ -271,10 +283,8 @@ struct floor {
 
 static struct floor floor_of(const struct bench *s, struct err *err) {
     struct floor f = {.read_rate = reading_rate(s), .product_rate = product_rate(s, err)};
-    struct products p = config_products(frozen_config(s->frozen));
-    double bytes = frozen_precision(s->frozen) == PRECISION_INT8   ? 1
-                   : frozen_precision(s->frozen) == PRECISION_BF16 ? 2
-                                                                   : 4;
+    struct products p = config_products(&s->model->config);
+    double bytes = s->precision == PRECISION_INT8 ? 1 : s->precision == PRECISION_BF16 ? 2 : 4;
     int n_batch = (s->n + s->o->batch - 1) / s->o->batch;
     double steps = (double)s->tokens / s->n * n_batch;
     double rows = (double)s->tokens * s->o->beam;
@@ -290,7 +300,7 @@ static void print_figures(struct bench *s, const struct floor *f, double rss) {
     const struct bench_translate_options *o = s->o;
     qsort(s->took, (size_t)s->calls, sizeof *s->took, bench_by_value);
     double p50 = s->took[s->calls / 2], p99 = s->took[(s->calls * 99 + 99) / 100 - 1];
-    const char *precision = precision_name(frozen_precision(s->frozen));
+    const char *precision = precision_name(s->precision);
     if (o->on.json) {
         printf("{\"bench\":\"translate\",\"engine\":\"heed\",\"precision\":\"%s\",\"threads\":%d,"
                "\"batch\":%d,\"beam\":%d,\"sentences\":%d,\"tokens\":%lld,\"tokens_per_s\":%.1f,"
@@ -348,9 +358,9 @@ int bench_translate_run(const struct bench_translate_options *o, struct err *err
     struct bench s = {.o = o};
     double began = clock_seconds();
     int rc = open_model(&s, err);
-    if (!rc && frozen_config(s.frozen)->n_vocab_src <= FIRST_WORD)
+    if (!rc && s.model->config.n_vocab_src <= FIRST_WORD)
         rc = err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw words from",
-                     frozen_config(s.frozen)->n_vocab_src);
+                     s.model->config.n_vocab_src);
     if (!rc && o->input)
         rc = read_sentences(&s, err);
     else if (!rc)
@@ -361,9 +371,12 @@ int bench_translate_run(const struct bench_translate_options *o, struct err *err
     }
     if (!rc) rc = measure(&s, began, err);
     searcher_free(s.searcher);
-    model_free(s.model);
-    frozen_close(s.frozen);
-    backend_close(s.be);
+    if (!s.engine) {
+        model_free(s.model);
+        frozen_close(s.frozen);
+        backend_close(s.be);
+    }
+    engine_close(s.engine);
     for (int i = 0; i < s.n; i++) xfree(s.ids[i]);
     xfree(s.ids);
     xfree(s.in);

@@ -56,7 +56,7 @@ static double megabytes(const char *dir, const char *name) {
 static int export_tiled(struct err *err) {
     struct frozen *frozen = NULL;
     char *tokenizer = path_join(args.model, MODELDIR_TOKENIZER);
-    int rc = frozen_open(&frozen, args.model, (enum precision)args.format, args.threads, err);
+    int rc = frozen_open(&frozen, args.model, (enum precision)args.format, NULL, args.threads, err);
     if (!rc) rc = frozen_write(frozen, args.out, file_exists(tokenizer) ? tokenizer : NULL, err);
     if (!rc)
         printf("%s: %s, %.1f MB; %s has %.1f MB\n", args.out, format_names[args.format],

@@ -72,7 +72,7 @@ struct tally {
 };
 
 struct session {
-    struct ensemble *ensemble;
+    struct engine *engine;
     struct translator *translator;
     struct feed *feed;
     struct outlet out;
@@ -98,14 +98,16 @@ static void warn(const struct tally *t, const char *what) {
 }
 
 static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
+    struct engine_options from = {.dir = args.model.item,
+                                  .n = args.model.n,
+                                  .precision = args.precision,
+                                  .where = args.where};
     double begin = clock_seconds();
     options.search.n_best = args.nbest ? args.nbest : 1;
     int rc = search_check(&options.search, err);
     if (!rc) rc = signals_watch(err);
-    if (!rc)
-        rc = ensemble_open(&s->ensemble, args.model.item, args.model.n, args.precision,
-                           args.where.n_thread, err);
-    if (!rc) rc = translator_new(&s->translator, s->ensemble, &args.where, err);
+    if (!rc) rc = engine_open(&s->engine, &from, err);
+    if (!rc) s->translator = translator_new(s->engine);
     if (!rc) rc = translator_set(s->translator, &options, err);
     if (!rc) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
     if (!rc) rc = outlet_open(&s->out, args.output, err);
@@ -114,7 +116,7 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
                                       .nbest = args.nbest,
                                       .scores = args.scores,
                                       .alignment = options.alignment,
-                                      .tokenizer = s->ensemble->tokenizer};
+                                      .tokenizer = s->engine->tokenizer};
     s->begin = clock_seconds();
     s->load_seconds = s->begin - begin;
     progress_begin(&s->progress, args.quiet);
@@ -125,7 +127,7 @@ static void session_close(struct session *s) {
     outlet_close(&s->out);
     feed_close(s->feed);
     translator_free(s->translator);
-    ensemble_close(s->ensemble);
+    engine_close(s->engine);
     xfree(s->input);
     xfree(s->result);
 }

@@ -1,20 +1,15 @@
-/* loaded.h — a model directory opened to be run: weights on a backend, and the tokenizer that
- * belongs to them.
- *
- * What `heed score` and `heed attend` begin with. Owns all of it; release also what a failed open
- * left. */
+/* loaded.h — what `heed score` and `heed attend` begin with: a model opened to be run
+ * (search/engine.h), by the options of the command line. Release also what a failed open left. */
 #ifndef CLI_LOADED_H
 #define CLI_LOADED_H
 
 #include "cli/cli.h"
-#include "data/tokenizer.h"
-#include "model/frozen.h"
+#include "search/engine.h"
 
 struct loaded {
-    struct backend *be;
-    struct frozen *frozen;
-    struct model *model;
-    struct tokenizer *tokenizer; /* has begin and end mark, and as many pieces as the model */
+    struct engine *engine;
+    struct model *model; /* the engine's, as the next */
+    const struct tokenizer *tokenizer;
 };
 
 struct loaded_options {

@@ -17,6 +17,11 @@ struct train_bleu {
     char **reference;               /* [n] */
     struct translation *result;     /* [n] */
     int n;
+    /* From the first measurement on. The backend is the run's; so is the model where the backend
+     * runs plain weights, else `tiles` follow it. */
+    struct frozen *tiles;
+    struct engine engine;
+    struct translator *translator;
 };
 
 static char *copy_line(const struct line *line) {
@@ -63,6 +68,9 @@ int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, i
 
 void train_bleu_close(struct train_bleu *b) {
     if (!b) return;
+    translator_free(b->translator);
+    if (b->tiles) model_free(b->engine.model[0]);
+    frozen_close(b->tiles);
     for (int i = 0; i < b->n; i++) {
         xfree((char *)(uintptr_t)b->input[i].text);
         xfree(b->reference[i]);
@@ -93,22 +101,33 @@ static double score_of(const struct train_bleu *b) {
     return score.score;
 }
 
+/* The model as it is now. */
+static int take_weights(struct train_bleu *b, struct err *err) {
+    const struct train_setup *s = b->setup;
+    if (b->tiles) return frozen_refresh(b->tiles, s->model, err);
+    if (b->translator) return 0;
+    b->engine = (struct engine){.be = s->be,
+                                .model = {s->model},
+                                .n = 1,
+                                .max_len = s->config.max_len,
+                                .tokenizer = s->tokenizer};
+    int rc = 0;
+    if (backend_wants_tiles(s->be)) {
+        rc = frozen_from_model(&b->tiles, s->model, PRECISION_F32, err);
+        if (!rc) rc = frozen_model(&b->engine.model[0], b->tiles, s->be, err);
+    }
+    if (!rc) b->translator = translator_new(&b->engine);
+    return rc;
+}
+
 int train_bleu_measure(void *ctx, double *score, struct err *err) {
     struct train_bleu *b = ctx;
-    struct frozen *frozen = NULL;
-    struct ensemble *ensemble = NULL;
-    struct translator *translator = NULL;
     struct translator_options options = translator_defaults();
     struct translator_poll poll = {should_stop, b};
     *score = NAN;
-    int rc = frozen_from_model(&frozen, b->setup->model, PRECISION_F32, err);
-    if (!rc) rc = ensemble_borrow(&ensemble, frozen, b->setup->tokenizer, err);
-    if (!rc) rc = translator_new(&translator, ensemble, &b->setup->a->where, err);
-    if (!rc) rc = translator_set(translator, &options, err);
-    if (!rc) rc = translator_run(translator, b->input, b->n, b->result, &poll, err);
+    int rc = take_weights(b, err);
+    if (!rc) rc = translator_set(b->translator, &options, err);
+    if (!rc) rc = translator_run(b->translator, b->input, b->n, b->result, &poll, err);
     if (!rc) *score = score_of(b);
-    translator_free(translator);
-    ensemble_close(ensemble);
-    frozen_close(frozen);
     return rc == HEED_ECANCELLED ? 0 : rc;
 }

@@ -1,7 +1,8 @@
 /* train_bleu.h — BLEU of a model in training, on the beginning of its validation text: real
  * translations by beam search, detokenised and scored as `heed translate | heed eval` would.
  *
- * Costs a copy of the weights and a translator's memory while it runs; keeps the text only. */
+ * Runs on the run's own backend. Costs a translator's memory from the first measurement on and,
+ * where the backend wants tiles, a copy of the weights. */
 #ifndef CLI_TRAIN_BLEU_H
 #define CLI_TRAIN_BLEU_H
 

@@ -5,10 +5,15 @@
  * header, the scales and the sinusoids, whatever the size of the model. Anything else is tiled into
  * one block of memory, matrices cut into runs of tiles that a pool works through; what has been
  * read of the source's mapping is given back at once, so that the process never holds two
- * copies. */
+ * copies.
+ *
+ * A backend that wants no tiles gets the same runs, straight from the mapping: a pool brings a
+ * window of them into the type they will have there, and while it works on the next window the
+ * device takes this one. f32 that stays f32 is not even touched before. */
 #include "model/frozen.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "backend/backend.h"
@@ -24,7 +29,7 @@ struct frozen {
     struct param_table table;
     enum precision precision;
     enum dtype type;     /* of tiled matrices */
-    struct mat *view;    /* [table.n_param] */
+    struct mat *view;    /* [table.n_param]; NULL: no tiles, the weights are as md has them */
     struct mat position; /* [max_len, d_model] sinusoids in act type; absent when learned */
     struct modeldir md;  /* the mapping, where views point into it */
     void *block;         /* memory of our own, where they do not */
@@ -167,6 +172,7 @@ static void carve(struct frozen *f, struct arena *arena) {
 
 static int reserve(struct frozen *f, struct err *err) {
     struct arena arena = {0};
+    f->view = xcalloc((size_t)f->table.n_param, sizeof *f->view);
     carve(f, &arena);
     arena.cap = arena.used;
     arena.used = 0;
@@ -215,7 +221,7 @@ static int check_finite(const struct frozen *f, struct err *err) {
 static int tile_all(struct frozen *f, const struct source *source, int n_thread, struct err *err) {
     struct pool *pool = NULL;
     struct tiling t = {.f = f, .source = source};
-    int n_run, rc = reserve(f, err);
+    int n_run, rc = f->block ? 0 : reserve(f, err);
     if (rc || (rc = pool_new(&pool, n_thread, err))) return rc;
     struct run *run = list_runs(&f->table, &n_run, &t.most);
     t.run = run;
@@ -237,11 +243,19 @@ static void begin(struct frozen *f, const struct config *config, enum precision 
     f->precision = precision;
     f->type = matrix_type(precision);
     param_table_init(&f->table, config);
-    f->view = xcalloc((size_t)f->table.n_param, sizeof *f->view);
+}
+
+/* The type of all weights where there are no tiles. */
+static enum dtype plain_type(const struct frozen *f) {
+    return f->precision == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16;
 }
 
 /* What remains once the views are there. */
 static int finish(struct frozen *f, struct err *err) {
+    if (!f->view) {
+        f->bytes = f->table.n_value * dtype_size(plain_type(f));
+        return 0;
+    }
     for (int i = 0; i < f->table.n_param; i++) {
         const struct mat *v = &f->view[i];
         f->bytes += v->tiled ? tiled_bytes(v->rows, v->cols, v->type)
@@ -259,8 +273,8 @@ static int finish(struct frozen *f, struct err *err) {
     return 0;
 }
 
-int frozen_open(struct frozen **out, const char *dir, enum precision precision, int n_thread,
-                struct err *err) {
+int frozen_open(struct frozen **out, const char *dir, enum precision precision,
+                const struct backend *be, int n_thread, struct err *err) {
     *out = NULL;
     struct frozen *f = xcalloc(1, sizeof *f);
     int rc = modeldir_open_any(&f->md, dir, err);
@@ -269,8 +283,11 @@ int frozen_open(struct frozen **out, const char *dir, enum precision precision, 
         const struct weights_form *form = &f->md.form;
         begin(f, &f->md.config, precision);
         f->step = f->md.step;
-        if (form->tiled && form->type == f->type) {
-            memcpy(f->view, f->md.view, (size_t)f->table.n_param * sizeof *f->view);
+        if (be && !backend_wants_tiles(be)) {
+            /* as they are */
+        } else if (form->tiled && form->type == f->type) {
+            f->view = f->md.view;
+            f->md.view = NULL;
         } else {
             rc = tile_all(f, &(struct source){.md = &f->md}, n_thread, err);
             modeldir_close(&f->md);
@@ -290,6 +307,16 @@ int frozen_from_model(struct frozen **out, struct model *model, enum precision p
     struct frozen *f = xcalloc(1, sizeof *f);
     begin(f, &model->config, precision == PRECISION_AUTO ? PRECISION_F32 : precision);
     f->step = -1;
+    int rc = frozen_refresh(f, model, err);
+    if (!rc) rc = finish(f, err);
+    if (rc)
+        frozen_close(f);
+    else
+        *out = f;
+    return rc;
+}
+
+int frozen_refresh(struct frozen *f, struct model *model, struct err *err) {
     float *copy = NULL;
     int rc = 0;
     struct source source = {.flat = model->flat};
@@ -305,11 +332,6 @@ int frozen_from_model(struct frozen **out, struct model *model, enum precision p
     }
     if (!rc) rc = tile_all(f, &source, 0, err);
     mem_block_free(copy);
-    if (!rc) rc = finish(f, err);
-    if (rc)
-        frozen_close(f);
-    else
-        *out = f;
     return rc;
 }
 
@@ -329,64 +351,119 @@ size_t frozen_bytes(const struct frozen *f) { return f->bytes; }
 
 /* ---- model ----------------------------------------------------------------------------------- */
 
-struct spreading {
+enum { WINDOW = 16 }; /* runs on their way at a time: 8 MiB of f32 */
+
+struct upload {
     const struct frozen *f;
-    const struct run *run;
-    float *flat;
+    struct source source;
+    const struct run *run; /* of this window */
+    enum dtype type;       /* wanted */
+    size_t most;           /* values of the largest run */
+    float *scratch;        /* [threads, most] */
+    char *out;             /* [WINDOW, most] of the type */
+    const void *ready[WINDOW];
+    _Atomic int sick; /* a parameter that cannot be rounded to int8, plus 1 */
 };
 
-static void spread_run(void *ctx, int task, int thread) {
-    const struct spreading *s = ctx;
-    struct run r = s->run[task];
-    const struct mat *v = &s->f->view[r.param];
-    float *to = s->flat + s->f->table.param[r.param].offset;
-    size_t first = (size_t)r.first * (size_t)v->cols, last = (size_t)r.last * (size_t)v->cols;
-    (void)thread;
-    if (v->tiled)
-        tile_values(to, v->cols, v, r.first / TILE_ROWS, tile_count(r.last));
-    else if (v->type == DTYPE_F32)
-        memcpy(to + first, (const float *)v->data + first, (last - first) * sizeof *to);
-    else
-        for (size_t k = first; k < last; k++) to[k] = bf16_load(((const uint16_t *)v->data)[k]);
+/* What int8 keeps of the values: the way to tiles and back, of a run that a cache holds. */
+static void round_to_int8(struct upload *u, const struct run *r, float *values) {
+    const struct param *p = &u->f->table.param[r->param];
+    int rows = r->last - r->first;
+    size_t padded = tiled_rows(rows), size = tiled_bytes(rows, p->cols, DTYPE_I8);
+    char *block = xmalloc(size + padded * (sizeof(float) + sizeof(int32_t)));
+    float *scale = (float *)(void *)(block + size);
+    int32_t *sum = (int32_t *)(scale + padded);
+    struct mat m = {.data = block,
+                    .ld = p->cols,
+                    .rows = rows,
+                    .cols = p->cols,
+                    .type = DTYPE_I8,
+                    .tiled = 1,
+                    .scale = scale,
+                    .sum = sum};
+    tile_quantise(&m, scale, sum, values, p->cols, 0, tile_count(rows));
+    tile_values(values, p->cols, &m, 0, tile_count(rows));
+    for (int i = 0; i < rows; i++)
+        if (!isfinite(scale[i])) u->sick = r->param + 1;
+    xfree(block);
 }
 
-/* All values as f32 in the layout of the table. */
-static int plain_values(const struct frozen *f, float *flat, struct err *err) {
-    struct pool *pool;
-    struct spreading s = {.f = f, .flat = flat};
-    int n_run, rc = pool_new(&pool, 0, err);
-    size_t most;
-    if (rc) return rc;
-    struct run *run = list_runs(&f->table, &n_run, &most);
-    s.run = run;
-    memset(flat, 0, f->table.n_elem * sizeof *flat);
-    pool_run(pool, spread_run, &s, n_run);
-    xfree(run);
-    pool_free(pool);
-    return 0;
+/* F32 in the file and wanted: the device may read it where it lies. */
+static const void *in_place(const struct upload *u, const struct run *r) {
+    const struct modeldir *md = u->source.md;
+    const struct tensor *t = md->tensor[r->param];
+    if (u->type != DTYPE_F32 || (md->view && md->view[r->param].tiled) ||
+        strcmp(t->dtype, "F32") != 0)
+        return NULL;
+    size_t cols = (size_t)u->f->table.param[r->param].cols;
+    return (const char *)t->data + (size_t)r->first * cols * sizeof(float);
 }
 
-/* A device of its own memory has its own form of weights. int8 becomes bf16 there, which holds it
- * as well as any: 8 bits of mantissa for 7 of the quantised value. */
+static void prepare_run(void *ctx, int task, int thread) {
+    struct upload *u = ctx;
+    const struct run *r = &u->run[task];
+    const struct param *p = &u->f->table.param[r->param];
+    float *scratch = u->scratch + (size_t)thread * u->most;
+    if ((u->ready[task] = in_place(u, r))) return;
+    const float *from = source_rows(&u->source, p, r->param, r->first, r->last, scratch);
+    int quantised = u->f->md.form.tiled && u->f->md.form.type == DTYPE_I8;
+    if (u->f->precision == PRECISION_INT8 && !quantised && param_is_matrix(p))
+        round_to_int8(u, r, scratch);
+    struct mat to = {.data = u->out + (size_t)task * u->most * dtype_size(u->type),
+                     .rows = r->last - r->first,
+                     .cols = p->cols,
+                     .type = u->type};
+    store_plain(&to, from);
+    u->ready[task] = to.data;
+}
+
+static void upload_window(struct upload *u, struct model *m, struct pool *pool, int n) {
+    pool_run(pool, prepare_run, u, n);
+    for (int i = 0; i < n; i++) {
+        const struct run *r = &u->run[i];
+        const struct param *p = &u->f->table.param[r->param];
+        size_t first = p->offset + (size_t)r->first * (size_t)p->cols, size = dtype_size(u->type);
+        backend_upload(m->be, (char *)m->copy + first * size, u->ready[i],
+                       (size_t)(r->last - r->first) * (size_t)p->cols * size);
+    }
+}
+
 static int copy_to_device(struct model **out, const struct frozen *f, struct backend *be,
                           struct err *err) {
-    enum dtype type = f->precision == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16;
-    size_t size = f->table.n_elem * sizeof(float);
-    float *flat = mem_block(size);
-    if (!flat) return err_set(err, HEED_ENOMEM, "cannot allocate %zu bytes for weights", size);
-    int rc = plain_values(f, flat, err);
-    if (!rc) rc = model_new(out, &f->config, be, type, err);
-    if (!rc && (rc = model_set(*out, flat, err))) {
+    struct upload u = {.f = f, .source = {.md = &f->md}, .type = plain_type(f)};
+    struct pool *pool;
+    int n_run, rc = pool_new(&pool, 0, err);
+    if (rc) return rc;
+    struct run *run = list_runs(&f->table, &n_run, &u.most);
+    u.scratch = mem_block(size_mul((size_t)pool_size(pool), u.most * sizeof *u.scratch));
+    u.out = mem_block(size_mul(WINDOW, u.most * dtype_size(u.type)));
+    if (!u.scratch || !u.out)
+        rc = err_set(err, HEED_ENOMEM, "cannot allocate memory for bringing weights to a device");
+    if (!rc) rc = model_new_frozen(out, &f->config, be, u.type, err);
+    for (int first = 0; !rc && first < n_run; first += WINDOW) {
+        u.run = run + first;
+        upload_window(&u, *out, pool, n_run - first < WINDOW ? n_run - first : WINDOW);
+    }
+    if (!rc) rc = backend_sync(be, err);
+    if (!rc && u.sick)
+        rc = err_set(err, HEED_EFORMAT, "'%s' has values that are not numbers: it has no int8",
+                     f->table.param[u.sick - 1].name);
+    if (rc) {
         model_free(*out);
         *out = NULL;
     }
-    mem_block_free(flat);
+    mem_block_free(u.scratch);
+    mem_block_free(u.out);
+    xfree(run);
+    pool_free(pool);
     return rc;
 }
 
 int frozen_model(struct model **out, const struct frozen *f, struct backend *be, struct err *err) {
     *out = NULL;
-    if (backend_device_memory(be)) return copy_to_device(out, f, be, err);
+    if (!f->view != !backend_wants_tiles(be))
+        return err_set(err, HEED_EDEVICE, "the weights were opened for another kind of device");
+    if (!f->view) return copy_to_device(out, f, be, err);
     struct model *m = xcalloc(1, sizeof *m);
     m->config = f->config;
     m->be = be;
@@ -406,6 +483,7 @@ int frozen_model(struct model **out, const struct frozen *f, struct backend *be,
 
 int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer, struct err *err) {
     struct newdir new;
+    BUG_ON(!f->view);
     int rc = newdir_begin(&new, dir, err);
     if (rc) return rc;
     char *path = path_join(new.temp, MODELDIR_WEIGHTS);

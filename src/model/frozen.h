@@ -1,11 +1,15 @@
 /* frozen.h — a model whose weights no longer change: the form in which it is run.
  *
- * Matrices are tiled (tile.h) in one of three precisions; everything else (biases, norms,
- * positions) is in the type of the activations: f32 for f32 and int8, bf16 for bf16. A directory
- * written by frozen_write holds them in exactly that form and is memory-mapped: opening it reads a
- * header, the pages are shared by all processes that run the model and by all threads of each. A
- * directory as the trainer writes it works too: its matrices are tiled (and rounded, if asked) into
- * memory of our own when it is opened.
+ * For a backend that wants tiles (backend.h) matrices are tiled (tile.h) in one of three
+ * precisions; everything else (biases, norms, positions) is in the type of the activations: f32 for
+ * f32 and int8, bf16 for bf16. A directory written by frozen_write holds them in exactly that form
+ * and is memory-mapped: opening it reads a header, the pages are shared by all processes that run
+ * the model and by all threads of each. A directory as the trainer writes it works too: its
+ * matrices are tiled (and rounded, if asked) into memory of our own when it is opened.
+ *
+ * For any other backend the directory is mapped and nothing more: its weights go from the file to
+ * the device, each model with a copy of its own. int8 becomes bf16 there, which holds it as well as
+ * any: 8 bits of mantissa for 7 of the quantised value.
  *
  * A struct frozen is immutable after frozen_open, so any number of threads may use it at once, each
  * through a struct model of its own backend (frozen_model). It owns the mapping and the tiled
@@ -26,23 +30,26 @@ const char *precision_name(enum precision precision);
 
 struct frozen;
 
-/* n_thread: for tiling what is not tiled yet; 0: all CPUs. A stored precision can be read as the
- * one asked for if nothing is gained that was lost: int8 files run in int8 only. */
-int frozen_open(struct frozen **frozen, const char *dir, enum precision precision, int n_thread,
-                struct err *err);
+/* be: of the kind it is to be run on; NULL: tiles. n_thread: for tiling what is not tiled yet; 0:
+ * all CPUs. A stored precision can be read as the one asked for if nothing is gained that was lost:
+ * int8 files run in int8 only. */
+int frozen_open(struct frozen **frozen, const char *dir, enum precision precision,
+                const struct backend *be, int n_thread, struct err *err);
 void frozen_close(struct frozen *frozen);
 
-/* From a model in training (cpu or ref backend), so that a run can translate its validation text.
- * Copies. */
+/* Tiles of a model in training, so that a run can translate its validation text. Copies.
+ * frozen_refresh takes the values that the same model has by now; nobody may be running the tiles
+ * meanwhile. */
 int frozen_from_model(struct frozen **frozen, struct model *model, enum precision precision,
                       struct err *err);
+int frozen_refresh(struct frozen *frozen, struct model *model, struct err *err);
 
 const struct config *frozen_config(const struct frozen *frozen);
 enum precision frozen_precision(const struct frozen *frozen);
 size_t frozen_bytes(const struct frozen *frozen); /* of weights, mapped or not */
 
-/* A model over these weights on a backend: views only on cpu and ref; a device of its own memory
- * gets a copy in bf16 or f32. Its parameters cannot be set, drawn or trained. Free with model_free
+/* A model over these weights on a backend: views where it wants tiles, which then must be there;
+ * else a copy in bf16 or f32. Its parameters cannot be set, drawn or trained. Free with model_free
  * before frozen_close. */
 int frozen_model(struct model **model, const struct frozen *frozen, struct backend *be,
                  struct err *err);

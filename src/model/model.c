@@ -40,8 +40,8 @@ static int make_sinusoids(struct model *m, struct err *err) {
     return rc;
 }
 
-int model_new(struct model **out, const struct config *config, struct backend *be, enum dtype type,
-              struct err *err) {
+static int create(struct model **out, const struct config *config, struct backend *be,
+                  enum dtype type, int frozen, struct err *err) {
     *out = NULL;
     struct model *m = xcalloc(1, sizeof *m);
     m->config = *config;
@@ -52,9 +52,11 @@ int model_new(struct model **out, const struct config *config, struct backend *b
     size_t flat_size = m->table.n_elem * dtype_size(wide);
     size_t copy_size = m->table.n_elem * dtype_size(type);
     int rc = HEED_ENOMEM;
-    if (!(m->flat = backend_alloc(be, flat_size, err))) goto fail;
-    backend_zero(be, m->flat, flat_size);
-    if (type != wide) {
+    if (!frozen) {
+        if (!(m->flat = backend_alloc(be, flat_size, err))) goto fail;
+        backend_zero(be, m->flat, flat_size);
+    }
+    if (frozen || type != wide) {
         if (!(m->copy = backend_alloc(be, copy_size, err))) goto fail;
         backend_zero(be, m->copy, copy_size);
     }
@@ -67,6 +69,16 @@ int model_new(struct model **out, const struct config *config, struct backend *b
 fail:
     model_free(m);
     return rc;
+}
+
+int model_new(struct model **out, const struct config *config, struct backend *be, enum dtype type,
+              struct err *err) {
+    return create(out, config, be, type, 0, err);
+}
+
+int model_new_frozen(struct model **out, const struct config *config, struct backend *be,
+                     enum dtype type, struct err *err) {
+    return create(out, config, be, type, 1, err);
 }
 
 void model_free(struct model *m) {

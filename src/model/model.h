@@ -4,8 +4,8 @@
  * bf16, and the table of sinusoids. Borrows the backend, which must outlive it. What a training run
  * adds (gradients, moments) belongs to train/; what a batch needs (activations) to acts.h.
  *
- * A model over frozen weights (frozen.h) has views only: `flat` is NULL, `w` may be tiled, and all
- * memory belongs to the struct frozen. Setting, drawing, reading or training its parameters is an
+ * A model over frozen weights (frozen.h) has no `flat`: it holds views only, which may be tiled and
+ * belong to the struct frozen, or, on a backend that wants no tiles, a copy of its own. Setting, drawing, reading or training its parameters is an
  * error. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
@@ -20,7 +20,7 @@ struct model {
     enum dtype type; /* act type */
     struct param_table table;
     void *flat;      /* [n_elem] of dtype_wide(type): the parameters; NULL when frozen */
-    void *copy;      /* [n_elem] bf16: the same, rounded; NULL unless type is BF16 */
+    void *copy;      /* [n_elem] act type: the same, rounded; NULL unless bf16, or frozen */
     void *sinusoids; /* [max_len, d_model] act type, or NULL when positions are learned */
     struct params w; /* what the ops read: views into copy or flat */
     struct mat src_pos, tgt_pos; /* [max_len, d_model]: learned or sinusoidal */
@@ -29,6 +29,11 @@ struct model {
 /* A model with all parameters zero. The config must have passed config_check. */
 int model_new(struct model **model, const struct config *config, struct backend *be,
               enum dtype type, struct err *err);
+
+/* The same to be run only: `copy`, of the act type, is all there is of parameters, `flat` is NULL,
+ * and frozen.h fills it. */
+int model_new_frozen(struct model **model, const struct config *config, struct backend *be,
+                     enum dtype type, struct err *err);
 void model_free(struct model *model);
 
 /* Initial values from the seed. */

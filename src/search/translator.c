@@ -94,10 +94,8 @@ struct room {
 };
 
 struct translator {
-    const struct ensemble *ensemble;
+    const struct engine *engine;
     const struct tokenizer *tokenizer;
-    struct backend *be;
-    struct model *model[SEARCH_MAX_MODELS];
     struct translator_options options;
     int limit; /* tokens of a part, end mark included */
     int ready; /* options are set */
@@ -156,17 +154,11 @@ struct translator_options translator_defaults(void) {
     return o;
 }
 
-int translator_new(struct translator **translator, const struct ensemble *ensemble,
-                   const struct backend_options *where, struct err *err) {
+struct translator *translator_new(const struct engine *engine) {
     struct translator *t = xcalloc(1, sizeof *t);
-    t->ensemble = ensemble;
-    t->tokenizer = ensemble->tokenizer;
-    int rc = backend_open(&t->be, where, err);
-    for (int i = 0; i < ensemble->n && !rc; i++)
-        rc = frozen_model(&t->model[i], ensemble->model[i], t->be, err);
-    *translator = rc ? NULL : t;
-    if (rc) translator_free(t);
-    return rc;
+    t->engine = engine;
+    t->tokenizer = engine->tokenizer;
+    return t;
 }
 
 /* What depends on the options. */
@@ -181,8 +173,6 @@ static void unset(struct translator *t) {
 void translator_free(struct translator *t) {
     if (!t) return;
     unset(t);
-    for (int i = 0; i < t->ensemble->n; i++) model_free(t->model[i]);
-    if (t->be) backend_close(t->be);
     keep_release(&t->keep);
     xfree(t->part);
     xfree(t->order);
@@ -202,7 +192,7 @@ static int at_most(int n, int most) { return n < most ? n : most; }
 static int at_least(int n, int least) { return n > least ? n : least; }
 
 static int longest_target(const struct translator *t, int n_src) {
-    return search_longest(&t->options.search, t->ensemble->max_len, n_src);
+    return search_longest(&t->options.search, t->engine->max_len, n_src);
 }
 
 static int check_options(const struct translator *t, const struct translator_options *o,
@@ -210,15 +200,15 @@ static int check_options(const struct translator *t, const struct translator_opt
     int rc = search_check(&o->search, err);
     if (!rc) rc = options_check(translator_rows, o, err);
     if (rc) return rc;
-    if (o->search.force_len > t->ensemble->max_len)
+    if (o->search.force_len > t->engine->max_len)
         return err_set(err, HEED_EINVAL,
                        "force_length: %d is more than the %d tokens the model has positions for",
-                       o->search.force_len, t->ensemble->max_len);
-    if (o->max_source && (o->max_source < 2 || o->max_source > t->ensemble->max_len))
+                       o->search.force_len, t->engine->max_len);
+    if (o->max_source && (o->max_source < 2 || o->max_source > t->engine->max_len))
         return err_set(
             err, HEED_EINVAL,
             "max_source: %d is not between 2 and the %d tokens the model has positions for",
-            o->max_source, t->ensemble->max_len);
+            o->max_source, t->engine->max_len);
     return 0;
 }
 
@@ -231,12 +221,12 @@ int translator_set(struct translator *t, const struct translator_options *option
     if (rc) return rc;
     unset(t);
     t->options = *options;
-    t->limit = options->max_source ? options->max_source : t->ensemble->max_len;
+    t->limit = options->max_source ? options->max_source : t->engine->max_len;
     xfree(t->ids);
-    t->ids = xcalloc((size_t)t->ensemble->max_len, sizeof *t->ids);
+    t->ids = xcalloc((size_t)t->engine->max_len, sizeof *t->ids);
     if (options->alignment)
         rc = aligner_new(
-            &t->aligner, t->model[0], tokenizer_bos(t->tokenizer), &options->align,
+            &t->aligner, t->engine->model[0], tokenizer_bos(t->tokenizer), &options->align,
             &(struct batch_caps){at_least(t->limit, options->batch_tokens),
                                  at_least(longest_target(t, t->limit), options->batch_tokens),
                                  ALIGN_SEQ},
@@ -309,7 +299,7 @@ static int split(struct translator *t, int text, const struct translator_input *
 static int add_prefix(struct translator *t, struct part *p, const struct translator_input *in,
                       struct err *err) {
     char why[160];
-    int most = longest_target(t, p->n_src) - 1, room = t->ensemble->max_len;
+    int most = longest_target(t, p->n_src) - 1, room = t->engine->max_len;
     if (!in->prefix || !in->prefix_size) return 0;
     int n = tokenizer_encode(t->tokenizer, in->prefix, in->prefix_size, t->ids, room);
     if (n < 0) return fail(in, n, "its prefix cannot be tokenised", err);
@@ -370,8 +360,8 @@ static int find_room(struct translator *t, int n, struct room **found, struct er
     c.n_tok =
         at_least(at_most(o->batch_tokens, (int)at_most(c.n_seq, INT32_MAX / c.max_src) * c.max_src),
                  c.max_src);
-    struct search_setup setup = {.model = t->model,
-                                 .n_model = t->ensemble->n,
+    struct search_setup setup = {.model = t->engine->model,
+                                 .n_model = t->engine->n,
                                  .marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer),
                                            tokenizer_unk(t->tokenizer)},
                                  .caps = c};

@@ -10,8 +10,7 @@
  * it is never cut. A translation that was ended by the length limit and not by the model says so
  * (`cut`). A line end that a tokenizer spells becomes a space: one line stays one line.
  *
- * A translator borrows an ensemble and owns everything else: a backend, views of the weights,
- * searchers, results. It serves one thread at a time. Searchers are sized by length class when the
+ * A translator borrows an engine and owns searchers and results. It serves one thread at a time. Searchers are sized by length class when the
  * first text of that class comes: short sentences, which are nearly all, do not pay for the room
  * that long ones need. */
 #ifndef SEARCH_TRANSLATOR_H
@@ -19,7 +18,7 @@
 
 #include "backend/backend.h"
 #include "search/align.h"
-#include "search/ensemble.h"
+#include "search/engine.h"
 
 struct translator_options {
     struct search_options search;
@@ -88,9 +87,8 @@ double translator_latency(const struct translator_stats *stats, double share);
 
 struct translator;
 
-/* Backend and weights. translator_set must follow. */
-int translator_new(struct translator **translator, const struct ensemble *ensemble,
-                   const struct backend_options *where, struct err *err);
+/* The engine must have a tokenizer. translator_set must follow. */
+struct translator *translator_new(const struct engine *engine);
 void translator_free(struct translator *translator);
 
 /* What to do from now on. Setting what is already set costs nothing. */

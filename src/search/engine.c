@@ -1,0 +1,120 @@
+/* engine.c — see engine.h. */
+#include "search/engine.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "model/modeldir.h"
+
+/* ---- what is shared -------------------------------------------------------------------------- */
+
+/* A tokenizer of another size would name words the model does not have. */
+static int check_size(const struct tokenizer *tokenizer, const struct frozen *model,
+                      const char *name, struct err *err) {
+    const struct config *c = frozen_config(model);
+    int size = tokenizer_size(tokenizer);
+    if (size == c->n_vocab_src && size == c->n_vocab_tgt) return 0;
+    return err_set(err, HEED_ECONFIG, "%.180s: %d pieces, but the model has %d and %d", name, size,
+                   c->n_vocab_src, c->n_vocab_tgt);
+}
+
+static int check_same(const struct tokenizer *a, const struct tokenizer *b, const char *dir_a,
+                      const char *dir_b, struct err *err) {
+    unsigned char hash[2][TOKENIZER_HASH_SIZE];
+    tokenizer_hash(a, hash[0]);
+    tokenizer_hash(b, hash[1]);
+    if (memcmp(hash[0], hash[1], TOKENIZER_HASH_SIZE) == 0) return 0;
+    return err_set(
+        err, HEED_ECONFIG,
+        "%.100s and %.100s have different tokenizers; models that translate together share one",
+        dir_a, dir_b);
+}
+
+/* The first model's tokenizer is kept, the others' must be the same. */
+static int add_tokenizer(struct ensemble *e, const char *const *dir, int i, struct err *err) {
+    struct tokenizer *tokenizer = NULL;
+    char *path = path_join(dir[i], MODELDIR_TOKENIZER);
+    int rc = tokenizer_open(&tokenizer, path, err);
+    if (!rc) rc = tokenizer_check_ends(tokenizer, err);
+    if (!rc) rc = check_size(tokenizer, e->model[i], path, err);
+    if (!rc && i > 0) rc = check_same(e->tokenizer, tokenizer, dir[0], dir[i], err);
+    xfree(path);
+    if (rc || i > 0)
+        tokenizer_free(tokenizer);
+    else
+        e->tokenizer = tokenizer;
+    return rc;
+}
+
+static void ensemble_close(struct ensemble *e) {
+    for (int i = 0; i < e->n; i++) frozen_close(e->model[i]);
+    tokenizer_free(e->tokenizer);
+    xfree(e);
+}
+
+static int ensemble_open(struct ensemble **out, const struct engine_options *o,
+                         const struct backend *be, struct err *err) {
+    struct ensemble *e = *out = xcalloc(1, sizeof *e);
+    if (o->n < 1 || o->n > SEARCH_MAX_MODELS)
+        return err_set(err, HEED_EINVAL, "%d models; between 1 and %d can translate together", o->n,
+                       SEARCH_MAX_MODELS);
+    for (int i = 0; i < o->n; i++) {
+        int rc = frozen_open(&e->model[i], o->dir[i], o->precision, be, o->where.n_thread, err);
+        if (rc) return rc;
+        e->n++;
+        if (!o->ids_only && (rc = add_tokenizer(e, o->dir, i, err))) return rc;
+    }
+    return 0;
+}
+
+/* ---- engines --------------------------------------------------------------------------------- */
+
+static int place_models(struct engine *e, struct err *err) {
+    double begin = clock_seconds();
+    int rc = 0;
+    e->tokenizer = e->ensemble->tokenizer;
+    for (; e->n < e->ensemble->n; e->n++) {
+        rc = frozen_model(&e->model[e->n], e->ensemble->model[e->n], e->be, err);
+        if (rc) return rc;
+        int max_len = e->model[e->n]->config.max_len;
+        if (e->n == 0 || max_len < e->max_len) e->max_len = max_len;
+    }
+    e->placing_seconds = clock_seconds() - begin;
+    return 0;
+}
+
+int engine_open(struct engine **engine, const struct engine_options *o, struct err *err) {
+    struct engine *e = xcalloc(1, sizeof *e);
+    double begin = clock_seconds();
+    e->owns_ensemble = 1;
+    int rc = backend_open(&e->be, &o->where, err);
+    double opened = clock_seconds();
+    e->device_seconds = opened - begin;
+    if (!rc) rc = ensemble_open(&e->ensemble, o, e->be, err);
+    e->reading_seconds = clock_seconds() - opened;
+    if (!rc) rc = place_models(e, err);
+    *engine = rc ? NULL : e;
+    if (rc) engine_close(e);
+    return rc;
+}
+
+int engine_again(struct engine **engine, const struct engine *first,
+                 const struct backend_options *where, struct err *err) {
+    struct engine *e = xcalloc(1, sizeof *e);
+    e->ensemble = first->ensemble;
+    int rc = backend_open(&e->be, where, err);
+    if (!rc) rc = place_models(e, err);
+    *engine = rc ? NULL : e;
+    if (rc) engine_close(e);
+    return rc;
+}
+
+void engine_close(struct engine *e) {
+    if (!e) return;
+    for (int i = 0; i < e->n; i++) model_free(e->model[i]);
+    if (e->be) backend_close(e->be);
+    if (e->owns_ensemble && e->ensemble) ensemble_close(e->ensemble);
+    xfree(e);
+}

@@ -1,0 +1,53 @@
+/* engine.h — what a thread needs to run a model: a backend, the model on it, and the tokenizer that
+ * belongs to it. The one way to open a model directory, or several that decide together.
+ *
+ * The backend comes first, since it decides what becomes of the weights (frozen.h): tiles that are
+ * mapped or made in memory, or a copy on the device. What does not change while running (struct
+ * ensemble) is opened by the first engine and shared by all that engine_again makes for other
+ * threads, each with a backend of its own: on a CPU they share the weights, too.
+ *
+ * An engine may also be put together by hand, around what somebody else has (train_bleu.c). */
+#ifndef SEARCH_ENGINE_H
+#define SEARCH_ENGINE_H
+
+#include "backend/backend.h"
+#include "data/tokenizer.h"
+#include "model/frozen.h"
+#include "search/search.h"
+
+/* Immutable. */
+struct ensemble {
+    struct frozen *model[SEARCH_MAX_MODELS];
+    int n;
+    struct tokenizer *tokenizer; /* NULL: was not wanted */
+};
+
+struct engine {
+    struct backend *be;
+    struct model *model[SEARCH_MAX_MODELS];
+    int n;
+    int max_len; /* positions that all of them have */
+    const struct tokenizer *tokenizer;
+    struct ensemble *ensemble;
+    int owns_ensemble;
+    double device_seconds, reading_seconds, placing_seconds; /* that opening took */
+};
+
+struct engine_options {
+    const char *const *dir; /* [n] */
+    int n;
+    enum precision precision;
+    struct backend_options where; /* n_thread also prepares weights that are not stored ready */
+    int ids_only;                 /* no tokenizer is wanted */
+};
+
+/* HEED_ECONFIG when the models do not share one tokenizer, or when a tokenizer does not belong to
+ * its model. */
+int engine_open(struct engine **engine, const struct engine_options *options, struct err *err);
+
+/* Another one for another thread. `first` must outlive it. */
+int engine_again(struct engine **engine, const struct engine *first,
+                 const struct backend_options *where, struct err *err);
+void engine_close(struct engine *engine);
+
+#endif
