@@ -30,10 +30,11 @@ const char *attention_kind_name(enum attention_kind kind) {
 }
 
 /* Easy to tell apart; with more than eight heads, hues from all around the circle. */
-static void head_colour(unsigned char rgb[3], int head, int n_head) {
+static void head_colour(unsigned char rgb[3], const struct attention *a, int h) {
     static const unsigned char fixed[8][3] = {{66, 133, 214}, {230, 120, 20}, {46, 160, 90},
                                               {212, 64, 84},  {140, 98, 212}, {20, 164, 176},
                                               {206, 84, 168}, {168, 140, 16}};
+    int head = a->first_head - 1 + h, n_head = max_int(a->n_head, a->first_head);
     if (n_head <= 8) {
         memcpy(rgb, fixed[head], 3);
         return;
@@ -176,7 +177,7 @@ static void draw_shade(struct file_writer *w, const struct attention *a,
     double shift = (h - (a->n_head - 1) / 2.0) * web->lane;
     int any = 0;
     unsigned char c[3];
-    head_colour(c, a->first_head - 1 + h, max_int(a->n_head, a->first_head));
+    head_colour(c, a, h);
     for (int k = 0; k < 3; k++) c[k] = (unsigned char)(255 - (255 - c[k]) * (0.14 + 0.86 * t));
     for (int i = 0; i < s->n_query; i++) {
         const float *row = probs + (size_t)i * (size_t)s->n_key;
@@ -201,7 +202,7 @@ static void draw_legend(struct file_writer *w, const struct attention *a, int to
     for (int h = 0; h < a->n_head; h++) {
         unsigned char rgb[3];
         int x = MARGIN + 38 + h % 16 * 34, y = top + h / 16 * 16;
-        head_colour(rgb, a->first_head - 1 + h, max_int(a->n_head, a->first_head));
+        head_colour(rgb, a, h);
         file_writer_printf(
             w,
             "<g><title>head %d</title><rect x='%d' y='%d' width='12' height='12' rx='3' "
@@ -321,7 +322,7 @@ static void draw_map(struct file_writer *w, const struct attention *a,
                      const struct attention_set *s, const struct grid *g, int layer, int h) {
     unsigned char rgb[3];
     double x = g->left + h * (g->width + g->gap), y = g->top + layer * (g->height + g->gap);
-    head_colour(rgb, a->first_head - 1 + h, max_int(a->n_head, a->first_head));
+    head_colour(rgb, a, h);
     file_writer_printf(w,
                        "<image class='i' x='%.1f' y='%.1f' width='%.1f' height='%.1f' "
                        "preserveAspectRatio='none' href='data:image/png;base64,",
