@@ -30,7 +30,7 @@ has 'best         step 100  loss 4.5000'
 has 'BLEU         step 200  11.25'
 has 'best BLEU    step 50  12.50'
 has "log.jsonl:205: 1 line could not be read"
-has "wrote $dir/x.svg: learning curves, 150 points of training, 3 of validation"
+has "wrote $dir/x.svg: learning curves up to step 200"
 [ "$(head -c 5 "$dir/x.svg")" = '<svg ' ] || fail 'not an SVG'
 [ "$(tail -n 1 "$dir/x.svg")" = '</svg>' ] || fail 'the SVG does not end'
 grep -q 'validation' "$dir/x.svg" || fail 'no validation curve'

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -338,8 +339,9 @@ static int draw(const char *path, const char *dir, const struct history *h, stru
     xfree(store);
     rc = file_writer_commit(&w, err);
     if (!rc && !args.quiet)
-        fprintf(stderr, "wrote %s: learning curves, %s points of training, %s of validation\n",
-                path, text_grouped((uint64_t)n), text_grouped((uint64_t)m));
+        fprintf(stderr, "wrote %s: learning curves up to step %s\n", path,
+                text_grouped(
+                    (uint64_t)max_i64(n ? h->train[n - 1].step : 0, m ? h->valid[m - 1].step : 0)));
     return rc;
 }
 

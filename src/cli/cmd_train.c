@@ -240,12 +240,13 @@ static int dry_run(struct train_setup *s, struct err *err) {
            text_grouped(s->model->table.n_value),
            (double)(s->need_model + s->need_state + s->need_acts + s->need_workspace) /
                1073741824.0);
-    printf("%.0f source and %.0f target tokens per epoch\n", epoch.n_src_tok, epoch.n_tgt_tok);
-    printf("%.0f target tokens/s, %.2f s per update, %s per epoch\n", tokens / seconds, per_update,
-           text_duration(per_epoch));
+    printf("%s source and %s target tokens per epoch\n", text_grouped((uint64_t)epoch.n_src_tok),
+           text_grouped((uint64_t)epoch.n_tgt_tok));
+    printf("%s target tokens/s, %.2f s per update, %s per epoch\n",
+           text_grouped((uint64_t)(tokens / seconds)), per_update, text_duration(per_epoch));
     int64_t steps = args.trainer.max_steps, epochs = args.trainer.max_epochs;
     if (steps)
-        printf("%lld steps: about %s\n", (long long)steps,
+        printf("%s steps: about %s\n", text_grouped((uint64_t)steps),
                text_duration(per_update * (double)steps));
     if (epochs)
         printf("%lld epochs: about %s\n", (long long)epochs,
