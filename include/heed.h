@@ -71,7 +71,9 @@ HEED_API const char *heed_version(void);
 HEED_API const char *heed_status_text(int status);
 
 /* What went wrong: one of the statuses above, and a message for the user that names the culprit and
- * its value. Every function below that takes a heed_error also accepts NULL. */
+ * its value. Every function below that takes a heed_error also accepts NULL. A NULL that a
+ * function cannot do without is HEED_EINVAL; functions that cannot fail do nothing, or answer 0 or
+ * NULL. */
 typedef struct heed_error {
     int code;
     char message[256];

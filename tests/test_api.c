@@ -231,7 +231,7 @@ TEST(errors) {
     refuse(model, text, 1, &o, HEED_EINVAL, "beam");
     heed_translate_options_init(&o, sizeof o);
     o.n_best = 5;
-    refuse(model, text, 1, &o, HEED_EINVAL, "n_best");
+    refuse(model, text, 1, &o, HEED_EINVAL, "nbest");
     heed_translate_options_init(&o, sizeof o);
     o.alignment = 1;
     o.alignment_layer = 9;
@@ -245,6 +245,8 @@ TEST(errors) {
     text[1] = "cat number one sat on mat two";
     refuse(model, text, 2, &o, HEED_ELIMIT, "text 1");
     heed_result *r;
+    assert_int_equal(heed_translate(model, text, 1, NULL, NULL, &error), HEED_EINVAL);
+    assert_non_null(strstr(error.message, "result is NULL"));
     assert_int_equal(heed_translate(model, NULL, 0, NULL, &r, NULL), HEED_OK); /* nothing is fine */
     assert_int_equal(heed_result_size(r), 0);
     heed_result_free(r);
@@ -252,6 +254,24 @@ TEST(errors) {
                      HEED_OK); /* and it still works */
     heed_result_free(r);
     heed_model_close(model);
+}
+
+TEST(null_pointers) {
+    heed_error error;
+    size_t n = 77;
+    assert_int_equal(heed_model_open(NULL, "m", NULL, &error), HEED_EINVAL);
+    assert_non_null(strstr(error.message, "pointer to the model is NULL"));
+    heed_model_options_init(NULL, sizeof(heed_model_options));
+    heed_translate_options_init(NULL, sizeof(heed_translate_options));
+    heed_model_describe(NULL, NULL, 0);
+    heed_model_close(NULL);
+    heed_result_free(NULL);
+    assert_int_equal(heed_result_size(NULL), 0);
+    assert_int_equal(heed_result_alternatives(NULL, 0), 0);
+    assert_null(heed_result_get(NULL, 0, 0));
+    assert_int_equal(heed_result_notes(NULL, 0), 0);
+    assert_null(heed_result_source(NULL, 0, &n));
+    assert_int_equal(n, 0);
 }
 
 TEST(describes) {
@@ -433,5 +453,6 @@ TEST(cancels_waiting) {
     heed_model_close(model);
 }
 
-TESTS(T(options_have_defaults), T(translates_batches), T(notes_and_limits), T(errors), T(describes),
-      T(ensembles), TL(threads_share_a_model, 120), T(cancels), T(cancels_waiting))
+TESTS(T(options_have_defaults), T(translates_batches), T(notes_and_limits), T(errors),
+      T(null_pointers), T(describes), T(ensembles), TL(threads_share_a_model, 120), T(cancels),
+      T(cancels_waiting))

@@ -24,7 +24,7 @@ expect 2 '--tokens needs a value' -- bench train --tokens
 expect 2 '--json takes no value' -- bench train --json=yes
 expect 2 "unexpected argument 'x'" -- bench train x
 expect 2 '--dropout: 1 is not at least 0 and below 1' -- bench train --dropout 1
-expect 2 'd_model: 100 is not divisible by n_head 8' -- bench train --d-model 100
+expect 2 '--d-model: 100 is not divisible by n_head 8' -- bench train --d-model 100
 expect 2 "--preset: 'huge' is not one of tiny, small, base, big" -- bench train --preset huge
 expect 2 '--n-layer: 0 is not between 1 and 1,000' -- bench train --n-layer 0
 expect 2 "norm: 'both' is not one of post, pre" -- bench train --norm both
@@ -50,6 +50,9 @@ if command -v python3 >/dev/null; then
         python3 -c 'import json,sys; n = sum(1 for line in sys.stdin if json.loads(line)["bench"]); assert n == 11, n' ||
         fail 'JSON lines do not parse'
 fi
+rc=0
+"$heed" --help >&- 2>/dev/null || rc=$?
+[ "$rc" = 1 ] || fail "closed standard output: exit $rc"
 if [ -w /dev/full ]; then
     rc=0
     out=$("$heed" --help 2>&1 >/dev/full) || rc=$?

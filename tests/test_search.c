@@ -928,7 +928,7 @@ TEST(impossible_searchers) {
     } while (0)
     WITH(o.beam = 0, "beam: 0");
     WITH(o.beam = 65, "beam: 65");
-    WITH(o.n_best = 5, "n_best: 5");
+    WITH(o.n_best = 5, "nbest: 5");
     WITH(o.n_best = 0, "n_best: 0");
     WITH(o.alpha = NAN, "alpha: ");
     WITH(o.alpha = 11, "alpha: 11");

@@ -74,6 +74,10 @@ bare --out w3 "${two[@]}" --weights 1 1
 same w1/model.safetensors w2/model.safetensors 'two corpora'
 differ w1/model.safetensors w3/model.safetensors 'weights do nothing'
 
+# ---- no standard error: progress must not end up in the first file that is opened, the lock
+bare --out closed --steps 3 2>&- || fail 'no standard error'
+[ "$(wc -c <closed/lock)" -lt 20 ] || fail "progress in the lock: $(cat closed/lock)"
+
 # ---- --config
 cat >options.json <<'END'
 {"src": ["t.src"], "tgt": "t.tgt", "weights": [1], "valid_src": "v.src", "valid-tgt": "v.tgt", "tokenizer": "tok.model",

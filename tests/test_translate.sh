@@ -113,6 +113,10 @@ head -c 900000 /dev/zero | tr '\0' ' ' | mem || fail 'a line of spaces'
 printf 'ba \xff\xfe da\nba da\nba \xc3\n' >bad
 out=$(t --max-extra 2 bad 2>&1 >got) || fail 'bad UTF-8'
 has '2 lines held bytes that are not UTF-8'
+printf 'ba\xff\n' >badpre
+sed -n 1p v.src >one
+out=$(t --prefix badpre one 2>&1 >/dev/null)
+has '1 line held bytes that are not UTF-8'
 has 'the first is line 1'
 [ "$(wc -l <got)" = 3 ] || fail 'not three lines'
 out=$(t --max-extra 2 --quiet bad 2>&1 >got)
@@ -126,7 +130,7 @@ for _ in 1 2 3 4 5 6; do tr '\n' ' ' <v.src | head -c 80; printf '. '; done >lon
 echo >>long
 sed -n 1p v.src >>long
 out=$(t --max-extra 2 long 2>&1 >got) || fail 'a long line'
-has 'too many tokens for the model'
+has '1 line was split: too many tokens for the model'
 [ "$(wc -l <got)" = 2 ] || fail 'a long line did not stay one line'
 cmp <(tail -n 1 got) <(head -n 1 want) || fail 'a long line changes its neighbour'
 { sed -n 1p v.src; cat long; } >long2
@@ -192,15 +196,44 @@ expect 1 "more lines than the input's 60" "$heed" "${m[@]}" --quiet --max-extra 
 "$heed" translate --model run --model run --min-length 3 --max-extra 2 --quiet v.src >got || fail 'an ensemble'
 cmp got want || fail 'a model with itself is not itself'
 
+# ---- files are replaced when all is well, and never an input
+cp v.src both
+expect 2 '--output: both is also an input' "$heed" "${m[@]}" --output both both
+cmp both v.src || fail 'an input was touched'
+expect 2 'is also an input' "$heed" "${m[@]}" --output both --prefix both v.src
+echo old >out
+expect 1 'nothing.txt' "$heed" "${m[@]}" --output out nothing.txt
+[ "$(cat out)" = old ] || fail 'a file was emptied for nothing'
+expect 1 'finished are in out.part' "$heed" "${m[@]}" --max-extra 2 --output out v.src nothing.txt
+[ "$(cat out)" = old ] && cmp out.part want || fail 'what was finished is lost'
+t --quiet --max-extra 2 --output out v.src || fail '--output'
+cmp out want || fail '--output differs from standard output'
+compgen -G 'out.*.tmp' >/dev/null && fail 'a temporary file is left'
+
+# ---- descriptors that are closed: an error, no hang, nothing written elsewhere
+expect 1 'standard input: Bad file descriptor' bash -c '"$0" "$@" <&-' "$heed" "${m[@]}"
+expect 1 'standard output: Bad file descriptor' bash -c '"$0" "$@" >&-' "$heed" "${m[@]}" v.src
+rc=0
+timeout 20 "$heed" "${m[@]}" <&- >&- 2>&- || rc=$?
+[ $rc = 1 ] || fail "all descriptors closed: exit $rc"
+t --max-extra 2 --output out v.src 2>&- || fail 'no standard error'
+cmp out want || fail 'messages went into the output'
+
 # ---- refused
 expect 2 '--model is missing' "$heed" translate
 expect 1 'nowhere' "$heed" translate --model nowhere
 expect 1 'nothing.txt' "$heed" "${m[@]}" nothing.txt
 expect 2 "'f64'" "$heed" "${m[@]}" --precision f64
 expect 2 "--long: 'cut'" "$heed" "${m[@]}" --long cut
-expect 2 'n_best: 5 of a beam of 4' "$heed" "${m[@]}" --nbest 5
+expect 2 '--nbest: 5 of a beam of 4' "$heed" "${m[@]}" --nbest 5
 expect 2 '64 tokens the model has positions for' "$heed" "${m[@]}" --max-source 65
-expect 2 'layer' "$heed" "${m[@]}" --alignment --alignment-layer 7
+expect 2 '--alignment-layer: 2; the decoder has 1' "$heed" "${m[@]}" --alignment --alignment-layer 2
+expect 2 '--alignment-head: 3; a layer has 2' "$heed" "${m[@]}" --alignment --alignment-head 3
+t --quiet --max-extra 2 --alignment v.src >a0
+t --quiet --max-extra 2 --alignment --alignment-layer 1 v.src | cmp - a0 || fail 'layers do not count from 1'
+expect 2 "device: 'tpu'" "$heed" "${m[@]}" --device tpu
+expect 2 '--force-length: 1000000 is more than the 64 tokens' "$heed" "${m[@]}" --force-length 1000000
+expect 2 '--max-extra: -1 is not between 0 and 2,147,483,647' "$heed" "${m[@]}" --max-extra -1
 expect 1 'no/such/dir' "$heed" "${m[@]}" --output no/such/dir/file v.src
 if [ -w /dev/full ]; then expect 1 'No space left' "$heed" "${m[@]}" --max-extra 2 --quiet --output /dev/full v.src; fi
 cp -r run other

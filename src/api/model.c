@@ -84,9 +84,10 @@ static int open_model(heed_model **model, const char *directory, const heed_mode
 int heed_model_open(heed_model **model, const char *directory, const heed_model_options *options,
                     heed_error *error) {
     struct err err = {0};
-    *model = NULL;
-    int rc = directory ? open_model(model, directory, options, &err)
-                       : err_set(&err, HEED_EINVAL, "the directory is NULL");
+    if (model) *model = NULL;
+    int rc = model && directory ? open_model(model, directory, options, &err)
+                                : err_set(&err, HEED_EINVAL, "%s is NULL",
+                                          model ? "the directory" : "the pointer to the model");
     return api_error(error, rc, &err);
 }
 
@@ -105,6 +106,7 @@ void heed_model_close(heed_model *m) {
 }
 
 void heed_model_describe(const heed_model *m, heed_model_info *info, size_t size) {
+    if (!m || !info) return;
     const struct engine *first = m->session[0].engine;
     const struct ensemble *shared = first->ensemble;
     const struct config *c = frozen_config(shared->model[0]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 void api_options_init(void *options, size_t size, const void *defaults, size_t defaults_size) {
+    if (!options || size < sizeof size) return;
     memset(options, 0, size);
     memcpy(options, defaults, size < defaults_size ? size : defaults_size);
     memcpy(options, &size, sizeof size);

@@ -131,22 +131,22 @@ static int copy_results(heed_result **result, const struct tokenizer *tokenizer,
 
 void heed_result_free(heed_result *result) { mem_block_free(result); }
 
-size_t heed_result_size(const heed_result *r) { return r->n; }
+size_t heed_result_size(const heed_result *r) { return r ? r->n : 0; }
 
 size_t heed_result_alternatives(const heed_result *r, size_t text) {
-    return text < r->n ? r->answer[text].n : 0;
+    return text < heed_result_size(r) ? r->answer[text].n : 0;
 }
 
 const heed_translation *heed_result_get(const heed_result *r, size_t text, size_t k) {
-    return text < r->n && k < r->answer[text].n ? &r->answer[text].best[k] : NULL;
+    return k < heed_result_alternatives(r, text) ? &r->answer[text].best[k] : NULL;
 }
 
 unsigned heed_result_notes(const heed_result *r, size_t text) {
-    return text < r->n ? r->answer[text].notes : 0;
+    return text < heed_result_size(r) ? r->answer[text].notes : 0;
 }
 
 const char *const *heed_result_source(const heed_result *r, size_t text, size_t *n_pieces) {
-    int there = text < r->n && r->answer[text].source;
+    int there = text < heed_result_size(r) && r->answer[text].source;
     if (n_pieces) *n_pieces = there ? r->answer[text].n_source : 0;
     return there ? r->answer[text].source : NULL;
 }
@@ -196,8 +196,9 @@ int heed_translate(heed_model *model, const char *const *texts, size_t n,
                    const heed_translate_options *options, heed_result **result, heed_error *error) {
     struct err err = {0};
     heed_translate_options o = defaults();
-    *result = NULL;
-    int rc = api_options_read(&o, sizeof o, options, "heed_translate_options", &err);
+    if (result) *result = NULL;
+    int rc = result ? 0 : err_set(&err, HEED_EINVAL, "the pointer to the result is NULL");
+    if (!rc) rc = api_options_read(&o, sizeof o, options, "heed_translate_options", &err);
     if (!rc && (!model || (n > 0 && !texts)))
         rc = err_set(&err, HEED_EINVAL, "%s is NULL", model ? "texts" : "the model");
     if (!rc && n > INT_MAX / 2) rc = err_set(&err, HEED_ELIMIT, "%zu texts in one call", n);

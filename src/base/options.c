@@ -72,7 +72,7 @@ static int set_u64(const struct option *o, void *at, const char *text, struct er
     char *end;
     errno = 0;
     uint64_t v = strtoull(text, &end, 10);
-    if (text[0] == '-' && end != text && !*end) return range_error(o, text, err);
+    if (text[0] == '-' && end != text && !*end && o->max > 0) return range_error(o, text, err);
     if (text[0] < '0' || text[0] > '9' || *end || errno)
         return err_set(err, HEED_EINVAL, "'%.60s' is not a whole number", text);
     if (!in_range(o, (double)v)) return range_error(o, text, err);

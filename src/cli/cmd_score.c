@@ -17,6 +17,7 @@
 #include "cli/loaded.h"
 #include "cli/progress.h"
 #include "data/text.h"
+#include "io/json.h"
 #include "search/scorer.h"
 
 enum { BLOCK_PAIRS = 1024, JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
@@ -180,8 +181,7 @@ static void print_json(const struct job *j, const struct entry *e, uint64_t line
         json_t *pieces = json_array(), *scores = json_array();
         for (int i = 0; i < e->n_tgt; i++) {
             const char *piece = tokenizer_piece(j->loaded.tokenizer, j->ids[e->tgt + (size_t)i]);
-            json_t *text = json_string(piece); /* NULL when a tokenizer's piece is no UTF-8 */
-            json_array_append_new(pieces, text ? text : json_string(UTF8_REPLACEMENT));
+            json_array_append_new(pieces, json_out_string(piece));
             json_array_append_new(scores, number((double)j->score[e->tgt + (size_t)i]));
         }
         json_object_set_new(o, "pieces", pieces);

@@ -91,10 +91,21 @@ static void tally_add(struct tally *t, const struct feed_line *line) {
     t->name = line->name;
 }
 
-static void warn(const struct tally *t, const char *what) {
+/* "1 line was", "2 lines were" ... what; the first is line 17. */
+static void warn(const struct tally *t, const char *one, const char *more, const char *what) {
     if (t->n == 0 || args.quiet) return;
-    fprintf(stderr, "heed: warning: %s line%s %s; the first is %s %s\n", text_grouped(t->n),
-            t->n == 1 ? "" : "s", what, t->name, text_grouped(t->first));
+    fprintf(stderr, "heed: warning: %s line%s %s%s; the first is %s %s\n", text_grouped(t->n),
+            t->n == 1 ? "" : "s", t->n == 1 ? one : more, what, t->name, text_grouped(t->first));
+}
+
+/* The output must not be one of the inputs. */
+static int check_output(const char *const *path, int n_path, struct err *err) {
+    const char *same = args.prefix && file_same(args.prefix, args.output) ? args.prefix : NULL;
+    for (int i = 0; i < n_path && !same; i++)
+        if (file_same(strcmp(path[i], "-") == 0 ? "/dev/stdin" : path[i], args.output))
+            same = args.output;
+    return same ? cli_usage(err, "--output: %.150s is also an input; choose another file", same)
+                : 0;
 }
 
 static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
@@ -105,6 +116,7 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     double begin = clock_seconds();
     options.search.n_best = args.nbest ? args.nbest : 1;
     int rc = search_check(&options.search, err);
+    if (!rc && args.output) rc = check_output(path, n_path, err);
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = engine_open(&s->engine, &from, err);
     if (!rc) s->translator = translator_new(s->engine);
@@ -124,7 +136,8 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
 }
 
 static void session_close(struct session *s) {
-    outlet_close(&s->out);
+    if (outlet_close(&s->out) && !args.quiet)
+        fprintf(stderr, "heed: the lines that were finished are in %s.part\n", args.output);
     feed_close(s->feed);
     translator_free(s->translator);
     engine_close(s->engine);
@@ -202,12 +215,13 @@ static int work(const char *const *path, int n_path, struct err *err) {
     struct session s = {.out = {.fd = -1}};
     int rc = session_open(&s, path, n_path, err);
     if (!rc) rc = translate(&s, err);
+    if (!rc) rc = outlet_commit(&s.out, err);
     progress_end(&s.progress);
     int closed = s.out.closed;
     if (s.feed && !signals_caught && !closed) {
-        warn(&s.replaced, "held bytes that are not UTF-8, read as U+FFFD");
-        warn(&s.split, "had too many tokens for the model and were split");
-        warn(&s.cut, "gave translations that a length limit cut off");
+        warn(&s.replaced, "", "", "held bytes that are not UTF-8, read as U+FFFD");
+        warn(&s.split, "was", "were", " split: too many tokens for the model");
+        warn(&s.cut, "has a translation", "have translations", " that a length limit cut off");
         if (args.stats) print_stats(&s);
     }
     session_close(&s);

@@ -1,11 +1,11 @@
 /* eval_report.c — see eval_report.h: scores as text in sacreBLEU's format, as a table of systems, or as
  * JSON lines. */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/eval_report.h"
+#include "io/json.h"
 
 enum { CELL = 512 };
 
@@ -148,7 +148,7 @@ void eval_print_json(const struct eval *eval) {
     for (int i = 0; i < eval->n_hyp * eval->n_metric; i++) {
         const struct eval_result *r = &eval->result[i];
         json_t *object = score_json(eval, &eval->metric[i % eval->n_metric], r->sum);
-        json_object_set_new(object, "system", json_string(eval->hyp[i / eval->n_metric]));
+        json_object_set_new(object, "system", json_out_string(eval->hyp[i / eval->n_metric]));
         if (eval->resampling) {
             json_object_set_new(object, "confidence_mean", rounded(r->interval.mean, eval->width));
             json_object_set_new(object, "confidence_var", rounded(r->interval.half, eval->width));

@@ -21,7 +21,7 @@ struct feed_line {
     const char *name; /* "line", or "FILE: line" where there are several files */
     uint64_t number;  /* in its file, from 1 */
     uint64_t total;   /* in all files together, from 0 */
-    unsigned flags;   /* enum line_flags */
+    unsigned flags;   /* enum line_flags, of the text and of the prefix */
 };
 
 struct feed;

@@ -149,6 +149,18 @@ static int run(const struct command **used, const struct command *within, int ar
     return rc > 0 ? 0 : rc < 0 ? rc : c->run(err);
 }
 
+/* The library calls an option max_source; here it is --max-source. */
+static void complain(const struct command *used, const struct err *err) {
+    const char *rest;
+    const struct option *o = options_named(used ? used->groups : NULL, err->msg, &rest);
+    struct option_words words;
+    if (o) options_words(&words, used, o);
+    if (o)
+        fprintf(stderr, "heed: --%s%s\n", words.name, rest);
+    else
+        fprintf(stderr, "heed: %s\n", err->msg);
+}
+
 int main(int argc, char **argv) {
     reserve_descriptors();
     if (argc < 2) {
@@ -168,7 +180,7 @@ int main(int argc, char **argv) {
     int rc = run(&used, NULL, argc - 1, argv + 1, &err);
     if (!rc) return finish(0);
     fflush(stdout);
-    fprintf(stderr, "heed: %s\n", err.msg);
+    complain(used, &err);
     if (rc == HEED_EINVAL)
         fprintf(stderr, "hint: heed %s%s--help lists the %s\n", used ? used->name : "",
                 used ? " " : "", used && !used->sub ? "options" : "commands");

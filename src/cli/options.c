@@ -54,6 +54,17 @@ int options_given(const struct option_group *groups, const char *name) {
     return 0;
 }
 
+const struct option *options_named(const struct option_group *groups, const char *message,
+                                   const char **rest) {
+    size_t length = strcspn(message, ":");
+    *rest = message + length;
+    for (const struct option_group *g = groups; g && g->rows; g++) {
+        const struct option *o = option_find(g->rows, message, length);
+        if (o && o->help && **rest) return o;
+    }
+    return NULL;
+}
+
 /* A list begins anew in every walk: the command line's words replace the file's. */
 static int set(struct option_group *g, const struct option *o, const char *text, struct err *err) {
     uint64_t bit = bit_of(g, o);

@@ -42,6 +42,11 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
 /* Was the option given, on the command line or in the file? */
 int options_given(const struct option_group *groups, const char *name);
 
+/* The option that a message of the library begins with ("max_source: 65 is ..."), or NULL; *rest is
+ * what follows its name. */
+const struct option *options_named(const struct option_group *groups, const char *message,
+                                   const char **rest);
+
 /* What the options are now, as a JSON object that the file could be, model fields excepted; a new
  * reference. */
 json_t *options_json(const struct option_group *groups);

@@ -2,7 +2,6 @@
 #include "cli/outlet.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,17 +12,28 @@
 int outlet_open(struct outlet *o, const char *path, struct err *err) {
     *o = (struct outlet){.fd = STDOUT_FILENO, .name = "standard output"};
     if (!path) return 0;
-    o->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (o->fd < 0) return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
-    o->owned = 1;
+    int rc = file_writer_open(&o->file, path, err);
+    o->fd = o->file.fd;
     o->name = path;
-    return 0;
+    return rc;
 }
 
-void outlet_close(struct outlet *o) {
-    if (o->owned) close(o->fd);
+int outlet_commit(struct outlet *o, struct err *err) {
+    return o->file.path ? file_writer_commit(&o->file, err) : 0;
+}
+
+int outlet_close(struct outlet *o) {
+    int kept = 0;
+    if (o->file.temp && o->written) {
+        char *part = path_append(o->file.path, ".part");
+        xfree(o->file.path);
+        o->file.path = part;
+        kept = file_writer_commit(&o->file, NULL) == 0;
+    }
+    file_writer_abort(&o->file);
     xfree(o->bytes);
     *o = (struct outlet){.fd = -1};
+    return kept;
 }
 
 static char *room_for(struct outlet *o, size_t size) {
@@ -70,6 +80,7 @@ int outlet_flush(struct outlet *o, const volatile int *stop, struct err *err) {
         }
         if (n < 0) return err_set(err, HEED_EIO, "%.180s: %s", o->name, strerror(errno));
         at += (size_t)n;
+        o->written += (uint64_t)n;
     }
     return 0;
 }

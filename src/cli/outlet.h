@@ -1,24 +1,32 @@
 /* outlet.h — whole lines to standard output or a file, as they come.
  *
+ * A file is written beside its target and takes its name when all is well (base/file.h); what an
+ * interrupted command has written is kept as FILE.part. Pipes and devices are written directly.
+ *
  * Lines are gathered and written together when asked. A stop in the middle of writing ends behind a
  * line, never within one; so does a reader that went away, of which the caller is told. */
 #ifndef CLI_OUTLET_H
 #define CLI_OUTLET_H
 
-#include <stddef.h>
-
-#include "base/err.h"
+#include "base/file.h"
 
 struct outlet {
-    int fd, owned, closed; /* closed: nobody reads it any more */
+    int fd, closed; /* closed: nobody reads it any more */
     const char *name;
+    struct file_writer file; /* path NULL: standard output */
+    uint64_t written;        /* bytes */
     char *bytes;
     size_t used, size;
 };
 
-/* path NULL: standard output. A file is emptied first. */
+/* path NULL: standard output. */
 int outlet_open(struct outlet *o, const char *path, struct err *err);
-void outlet_close(struct outlet *o);
+
+/* Everything was written: the file gets its name. */
+int outlet_commit(struct outlet *o, struct err *err);
+
+/* It was not, and ends here. 1: FILE.part has the lines so far. After a commit: 0. */
+int outlet_close(struct outlet *o);
 
 void outlet_put(struct outlet *o, const char *text, size_t size);
 void outlet_printf(struct outlet *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

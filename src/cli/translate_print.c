@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
+#include "io/json.h"
 
 /* ---- plain ----------------------------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(
 static json_t *pieces(const struct tokenizer *tokenizer, const int32_t *ids, int n) {
     json_t *array = json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(array, json_string(tokenizer_piece(tokenizer, ids[i])));
+        json_array_append_new(array, json_out_string(tokenizer_piece(tokenizer, ids[i])));
     return array;
 }
 

@@ -133,7 +133,7 @@ int search_check(const struct search_options *o, struct err *err) {
     int rc = options_check(search_rows, o, err);
     if (rc) return rc;
     if (!o->sample && o->n_best > o->beam)
-        return err_set(err, HEED_EINVAL, "n_best: %d of a beam of %d; raise the beam", o->n_best,
+        return err_set(err, HEED_EINVAL, "nbest: %d of a beam of %d; raise the beam", o->n_best,
                        o->beam);
     if (o->max_len && o->min_len > o->max_len)
         return err_set(err, HEED_EINVAL, "min_length: %d is more than max_length %d", o->min_len,

@@ -325,6 +325,8 @@ static int prepare(struct translator *t, int text, const struct translator_input
         in->text = clean;
         out->notes |= TRANSLATION_REPLACED;
     }
+    if (in->prefix && utf8_clean_prefix(in->prefix, in->prefix_size) < in->prefix_size)
+        out->notes |= TRANSLATION_REPLACED; /* the tokenizer reads it as the text */
     int n = tokenizer_encode(t->tokenizer, in->text, in->size, t->ids, t->limit - 1);
     if (n < 0)
         return fail(in, n,

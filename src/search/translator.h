@@ -47,7 +47,7 @@ struct translator_input {
 };
 
 enum translation_notes {
-    TRANSLATION_REPLACED = 1, /* the text was not UTF-8 */
+    TRANSLATION_REPLACED = 1, /* the text or its prefix was not UTF-8 */
     TRANSLATION_SPLIT = 2,    /* it was too long, and split */
     TRANSLATION_CUT = 4,      /* the best candidate is cut */
 };

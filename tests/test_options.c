@@ -1,0 +1,176 @@
+/* test_options.c — the option engine: text in and out, ranges, choices, JSON, the C API's fields. */
+#include "base/mem.h"
+#include "base/options.h"
+#include "io/json.h"
+#include "search/translator.h"
+#include "test.h"
+
+static const char *const colours[] = {"", "green", "blue", NULL};
+
+struct all {
+    int flag, whole, choice, pair;
+    int64_t big;
+    uint64_t seed;
+    float f;
+    double d;
+    const char *text;
+    struct option_list list;
+};
+
+#define OPTIONS_OF all
+static const struct option rows[] = {
+    ROW(FLAG, "flag", flag, .help = "a flag"),
+    ROW(INT, "whole_number", whole, .def = "7", .min = -5, .max = 1000000),
+    ROW(CHOICE, "choice", choice, .def = "green", .choices = colours),
+    ROW(INT, "both", whole, .max = 10, .also = offsetof(struct all, pair)),
+    ROW(I64, "big", big, .def = "3000000000", .max = 4e9),
+    ROW(U64, "seed", seed, .def = "1"),
+    ROW(F32, "f", f, .def = "1e-12", .min = 1e-12, .max = 1, .below = 1),
+    ROW(F64, "d", d, .def = "0.5", .min = 1e-9, .max = 1e6),
+    ROW(STRING, "text", text, .def = "abc"),
+    ROW(LIST, "list", list),
+    {.name = NULL},
+};
+
+static const struct option *row(const char *name) { return option_find(rows, name, strlen(name)); }
+
+static void refused(const char *name, const char *text, const char *message) {
+    struct all all = {0}, before;
+    struct err err = {0};
+    options_default(rows, &all);
+    before = all;
+    ASSERT_ERR(option_set(row(name), &all, text, &err), err, HEED_EINVAL, message);
+    assert_string_equal(err.msg, message);
+    assert_memory_equal(&all, &before, sizeof all);
+}
+
+TEST(finds_names_with_either_dash) {
+    assert_ptr_equal(row("whole-number"), &rows[1]);
+    assert_ptr_equal(row("whole_number"), &rows[1]);
+    assert_null(row("whole"));
+    assert_null(row("whole-numbers"));
+}
+
+TEST(reads_and_writes_every_kind) {
+    struct all all = {0};
+    struct err err = {0};
+    options_default(rows, &all);
+    assert_int_equal(all.choice, 1);
+    assert_true(all.big == 3000000000LL && all.seed == 1 && all.f == 1e-12f && all.d == 0.5);
+    assert_string_equal(all.text, "abc");
+    assert_int_equal(all.pair, 0);
+    ASSERT_OK(options_check(rows, &all, &err), err); /* defaults are within their ranges */
+    static const struct {
+        const char *name, *text, *back;
+    } good[] = {{"flag", "1", "1"},
+                {"whole-number", "-5", "-5"},
+                {"whole-number", "1e3", "1000"},
+                {"choice", "blue", "blue"},
+                {"big", "4000000000", "4000000000"},
+                {"seed", "18446744073709551615", "18446744073709551615"},
+                {"f", "0.25", "0.25"},
+                {"d", "1e-9", "1e-09"},
+                {"text", "x y", "x y"}};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        char text[OPTION_TEXT];
+        ASSERT_OK(option_set(row(good[i].name), &all, good[i].text, &err), err);
+        assert_string_equal(option_text(row(good[i].name), &all, text), good[i].back);
+    }
+    ASSERT_OK(option_set(row("both"), &all, "4", &err), err);
+    assert_int_equal(all.whole, 4);
+    assert_int_equal(all.pair, 4);
+    ASSERT_OK(option_set(row("list"), &all, "a", &err), err);
+    ASSERT_OK(option_set(row("list"), &all, "b", &err), err);
+    assert_int_equal(all.list.n, 2);
+    assert_string_equal(all.list.item[1], "b");
+    xfree(all.list.item);
+}
+
+TEST(says_what_is_wrong_in_one_way) {
+    refused("whole-number", "x", "'x' is not a whole number");
+    refused("whole-number", "2.5", "'2.5' is not a whole number");
+    refused("whole-number", "", "'' is not a whole number");
+    refused("whole-number", "1000001", "1000001 is not between -5 and 1,000,000");
+    refused("whole-number", "1e400", "'1e400' is not a whole number");
+    refused("f", "1", "1 is not at least 1e-12 and below 1");
+    refused("f", "1e-13", "1e-13 is not at least 1e-12 and below 1");
+    refused("d", "nan", "'nan' is not a number");
+    refused("d", "0", "0 is not between 1e-9 and 1,000,000");
+    refused("seed", "-1", "'-1' is not a whole number");
+    refused("seed", "18446744073709551616", "'18446744073709551616' is not a whole number");
+    refused("choice", "", "'' is not one of green, blue");
+    refused("choice", "red", "'red' is not one of green, blue");
+}
+
+TEST(checks_however_a_value_came) {
+    struct all all = {0};
+    struct err err = {0};
+    options_default(rows, &all);
+    all.whole = 2000000;
+    ASSERT_ERR(options_check(rows, &all, &err), err, HEED_EINVAL,
+               "whole_number: 2000000 is not between -5 and 1,000,000");
+    options_default(rows, &all);
+    all.choice = 0;
+    ASSERT_ERR(options_check(rows, &all, &err), err, HEED_EINVAL, "choice: '0' is not one of");
+    all.choice = 99;
+    ASSERT_ERR(options_check(rows, &all, &err), err, HEED_EINVAL, "choice: '99' is not one of");
+}
+
+TEST(writes_json) {
+    struct all all = {0};
+    struct err err = {0};
+    options_default(rows, &all);
+    ASSERT_OK(option_set(row("list"), &all, "a\xff", &err), err);
+    json_t *object = json_out_options(rows, &all);
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    assert_string_equal(text, "{\"flag\":false,\"whole_number\":0,\"choice\":\"green\",\"both\":0,"
+                              "\"big\":3000000000,\"seed\":1,\"f\":1e-12,\"d\":0.5,"
+                              "\"text\":\"abc\",\"list\":[\"a\xef\xbf\xbd\"]}");
+    free(text);
+    json_decref(object);
+    xfree(all.list.item);
+}
+
+/* A field that no row knows would be left out of comparisons and defaults without a word. */
+static void covers(const struct option *table, size_t size) {
+    size_t sum = 0;
+    for (const struct option *o = table; o->name; o++) sum += o->size;
+    assert_in_range(size - sum, 0, sizeof(int)); /* padding */
+}
+
+TEST(every_field_of_a_search_has_a_row) {
+    covers(search_rows, sizeof(struct search_options));
+    covers(translator_rows, sizeof(struct translator_options) - sizeof(struct search_options));
+}
+
+TEST(any_difference_is_seen) {
+    const struct search_options a = search_defaults();
+    for (const struct option *o = search_rows; o->name; o++) {
+        struct search_options b = a;
+        ((unsigned char *)&b)[o->offset] ^= 1;
+        assert_false(options_equal(search_rows, &a, &b));
+        option_copy(o, &b, &a);
+        assert_true(options_equal(search_rows, &a, &b));
+    }
+}
+
+TEST(api_fields_go_both_ways) {
+    heed_translate_options o, back;
+    heed_translate_options_init(&o, sizeof o);
+    back = o;
+    struct search_options s = search_defaults();
+    for (const struct option *r = search_rows; r->name; r++) {
+        if (!r->api || r->kind == OPTION_FLAG) continue;
+        ((unsigned char *)&o)[r->api] ^= 1;
+        options_from_api(search_rows, &s, &o);
+        options_to_api(search_rows, &s, &back);
+        assert_memory_equal(&o, &back, sizeof o);
+    }
+    o.sample = -3; /* any non-zero value is yes */
+    options_from_api(search_rows, &s, &o);
+    assert_int_equal(s.sample, 1);
+}
+
+TESTS(T(finds_names_with_either_dash), T(reads_and_writes_every_kind),
+      T(says_what_is_wrong_in_one_way), T(checks_however_a_value_came), T(writes_json),
+      T(every_field_of_a_search_has_a_row), T(any_difference_is_seen), T(api_fields_go_both_ways))
