@@ -26,37 +26,11 @@ static const struct {
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 double tensor_get(const struct tensor *t, const unsigned char *image, int i, int j) {
-    const unsigned char *p = image + ((size_t)i * t->m.ld + t->left + j) * dtype_size(t->m.type);
-    uint16_t h;
-    float f;
-    double d;
-    switch (t->m.type) {
-    case DTYPE_BF16:
-        memcpy(&h, p, sizeof h);
-        return bf16_load(h);
-    case DTYPE_F32:
-        memcpy(&f, p, sizeof f);
-        return f;
-    default:
-        memcpy(&d, p, sizeof d);
-        return d;
-    }
+    return dtype_load(image, t->m.type, i * t->m.ld + t->left + j);
 }
 
 void tensor_put(const struct tensor *t, unsigned char *image, int i, int j, double x) {
-    unsigned char *p = image + ((size_t)i * t->m.ld + t->left + j) * dtype_size(t->m.type);
-    uint16_t h = bf16_store((float)x);
-    float f = (float)x;
-    switch (t->m.type) {
-    case DTYPE_BF16:
-        memcpy(p, &h, sizeof h);
-        break;
-    case DTYPE_F32:
-        memcpy(p, &f, sizeof f);
-        break;
-    default:
-        memcpy(p, &x, sizeof x);
-    }
+    dtype_store(image, t->m.type, i * t->m.ld + t->left + j, x);
 }
 
 /* FNV-1a: the values of a tensor follow from its name and its case. */

@@ -39,6 +39,7 @@ expect 0 'complete -o default' -- completion
 
 tiny="--preset tiny --n-vocab 100 --tokens 64 --length 16 --seconds 0.1"
 json=$("$heed" bench train $tiny --json)
+HEED_ISA='' "$heed" bench train $tiny --json >/dev/null || fail 'an empty HEED_ISA is not the same as none'
 for key in bench preset device dtype ms_per_step tgt_tokens_per_s tflops gemm_share peak_mb; do
     case $json in *"\"$key\":"*) ;; *) fail "no $key in $json" ;; esac
 done

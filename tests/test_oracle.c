@@ -119,9 +119,7 @@ static double distance(const struct oracle *o, const void *data, enum dtype type
     double diff = 0, norm = 0;
     for (size_t i = 0; i < n; i++) {
         double w = ((const float *)want->data)[i];
-        double g = type == DTYPE_F64   ? ((double *)host)[i]
-                   : type == DTYPE_F32 ? (double)((float *)host)[i]
-                                       : (double)bf16_load(((uint16_t *)host)[i]);
+        double g = dtype_load(host, type, (int64_t)i);
         diff += (g - w) * (g - w);
         norm += w * w;
     }

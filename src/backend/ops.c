@@ -24,84 +24,90 @@ const char *op_name(enum op op) {
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
+/* Who asks: the op that messages name. */
+struct caller {
+    struct backend *be;
+    const char *op;
+};
+
 /* One argument that is not what the contract says: the message names op, argument, shape and
  * wish. */
-static bool mismatch(struct backend *be, const char *op, const char *name, const struct mat *m,
-                     int rows, int cols, enum dtype type) {
-    backend_fail(be, HEED_EINVAL, "%s: %s is [%d,%d] %s%s (row stride %lld), expected [%d,%d] %s",
-                 op, name, m->rows, m->cols, m->tiled ? "tiled " : "", dtype_name(m->type),
-                 (long long)m->ld, rows, cols, dtype_name(type));
+static bool mismatch(struct caller by, const char *name, const struct mat *m, int rows, int cols,
+                     enum dtype type) {
+    backend_fail(by.be, HEED_EINVAL,
+                 "%s: %s is [%d,%d] %s%s (row stride %lld), expected [%d,%d] %s", by.op, name,
+                 m->rows, m->cols, m->tiled ? "tiled " : "", dtype_name(m->type), (long long)m->ld,
+                 rows, cols, dtype_name(type));
     return false;
 }
 
-static bool is(struct backend *be, const char *op, const char *name, const struct mat *m, int rows,
-               int cols, enum dtype type) {
+static bool is(struct caller by, const char *name, const struct mat *m, int rows, int cols,
+               enum dtype type) {
     if (m->rows == rows && m->cols == cols && m->type == type && m->ld >= cols && rows >= 1 &&
         cols >= 1 && !m->tiled)
         return true;
-    return mismatch(be, op, name, m, rows, cols, type);
+    return mismatch(by, name, m, rows, cols, type);
 }
 
-static bool rule(struct backend *be, const char *op, bool ok, const char *what) {
-    if (!ok) backend_fail(be, HEED_EINVAL, "%s: %s", op, what);
+static bool rule(struct caller by, bool ok, const char *what) {
+    if (!ok) backend_fail(by.be, HEED_EINVAL, "%s: %s", by.op, what);
     return ok;
 }
 
 /* A weight of linear_fwd or embed_fwd: plain, or tiled. Activations of type t; I8 weights go with
  * f32. */
-static bool is_weight(struct backend *be, const char *op, const char *name, const struct mat *m,
-                      int rows, int cols, enum dtype t) {
-    if (!m->tiled) return is(be, op, name, m, rows, cols, t);
+static bool is_weight(struct caller by, const char *name, const struct mat *m, int rows, int cols,
+                      enum dtype t) {
+    if (!m->tiled) return is(by, name, m, rows, cols, t);
     bool quantised = m->type == DTYPE_I8;
     struct mat shape = *m;
     shape.tiled = 0;
-    if (!is(be, op, name, &shape, rows, cols, quantised && t == DTYPE_F32 ? DTYPE_I8 : t))
-        return false;
+    if (!is(by, name, &shape, rows, cols, quantised && t == DTYPE_F32 ? DTYPE_I8 : t)) return false;
     if (quantised && cols > TILE_I8_COLS) {
-        backend_fail(be, HEED_EINVAL, "%s: %s is %d wide, i8 weights may be %d", op, name, cols,
-                     TILE_I8_COLS);
+        backend_fail(by.be, HEED_EINVAL, "%s: %s is %d wide, i8 weights may be %d", by.op, name,
+                     cols, TILE_I8_COLS);
         return false;
     }
-    return rule(be, op,
-                t != DTYPE_F64 && (!quantised || backend_planning(be) || (m->scale && m->sum)),
+    return rule(by,
+                t != DTYPE_F64 && (!quantised || backend_planning(by.be) || (m->scale && m->sum)),
                 "tiled weights are f32, bf16, or i8 with scales and sums");
 }
 
-static bool is_or_absent(struct backend *be, const char *op, const char *name, const struct mat *m,
-                         int rows, int cols, enum dtype type) {
-    return mat_empty(m) || is(be, op, name, m, rows, cols, type);
+static bool is_or_absent(struct caller by, const char *name, const struct mat *m, int rows,
+                         int cols, enum dtype type) {
+    return mat_empty(m) || is(by, name, m, rows, cols, type);
 }
 
-static bool is_absent(struct backend *be, const char *op, const char *name, const struct mat *m) {
+static bool is_absent(struct caller by, const char *name, const struct mat *m) {
     if (mat_empty(m)) return true;
-    backend_fail(be, HEED_EINVAL, "%s: %s must be absent here", op, name);
+    backend_fail(by.be, HEED_EINVAL, "%s: %s must be absent here", by.op, name);
     return false;
 }
 
-static bool drop_ok(struct backend *be, const char *op, const struct dropout *d) {
+static bool drop_ok(struct caller by, const struct dropout *d) {
     if (d->p >= 0 && d->p < 1 && dropout_threshold(d->p) < 65536) return true;
-    backend_fail(be, HEED_EINVAL, "%s: dropout %g is not in [0, 1)", op, (double)d->p);
+    backend_fail(by.be, HEED_EINVAL, "%s: dropout %g is not in [0, 1)", by.op, (double)d->p);
     return false;
 }
 
-static bool act_type_ok(struct backend *be, const char *op, enum dtype type) {
-    bool f64 = type == DTYPE_F64 && strcmp(be->vt->name, "ref") == 0;
-    return rule(be, op, type == DTYPE_F32 || type == DTYPE_BF16 || f64,
+static bool act_type_ok(struct caller by, enum dtype type) {
+    bool f64 = type == DTYPE_F64 && strcmp(by.be->vt->name, "ref") == 0;
+    return rule(by, type == DTYPE_F32 || type == DTYPE_BF16 || f64,
                 "activations must be f32 or bf16 (f64 on ref only)");
 }
 
 /* Spelled out so that a call reads as the contract: IS(y, N, out, t) checks a->y. */
-#define IS(field, r, c, t)           is(be, op, #field, &a->field, r, c, t)
-#define IS_OR_ABSENT(field, r, c, t) is_or_absent(be, op, #field, &a->field, r, c, t)
-#define IS_ABSENT(field)             is_absent(be, op, #field, &a->field)
-#define IS_WEIGHT(field, r, c, t)    is_weight(be, op, #field, &a->field, r, c, t)
-#define RULE(cond)                   rule(be, op, cond, "expected " #cond)
+#define IS(field, r, c, t)           is(by, #field, &a->field, r, c, t)
+#define IS_OR_ABSENT(field, r, c, t) is_or_absent(by, #field, &a->field, r, c, t)
+#define IS_ABSENT(field)             is_absent(by, #field, &a->field)
+#define IS_WEIGHT(field, r, c, t)    is_weight(by, #field, &a->field, r, c, t)
+#define RULE(cond)                   rule(by, cond, "expected " #cond)
 
-static bool check_embed(struct backend *be, const char *op, const struct embed_args *a, bool bwd) {
+static bool check_embed(struct caller by, const struct embed_args *a, bool bwd) {
     const struct mat *y = bwd ? &a->dy : &a->y;
     enum dtype t = y->type, w = dtype_wide(t);
     int n = y->rows, d = y->cols;
-    if (!act_type_ok(be, op, t) || !drop_ok(be, op, &a->drop)) return false;
+    if (!act_type_ok(by, t) || !drop_ok(by, &a->drop)) return false;
     if (!bwd)
         return IS(y, n, d, t) && IS_WEIGHT(table, a->table.rows, d, t) &&
                IS(pos_table, a->pos_table.rows, d, t);
@@ -109,12 +115,11 @@ static bool check_embed(struct backend *be, const char *op, const struct embed_a
            IS_OR_ABSENT(dpos, a->dpos.rows, d, w);
 }
 
-static bool check_linear(struct backend *be, const char *op, const struct linear_args *a,
-                         bool bwd) {
+static bool check_linear(struct caller by, const struct linear_args *a, bool bwd) {
     int n = a->x.rows, in = a->x.cols, out = a->w.rows;
     enum dtype t = a->x.type, w = dtype_wide(t);
     bool smooth = a->act == ACT_GELU || a->act == ACT_SILU;
-    if (!act_type_ok(be, op, t) || !drop_ok(be, op, &a->drop)) return false;
+    if (!act_type_ok(by, t) || !drop_ok(by, &a->drop)) return false;
     if (!IS(x, n, in, t)) return false;
     if (bwd ? !IS(w, out, in, t) : !IS_WEIGHT(w, out, in, t)) return false;
     if (smooth ? !IS(z, n, out, t) : !IS_ABSENT(z)) return false;
@@ -124,25 +129,24 @@ static bool check_linear(struct backend *be, const char *op, const struct linear
            IS(dw, out, in, w) && IS_OR_ABSENT(db, 1, out, w);
 }
 
-static bool rows_ok(struct backend *be, const char *op, const struct rows *r, int n_tok) {
-    return rule(be, op,
+static bool rows_ok(struct caller by, const struct rows *r, int n_tok) {
+    return rule(by,
                 r->n_tok == n_tok && r->n_seq >= 1 && r->n_seq <= n_tok && r->max_len >= 1 &&
                     r->max_len <= n_tok,
                 "sentence offsets do not fit the rows");
 }
 
-static bool check_attention(struct backend *be, const char *op, const struct attention_args *a,
-                            bool bwd) {
+static bool check_attention(struct caller by, const struct attention_args *a, bool bwd) {
     int nq = a->q.rows, nk = a->k.rows, h = a->n_head;
     enum dtype t = a->q.type, w = dtype_wide(t);
-    if (!act_type_ok(be, op, t) || !drop_ok(be, op, &a->drop)) return false;
+    if (!act_type_ok(by, t) || !drop_ok(by, &a->drop)) return false;
     if (!RULE(a->n_head >= 1) || !RULE(a->n_head < 32768) || !RULE(a->q.cols % a->n_head == 0) ||
         !RULE(a->v.cols % a->n_head == 0) || !RULE(a->window >= 0))
         return false;
     if (!(IS(q, nq, a->q.cols, t) && IS(k, nk, a->q.cols, t) && IS(v, nk, a->v.cols, t) &&
           IS(o, nq, a->v.cols, t) && IS(lse, h, nq, w)))
         return false;
-    if (!rows_ok(be, op, &a->rq, nq) || !rows_ok(be, op, &a->rk, nk)) return false;
+    if (!rows_ok(by, &a->rq, nq) || !rows_ok(by, &a->rk, nk)) return false;
     if (!RULE(a->rq.n_seq == a->rk.n_seq)) return false;
     if ((a->causal || a->window) && !(RULE(a->q.rows == a->k.rows))) return false;
     if (!bwd)
@@ -152,13 +156,12 @@ static bool check_attention(struct backend *be, const char *op, const struct att
            IS(dv, nk, a->v.cols, t);
 }
 
-static bool check_add_norm(struct backend *be, const char *op, const struct add_norm_args *a,
-                           bool bwd) {
+static bool check_add_norm(struct caller by, const struct add_norm_args *a, bool bwd) {
     bool sum = !mat_empty(bwd ? &a->r : &a->s);
     const struct mat *in = bwd ? (sum ? &a->r : &a->x) : &a->x;
     int n = in->rows, d = in->cols;
     enum dtype t = in->type, w = dtype_wide(t);
-    if (!act_type_ok(be, op, t) || !drop_ok(be, op, &a->drop)) return false;
+    if (!act_type_ok(by, t) || !drop_ok(by, &a->drop)) return false;
     if (!(IS(gamma, 1, d, t) && IS(stats, n, 2, w) && RULE(a->eps > 0))) return false;
     if (!bwd)
         return IS(x, n, d, t) && IS(beta, 1, d, t) && IS(y, n, d, t) &&
@@ -170,10 +173,10 @@ static bool check_add_norm(struct backend *be, const char *op, const struct add_
            IS(dgamma, 1, d, w) && IS(dbeta, 1, d, w) && IS_OR_ABSENT(dbias, 1, d, w);
 }
 
-static bool check_xent(struct backend *be, const char *op, const struct xent_args *a) {
+static bool check_xent(struct caller by, const struct xent_args *a) {
     int n = a->x.rows, d = a->x.cols, v = a->w.rows;
     enum dtype t = a->x.type, w = dtype_wide(t);
-    if (!act_type_ok(be, op, t)) return false;
+    if (!act_type_ok(by, t)) return false;
     if (!RULE(a->smoothing >= 0 && a->smoothing < 1)) return false;
     if (!(IS(x, n, d, t) && IS(w, v, d, t) && IS_OR_ABSENT(b, 1, v, t) &&
           IS(totals, 1, 3, DTYPE_F64) && IS_OR_ABSENT(row_nll, 1, n, w)))
@@ -182,30 +185,29 @@ static bool check_xent(struct backend *be, const char *op, const struct xent_arg
     return IS(dx, n, d, t) && IS(dw, v, d, w) && IS_OR_ABSENT(db, 1, v, w);
 }
 
-static bool check_attention_step(struct backend *be, const char *op,
-                                 const struct attention_step_args *a) {
+static bool check_attention_step(struct caller by, const struct attention_step_args *a) {
     int n = a->q.rows, cache = a->k.rows;
     enum dtype t = a->q.type;
-    if (!act_type_ok(be, op, t)) return false;
+    if (!act_type_ok(by, t)) return false;
     if (!RULE(a->n_head >= 1) || !RULE(a->q.cols % a->n_head == 0) ||
         !RULE(a->v.cols % a->n_head == 0) || !RULE(a->window >= 0) || !RULE(a->max_len >= 1))
         return false;
     if (a->index && !RULE(a->index_ld >= a->max_len)) return false;
-    if (!backend_planning(be) && (!RULE(a->len) || !RULE(a->index || a->start))) return false;
+    if (!backend_planning(by.be) && (!RULE(a->len) || !RULE(a->index || a->start))) return false;
     if (!RULE(mat_empty(&a->k_new) == mat_empty(&a->v_new))) return false;
     return IS(q, n, a->q.cols, t) && IS(k, cache, a->q.cols, t) && IS(v, cache, a->v.cols, t) &&
            IS(o, n, a->v.cols, t) && IS_OR_ABSENT(k_new, n, a->q.cols, t) &&
            IS_OR_ABSENT(v_new, n, a->v.cols, t);
 }
 
-static bool check_topk(struct backend *be, const char *op, const struct topk_args *a) {
+static bool check_topk(struct caller by, const struct topk_args *a) {
     int n = a->logits.rows, v = a->logits.cols, k = a->value.cols;
     enum dtype t = a->logits.type;
-    return act_type_ok(be, op, t) && IS(logits, n, v, t) && IS(value, n, k, dtype_wide(t)) &&
-           rule(be, op, k >= 1 && k <= v && k <= TOPK_MAX, "k is not in [1, min(V, TOPK_MAX)]");
+    return act_type_ok(by, t) && IS(logits, n, v, t) && IS(value, n, k, dtype_wide(t)) &&
+           rule(by, k >= 1 && k <= v && k <= TOPK_MAX, "k is not in [1, min(V, TOPK_MAX)]");
 }
 
-static bool check_beam_step(struct backend *be, const char *op, const struct beam_step_args *a) {
+static bool check_beam_step(struct caller by, const struct beam_step_args *a) {
     const struct beam_rules *r = &a->rules;
     if (!RULE(r->width >= 1) || !RULE(r->width <= BEAM_MAX) || !RULE(r->n_best >= 1) ||
         !RULE(r->n_best <= r->width) || !RULE(a->n_seq >= 1) || !RULE(a->longest >= 1) ||
@@ -216,16 +218,16 @@ static bool check_beam_step(struct backend *be, const char *op, const struct bea
                         RULE(a->value.ld == a->value.cols));
 }
 
-static bool check_sumsq(struct backend *be, const char *op, const struct sumsq_args *a) {
-    return act_type_ok(be, op, a->x.type) && IS(out, 1, 1, DTYPE_F64) &&
+static bool check_sumsq(struct caller by, const struct sumsq_args *a) {
+    return act_type_ok(by, a->x.type) && IS(out, 1, 1, DTYPE_F64) &&
            IS(x, a->x.rows, a->x.cols, a->x.type);
 }
 
-static bool check_adam(struct backend *be, const char *op, const struct adam_args *a) {
+static bool check_adam(struct caller by, const struct adam_args *a) {
     int n = a->p.cols;
     enum dtype t = a->p.type;
-    if (!rule(be, op, t == dtype_wide(t), "parameters must be f32 (f64 on ref only)")) return false;
-    if (!act_type_ok(be, op, t) || !RULE(a->t >= 1)) return false;
+    if (!rule(by, t == dtype_wide(t), "parameters must be f32 (f64 on ref only)")) return false;
+    if (!act_type_ok(by, t) || !RULE(a->t >= 1)) return false;
     if (a->clip > 0 && !IS(sumsq, 1, 1, DTYPE_F64)) return false;
     return IS(p, 1, n, t) && IS(g, 1, n, t) && IS(m, 1, n, t) && IS(v, 1, n, t) &&
            IS_OR_ABSENT(copy, 1, n, DTYPE_BF16);
@@ -233,8 +235,9 @@ static bool check_adam(struct backend *be, const char *op, const struct adam_arg
 
 void backend_cast(struct backend *be, const struct mat *dst, const struct mat *src) {
     if (be->err.code || backend_planning(be)) return;
-    if (is(be, "cast", "src", src, dst->rows, dst->cols, src->type) &&
-        is(be, "cast", "dst", dst, dst->rows, dst->cols, dst->type))
+    struct caller by = {be, "cast"};
+    if (is(by, "src", src, dst->rows, dst->cols, src->type) &&
+        is(by, "dst", dst, dst->rows, dst->cols, dst->type))
         be->vt->cast(be, dst, src);
 }
 
@@ -243,6 +246,7 @@ void backend_cast(struct backend *be, const struct mat *dst, const struct mat *s
 /* Each public op: nothing while an error is pending; check; call; count. */
 #define OP_DEFINE(slot, args, check)                                                               \
     void slot(struct backend *be, const struct args *a) {                                          \
+        struct caller by = {be, #slot};                                                            \
         if (be->err.code || !(check)) return;                                                      \
         bool timed = be->profiling && !backend_planning(be);                                       \
         double begin = timed ? profile_begin(be, OP_##slot) : 0;                                   \
@@ -250,17 +254,17 @@ void backend_cast(struct backend *be, const struct mat *dst, const struct mat *s
         if (timed) profile_end(be, OP_##slot, begin, a);                                           \
     }
 
-OP_DEFINE(embed_fwd, embed_args, check_embed(be, "embed_fwd", a, false))
-OP_DEFINE(embed_bwd, embed_args, check_embed(be, "embed_bwd", a, true))
-OP_DEFINE(linear_fwd, linear_args, check_linear(be, "linear_fwd", a, false))
-OP_DEFINE(linear_bwd, linear_args, check_linear(be, "linear_bwd", a, true))
-OP_DEFINE(attention_fwd, attention_args, check_attention(be, "attention_fwd", a, false))
-OP_DEFINE(attention_bwd, attention_args, check_attention(be, "attention_bwd", a, true))
-OP_DEFINE(add_norm_fwd, add_norm_args, check_add_norm(be, "add_norm_fwd", a, false))
-OP_DEFINE(add_norm_bwd, add_norm_args, check_add_norm(be, "add_norm_bwd", a, true))
-OP_DEFINE(xent, xent_args, check_xent(be, "xent", a))
-OP_DEFINE(attention_step, attention_step_args, check_attention_step(be, "attention_step", a))
-OP_DEFINE(topk, topk_args, check_topk(be, "topk", a))
-OP_DEFINE(beam_step, beam_step_args, check_beam_step(be, "beam_step", a))
-OP_DEFINE(sumsq, sumsq_args, check_sumsq(be, "sumsq", a))
-OP_DEFINE(adam, adam_args, check_adam(be, "adam", a))
+OP_DEFINE(embed_fwd, embed_args, check_embed(by, a, false))
+OP_DEFINE(embed_bwd, embed_args, check_embed(by, a, true))
+OP_DEFINE(linear_fwd, linear_args, check_linear(by, a, false))
+OP_DEFINE(linear_bwd, linear_args, check_linear(by, a, true))
+OP_DEFINE(attention_fwd, attention_args, check_attention(by, a, false))
+OP_DEFINE(attention_bwd, attention_args, check_attention(by, a, true))
+OP_DEFINE(add_norm_fwd, add_norm_args, check_add_norm(by, a, false))
+OP_DEFINE(add_norm_bwd, add_norm_args, check_add_norm(by, a, true))
+OP_DEFINE(xent, xent_args, check_xent(by, a))
+OP_DEFINE(attention_step, attention_step_args, check_attention_step(by, a))
+OP_DEFINE(topk, topk_args, check_topk(by, a))
+OP_DEFINE(beam_step, beam_step_args, check_beam_step(by, a))
+OP_DEFINE(sumsq, sumsq_args, check_sumsq(by, a))
+OP_DEFINE(adam, adam_args, check_adam(by, a))

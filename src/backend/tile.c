@@ -6,6 +6,7 @@
  * compiler vectorises; a model of 60 M parameters is packed once per start or conversion, at the
  * speed of memory or nearly so. */
 #include "backend/tile.h"
+#include "base/err.h"
 #include "base/num.h"
 
 #include <math.h>
@@ -29,6 +30,17 @@ static size_t tile_size(const struct mat *m) {
 static void transpose_square(uint32_t *restrict line, uint32_t square[restrict][WORDS]) {
     for (int g = 0; g < WORDS; g++)
         for (int i = 0; i < TILE_ROWS; i++) line[g * TILE_ROWS + i] = square[i][g];
+}
+
+struct mat tile_slice(const struct mat *m, int first, int last) {
+    BUG_ON(!m->tiled || m->type == DTYPE_F64);
+    BUG_ON(first % TILE_ROWS || first < 0 || last > m->rows || last <= first);
+    struct mat part = *m;
+    part.data = (char *)m->data + tiled_at(m, first, 0);
+    part.rows = last - first;
+    if (m->scale) part.scale = m->scale + first;
+    if (m->sum) part.sum = m->sum + first;
+    return part;
 }
 
 /* ---- to tiles -------------------------------------------------------------------------------- */

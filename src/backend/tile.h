@@ -48,6 +48,17 @@ static inline size_t tiled_at(const struct mat *m, int i, int j) {
     return line * TILE_LINE_BYTES + (size_t)(i % TILE_ROWS) * 4 + (size_t)j % e * size;
 }
 
+/* Element (i, j) of what a tiled matrix stands for. */
+static inline double tile_value(const struct mat *m, int i, int j) {
+    const char *at = (const char *)m->data + tiled_at(m, i, j);
+    if (m->type == DTYPE_I8) return (double)*(const int8_t *)at * (double)m->scale[i];
+    return (double)f32_load(at, m->type, 0);
+}
+
+/* The whole tiles that hold the rows [first, last) of a tiled matrix, as a matrix; first is a
+ * multiple of TILE_ROWS. */
+struct mat tile_slice(const struct mat *m, int first, int last);
+
 static inline int tile_count(int rows) { return (int)(tiled_rows(rows) / TILE_ROWS); }
 
 /* dst (F32 or BF16, tiled) = src [dst->rows, dst->cols], rows ld elements apart. */

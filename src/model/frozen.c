@@ -88,7 +88,7 @@ static const float *source_rows(const struct source *s, const struct param *p, i
     size_t count = (size_t)(last - first) * (size_t)p->cols;
     if (s->flat) return s->flat + p->offset + begin;
     if (s->md->view && s->md->view[i].tiled) {
-        struct mat part = tiled_part(&s->md->view[i], first, last);
+        struct mat part = tile_slice(&s->md->view[i], first, last);
         tile_values(scratch, p->cols, &part, 0, tile_count(part.rows));
         return scratch;
     }
@@ -141,7 +141,7 @@ static void freeze_run(void *ctx, int task, int thread) {
     const float *from =
         source_rows(t->source, p, r.param, r.first, r.last, t->scratch + (size_t)thread * t->most);
     struct mat to = t->f->view[r.param];
-    if (to.tiled) to = tiled_part(&to, r.first, r.last);
+    if (to.tiled) to = tile_slice(&to, r.first, r.last);
     int n_tile = tile_count(to.rows);
     if (!to.tiled)
         store_plain(&to, from);

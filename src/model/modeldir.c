@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "backend/backend.h"
+#include "backend/tile.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "io/json.h"
@@ -396,7 +397,9 @@ void modeldir_values(const struct modeldir *md, int i, size_t first, size_t coun
     }
     const struct mat *m = &md->view[i];
     BUG_ON(first + count > (size_t)m->rows * (size_t)m->cols);
-    for (size_t k = 0; k < count; k++) out[k] = tiled_value(m, first + k);
+    for (size_t k = first; k < first + count; k++)
+        out[k - first] =
+            (float)tile_value(m, (int)(k / (size_t)m->cols), (int)(k % (size_t)m->cols));
 }
 
 /* ---- model ----------------------------------------------------------------------------------- */

@@ -13,28 +13,6 @@ static const char *file_type(enum dtype type) {
     return type == DTYPE_I8 ? "I8" : type == DTYPE_BF16 ? "BF16" : "F32";
 }
 
-/* ---- views ----------------------------------------------------------------------------------- */
-
-struct mat tiled_part(const struct mat *m, int first, int last) {
-    BUG_ON(!m->tiled || m->type == DTYPE_F64);
-    BUG_ON(first % TILE_ROWS || first < 0 || last > m->rows || last <= first);
-    struct mat part = *m;
-    part.data = (char *)m->data + tiled_at(m, first, 0);
-    part.rows = last - first;
-    if (m->scale) part.scale = m->scale + first;
-    if (m->sum) part.sum = m->sum + first;
-    return part;
-}
-
-float tiled_value(const struct mat *m, size_t at) {
-    BUG_ON(m->type == DTYPE_F64);
-    int i = (int)(at / (size_t)m->cols), j = (int)(at % (size_t)m->cols);
-    const char *from = (const char *)m->data + tiled_at(m, i, j);
-    if (m->type == DTYPE_I8) return (float)*(const int8_t *)from * m->scale[i];
-    if (m->type == DTYPE_BF16) return bf16_load(*(const uint16_t *)(const void *)from);
-    return *(const float *)(const void *)from;
-}
-
 /* ---- layout ---------------------------------------------------------------------------------- */
 
 /* What a parameter is in the file: the tensor of its name and, for I8, the two beside it. */

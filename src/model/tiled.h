@@ -21,13 +21,6 @@ static inline enum dtype tiled_act_type(enum dtype type) {
     return type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
-/* The whole tiles that hold the rows [first, last) of a tiled matrix, as a matrix; first is a
- * multiple of TILE_ROWS. */
-struct mat tiled_part(const struct mat *m, int first, int last);
-
-/* Element `at` (row-major, counted without padding) of what a tiled matrix stands for. */
-float tiled_value(const struct mat *m, size_t at);
-
 /* A view of one parameter in a mapped file whose matrices have this type. */
 int tiled_match(struct mat *view, const struct safetensors *st, const struct param *param,
                 enum dtype type, const char *path, struct err *err);

@@ -37,5 +37,5 @@ void cpu_adam(struct backend *base, const struct adam_args *a) {
                                   .rate = (float)(a->lr / bias1),
                                   .inv_bias2 = (float)(1 / bias2),
                                   .eps = a->eps};
-    pool_run(be->pool, adam_task, &job, cpu_blocks(a->p.cols, RANGE));
+    pool_run(be->pool, adam_task, &job, ceil_div(a->p.cols, RANGE));
 }

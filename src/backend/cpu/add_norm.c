@@ -27,7 +27,7 @@ void cpu_add_norm_fwd(struct backend *base, const struct add_norm_args *a) {
     struct cpu_backend *be = cpu_of(base);
     if (!backend_scratch(&be->base, 0)) return;
     struct add_norm_job job = {.a = a, .rows = be->isa->rows};
-    pool_run(be->pool, fwd_task, &job, cpu_blocks(a->x.rows, CPU_BLOCK_ROWS));
+    pool_run(be->pool, fwd_task, &job, ceil_div(a->x.rows, CPU_BLOCK_ROWS));
 }
 
 static void bwd_task(void *ctx, int task, int thread) {
@@ -42,7 +42,7 @@ static void bwd_task(void *ctx, int task, int thread) {
 
 void cpu_add_norm_bwd(struct backend *base, const struct add_norm_args *a) {
     struct cpu_backend *be = cpu_of(base);
-    int n_block = cpu_blocks(a->dy.rows, CPU_SUM_ROWS), d = a->dy.cols;
+    int n_block = ceil_div(a->dy.rows, CPU_SUM_ROWS), d = a->dy.cols;
     int wide = mat_empty(&a->dbias) ? 2 * d : 3 * d;
     void *ws = backend_scratch(&be->base, size_mul((size_t)n_block * sizeof(float), (size_t)wide));
     if (!ws) return;

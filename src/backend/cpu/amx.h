@@ -17,7 +17,13 @@ struct amx_config {
     uint8_t rows[16];
 };
 
-#ifndef AMX_EMULATED
+#ifdef AMX_EMULATED
+
+static void amx_configure(const struct amx_config *config);
+static void amx_release(void);
+static void amx_zero(int reg);
+
+#else
 
 /* Not the compiler's intrinsics: GCC 12's tell the optimiser that ldtilecfg reads eight bytes and
  * that tileloadd reads no memory at all, so the stores that fill a configuration or a panel may
@@ -42,5 +48,42 @@ struct amx_config {
     __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
 
 #endif
+
+/* All eight registers 16 rows x 64 bytes: around any use of them. */
+static inline void amx_enter(void) {
+    struct amx_config config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.rows[i] = 16;
+        config.row_bytes[i] = 64;
+    }
+    amx_configure(&config);
+}
+static inline void amx_leave(void) { amx_release(); }
+
+/* Registers 0 .. 3, which hold the sums. */
+static inline void amx_zero_sums(void) {
+    amx_zero(0);
+    amx_zero(1);
+    amx_zero(2);
+    amx_zero(3);
+}
+
+/* Defines name(iterations): the four multiplications of a step on registers that are never loaded
+ * again. Returns the operations done; a row of a register holds `depth` numbers. */
+#define AMX_PEAK(name, multiply, depth)                                                            \
+    static double name(int64_t iterations) {                                                       \
+        amx_zero_sums();                                                                           \
+        amx_zero(4);                                                                               \
+        amx_zero(5);                                                                               \
+        amx_zero(6);                                                                               \
+        amx_zero(7);                                                                               \
+        for (int64_t n = 0; n < iterations; n++) {                                                 \
+            multiply(0, 4, 6);                                                                     \
+            multiply(1, 4, 7);                                                                     \
+            multiply(2, 5, 6);                                                                     \
+            multiply(3, 5, 7);                                                                     \
+        }                                                                                          \
+        return (double)iterations * 4 * 16 * 16 * (depth)*2;                                       \
+    }
 
 #endif

@@ -322,8 +322,7 @@ static void attention(struct backend *base, const struct attention_args *a, int 
     job.scratch = ws;
     job.unit = (struct unit *)(ws + scratch);
     list_units(&job);
-    pool_run(be->pool, attention_task, &job,
-             cpu_blocks(job.n_unit, job.units_per_task) * a->n_head);
+    pool_run(be->pool, attention_task, &job, ceil_div(job.n_unit, job.units_per_task) * a->n_head);
 }
 
 void cpu_attention_fwd(struct backend *be, const struct attention_args *a) { attention(be, a, 0); }

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/mem.h"
+#include "base/num.h"
 
 enum { STEP_WORK = 1 << 15 };
 
@@ -81,5 +82,5 @@ void cpu_attention_step(struct backend *base, const struct attention_step_args *
                                                       (size_t)pool_size(be->pool)));
     if (!job.scratch) return;
     job.rows_per_task = rows_per_task(a);
-    pool_run(be->pool, step_task, &job, cpu_blocks(a->q.rows, job.rows_per_task));
+    pool_run(be->pool, step_task, &job, ceil_div(a->q.rows, job.rows_per_task));
 }

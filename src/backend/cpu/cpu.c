@@ -80,8 +80,8 @@ static void cpu_cast(struct backend *base, const struct mat *dst, const struct m
     struct cpu_backend *be = cpu_of(base);
     struct cast_job job = {.dst = dst, .src = src, .rows = be->isa->rows};
     job.n_row = dst->cols < FLAT ? FLAT / dst->cols : 1;
-    job.n_strip = cpu_blocks(dst->cols, FLAT);
-    pool_run(be->pool, cast_task, &job, cpu_blocks(dst->rows, job.n_row) * job.n_strip);
+    job.n_strip = ceil_div(dst->cols, FLAT);
+    pool_run(be->pool, cast_task, &job, ceil_div(dst->rows, job.n_row) * job.n_strip);
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */

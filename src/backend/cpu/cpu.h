@@ -22,11 +22,10 @@ struct cpu_backend {
 static inline struct cpu_backend *cpu_of(struct backend *be) { return (struct cpu_backend *)be; }
 
 /* Row-wise ops are cut into blocks of rows. Sums over rows (bias and norm gradients) are taken per
- * block of CPU_SUM_ROWS into the rows of a matrix of partial sums [cpu_blocks(n, CPU_SUM_ROWS),
+ * block of CPU_SUM_ROWS into the rows of a matrix of partial sums [ceil_div(n, CPU_SUM_ROWS),
  * cols], which cpu_sum_rows then adds to the gradient, top to bottom: the order depends on the data
  * alone. */
 enum { CPU_BLOCK_ROWS = 16, CPU_SUM_ROWS = 64 };
-static inline int cpu_blocks(int n, int block) { return (n + block - 1) / block; }
 void cpu_sum_rows(struct cpu_backend *be, float *sum, const struct mat *x);
 
 #define CPU_OP_DECLARE(slot, args) void cpu_##slot(struct backend *be, const struct args *a);

@@ -27,7 +27,7 @@ void cpu_embed_fwd(struct backend *base, const struct embed_args *a) {
     struct cpu_backend *be = cpu_of(base);
     if (!backend_scratch(&be->base, 0)) return;
     struct embed_job job = {.a = a, .rows = be->isa->rows};
-    pool_run(be->pool, fwd_task, &job, cpu_blocks(a->y.rows, CPU_BLOCK_ROWS));
+    pool_run(be->pool, fwd_task, &job, ceil_div(a->y.rows, CPU_BLOCK_ROWS));
 }
 
 static void bwd_task(void *ctx, int task, int thread) {
@@ -41,5 +41,5 @@ void cpu_embed_bwd(struct backend *base, const struct embed_args *a) {
     struct cpu_backend *be = cpu_of(base);
     if (!backend_scratch(&be->base, 0)) return;
     struct embed_job job = {.a = a, .rows = be->isa->rows};
-    pool_run(be->pool, bwd_task, &job, cpu_blocks(a->dy.cols, SLICE));
+    pool_run(be->pool, bwd_task, &job, ceil_div(a->dy.cols, SLICE));
 }

@@ -202,11 +202,10 @@ static void pack_task(void *ctx, int task, int thread) {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-static void load_patch(float *t, const char *c, int64_t ldc, enum dtype type, int rows, int cols,
-                       int nr) {
+static void load_patch(float *t, const struct gemm *g, const char *c, int rows, int cols, int nr) {
     for (int i = 0; i < rows; i++, t += nr) {
-        const char *row = c + (size_t)i * (size_t)ldc * dtype_size(type);
-        if (type == DTYPE_F32)
+        const char *row = c + (size_t)i * (size_t)g->ldc * dtype_size(g->c_type);
+        if (g->c_type == DTYPE_F32)
             memcpy(t, row, (size_t)cols * 4);
         else
             for (int j = 0; j < cols; j++) t[j] = bf16_load(((const uint16_t *)row)[j]);
@@ -229,7 +228,7 @@ static void patch_block(const struct job *job, float *t, int i, int j, int k) {
     char *c = (char *)g->c + ((int64_t)row * g->ldc + col) * (int64_t)dtype_size(g->c_type);
 
     const int resume = g->add || job->k0 > 0;
-    if (resume && k == 0) load_patch(t, c, g->ldc, g->c_type, rows, cols, kernel->nr);
+    if (resume && k == 0) load_patch(t, g, c, rows, cols, kernel->nr);
     kernel->patch(kc, rows,
                   job->a + (size_t)i * p->a_stride + (size_t)k * (size_t)kernel->mr * size,
                   job->b + (size_t)j * p->b_stride + (size_t)k * (size_t)kernel->nr * size, t,

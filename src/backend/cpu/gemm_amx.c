@@ -32,72 +32,42 @@
 enum { MR = 32, NR = 32, K_UNIT = 32, KC = 256, REGISTER_BYTES = 1024 };
 enum { ROWS_LEAST = 128, ROWS_MOST = 512, BLOCK_BYTES = 1 << 20 };
 
-static void enter(void) {
-    struct amx_config config = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        config.rows[i] = 16;
-        config.row_bytes[i] = 64;
-    }
-    amx_configure(&config);
-}
-
-static void leave(void) { amx_release(); }
-
-static void patch_32_rows(int kc, const char *a, const char *b, float *t, int add) {
+/* With `both` 32 rows; else 16, half the work, when the lower half of the panel is padding. */
+GEMM_INLINE void patch_rows(int kc, const char *a, const char *b, float *t, int add,
+                            const int both) {
     const int64_t ldt = NR * 4;
     if (add) {
         amx_load(0, t, ldt);
         amx_load(1, t + 16, ldt);
+    }
+    if (add && both) {
         amx_load(2, t + 16 * NR, ldt);
         amx_load(3, t + 16 * NR + 16, ldt);
-    } else {
-        amx_zero(0);
-        amx_zero(1);
-        amx_zero(2);
-        amx_zero(3);
     }
+    if (!add) amx_zero_sums();
     for (int k = 0; k < kc; k += K_UNIT, a += 2 * REGISTER_BYTES, b += 2 * REGISTER_BYTES) {
         amx_load(4, a, 64);
         amx_load(6, b, 128);
         amx_multiply(0, 4, 6);
         amx_load(7, b + 64, 128);
         amx_multiply(1, 4, 7);
+        if (!both) continue;
         amx_load(5, a + REGISTER_BYTES, 64);
         amx_multiply(2, 5, 6);
         amx_multiply(3, 5, 7);
     }
     amx_store(0, t, ldt);
     amx_store(1, t + 16, ldt);
+    if (!both) return;
     amx_store(2, t + 16 * NR, ldt);
     amx_store(3, t + 16 * NR + 16, ldt);
 }
 
-/* Half the work when the lower half of the panel is padding. */
-static void patch_16_rows(int kc, const char *a, const char *b, float *t, int add) {
-    const int64_t ldt = NR * 4;
-    if (add) {
-        amx_load(0, t, ldt);
-        amx_load(1, t + 16, ldt);
-    } else {
-        amx_zero(0);
-        amx_zero(1);
-    }
-    for (int k = 0; k < kc; k += K_UNIT, a += 2 * REGISTER_BYTES, b += 2 * REGISTER_BYTES) {
-        amx_load(4, a, 64);
-        amx_load(6, b, 128);
-        amx_multiply(0, 4, 6);
-        amx_load(7, b + 64, 128);
-        amx_multiply(1, 4, 7);
-    }
-    amx_store(0, t, ldt);
-    amx_store(1, t + 16, ldt);
-}
-
 static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
     if (rows > 16)
-        patch_32_rows(kc, a, b, t, add);
+        patch_rows(kc, a, b, t, add, 1);
     else
-        patch_16_rows(kc, a, b, t, add);
+        patch_rows(kc, a, b, t, add, 0);
 }
 
 static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
@@ -135,24 +105,7 @@ static void pack_a(const struct gemm_pack *p) {
 
 static void pack_b(const struct gemm_pack *p) { pack_pairs(p, NR, K_UNIT); }
 
-/* The four multiplications of a step, on registers that are never loaded again. */
-static double peak(int64_t iterations) {
-    amx_zero(0);
-    amx_zero(1);
-    amx_zero(2);
-    amx_zero(3);
-    amx_zero(4);
-    amx_zero(5);
-    amx_zero(6);
-    amx_zero(7);
-    for (int64_t n = 0; n < iterations; n++) {
-        amx_multiply(0, 4, 6);
-        amx_multiply(1, 4, 7);
-        amx_multiply(2, 5, 6);
-        amx_multiply(3, 5, 7);
-    }
-    return (double)iterations * 4 * 16 * 16 * 32 * 2;
-}
+AMX_PEAK(peak, amx_multiply, 32)
 
 #ifndef GEMM_AMX_KERNEL
 #define GEMM_AMX_KERNEL gemm_bf16_amx
@@ -172,6 +125,6 @@ const struct gemm_kernel GEMM_AMX_KERNEL = {
     .pack_a = pack_a,
     .pack_b = pack_b,
     .peak = peak,
-    .enter = enter,
-    .leave = leave,
+    .enter = amx_enter,
+    .leave = amx_leave,
 };

@@ -54,7 +54,7 @@ void cpu_linear_fwd(struct backend *base, const struct linear_args *a) {
     if (!(a->w.tiled ? fwd_tiled : fwd_plain)(be, a, z)) return;
     if (!smooth && dropout_threshold(a->drop.p) == 0) return;
     struct linear_job job = {.a = a, .rows = be->isa->rows};
-    pool_run(be->pool, fwd_task, &job, cpu_blocks(a->y.rows, CPU_BLOCK_ROWS));
+    pool_run(be->pool, fwd_task, &job, ceil_div(a->y.rows, CPU_BLOCK_ROWS));
 }
 
 static void bwd_task(void *ctx, int task, int thread) {
@@ -69,7 +69,7 @@ static void bwd_task(void *ctx, int task, int thread) {
 /* dz in place of dy, and db. */
 static void bwd_rows(struct cpu_backend *be, const struct linear_args *a, void *partial) {
     struct linear_job job = {.a = a, .rows = be->isa->rows};
-    int n_block = cpu_blocks(a->dy.rows, CPU_SUM_ROWS);
+    int n_block = ceil_div(a->dy.rows, CPU_SUM_ROWS);
     if (a->act == ACT_NONE && dropout_threshold(a->drop.p) == 0 && mat_empty(&a->db)) return;
     if (!mat_empty(&a->db)) job.partial = mat_of(partial, n_block, a->dy.cols, DTYPE_F32);
     pool_run(be->pool, bwd_task, &job, n_block);
@@ -83,7 +83,7 @@ void cpu_linear_bwd(struct backend *base, const struct linear_args *a) {
     dx.add = a->dx_add;
     dw.add = 1;
     /* The partial sums are spent before the products begin, so all three share the workspace. */
-    size_t size = gemm_workspace(be, &dw), n_block = (size_t)cpu_blocks(a->dy.rows, CPU_SUM_ROWS);
+    size_t size = gemm_workspace(be, &dw), n_block = (size_t)ceil_div(a->dy.rows, CPU_SUM_ROWS);
     if (!mat_empty(&a->dx)) size = max_size(size, gemm_workspace(be, &dx));
     if (!mat_empty(&a->db))
         size = max_size(size, size_mul(n_block * sizeof(float), (size_t)a->dy.cols));

@@ -19,5 +19,5 @@ static void sum_task(void *ctx, int task, int thread) {
 
 void cpu_sum_rows(struct cpu_backend *be, float *sum, const struct mat *x) {
     struct sum_job job = {.sum = sum, .x = x, .rows = be->isa->rows};
-    pool_run(be->pool, sum_task, &job, cpu_blocks(x->cols, SUM_COLS));
+    pool_run(be->pool, sum_task, &job, ceil_div(x->cols, SUM_COLS));
 }

@@ -26,7 +26,7 @@ static void sumsq_task(void *ctx, int task, int thread) {
 void cpu_sumsq(struct backend *base, const struct sumsq_args *a) {
     struct cpu_backend *be = cpu_of(base);
     struct sumsq_job job = {.x = &a->x, .rows = be->isa->rows};
-    job.per_row = cpu_blocks(a->x.cols, RANGE);
+    job.per_row = ceil_div(a->x.cols, RANGE);
     int n_task = a->x.rows * job.per_row;
     job.partial = backend_scratch(&be->base, size_mul((size_t)n_task, sizeof *job.partial));
     if (!job.partial) return;

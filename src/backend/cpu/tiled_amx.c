@@ -20,17 +20,6 @@
 
 enum { STEP = TILE_LINES * TILE_LINE_BYTES };
 
-static void enter(void) {
-    struct amx_config config = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        config.rows[i] = 16;
-        config.row_bytes[i] = 64;
-    }
-    amx_configure(&config);
-}
-
-static void leave(void) { amx_release(); }
-
 /* ---- the product ----------------------------------------------------------------------------- */
 
 #define MULTIPLY(i8, sum, a, b)                                                                    \
@@ -45,10 +34,7 @@ static void leave(void) { amx_release(); }
 GEMM_INLINE void rows_32(const struct tiled_part *p, const char *x, const char *w, const char *w1,
                          char *t, const int i8) {
     const char *x1 = x + 16 * p->ldx;
-    amx_zero(0);
-    amx_zero(1);
-    amx_zero(2);
-    amx_zero(3);
+    amx_zero_sums();
     for (int line = 0; line < p->lines; line += TILE_LINES) {
         amx_load(4, x, p->ldx);
         amx_load(6, w, 64);
@@ -72,10 +58,7 @@ GEMM_INLINE void rows_32(const struct tiled_part *p, const char *x, const char *
 /* t [16][64] = 16 rows of x by four tiles. */
 GEMM_INLINE void rows_16(const struct tiled_part *p, const char *x, const char *const *w, char *t,
                          const int i8) {
-    amx_zero(0);
-    amx_zero(1);
-    amx_zero(2);
-    amx_zero(3);
+    amx_zero_sums();
     for (int64_t at = 0, line = 0; line < p->lines; line += TILE_LINES, at += STEP, x += 64) {
         amx_load(4, x, p->ldx);
         amx_load(5, w[0] + at, 64);
@@ -196,23 +179,7 @@ static void stage_i8(void *dst, int64_t ld, float *factor, const struct mat *x, 
 
 /* ---- peak ------------------------------------------------------------------------------------ */
 
-static double peak_i8(int64_t iterations) {
-    amx_zero(0);
-    amx_zero(1);
-    amx_zero(2);
-    amx_zero(3);
-    amx_zero(4);
-    amx_zero(5);
-    amx_zero(6);
-    amx_zero(7);
-    for (int64_t n = 0; n < iterations; n++) {
-        amx_multiply_i8(0, 4, 6);
-        amx_multiply_i8(1, 4, 7);
-        amx_multiply_i8(2, 5, 6);
-        amx_multiply_i8(3, 5, 7);
-    }
-    return (double)iterations * 4 * 16 * 16 * 64 * 2;
-}
+AMX_PEAK(peak_i8, amx_multiply_i8, 64)
 
 #ifndef TILED_AMX_BF16
 #define TILED_AMX_BF16 tiled_bf16_amx
@@ -223,12 +190,12 @@ const struct tiled_kernel TILED_AMX_BF16 = {.stage_bytes = 2,
                                             .row_unit = 32,
                                             .stage = stage_bf16,
                                             .run = run_bf16,
-                                            .enter = enter,
-                                            .leave = leave};
+                                            .enter = amx_enter,
+                                            .leave = amx_leave};
 const struct tiled_kernel TILED_AMX_I8 = {.stage_bytes = 1,
                                           .row_unit = 32,
                                           .stage = stage_i8,
                                           .run = run_i8,
                                           .peak = peak_i8,
-                                          .enter = enter,
-                                          .leave = leave};
+                                          .enter = amx_enter,
+                                          .leave = amx_leave};

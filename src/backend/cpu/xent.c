@@ -75,7 +75,7 @@ static void chunk(struct cpu_backend *be, struct xent_job *j, void *gemm_ws) {
     const struct xent_args *a = j->a;
     struct products p = products(a, j->z, j->first, j->n);
     gemm_run(be, &p.logits, gemm_ws);
-    pool_run(be->pool, row_task, j, cpu_blocks(j->n, j->rows_per_task));
+    pool_run(be->pool, row_task, j, ceil_div(j->n, j->rows_per_task));
     add_totals(j);
     if (mat_empty(&a->dx)) return;
     gemm_run(be, &p.dx, gemm_ws);

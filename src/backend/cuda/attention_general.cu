@@ -96,9 +96,9 @@ static __device__ void rows_put(const struct attention_mat<T> &m, int64_t row, i
         }
 }
 
-/* What this thread has a part in: n rows (0: none) of a sentence, queries or keys, from it.first. */
-struct own {
-    struct attention_item it;
+/* The rows that this thread has a part in: n (0: none) of a sentence, queries or keys, from
+ * `first`. */
+struct own : attention_item {
     int n, warp, lane;
 };
 
@@ -107,7 +107,7 @@ static __device__ __forceinline__ struct own own_find(const struct attention_vie
                                                       struct attention_grid grid, bool keys) {
     struct own w = {item_find<STRIP>(a, grid, keys ? a.k_start : a.q_start), 0,
                     (int)threadIdx.x / 32, (int)threadIdx.x % 32};
-    w.n = max(0, min((int)STRIP, (keys ? w.it.n_k : w.it.n_q) - w.it.first));
+    w.n = max(0, min((int)STRIP, (keys ? w.n_k : w.n_q) - w.first));
     return w;
 }
 
@@ -115,8 +115,8 @@ static __device__ __forceinline__ struct own own_find(const struct attention_vie
 template <class T>
 static __device__ __forceinline__ struct span keys_seen(const struct attention_view<T> &a,
                                                         const struct own &w) {
-    return (struct span){keys_of(a, w.it, w.it.first).first / CHUNK * CHUNK,
-                         keys_of(a, w.it, w.it.first + w.n - 1).last};
+    return (struct span){keys_of(a, w, w.first).first / CHUNK * CHUNK,
+                         keys_of(a, w, w.first + w.n - 1).last};
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -127,40 +127,39 @@ static __global__ void __launch_bounds__(WARPS * 32)
     attention_fwd_general_kernel(const struct attention_view<T> a,
                                  const struct attention_grid grid) {
     __shared__ struct slices sh;
+    const int c0 = (int)blockIdx.y * SLICE;
     const struct own w = own_find(a, grid, false);
     if (w.n == 0) return;
-    const struct attention_item &it = w.it;
-    int c0 = (int)blockIdx.y * SLICE;
-    struct cuda_dropout drop = head_drop(a, it.head);
-    struct strip<T> q = strip_of(a.q, it.q_row + it.first, w.n, it.head, a.d_k);
+    struct cuda_dropout drop = head_drop(a, w.head);
+    struct strip<T> q = strip_of(a.q, w.q_row + w.first, w.n, w.head, a.d_k);
     float top[ROWS], sum[ROWS], out[ROWS][2], s[ROWS];
     for (int r = 0; r < ROWS; r++) top[r] = -INFINITY, sum[r] = out[r][0] = out[r][1] = 0;
     struct span keys = keys_seen(a, w);
     for (int j0 = keys.first; j0 <= keys.last; j0 += CHUNK) {
         int j = j0 + w.lane;
-        rows_dot(s, sh, q, strip_of(a.k, it.k_row + j0, it.n_k - j0, it.head, a.d_k));
+        rows_dot(s, sh, q, strip_of(a.k, w.k_row + j0, w.n_k - j0, w.head, a.d_k));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            int i = it.first + w.warp * ROWS + r;
-            float x = inside(keys_of(a, it, i), j) ? s[r] * a.scale : -INFINITY;
+            int i = w.first + w.warp * ROWS + r;
+            float x = inside(keys_of(a, w, i), j) ? s[r] * a.scale : -INFINITY;
             float above = fmaxf(top[r], warp_max(x)), base = above == -INFINITY ? 0 : above;
             float p = expf(x - base), shrink = expf(top[r] - base);
             sum[r] = sum[r] * shrink + p;
             out[r][0] *= shrink, out[r][1] *= shrink, top[r] = above;
-            s[r] = p * dropout_factor1(drop, (uint32_t)(it.q_row + i), (uint32_t)j);
+            s[r] = p * dropout_factor1(drop, (uint32_t)(w.q_row + i), (uint32_t)j);
         }
-        rows_add(out, sh, s, strip_of(a.v, it.k_row + j0, it.n_k - j0, it.head, a.d_v), c0);
+        rows_add(out, sh, s, strip_of(a.v, w.k_row + j0, w.n_k - j0, w.head, a.d_v), c0);
     }
     float f[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         float total = warp_sum(sum[r]);
-        int i = it.first + w.warp * ROWS + r;
+        int i = w.first + w.warp * ROWS + r;
         f[r] = 1 / total;
-        if (i < it.n_q && w.lane == 0 && blockIdx.y == 0)
-            a.lse.at[it.head * a.lse.ld + it.q_row + i] = top[r] + logf(total);
+        if (i < w.n_q && w.lane == 0 && blockIdx.y == 0)
+            a.lse.at[w.head * a.lse.ld + w.q_row + i] = top[r] + logf(total);
     }
-    rows_put(a.o, it.q_row + it.first, w.n, it.head, a.d_v, c0, out, f);
+    rows_put(a.o, w.q_row + w.first, w.n, w.head, a.d_v, c0, out, f);
 }
 
 /* P from lse, for viewing: all columns of the output, zero where a query does not see. */
@@ -170,20 +169,18 @@ static __global__ void __launch_bounds__(WARPS * 32)
     __shared__ struct slices sh;
     const struct own w = own_find(a, grid, false);
     if (w.n == 0) return;
-    const struct attention_item &it = w.it;
-    struct strip<T> q = strip_of(a.q, it.q_row + it.first, w.n, it.head, a.d_k);
+    struct strip<T> q = strip_of(a.q, w.q_row + w.first, w.n, w.head, a.d_k);
     for (int j0 = 0; j0 < a.probs_cols; j0 += CHUNK) {
         float s[ROWS] = {0};
-        if (j0 < it.n_k)
-            rows_dot(s, sh, q, strip_of(a.k, it.k_row + j0, it.n_k - j0, it.head, a.d_k));
+        if (j0 < w.n_k) rows_dot(s, sh, q, strip_of(a.k, w.k_row + j0, w.n_k - j0, w.head, a.d_k));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            int i = it.first + w.warp * ROWS + r, j = j0 + w.lane;
-            if (i >= it.n_q || j >= a.probs_cols) continue;
-            int64_t row = (int64_t)it.head * a.n_q + it.q_row + i;
-            float lse = a.lse.at[it.head * a.lse.ld + it.q_row + i];
+            int i = w.first + w.warp * ROWS + r, j = j0 + w.lane;
+            if (i >= w.n_q || j >= a.probs_cols) continue;
+            int64_t row = (int64_t)w.head * a.n_q + w.q_row + i;
+            float lse = a.lse.at[w.head * a.lse.ld + w.q_row + i];
             a.probs.at[row * a.probs.ld + j] =
-                inside(keys_of(a, it, i), j) ? expf(s[r] * a.scale - lse) : 0.0f;
+                inside(keys_of(a, w, i), j) ? expf(s[r] * a.scale - lse) : 0.0f;
         }
     }
 }
@@ -228,27 +225,26 @@ static __global__ void __launch_bounds__(WARPS * 32)
     attention_dq_general_kernel(const struct attention_view<T> a,
                                 const struct attention_grid grid) {
     __shared__ struct slices sh;
+    const int c0 = (int)blockIdx.y * SLICE;
     const struct own w = own_find(a, grid, false);
     if (w.n == 0) return;
-    const struct attention_item &it = w.it;
-    int c0 = (int)blockIdx.y * SLICE;
-    int64_t row = it.q_row + it.first;
-    struct cuda_dropout drop = head_drop(a, it.head);
+    int64_t row = w.q_row + w.first;
+    struct cuda_dropout drop = head_drop(a, w.head);
     float s[ROWS], dp[ROWS], dq[ROWS][2] = {{0}}, f[ROWS];
     struct span keys = keys_seen(a, w);
     for (int j0 = keys.first; j0 <= keys.last; j0 += CHUNK) {
-        struct strip<T> k = strip_of(a.k, it.k_row + j0, it.n_k - j0, it.head, a.d_k);
-        rows_dot(s, sh, strip_of(a.q, row, w.n, it.head, a.d_k), k);
-        rows_dot(dp, sh, strip_of(a.dout, row, w.n, it.head, a.d_v),
-                 strip_of(a.v, it.k_row + j0, it.n_k - j0, it.head, a.d_v));
+        struct strip<T> k = strip_of(a.k, w.k_row + j0, w.n_k - j0, w.head, a.d_k);
+        rows_dot(s, sh, strip_of(a.q, row, w.n, w.head, a.d_k), k);
+        rows_dot(dp, sh, strip_of(a.dout, row, w.n, w.head, a.d_v),
+                 strip_of(a.v, w.k_row + j0, w.n_k - j0, w.head, a.d_v));
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            s[r] = pair_grad_of(a, it, drop, it.first + w.warp * ROWS + r, j0 + w.lane, s[r], dp[r])
-                       .ds;
+            s[r] =
+                pair_grad_of(a, w, drop, w.first + w.warp * ROWS + r, j0 + w.lane, s[r], dp[r]).ds;
         rows_add(dq, sh, s, k, c0);
     }
     for (int r = 0; r < ROWS; r++) f[r] = a.scale;
-    rows_put(a.dq, row, w.n, it.head, a.d_k, c0, dq, f);
+    rows_put(a.dq, row, w.n, w.head, a.d_k, c0, dq, f);
 }
 
 /* dk_j = scale * sum over i of ds_ij q_i, in the first slices; dv_j = sum of drop(P)_ij dout_i in
@@ -260,29 +256,28 @@ static __global__ void __launch_bounds__(WARPS * 32)
     __shared__ struct slices sh;
     const struct own w = own_find(a, grid, true);
     if (w.n == 0) return;
-    const struct attention_item &it = w.it;
     int k_slices = (a.d_k + SLICE - 1) / SLICE, values = (int)blockIdx.y >= k_slices;
     int c0 = ((int)blockIdx.y - (values ? k_slices : 0)) * SLICE;
-    int64_t row = it.k_row + it.first;
-    struct cuda_dropout drop = head_drop(a, it.head);
+    int64_t row = w.k_row + w.first;
+    struct cuda_dropout drop = head_drop(a, w.head);
     float s[ROWS], dp[ROWS], sum[ROWS][2] = {{0}}, f[ROWS];
-    int begin = queries_of(a, it, it.first).first / CHUNK * CHUNK;
-    int end = queries_of(a, it, it.first + w.n - 1).last;
+    int begin = queries_of(a, w, w.first).first / CHUNK * CHUNK;
+    int end = queries_of(a, w, w.first + w.n - 1).last;
     for (int i0 = begin; i0 <= end; i0 += CHUNK) {
-        struct strip<T> q = strip_of(a.q, it.q_row + i0, it.n_q - i0, it.head, a.d_k);
-        struct strip<T> dout = strip_of(a.dout, it.q_row + i0, it.n_q - i0, it.head, a.d_v);
-        rows_dot(s, sh, strip_of(a.k, row, w.n, it.head, a.d_k), q);
-        rows_dot(dp, sh, strip_of(a.v, row, w.n, it.head, a.d_v), dout);
+        struct strip<T> q = strip_of(a.q, w.q_row + i0, w.n_q - i0, w.head, a.d_k);
+        struct strip<T> dout = strip_of(a.dout, w.q_row + i0, w.n_q - i0, w.head, a.d_v);
+        rows_dot(s, sh, strip_of(a.k, row, w.n, w.head, a.d_k), q);
+        rows_dot(dp, sh, strip_of(a.v, row, w.n, w.head, a.d_v), dout);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             struct pair_grad g =
-                pair_grad_of(a, it, drop, i0 + w.lane, it.first + w.warp * ROWS + r, s[r], dp[r]);
+                pair_grad_of(a, w, drop, i0 + w.lane, w.first + w.warp * ROWS + r, s[r], dp[r]);
             s[r] = values ? g.p : g.ds;
         }
         rows_add(sum, sh, s, values ? dout : q, c0);
     }
     for (int r = 0; r < ROWS; r++) f[r] = values ? 1 : a.scale;
-    rows_put(values ? a.dv : a.dk, row, w.n, it.head, values ? a.d_v : a.d_k, c0, sum, f);
+    rows_put(values ? a.dv : a.dk, row, w.n, w.head, values ? a.d_v : a.d_k, c0, sum, f);
 }
 
 /* ---- launching ------------------------------------------------------------------------------- */

@@ -9,30 +9,11 @@
 #ifndef BACKEND_REF_REF_H
 #define BACKEND_REF_REF_H
 
-#include <string.h>
-
 #include "backend/device.h"
 #include "backend/tile.h"
 
-/* An element of a tiled weight. */
-static inline double get_tiled(const struct mat *m, int i, int j) {
-    const char *at = (const char *)m->data + tiled_at(m, i, j);
-    float f;
-    uint16_t h;
-    switch (m->type) {
-    case DTYPE_F32:
-        memcpy(&f, at, sizeof f);
-        return f;
-    case DTYPE_BF16:
-        memcpy(&h, at, sizeof h);
-        return bf16_load(h);
-    default:
-        return (double)*(const int8_t *)at * m->scale[i];
-    }
-}
-
 static inline double get(const struct mat *m, int64_t i, int64_t j) {
-    if (m->tiled) return get_tiled(m, (int)i, (int)j);
+    if (m->tiled) return tile_value(m, (int)i, (int)j);
     return dtype_load(m->data, m->type, i * m->ld + j);
 }
 
