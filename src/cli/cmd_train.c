@@ -335,9 +335,16 @@ static int run(struct err *err) {
     return rc;
 }
 
+static const char about[] =
+    "Everything in --out: a run that is there is continued, bit by bit as if it had\n"
+    "never been interrupted. Ctrl-C or SIGTERM saves a checkpoint and ends; a second\n"
+    "one ends at once. SIGHUP is ignored: a run outlives the terminal it was started\n"
+    "from, and its log is in DIR/log.jsonl.";
+
 const struct command cmd_train = {.name = "train",
                                   .summary = "train a model on parallel text, or continue a run",
                                   .usage = "--src FILE... --tgt FILE... --out DIR [options]",
+                                  .about = about,
                                   .groups = groups,
                                   .config = &args.config_file,
                                   .run = run};

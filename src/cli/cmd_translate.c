@@ -234,8 +234,15 @@ static int run(struct err *err) {
     return args.files.n ? work(args.files.item, args.files.n, err) : work(standard_input, 1, err);
 }
 
+static const char about[] =
+    "One line out for every line in, in order; without a FILE, standard input. The\n"
+    "output is the same whatever the batches and the number of threads. A file for\n"
+    "--output is replaced when all is translated; FILE.part has what was finished\n"
+    "when something came between.";
+
 const struct command cmd_translate = {.name = "translate",
                                       .summary = "translate text, one sentence per line",
                                       .usage = "--model DIR [options] [FILE...]",
+                                      .about = about,
                                       .groups = groups,
                                       .run = run};

@@ -47,7 +47,8 @@ static void help(FILE *out) {
             HEED_VERSION);
     for (int i = 0; commands[i]; i++)
         fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out, "\n`heed COMMAND --help` or `heed help COMMAND` lists a command's options.\n");
+    fprintf(out, "\n`heed COMMAND --help` or `heed help COMMAND` lists a command's options.\n"
+                 "An option whose value ends in dots takes all words up to the next option.\n");
 }
 
 /* ---- commands about commands ----------------------------------------------------------------- */
