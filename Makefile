@@ -54,7 +54,10 @@ CUDA_SRC  := $(wildcard src/backend/cuda/*.cu)
 CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/cuda/src/base/err.o $(BUILD)/cuda/src/backend/device.o
 CUDA_SO   := $(if $(WITH_CUDA),$(BUILD)/libheed-cuda.so)
 
-all: $(BUILD)/heed $(LIB_SO) $(LIB_A) $(CUDA_SO) $(BUILD)/heed.1 $(BUILD)/heed.bash ## build/heed, the libraries, the plug-in
+COMPLETIONS = $(SHELLS:%=$(BUILD)/heed.%)
+SHELLS      = bash zsh fish
+
+all: $(BUILD)/heed $(LIB_SO) $(LIB_A) $(CUDA_SO) $(BUILD)/heed.1 $(COMPLETIONS) ## build/heed, the libraries, the plug-in
 
 # ---- compiling -------------------------------------------------------------------------------------
 
@@ -127,8 +130,8 @@ $(BUILD)/heed: $(CLI_OBJ) $(LIB_OBJ)
 # The manual page and shell completion come from the same tables as --help.
 $(BUILD)/heed.1: $(BUILD)/heed
 	$(call short,write $@) $< manual >$@
-$(BUILD)/heed.bash: $(BUILD)/heed
-	$(call short,write $@) $< completion >$@
+$(COMPLETIONS): $(BUILD)/heed.%: $(BUILD)/heed
+	$(call short,write $@) $< completion $* >$@
 
 # C++ exports what its templates leave behind, whatever -fvisibility says; so both libraries name what stays.
 $(LIB_SO): $(LIB_OBJ)
@@ -277,12 +280,15 @@ install-built:
 	    heed.pc.in >$(DEST)/lib/pkgconfig/heed.pc
 	install -D -m 644 $(BUILD)/heed.1 $(DEST)/share/man/man1/heed.1
 	install -D -m 644 $(BUILD)/heed.bash $(DEST)/share/bash-completion/completions/heed
+	install -D -m 644 $(BUILD)/heed.zsh $(DEST)/share/zsh/site-functions/_heed
+	install -D -m 644 $(BUILD)/heed.fish $(DEST)/share/fish/vendor_completions.d/heed.fish
 
 uninstall: ## remove what install put there
 	rm -f $(DEST)/bin/heed $(DEST)/include/heed.h $(DEST)/lib/libheed.a $(DEST)/lib/libheed.so* \
 	    $(DEST)/lib/heed/libheed-cuda.so \
 	    $(DEST)/lib/pkgconfig/heed.pc $(DEST)/share/man/man1/heed.1 \
-	    $(DEST)/share/bash-completion/completions/heed
+	    $(DEST)/share/bash-completion/completions/heed $(DEST)/share/zsh/site-functions/_heed \
+	    $(DEST)/share/fish/vendor_completions.d/heed.fish
 
 # A folder that runs where nothing can be installed. The program is linked once more, to look for libraries beside
 # itself, theirs included (which only the older kind of run path does). CUBLAS=1 takes cuBLASLt along, half a

@@ -34,8 +34,14 @@ expect 2 'threads' -- bench train --threads 5000
 expect 2 "isa: 'sse9'" -- bench train --preset tiny --n-vocab 50 --isa sse9
 expect 2 "device: 'tpu'" -- bench train --preset tiny --n-vocab 50 --device tpu
 expect 0 '.TH HEED' -- manual
-expect 0 'complete -o default' -- completion
-"$heed" completion | bash -n || fail 'completion is not valid bash'
+expect 2 "'csh' is not one of bash, zsh, fish" -- completion csh
+expect 0 '--beam N' -- help translate
+expect 0 '--bucketed' -- help bench train
+expect 0 'bench gemm' -- help bench
+expect 0 'bench gemm' -- bench --help
+expect 2 'did you mean translate?' -- help tanslate
+expect 2 'which one?' -- bench
+expect 0 'SIGHUP is ignored' -- train --help
 
 tiny="--preset tiny --n-vocab 100 --tokens 64 --length 16 --seconds 0.1"
 json=$("$heed" bench train $tiny --json)

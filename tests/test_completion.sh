@@ -2,11 +2,9 @@
 # test_completion.sh — what bash, zsh and fish offer after `heed ...`: commands, options, values, files, directories;
 # and the manual page. Shells that are not installed are left out, and it says so.
 # timeout: 60
-set -eu -o pipefail
-heed=$(realpath "${BUILD:-build}/heed")
-dir=${TEST_DIR:-$(mktemp -d)}
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
 cd "$dir"
-fail() { echo "FAILED: $*"; exit 1; }
 mkdir -p models/one 'models/a b'
 touch data.txt 'my data'
 
@@ -105,4 +103,4 @@ if command -v groff >/dev/null; then
     groff -man -ww -z heed.1 2>groff.err || fail 'the manual is not roff'
     [ ! -s groff.err ] || fail "the manual: $(cat groff.err)"
 fi
-[ -z "$left_out" ] || echo "left out, not installed:$left_out"
+[ -z "$left_out" ] || note "left out, not installed:$left_out"

@@ -74,6 +74,9 @@ exported=$(nm -D --defined-only "$root/opt/heed/lib/libheed.so" | awk '$3 !~ /^h
 
 [ -s "$root/opt/heed/share/man/man1/heed.1" ]
 bash -n "$root/opt/heed/share/bash-completion/completions/heed"
+for f in zsh/site-functions/_heed fish/vendor_completions.d/heed.fish; do
+    [ -s "$root/opt/heed/share/$f" ] || fail "no $f"
+done
 expect 0 "$version" "$root/opt/heed/bin/heed" --version
 
 make --no-print-directory uninstall BUILD="$build" PREFIX=/opt/heed DESTDIR="$root"

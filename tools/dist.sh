@@ -11,7 +11,8 @@ build=$1 out=$2 version=$3 with_cublas=$4
 most_mib=30 # unpacked, without cuBLASLt
 root=$out/heed-$version
 rm -rf "$root" "$root.tar.gz"
-mkdir -p "$root"/{bin,include,lib/heed,share/man/man1,share/bash-completion/completions,share/licenses}
+mkdir -p "$root"/{bin,include,lib/heed,share/licenses,share/man/man1,share/bash-completion/completions} \
+    "$root"/share/{zsh/site-functions,fish/vendor_completions.d}
 
 mv "$out/heed" "$root/bin/heed"
 cp "$build/libheed.so.$version" "$root/lib/"
@@ -23,6 +24,8 @@ done
 cp include/heed.h "$root/include/"
 cp "$build/heed.1" "$root/share/man/man1/"
 cp "$build/heed.bash" "$root/share/bash-completion/completions/heed"
+cp "$build/heed.zsh" "$root/share/zsh/site-functions/_heed"
+cp "$build/heed.fish" "$root/share/fish/vendor_completions.d/heed.fish"
 cp LICENSE README.md "$root/"
 
 # needed FILE... — paths of the libraries these files load, without those every machine must have its own of
