@@ -1,5 +1,5 @@
-/* translate.c — libheed in a program of one's own: a model directory, some sentences, their
- * translations.
+/* translate.c — how to use libheed in your own program: open a model directory, translate some
+ * sentences, print the results.
  *
  *     cc translate.c -o translate $(pkg-config --cflags --libs heed)
  *     ./translate DIR "Where is my book?" "Tom is here."

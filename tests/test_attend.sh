@@ -134,11 +134,14 @@ attend --src-file long --tgt-file long --layer 3 --out long-3.svg && xml long-3.
 try=("$heed" attend --model m --src x --tgt y)
 expect 2 'ends neither in .svg nor in .html' "${try[@]}" --out x.png
 expect 2 '--out is missing' "${try[@]}"
-expect 2 'one of --src and --src-file' "$heed" attend --model m --out x.svg
+expect 2 'give either --src or --src-file' "$heed" attend --model m --out x.svg
 expect 2 "'all' is not one of enc, dec, cross" "${try[@]}" --out x.svg --kind all
-expect 2 '--layer 7: the decoder has 6' "${try[@]}" --out x.svg --layer 7
-expect 2 '--head 9: the model has 8' "${try[@]}" --out x.svg --head 9
+expect 2 '--layer 7: the decoder has 6 layers' "${try[@]}" --out x.svg --layer 7
+expect 2 '--head 9: the model has 8 heads' "${try[@]}" --out x.svg --head 9
 expect 2 '--line 61: v.src has 60 lines' "$heed" attend --model m --src-file v.src --line 61 --out x.svg
 expect 1 'positions for 300' "$heed" attend --model m --src "$(head -c 400 t.src | tr '\n' ' ')" --tgt x --out x.svg
+cp v.src text.svg
+expect 2 'text.svg is the text to draw' "$heed" attend --model m --src-file text.svg --out text.svg
+cmp v.src text.svg || fail 'a picture replaced its text'
 expect 1 'nodir/x.svg' "${try[@]}" --out nodir/x.svg
 [ ! -e x.svg ] || fail 'a failed command left a file'

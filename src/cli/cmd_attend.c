@@ -98,7 +98,7 @@ static int encode(struct job *j, struct sentence *s, const char *what, struct er
     if (s->n < 0) return s->n;
     if (s->n > cap)
         return err_set(err, HEED_ELIMIT,
-                       "%s: %d tokens with the end mark, the model has positions for %d", what,
+                       "%s has %d tokens with the end mark; the model has positions for %d", what,
                        s->n, cap);
     return 0;
 }
@@ -156,11 +156,12 @@ static int layers_of(const struct config *c, int kind) {
 static int choose(struct view_options *o, const struct config *c, int svg, struct err *err) {
     int layer = args.layer, head = args.head;
     int only = args.kind < VIEW_KINDS ? args.kind : svg ? VIEW_CROSS : -1;
-    if (head > c->n_head) return cli_usage(err, "--head %d: the model has %d", head, c->n_head);
+    if (head > c->n_head)
+        return cli_usage(err, "--head %d: the model has %d heads", head, c->n_head);
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
         o->layer[kind] = only >= 0 && only != kind ? VIEW_NONE : layer ? layer - 1 : VIEW_ALL;
         if (o->layer[kind] >= layers_of(c, kind))
-            return cli_usage(err, "--layer %d: the %s has %d", layer,
+            return cli_usage(err, "--layer %d: the %s has %d layers", layer,
                              kind == VIEW_ENC ? "encoder" : "decoder", layers_of(c, kind));
     }
     return 0;
@@ -183,7 +184,7 @@ static int check_size(const struct job *j, const struct view_options *o, struct 
     if (cells <= MAX_CELLS) return 0;
     return err_set(err, HEED_ELIMIT,
                    "%d source and %d target tokens make %.0f probabilities, too many for one "
-                   "picture; --kind and --layer choose some",
+                   "picture; choose some with --kind and --layer",
                    j->src.n, j->tgt.n, cells);
 }
 
@@ -302,12 +303,17 @@ static int format_of(const char *path, struct err *err) {
 }
 
 static int check_usage(struct err *err) {
-    if (!args.src == !args.src_file) return cli_usage(err, "attend: one of --src and --src-file");
-    if (args.tgt && args.tgt_file) return cli_usage(err, "attend: --tgt or --tgt-file, not both");
+    if (!args.src == !args.src_file)
+        return cli_usage(err, "attend: give either --src or --src-file");
+    if (args.tgt && args.tgt_file)
+        return cli_usage(err, "attend: give --tgt or --tgt-file, not both");
     if (args.src_file && args.tgt_file && strcmp(args.src_file, "-") == 0 &&
         strcmp(args.tgt_file, "-") == 0)
         return cli_usage(err,
                          "attend: only one of --src-file and --tgt-file can be standard input");
+    if ((args.src_file && file_same(args.out, args.src_file)) ||
+        (args.tgt_file && file_same(args.out, args.tgt_file)))
+        return cli_usage(err, "--out: %.180s is the text to draw", args.out);
     return format_of(args.out, err);
 }
 
