@@ -71,7 +71,7 @@ expect 0 'hyp_other.txt  ' -- --ref ref0.txt --hyp hyp.txt hyp_other.txt
 expect 2 '--ref is missing' -- --hyp hyp.txt
 expect 2 'standard input can be read once' -- --ref -
 expect 2 "--metric: 'ter' is not one of bleu, chrf, chrf++" -- --ref ref0.txt --hyp hyp.txt --metric bleu,ter
-expect 2 'BLEU is there twice' -- --ref ref0.txt --hyp hyp.txt --metric bleu,bleu
+expect 2 'BLEU is given twice' -- --ref ref0.txt --hyp hyp.txt --metric bleu,bleu
 expect 2 "--tokenize: 'zh' is not one of 13a, intl, char, none" -- --ref ref0.txt --hyp hyp.txt --tokenize zh
 expect 2 "--smooth: 'x' is not one of exp, floor, add-k, none" -- --ref ref0.txt --hyp hyp.txt --smooth x
 expect 2 '--smooth exp takes none' -- --ref ref0.txt --hyp hyp.txt --smooth-value 1

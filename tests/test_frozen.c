@@ -315,7 +315,7 @@ TEST(precision_rules) {
     }
     ASSERT_ERR(frozen_open(&f, int8, PRECISION_F32, NULL, 1, &err), err, HEED_EINVAL, "int8");
     ASSERT_ERR(frozen_open(&f, int8, PRECISION_BF16, NULL, 1, &err), err, HEED_EINVAL,
-               "bf16 needs");
+               "cannot be turned back into bf16");
     assert_null(f);
     enum precision p;
     ASSERT_ERR(precision_parse(&p, "int4", &err), err, HEED_EINVAL, "'int4' is not one of");

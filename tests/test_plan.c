@@ -1,5 +1,5 @@
-/* test_plan.c — what is found out before a run begins: memory that does not fit, a model that is not
- * the run's. */
+/* test_plan.c — what is found out before a run begins: memory that does not fit, a model that is
+ * not the run's. */
 #include "model/modeldir.h"
 #include "test.h"
 #include "toy.h"

@@ -16,7 +16,7 @@ void api_options_init(void *options, size_t size, const void *defaults, size_t d
 int api_options_read(void *own, size_t own_size, const void *options, const char *name,
                      struct err *err);
 
-/* Is code; tells *error (if any). */
+/* Copies the message to *error, if the caller gave one, and returns the code. */
 int api_error(heed_error *error, int code, const struct err *err);
 
 #endif

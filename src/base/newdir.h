@@ -1,7 +1,7 @@
 /* newdir.h — a directory whose files change together.
  *
  * The files are written into a new directory beside the old one, which then takes its place in one
- * rename (an exchange, where the file system can): whenever the writer ends, and of whatever, a
+ * rename (an exchange, where the file system can): however and whenever the writer ends, a
  * reader finds all of the old files or all of the new ones. Files of the old directory that have no
  * new version are moved over.
  *

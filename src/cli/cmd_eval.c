@@ -76,7 +76,7 @@ static int add_metric(struct eval *eval, int which, struct err *err) {
     }
     for (int i = 0; i < eval->n_metric; i++)
         if (strcmp(eval->metric[i].name, m.name) == 0)
-            return cli_usage(err, "--metric: %s is there twice", m.name);
+            return cli_usage(err, "--metric: %s is given twice", m.name);
     eval->metric[eval->n_metric++] = m;
     return 0;
 }

@@ -99,11 +99,11 @@ static int add_tokens(struct job *j, const struct line *line, const char *path, 
     }
     if (args.skip_long) return 0;
     if (line->flags & LINE_TOO_LONG)
-        return err_set(err, HEED_ELIMIT, "%s: a line of more than %d bytes (--skip-long goes on)",
+        return err_set(err, HEED_ELIMIT, "%s: a line of more than %d bytes (--skip-long continues)",
                        what, (int)TEXT_MAX_LINE);
     return err_set(err, HEED_ELIMIT,
-                   "%s: %d tokens with the end mark, the model has positions for %d (--skip-long "
-                   "goes on)",
+                   "%s: %d tokens with the end mark; the model has positions for %d (--skip-long "
+                   "continues)",
                    what, n, cap);
 }
 

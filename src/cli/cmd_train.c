@@ -96,7 +96,7 @@ static const struct option rows[] = {
         .help = "what to compute in; auto: bf16 on a GPU, else f32", .choices = dtype_names),
     ROW(FLAG, "dry_run", dry_run,
         .help = "say what the run would need and take, and train nothing"),
-    ROW(FLAG, "overwrite", overwrite, .help = "begin anew where there is an earlier run"),
+    ROW(FLAG, "overwrite", overwrite, .help = "start over, discarding an earlier run"),
     ROW(FLAG, "new_data", trainer.new_data,
         .help = "continue although the data, their order or the batches changed"),
     ROW(FLAG, "new_tokenizer", trainer.new_tokenizer,

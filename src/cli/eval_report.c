@@ -1,5 +1,5 @@
-/* eval_report.c — see eval_report.h: scores as text in sacreBLEU's format, as a table of systems, or as
- * JSON lines. */
+/* eval_report.c — see eval_report.h: scores as text in sacreBLEU's format, as a table of systems,
+ * or as JSON lines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

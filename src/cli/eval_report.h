@@ -1,5 +1,5 @@
-/* eval_report.h — what `heed eval` prints: scores in sacreBLEU's format, a table of systems, or JSON
- * lines. */
+/* eval_report.h — what `heed eval` prints: scores in sacreBLEU's format, a table of systems, or
+ * JSON lines. */
 #ifndef CLI_EVAL_REPORT_H
 #define CLI_EVAL_REPORT_H
 

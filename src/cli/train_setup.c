@@ -161,7 +161,7 @@ static int check_shape(const struct train_setup *s, struct err *err) {
             may_change |= strcmp(o->name, free_fields[i]) == 0;
         if (may_change || option_equal(o, &was, &s->config)) continue;
         return err_set(
-            err, HEED_EINVAL, "%s: the run began with %s %s, not %s; --overwrite begins anew",
+            err, HEED_EINVAL, "%s: the run began with %s %s, not %s; --overwrite starts over",
             s->a->trainer.dir, o->name, option_text(o, &was, a), option_text(o, &s->config, b));
     }
     return 0;

@@ -6,8 +6,8 @@
  * Draws are shuffled by keyed bijections (shuffle.h), so that there is no permutation in memory,
  * whatever the size of the corpora. Consecutive draws form a pool; a pool is sorted by length, cut
  * into batches of at most `tokens` source and as many target tokens (the same number of batches
- * with as small a budget as possible: none is a small rest), and its batches are shuffled. So a
- * batch holds sentences of similar length, and everything is a function of (seed, epoch, pool): a
+ * with as small a budget as possible: none is a small remainder), and its batches are shuffled. So
+ * a batch holds sentences of similar length, and everything is a function of (seed, epoch, pool): a
  * position is a few numbers.
  *
  * Time. With prefetch > 0 a thread prepares that many batches ahead. It reads and sorts; it owns

@@ -1,18 +1,18 @@
 /* corpus.h — a parallel corpus, tokenised once into a compact file from which pairs are read one by
  * one.
  *
- * corpus_build takes two text files, line i of one the translation of line i of the other, to a
- * cache file: token ids, end mark included, and where each pair lies. Its name carries a key, a
- * hash over the content of both texts as they are stored, the tokenizer, the filters and the
- * format; whoever asks again with the same content gets the same file without tokenising. Text is
+ * corpus_build turns two text files, line i of one the translation of line i of the other, into a
+ * cache file: token ids, end mark included, and where each pair is. Its name contains a key, a hash
+ * of both texts as stored, the tokenizer, the filters and the format; asking again with the same
+ * content gives the same file without tokenising. Text is
  * streamed and memory does not grow with the corpus, neither while building nor while reading: a
  * pair is fetched from the system's file cache by its position. (A mapping would count as this
  * process's memory; giving its pages back again and again costs ten times as much as reading, and a
  * file cut short under a mapping kills the process.)
  *
  * The file appears under its name only when it is whole and on disk, so a kill at any time leaves
- * either no cache or a good one. A file that is truncated, damaged or foreign is found out by its
- * checksums and sizes when opened and is built anew, never trusted.
+ * either no cache or a good one. A file that is truncated, damaged or foreign is detected by its
+ * checksums and sizes when opened, and is built again, never trusted.
  *
  * The result does not depend on the number of threads. A corpus is read-only and may be read by
  * several threads at once. */
@@ -87,7 +87,7 @@ enum corpus_drop {
 };
 const char *corpus_drop_text(enum corpus_drop why);
 
-/* What the build met. Kept in the cache file, so a reused cache reports the same; only `reused`
+/* What the build found. Kept in the cache file, so a reused cache reports the same; only `reused`
  * differs. */
 struct corpus_report {
     uint64_t n_read, n_kept;

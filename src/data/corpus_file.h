@@ -8,7 +8,7 @@
  *
  * What describes the file stands at its end, where it is known when it is written.
  * Numbers are in the machine's byte order: a cache is local, and one from a machine of the other
- * order fails the version check and is built anew. */
+ * order fails the version check and is built again. */
 #ifndef DATA_CORPUS_FILE_H
 #define DATA_CORPUS_FILE_H
 

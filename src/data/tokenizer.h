@@ -120,9 +120,9 @@ struct tokenizer_train_options {
 int tokenizer_train(const struct tokenizer_train_options *options, struct tokenizer_report *report,
                     struct err *err);
 
-/* The same once for the same texts and options: *path is the tokenizer in the cache directory, under
- * a name that is a hash of all that decides it, learnt now unless it is there (*reused). The texts
- * must be regular files, and options->out is not used. xfree(*path). */
+/* The same once for the same texts and options: *path is the tokenizer in the cache directory,
+ * under a name that is a hash of all that decides it, learnt now unless it is there (*reused). The
+ * texts must be regular files, and options->out is not used. xfree(*path). */
 int tokenizer_cached(char **path, int *reused, const struct tokenizer_train_options *options,
                      const char *cache_dir, struct err *err);
 

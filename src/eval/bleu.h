@@ -1,5 +1,5 @@
-/* bleu.h — BLEU (Papineni et al. 2002), to the printed digit what sacreBLEU computes
- * (docs/eval.md).
+/* bleu.h — BLEU (Papineni et al. 2002), equal to sacreBLEU's to the last printed
+ * digit (docs/eval.md).
  *
  *   p_n   = n-grams of the hypotheses found in their references / n-grams of the hypotheses, n =
  *         1..4

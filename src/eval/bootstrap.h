@@ -7,8 +7,8 @@
  * The definitions are sacreBLEU's: the mean of the samples; half the distance between the samples
  * ranked n/40 from below and n/40 from above (95 %); and for a comparison the share of samples
  * whose distance |a - b| exceeds the mean distance by more than the distance on the whole text,
- * with one added above and below. The draws are not: they come from Philox, so they differ from
- * numpy's, and signatures say so. Sums are exact.
+ * with one added to numerator and denominator. The draws are not: they come from Philox, so they
+ * differ from numpy's, and signatures say so. Sums are exact.
  *
  * Sample s is a function of (seed, s): threads do not change results. */
 #ifndef EVAL_BOOTSTRAP_H

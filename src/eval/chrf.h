@@ -1,5 +1,5 @@
-/* chrf.h — chrF and chrF++ (Popović 2015, 2017), to the printed digit what sacreBLEU computes
- * (docs/eval.md).
+/* chrf.h — chrF and chrF++ (Popović 2015, 2017), equal to sacreBLEU's to the last printed
+ * digit (docs/eval.md).
  *
  *   P_n, R_n   precision and recall of character n-grams, n = 1..6, spaces removed, and for chrF++
  *              also of word n-grams, n = 1..2

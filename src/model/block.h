@@ -42,8 +42,8 @@ static inline uint32_t site_at(uint32_t stack, int layer, enum site_kind kind) {
 float attention_scale(const struct config *c); /* 1 / sqrt(d_k) */
 struct dropout pass_drop(const struct pass *p, float rate, uint32_t site);
 
-/* A sub-layer where it stands, in both directions: weights, their gradients (backward only), what it
- * keeps, its input x, and the layer's first site, site_at(stack, layer, 0). probs: where the
+/* A sub-layer where it stands, in both directions: weights, their gradients (backward only), what
+ * it keeps, its input x, and the layer's first site, site_at(stack, layer, 0). probs: where the
  * attention probabilities are kept, normally absent. */
 struct self_layer {
     const struct self_params *w, *g;

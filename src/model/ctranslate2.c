@@ -246,7 +246,7 @@ static int write_rows(struct file_writer *w, const struct export *x, const struc
         float scale = v->kind == KIND_PARAM ? 1 : row_scale(row, v->cols);
         if (isnan(scale)) {
             rc = err_set(err, HEED_EFORMAT,
-                         "row %d of '%s' has values that are not numbers: it has no int8", i,
+                         "row %d of '%s' has values that are not finite, which int8 cannot hold", i,
                          x->md->table.param[v->param].name);
         } else if (v->kind == KIND_PARAM) {
             file_writer_write(w, row, n * sizeof *row);
@@ -305,8 +305,9 @@ static int write_model(const char *path, const struct export *x, struct err *err
     for (size_t i = 0; i < x->n; i++) {
         n_alias += x->variable[i].kind == KIND_ALIAS;
         if (variable_bytes(&x->variable[i]) > UINT32_MAX)
-            return err_set(err, HEED_ELIMIT, "%.120s: '%s' has 4 GiB or more, which cannot be said",
-                           path, x->variable[i].name);
+            return err_set(err, HEED_ELIMIT,
+                           "%.120s: '%s' has 4 GiB or more, too much for the format", path,
+                           x->variable[i].name);
     }
     struct file_writer w;
     int rc = file_writer_open(&w, path, err);

@@ -65,10 +65,11 @@ static int resolve(enum precision *out, enum precision wanted, const struct weig
     *out = wanted;
     if (wanted == PRECISION_AUTO) *out = quantised ? PRECISION_INT8 : PRECISION_F32;
     if (quantised && *out != PRECISION_INT8)
-        return err_set(err, HEED_EINVAL,
-                       "%.120s: the weights are int8 and what rounding took is gone; %s needs the "
-                       "model they were made from",
-                       dir, precision_name(*out));
+        return err_set(
+            err, HEED_EINVAL,
+            "%.120s: the weights are int8 and cannot be turned back into %s; use the model "
+            "they were made from",
+            dir, precision_name(*out));
     return 0;
 }
 
@@ -212,9 +213,10 @@ static int check_finite(const struct frozen *f, struct err *err) {
     for (int i = 0; i < f->table.n_param; i++)
         for (int r = 0; f->view[i].scale && r < f->view[i].rows; r++)
             if (!isfinite(f->view[i].scale[r]))
-                return err_set(err, HEED_EFORMAT,
-                               "row %d of '%s' has values that are not numbers: it has no int8", r,
-                               f->table.param[i].name);
+                return err_set(
+                    err, HEED_EFORMAT,
+                    "row %d of '%s' has values that are not finite, which int8 cannot hold", r,
+                    f->table.param[i].name);
     return 0;
 }
 
@@ -446,7 +448,8 @@ static int copy_to_device(struct model **out, const struct frozen *f, struct bac
     }
     if (!rc) rc = backend_sync(be, err);
     if (!rc && u.sick)
-        rc = err_set(err, HEED_EFORMAT, "'%s' has values that are not numbers: it has no int8",
+        rc = err_set(err, HEED_EFORMAT,
+                     "'%s' has values that are not finite, which int8 cannot hold",
                      f->table.param[u.sick - 1].name);
     if (rc) {
         model_free(*out);

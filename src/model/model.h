@@ -5,8 +5,8 @@
  * adds (gradients, moments) belongs to train/; what a batch needs (activations) to acts.h.
  *
  * A model over frozen weights (frozen.h) has no `flat`: it holds views only, which may be tiled and
- * belong to the struct frozen, or, on a backend that wants no tiles, a copy of its own. Setting, drawing, reading or training its parameters is an
- * error. */
+ * belong to the struct frozen, or, on a backend that wants no tiles, a copy of its own. Setting,
+ * drawing, reading or training its parameters is an error. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 

@@ -85,7 +85,8 @@ struct modeldir {
 };
 
 /* Reads and checks the configuration, and the names, shapes and types of all tensors, and that the
- * tokenizer, if there is one, is the model's own (HEED_ECONFIG). The first refuses what cannot be trained or averaged any more, the second opens tiled models, too. */
+ * tokenizer, if there is one, is the model's own (HEED_ECONFIG). The first refuses what cannot be
+ * trained or averaged any more, the second opens tiled models, too. */
 int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
 int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err);
 void modeldir_close(struct modeldir *md);

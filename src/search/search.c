@@ -457,7 +457,7 @@ static int begin(struct searcher *s, const struct search_input *in, int n_seq, s
 static int no_number(const struct searcher *s, const struct sentence *x, struct err *err) {
     return err_set(err, HEED_EINTERNAL,
                    "search: the model's scores for token %d of sentence %d (key %llu) are not "
-                   "numbers; its weights may be damaged or the fruit of a diverged training",
+                   "numbers; its weights may be damaged, or its training may have diverged",
                    x->beam.len, (int)(x - s->sentence), (unsigned long long)x->in->key);
 }
 

@@ -114,7 +114,7 @@ struct searcher;
 struct search_setup {
     struct model *const *model; /* [n_model] */
     int n_model;
-    /* [n_model] of an ensemble, NULL: equal. The log of the weighted mean of probabilities counts. */
+    /* [n_model] of an ensemble, NULL: equal. The weighted mean of the probabilities counts. */
     const float *weight;
     struct search_marks marks;
     struct search_caps caps;

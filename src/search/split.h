@@ -1,13 +1,12 @@
 /* split.h — a text that is too long for the model, cut into parts that are not.
  *
- * Where a text may be cut is a matter of rank: behind a sentence, else behind a clause, else
- * between two words, and only where even a single word is too long, between two characters. Cuts
- * are as few as possible: what looks like the end of a sentence may be an abbreviation, and the
+ * Where a text may be cut is a matter of rank: after a sentence, else after a clause, else between
+ * two words, and only where even a single word is too long, between two characters. Cuts are as few
+ * as possible: what looks like the end of a sentence may be an abbreviation, and the
  * less often that matters the better. So neighbouring sentences are put together again as long as
  * they fit, and so are the pieces of one that does not.
  *
- * Pure functions over bytes of UTF-8; how long a piece is (in tokens) the caller's function
- * says. */
+ * Pure functions over bytes of UTF-8; a function of the caller counts the tokens of a piece. */
 #ifndef SEARCH_SPLIT_H
 #define SEARCH_SPLIT_H
 

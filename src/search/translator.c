@@ -375,7 +375,7 @@ static int find_room(struct translator *t, int n, struct room **found, struct er
 
 static int decode(struct translator *t, struct candidate *c, struct err *err) {
     int size = tokenizer_decode(t->tokenizer, c->ids, c->n_tok, NULL, 0);
-    if (size < 0) return err_set(err, size, "a translation cannot be spelt");
+    if (size < 0) return err_set(err, size, "a translation cannot be turned into text");
     char *text = keep_take(&t->keep, (size_t)size + 1);
     tokenizer_decode(t->tokenizer, c->ids, c->n_tok, text, (size_t)size + 1);
     for (char *p = text; *p; p++)
@@ -406,7 +406,8 @@ static int keep_result(struct translator *t, struct part *p, const struct search
     return 0;
 }
 
-/* What of a candidate is aligned: its tokens and the end mark, which a cut one has no position for. */
+/* What of a candidate is aligned: its tokens and the end mark, which a cut one has no position
+ * for. */
 static int aligned_rows(const struct candidate *c) { return c->n_tok + !(c->cut && c->n_tok > 0); }
 
 /* One pair per candidate of the batch; their matrices lie behind each other in t->matrix. */

@@ -6,13 +6,13 @@
  *
  * What may be in a text: anything. Bytes that are not UTF-8 count as U+FFFD. A text without words
  * gives an empty translation without asking the model. One that is longer than the model can take
- * is split (split.h), its parts are translated and joined by spaces; or refused, if that is wished;
+ * is split (split.h), its parts are translated and joined by spaces; or refused, if asked;
  * it is never cut. A translation that was ended by the length limit and not by the model says so
  * (`cut`). A line end that a tokenizer spells becomes a space: one line stays one line.
  *
- * A translator borrows an engine and owns searchers and results. It serves one thread at a time. Searchers are sized by length class when the
- * first text of that class comes: short sentences, which are nearly all, do not pay for the room
- * that long ones need. */
+ * A translator borrows an engine and owns searchers and results. It serves one thread at a time.
+ * Searchers are sized by length class when the first text of that class comes: short sentences,
+ * which are nearly all, do not pay for the room that long ones need. */
 #ifndef SEARCH_TRANSLATOR_H
 #define SEARCH_TRANSLATOR_H
 
@@ -102,8 +102,8 @@ struct translator_poll {
     void *ctx;
 };
 
-/* poll may be NULL. Results are valid until the next call. On error: texts before the one that the message names are
- * translated all the same; out[i].n is 0 for those that are not. */
+/* poll may be NULL. Results are valid until the next call. On error: texts before the one that the
+ * message names are translated all the same; out[i].n is 0 for those that are not. */
 int translator_run(struct translator *translator, const struct translator_input *in, int n,
                    struct translation *out, const struct translator_poll *poll, struct err *err);
 

@@ -8,9 +8,9 @@
 
 #include "base/err.h"
 
-/* Writes a complete model directory `out`, as a whole or not at all: config.json and tokenizer.model of the last of the n >=
- * 1 given model directories, and the average of their weights as f32. The file's step is the
- * last's. */
+/* Writes a complete model directory `out`, as a whole or not at all: config.json and
+ * tokenizer.model of the last of the n >= 1 given model directories, and the average of their
+ * weights as f32. The file's step is the last's. */
 int average_models(const char *out, const char *const *dir, int n, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* plan.h — can this run be done? What is looked at before a run begins: whether its memory fits, and
- * whether its model is that of the run it continues. */
+/* plan.h — can this run be done? What is looked at before a run begins: whether its memory fits,
+ * and whether its model is that of the run it continues. */
 #ifndef TRAIN_PLAN_H
 #define TRAIN_PLAN_H
 
@@ -12,8 +12,8 @@ struct plan_memory {
 };
 
 /* What training takes with batches of `tokens` tokens a side. HEED_ENOMEM when that is more than
- * `room`, the bytes left beside the model: the message names the tokens that would fit, or says that
- * not even a sentence of max_length does. */
+ * `room`, the bytes left beside the model: the message names the tokens that would fit, or says
+ * that not even a sentence of max_length does. */
 int plan_memory(struct plan_memory *memory, struct model *model, int tokens, int max_length,
                 size_t room, struct err *err);
 

@@ -6,8 +6,8 @@
  * tokens and 8 heads is some hundred paths. What a viewer could not see is left out: lines below
  * LEAST, except a query's strongest.
  *
- * Heat maps are small images (PNG, 16 shades of one colour); a rectangle per cell would be a million
- * of them. */
+ * Heat maps are small images (PNG, 16 shades of one colour); a rectangle per cell would be a
+ * million of them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -275,8 +275,7 @@ static void chunk_write(struct base64 *b, const char *type, const unsigned char 
     base64_write(b, tail, sizeof tail);
 }
 
-/* 16 shades of a colour, 4 bits a cell: shade 15 sqrt(p), since most of what is to be seen is
- * small. */
+/* 16 shades of a colour, 4 bits a cell: shade 15 sqrt(p), since most probabilities are small. */
 static void png_write(struct base64 *b, const float *p, int n_row, int n_col,
                       const unsigned char rgb[3]) {
     static const unsigned char magic[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};

@@ -67,9 +67,9 @@ static __device__ __forceinline__ void see(struct seen *s, const float (&v)[8], 
     }
 }
 
-/* z [rows, ld]: logits; when GRAD, dz takes their place. ld is a multiple of 8 and z aligned; first:
- * the number of the chunk's first row in the batch. A thread reads back from shared memory only what
- * it put there itself. */
+/* z [rows, ld]: logits; when GRAD, dz takes their place. ld is a multiple of 8 and z aligned;
+ * first: the number of the chunk's first row in the batch. A thread reads back from shared memory
+ * only what it put there itself. */
 template <class T, bool CACHED, bool GRAD, int THREADS>
 static __global__ void __launch_bounds__(THREADS)
     xent_kernel(T *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
