@@ -83,7 +83,9 @@ typedef struct heed_error {
 
 /* An open model directory: its weights, its tokenizer, and the sessions that translate with it.
  * Weights that are stored ready to use (heed export) are memory-mapped, and so shared with every
- * other process that has the model open. */
+ * other process that has the model open. Replace such a file, never write into it: one that is cut
+ * short while it is mapped raises SIGBUS in whoever uses it, and the library installs no signal
+ * handler. */
 typedef struct heed_model heed_model;
 
 typedef struct heed_model_options {

@@ -75,3 +75,35 @@ expect 2 'window: CTranslate2 has no local attention of 3' "$heed" export --mode
 "$heed" train "${data[@]}" "${small[@]}" --d-v 8 --out narrow --steps 1 2>/dev/null
 expect 2 'd_v: CTranslate2 wants keys and values of one width, not 16 and 8' \
     "$heed" export --model narrow --out x --format ctranslate2
+
+# ---- damage: checksums find what would give wrong translations
+spoil() { # DIR: one byte near the end of the data
+    printf 'x' | dd of="$1/model.safetensors" bs=1 seek=$(($(stat -c %s "$1/model.safetensors") - 1000)) conv=notrunc status=none
+}
+cp -r q spoilt8 && spoil spoilt8
+cp -rL m spoilt && spoil spoilt
+for model in spoilt8 spoilt; do
+    for command in 'translate' 'score --src v.src --tgt v.tgt' 'quantize --out x' 'export --format ctranslate2 --out x'; do
+        # shellcheck disable=SC2086 # words
+        expect 1 "$model/model.safetensors: tensor" "$heed" $command --model $model
+        has 'is damaged'
+    done
+done
+expect 1 'spoilt/model.safetensors: tensor' "$heed" average --out x m spoilt
+
+# ---- a file that is cut short while it is mapped
+mkfifo in.fifo
+cp -r q cut
+"$heed" translate --model cut --max-extra 2 --quiet <in.fifo >stream 2>errors &
+child=$!
+exec 5>in.fifo
+sed -n 1p v.src >&5
+for _ in $(seq 200); do [ -s stream ] && break; sleep 0.1; done
+[ -s stream ] || fail 'no translation before the file is cut'
+truncate -s 8192 cut/model.safetensors
+sed -n 2p v.src >&5
+exec 5>&-
+rc=0
+wait $child || rc=$?
+[ $rc = 1 ] || fail "a file cut short while in use: exit $rc: $(cat errors)"
+grep -q 'cut/model.safetensors: can no longer be read' errors || fail "says: $(cat errors)"

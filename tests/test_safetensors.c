@@ -262,5 +262,42 @@ TEST(deep_and_huge) {
     xfree(text);
 }
 
-TESTS(T(round_trip), T(python_reads_it), T(abort_leaves_nothing), T(truncated_at_every_byte),
-      T(header_length), T(offsets), T(shapes_and_types), T(headers), T(deep_and_huge))
+/* Checksums find a changed byte of any tensor, whatever pieces it was written in. */
+TEST(checksums) {
+    struct err err = {0};
+    struct safetensors st;
+    struct safetensors_writer w;
+    char *path = path_join(test_dir(), "sums.safetensors"), data[48];
+    struct tensor_spec spec[] = {{.name = "a", .dtype = "F32", .rank = 1, .shape = {8}},
+                                 {.name = "none", .dtype = "I8", .rank = 1, .shape = {0}},
+                                 {.name = "b", .dtype = "I8", .rank = 1, .shape = {16}}};
+    struct metadata wanted[] = {{SAFETENSORS_CHECKSUMS, ""}, {NULL, NULL}};
+    for (int i = 0; i < 48; i++) data[i] = (char)(3 * i);
+    for (int piece = 1; piece <= 48; piece *= 3) {
+        ASSERT_OK(safetensors_create(&w, path, spec, 3, wanted, &err), err);
+        for (int i = 0; i < 48; i += piece)
+            safetensors_write(&w, data + i, (size_t)(48 - i < piece ? 48 - i : piece));
+        ASSERT_OK(safetensors_commit(&w, &err), err);
+        ASSERT_OK(safetensors_open(&st, path, &err), err);
+        ASSERT_OK(safetensors_verify(&st, path, 1, &err), err);
+        safetensors_close(&st);
+    }
+    size_t size;
+    char *file;
+    ASSERT_OK(file_read_all(&file, &size, path, 1 << 20, &err), err);
+    for (size_t at = size - 48; at < size; at++) {
+        file[at] ^= 1;
+        ASSERT_OK(file_write_all(path, file, size, &err), err);
+        file[at] ^= 1;
+        ASSERT_OK(safetensors_open(&st, path, &err), err);
+        ASSERT_ERR(safetensors_verify(&st, path, 2, &err), err, HEED_EFORMAT,
+                   at < size - 16 ? "tensor 'a' is damaged" : "tensor 'b' is damaged");
+        safetensors_close(&st);
+    }
+    xfree(file);
+    xfree(path);
+}
+
+TESTS(T(checksums), T(round_trip), T(python_reads_it), T(abort_leaves_nothing),
+      T(truncated_at_every_byte), T(header_length), T(offsets), T(shapes_and_types), T(headers),
+      T(deep_and_huge))

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,8 @@ static int call_create(const char *path, int flags, mode_t mode) { return open(p
 static int call_exchange(const char *one, const char *other) {
     return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE);
 }
+
+enum { MAP_PLACES = 64, PATH_NAMED = 160 };
 
 struct file_calls file_calls = {.create = call_create,
                                 .write = write,
@@ -46,6 +49,42 @@ static int write_error(const char *path, struct err *err) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* All maps, for file_map_at. One that finds no place here has no name, and that is all. */
+static struct map_place {
+    _Atomic(const unsigned char *) data; /* set last */
+    size_t size;
+    char path[PATH_NAMED];
+    atomic_flag taken;
+} places[MAP_PLACES];
+
+static void note_map(const struct file_map *map, const char *path) {
+    for (int i = 0; i < MAP_PLACES; i++) {
+        struct map_place *p = &places[i];
+        if (atomic_flag_test_and_set(&p->taken)) continue;
+        p->size = map->size;
+        snprintf(p->path, sizeof p->path, "%s", path);
+        p->data = map->data;
+        return;
+    }
+}
+
+static void forget_map(const struct file_map *map) {
+    for (int i = 0; i < MAP_PLACES; i++)
+        if (places[i].data == map->data) {
+            places[i].data = NULL;
+            atomic_flag_clear(&places[i].taken);
+            return;
+        }
+}
+
+const char *file_map_at(const void *address) {
+    for (int i = 0; i < MAP_PLACES; i++) {
+        const unsigned char *data = places[i].data;
+        if (data && (uintptr_t)address - (uintptr_t)data < places[i].size) return places[i].path;
+    }
+    return NULL;
+}
+
 static int map_fd(struct file_map *map, int fd, const char *path, struct err *err) {
     struct stat st;
     if (fstat(fd, &st)) return io_error(path, err);
@@ -55,6 +94,7 @@ static int map_fd(struct file_map *map, int fd, const char *path, struct err *er
     if (data == MAP_FAILED) return io_error(path, err);
     map->data = data;
     map->size = (size_t)st.st_size;
+    note_map(map, path);
     return 0;
 }
 
@@ -68,7 +108,10 @@ int file_map_open(struct file_map *map, const char *path, struct err *err) {
 }
 
 void file_map_close(struct file_map *map) {
-    if (map->data) munmap((void *)map->data, map->size);
+    if (map->data) {
+        forget_map(map);
+        munmap((void *)map->data, map->size);
+    }
     *map = (struct file_map){0};
 }
 
@@ -210,6 +253,12 @@ void file_writer_printf(struct file_writer *w, const char *fmt, ...) {
     va_end(ap);
     file_writer_write(w, long_text ? long_text : text, (size_t)n);
     xfree(long_text);
+}
+
+void file_writer_patch(struct file_writer *w, uint64_t at, const void *data, size_t size) {
+    flush(w);
+    if (!w->err.code && lseek(w->fd, (off_t)at, SEEK_SET) < 0) write_error(w->path, &w->err);
+    write_out(w, data, size);
 }
 
 static void writer_end(struct file_writer *w) {

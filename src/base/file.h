@@ -22,6 +22,11 @@ struct file_map {
 int file_map_open(struct file_map *map, const char *path, struct err *err);
 void file_map_close(struct file_map *map);
 
+/* The path (abbreviated) of the open map that holds the address, or NULL. A file that is cut short
+ * while it is mapped, or that the disk cannot read, is a SIGBUS at such an address: this is for a
+ * handler to name it, and safe to be called by one. */
+const char *file_map_at(const void *address);
+
 /* [at, at + size) of the map will not be read soon: its pages leave this process's memory and are
  * read from the file again when needed. */
 void file_map_forget(const struct file_map *map, const void *at, size_t size);
@@ -47,6 +52,9 @@ int file_writer_open(struct file_writer *w, const char *path, struct err *err);
 void file_writer_write(struct file_writer *w, const void *data, size_t size);
 void file_writer_printf(struct file_writer *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Bytes given before, [at, at + size), become other ones; nothing may be written after that. */
+void file_writer_patch(struct file_writer *w, uint64_t at, const void *data, size_t size);
 
 /* Exactly one of the two ends a writer that was opened. Commit makes the file durable or, on error,
  * leaves the old one and no temporary file behind. */

@@ -73,7 +73,8 @@ static int export_ctranslate2(struct err *err) {
     int rc = modeldir_open_any(&md, args.model, err);
     if (rc) return rc;
     char *path = path_join(args.model, MODELDIR_TOKENIZER);
-    rc = tokenizer_open(&tokenizer, path, err);
+    rc = modeldir_verify(&md, args.model, args.threads, err);
+    if (!rc) rc = tokenizer_open(&tokenizer, path, err);
     if (!rc) rc = ctranslate2_write(args.out, &md, tokenizer, args.int8, err);
     if (!rc)
         printf("%s: CTranslate2 model, %s, %.1f MB; %s has %.1f MB\n", args.out,

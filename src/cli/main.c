@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/completion.h"
 #include "cli/manual.h"
+#include "cli/signals.h"
 #include "cli/similar.h"
 
 static const struct command cmd_help, cmd_manual, cmd_completion;
@@ -164,6 +165,7 @@ static void complain(const struct command *used, const struct err *err) {
 
 int main(int argc, char **argv) {
     reserve_descriptors();
+    signals_explain();
     if (argc < 2) {
         help(stderr);
         return 2;

@@ -14,6 +14,10 @@ int signals_watch(struct err *err);
 /* Becomes readable when a signal comes. */
 int signals_fd(void);
 
+/* From now on a mapped file that can no longer be read ends the program with a message that names
+ * it, and exit status 1, instead of SIGBUS. */
+void signals_explain(void);
+
 /* Ends the process by the signal, as if it had never been caught: scripts must not go on. */
 void signals_end_by(int number);
 

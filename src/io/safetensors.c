@@ -2,11 +2,15 @@
  * duplicate keys and limits nesting; what the header claims is checked here. */
 #include "io/safetensors.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "io/json.h"
 
 enum { MAX_HEADER = 100000000 }; /* the format's own limit */
@@ -204,17 +208,120 @@ void tensor_values(const struct tensor *t, size_t first, size_t count, float *ou
     }
 }
 
+/* ---- checksums ------------------------------------------------------------------------------- */
+
+enum { DIGITS = 16 };
+
+static void hash_text(char text[DIGITS + 1], uint64_t hash) {
+    snprintf(text, DIGITS + 1, "%016llx", (unsigned long long)hash);
+}
+
+struct verifying {
+    const struct safetensors *st;
+    const char *wanted;
+    _Atomic int damaged; /* a tensor's index plus 1 */
+};
+
+static void verify_tensor(void *ctx, int task, int thread) {
+    struct verifying *v = ctx;
+    const struct tensor *t = &v->st->tensor[task];
+    char text[DIGITS + 1];
+    (void)thread;
+    hash_text(text, XXH3_64bits(t->data, t->size));
+    if (memcmp(text, v->wanted + (size_t)task * DIGITS, DIGITS) != 0) v->damaged = task + 1;
+}
+
+int safetensors_verify(const struct safetensors *st, const char *path, int n_thread,
+                       struct err *err) {
+    struct verifying v = {.st = st, .wanted = safetensors_metadata(st, SAFETENSORS_CHECKSUMS)};
+    struct pool *pool;
+    if (!v.wanted) return 0;
+    if (strlen(v.wanted) != (size_t)st->n_tensor * DIGITS)
+        return err_set(err, HEED_EFORMAT, "%.120s: checksums of %zu tensors, but there are %d",
+                       path, strlen(v.wanted) / DIGITS, st->n_tensor);
+    int rc = pool_new(&pool, n_thread, err);
+    if (rc) return rc;
+    pool_run(pool, verify_tensor, &v, st->n_tensor);
+    pool_free(pool);
+    if (!v.damaged) return 0;
+    return err_set(err, HEED_EFORMAT,
+                   "%.120s: tensor '%.60s' is damaged: it does not have the checksum it was "
+                   "written with",
+                   path, st->tensor[v.damaged - 1].name);
+}
+
+/* Of a file that is being written. */
+struct checksums {
+    XXH3_state_t *state;
+    uint64_t *size; /* [n] bytes of each tensor */
+    int n, at;      /* at: the one whose bytes come now */
+    uint64_t done;  /* of its bytes */
+    char *text;     /* [n * DIGITS] */
+    uint64_t place; /* of the text in the file */
+};
+
+static struct checksums *checksums_new(const struct tensor_spec *spec, int n) {
+    struct checksums *c = xcalloc(1, sizeof *c);
+    c->state = XXH3_createState();
+    BUG_ON(!c->state);
+    XXH3_64bits_reset(c->state);
+    c->size = xcalloc((size_t)n + 1, sizeof *c->size);
+    c->text = xcalloc((size_t)n + 1, DIGITS);
+    c->n = n;
+    memset(c->text, '0', (size_t)n * DIGITS);
+    for (int i = 0; i < n; i++) {
+        c->size[i] = dtype_bytes(spec[i].dtype);
+        for (int k = 0; k < spec[i].rank; k++) c->size[i] *= (uint64_t)spec[i].shape[k];
+    }
+    return c;
+}
+
+static void checksums_free(struct checksums *c) {
+    if (!c) return;
+    XXH3_freeState(c->state);
+    xfree(c->size);
+    xfree(c->text);
+    xfree(c);
+}
+
+/* The tensors that end where c->done is. */
+static void checksums_settle(struct checksums *c) {
+    for (; c->at < c->n && c->done == c->size[c->at]; c->at++, c->done = 0) {
+        char text[DIGITS + 1];
+        hash_text(text, XXH3_64bits_digest(c->state));
+        memcpy(c->text + (size_t)c->at * DIGITS, text, DIGITS);
+        XXH3_64bits_reset(c->state);
+    }
+}
+
+static void checksums_add(struct checksums *c, const char *data, size_t size) {
+    while (size) {
+        checksums_settle(c);
+        uint64_t left = c->size[c->at] - c->done;
+        size_t n = size < left ? size : (size_t)left;
+        XXH3_64bits_update(c->state, data, n);
+        c->done += n;
+        data += n;
+        size -= n;
+    }
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* {"__metadata__": {...}, "name": {"dtype", "shape", "data_offsets"}, ...} and the size of the
  * data. */
 static json_t *make_header(const struct tensor_spec *spec, int n, const struct metadata *metadata,
-                           uint64_t *size) {
+                           struct safetensors_writer *w) {
     json_t *root = json_object();
     if (metadata && metadata->key) {
         json_t *map = json_object();
-        for (; metadata->key; metadata++)
-            json_object_set_new(map, metadata->key, json_string(metadata->value));
+        for (; metadata->key; metadata++) {
+            int sums = strcmp(metadata->key, SAFETENSORS_CHECKSUMS) == 0;
+            if (sums) w->checksums = checksums_new(spec, n);
+            json_object_set_new(map, metadata->key,
+                                sums ? json_stringn(w->checksums->text, (size_t)n * DIGITS)
+                                     : json_string(metadata->value));
+        }
         json_object_set_new(root, "__metadata__", map);
     }
     uint64_t at = 0;
@@ -232,7 +339,7 @@ static json_t *make_header(const struct tensor_spec *spec, int n, const struct m
         BUG_ON(json_object_set_new(root, spec[i].name, entry));
         at += bytes;
     }
-    *size = at;
+    w->left = at;
     return root;
 }
 
@@ -240,7 +347,7 @@ int safetensors_create(struct safetensors_writer *w, const char *path,
                        const struct tensor_spec *spec, int n, const struct metadata *metadata,
                        struct err *err) {
     *w = (struct safetensors_writer){.file = {.fd = -1}};
-    json_t *root = make_header(spec, n, metadata, &w->left);
+    json_t *root = make_header(spec, n, metadata, w);
     char *text = json_dumps(root, JSON_COMPACT);
     json_decref(root);
     BUG_ON(!text);
@@ -250,6 +357,11 @@ int safetensors_create(struct safetensors_writer *w, const char *path,
     for (int i = 0; i < 8; i++) header[i] = (unsigned char)((uint64_t)padded >> 8 * i);
     memset(header + 8, ' ', padded);
     for (size_t i = 0; i < length; i++) header[8 + i] = (unsigned char)text[i];
+    if (w->checksums) { /* the metadata come first, so this is theirs */
+        const char *at = strstr(text, "\"" SAFETENSORS_CHECKSUMS "\":\"");
+        BUG_ON(!at);
+        w->checksums->place = 8 + (uint64_t)(at - text) + strlen(SAFETENSORS_CHECKSUMS) + 4;
+    }
     free(text);
     w->header_crc = crc32c(0, header, 8 + padded);
     int rc = padded > MAX_HEADER
@@ -258,18 +370,29 @@ int safetensors_create(struct safetensors_writer *w, const char *path,
                  : file_writer_open(&w->file, path, err);
     if (!rc) file_writer_write(&w->file, header, 8 + padded);
     xfree(header);
+    if (rc) checksums_free(w->checksums);
     return rc;
 }
 
 void safetensors_write(struct safetensors_writer *w, const void *data, size_t size) {
     BUG_ON(size > w->left);
     w->left -= size;
+    if (w->checksums) checksums_add(w->checksums, data, size);
     file_writer_write(&w->file, data, size);
 }
 
 int safetensors_commit(struct safetensors_writer *w, struct err *err) {
+    struct checksums *c = w->checksums;
     BUG_ON(w->left);
+    if (c) {
+        checksums_settle(c);
+        file_writer_patch(&w->file, c->place, c->text, (size_t)c->n * DIGITS);
+    }
+    checksums_free(c);
     return file_writer_commit(&w->file, err);
 }
 
-void safetensors_abort(struct safetensors_writer *w) { file_writer_abort(&w->file); }
+void safetensors_abort(struct safetensors_writer *w) {
+    checksums_free(w->checksums);
+    file_writer_abort(&w->file);
+}

@@ -7,7 +7,11 @@
  *
  * Writing: streamed and atomic. The tensors are declared first, which makes the header, then their
  * bytes are given in the same order; the header is padded so that the data begin at a multiple of
- * 64. */
+ * 64.
+ *
+ * A file may carry checksums of its tensors: metadata `xxh3`, XXH3-64 of each in the order of the
+ * file, 16 hexadecimal digits each. They find what a damaged or half-written file would otherwise
+ * turn into wrong numbers. */
 #ifndef IO_SAFETENSORS_H
 #define IO_SAFETENSORS_H
 
@@ -41,6 +45,11 @@ void safetensors_close(struct safetensors *st);
 const struct tensor *safetensors_find(const struct safetensors *st, const char *name);
 const char *safetensors_metadata(const struct safetensors *st, const char *key);
 
+/* HEED_EFORMAT when a tensor is not what its checksum says; 0 in a file without checksums. Reads
+ * everything, by n_thread threads (0: all CPUs). */
+int safetensors_verify(const struct safetensors *st, const char *path, int n_thread,
+                       struct err *err);
+
 /* Calls fn for every entry of the metadata until it returns nonzero, which is returned. */
 int safetensors_metadata_each(const struct safetensors *st,
                               int (*fn)(void *ctx, const char *key, const char *value), void *ctx);
@@ -63,10 +72,14 @@ struct metadata {
     const char *key, *value; /* UTF-8; a NULL key ends the list */
 };
 
+/* As a key: checksums are wanted, whatever the value is. */
+#define SAFETENSORS_CHECKSUMS "xxh3"
+
 struct safetensors_writer {
     struct file_writer file;
     uint64_t left;       /* bytes still to come */
-    uint32_t header_crc; /* crc32c of everything before the data */
+    uint32_t header_crc; /* crc32c of everything before the data, checksums not yet filled in */
+    struct checksums *checksums; /* or NULL: not wanted */
 };
 
 /* metadata may be NULL. */

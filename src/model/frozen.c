@@ -280,6 +280,7 @@ int frozen_open(struct frozen **out, const char *dir, enum precision precision,
     *out = NULL;
     struct frozen *f = xcalloc(1, sizeof *f);
     int rc = modeldir_open_any(&f->md, dir, err);
+    if (!rc) rc = modeldir_verify(&f->md, dir, n_thread, err);
     if (!rc) rc = resolve(&precision, precision, &f->md.form, dir, err);
     if (!rc) {
         const struct weights_form *form = &f->md.form;

@@ -3,8 +3,8 @@
  * For a backend that wants tiles (backend.h) matrices are tiled (tile.h) in one of three
  * precisions; everything else (biases, norms, positions) is in the type of the activations: f32 for
  * f32 and int8, bf16 for bf16. A directory written by frozen_write holds them in exactly that form
- * and is memory-mapped: opening it reads a header, the pages are shared by all processes that run
- * the model and by all threads of each. A directory as the trainer writes it works too: its
+ * and is memory-mapped: opening it compares checksums and loads nothing; the pages are shared by
+ * all processes that run the model and by all threads of each. A directory as the trainer writes it works too: its
  * matrices are tiled (and rounded, if asked) into memory of our own when it is opened.
  *
  * For any other backend the directory is mapped and nothing more: its weights go from the file to

@@ -390,6 +390,13 @@ void modeldir_close(struct modeldir *md) {
     *md = (struct modeldir){0};
 }
 
+int modeldir_verify(const struct modeldir *md, const char *dir, int n_thread, struct err *err) {
+    char *path = path_join(dir, MODELDIR_WEIGHTS);
+    int rc = safetensors_verify(&md->weights, path, n_thread, err);
+    xfree(path);
+    return rc;
+}
+
 void modeldir_values(const struct modeldir *md, int i, size_t first, size_t count, float *out) {
     if (!md->view || !md->view[i].tiled) {
         tensor_values(md->tensor[i], first, count, out);
@@ -489,8 +496,10 @@ int weights_write(const char *path, const struct param_table *table, weights_sou
     BUG_ON(options->type != DTYPE_F32 && options->type != DTYPE_BF16);
     char step[24];
     snprintf(step, sizeof step, "%" PRId64, options->step);
-    struct metadata metadata[] = {
-        {"format", "heed"}, {options->step >= 0 ? "step" : NULL, step}, {NULL, NULL}};
+    struct metadata metadata[] = {{"format", "heed"},
+                                  {SAFETENSORS_CHECKSUMS, ""},
+                                  {options->step >= 0 ? "step" : NULL, step},
+                                  {NULL, NULL}};
     struct tensor_spec *spec = xcalloc((size_t)table->n_param, sizeof *spec);
     describe(spec, table, options->type == DTYPE_F32 ? "F32" : "BF16");
     struct safetensors_writer w;

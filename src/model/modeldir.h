@@ -91,6 +91,9 @@ int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
 int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err);
 void modeldir_close(struct modeldir *md);
 
+/* Are the weights what was written? Reads all of them (safetensors_verify). */
+int modeldir_verify(const struct modeldir *md, const char *dir, int n_thread, struct err *err);
+
 /* Elements [first, first + count) of parameter i as f32; int8 as what it stands for. */
 void modeldir_values(const struct modeldir *md, int i, size_t first, size_t count, float *out);
 

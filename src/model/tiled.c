@@ -166,8 +166,10 @@ int tiled_write(const char *path, const struct param_table *table, const struct 
     int n = list_items(item, spec, table, view, type);
     char text[24];
     snprintf(text, sizeof text, "%" PRId64, step);
-    struct metadata metadata[] = {
-        {"format", "heed"}, {step >= 0 ? "step" : NULL, text}, {NULL, NULL}};
+    struct metadata metadata[] = {{"format", "heed"},
+                                  {SAFETENSORS_CHECKSUMS, ""},
+                                  {step >= 0 ? "step" : NULL, text},
+                                  {NULL, NULL}};
     struct safetensors_writer w;
     int rc = safetensors_create(&w, path, spec, n, metadata, err);
     if (!rc) {

@@ -57,6 +57,7 @@ static int same_tokenizer(const char *dir, const char *other, struct err *err) {
 static int open_all(struct averaging *a, struct err *err) {
     for (int i = 0; i < a->n; i++) {
         int rc = modeldir_open(&a->model[i], a->dir[i], err);
+        if (!rc) rc = modeldir_verify(&a->model[i], a->dir[i], 0, err);
         if (!rc && i) rc = same_config(a, i, err);
         if (!rc && i) rc = same_tokenizer(a->dir[0], a->dir[i], err);
         if (rc) return rc;
