@@ -103,10 +103,8 @@ static struct product product_new(int m, int n, int k, enum dtype w_type, int bi
     if (w_type == DTYPE_I8) {
         p.t.w.scale = p.scale;
         p.t.w.sum = p.sum;
-        tile_quantise(&p.t.w, p.scale, p.sum, f, k, 0, tile_count(n));
-    } else {
-        tile_pack(&p.t.w, f, k, 0, tile_count(n));
     }
+    tile_pack(&p.t.w, f, k, 0, tile_count(n));
     mem_block_free(f);
     poison_y(&p);
     return p;
@@ -401,7 +399,7 @@ TEST(quantised_form) {
     int8_t *again = block(size);
     struct mat w = p.t.w;
     w.data = again;
-    for (int t = 2; t >= 0; t--) tile_quantise(&w, p.scale, p.sum, f, 70, t, t + 1);
+    for (int t = 2; t >= 0; t--) tile_pack(&w, f, 70, t, t + 1);
     assert_memory_equal(again, q, size);
     mem_block_free(again);
     mem_block_free(f);
@@ -413,8 +411,11 @@ TEST(quantise_odd_rows) {
     int8_t q[16 * 64];
     float scale[16];
     int32_t sum[16];
-    struct mat w = {.data = q, .ld = 5, .rows = 4, .cols = 5, .type = DTYPE_I8, .tiled = 1};
-    tile_quantise(&w, scale, sum, src[0], 5, 0, 1);
+    struct mat w = mat_of(q, 4, 5, DTYPE_I8);
+    w.tiled = 1;
+    w.scale = scale;
+    w.sum = sum;
+    tile_pack(&w, src[0], 5, 0, 1);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(sum[i], 0);
         assert_int_equal(i >= 2, isnan(scale[i]));
@@ -422,7 +423,7 @@ TEST(quantise_odd_rows) {
         for (int j = 0; j < 5; j++) assert_int_equal(q[tiled_at(&w, i, j)], 0);
     }
     src[3][4] = 0; /* 127 / 254 exactly: 0.5 and 1.5 round to even */
-    tile_quantise(&w, scale, sum, src[0], 5, 0, 1);
+    tile_pack(&w, src[0], 5, 0, 1);
     assert_true(scale[3] == 2);
     static const int want[] = {-127, 0, 2, 0, 0};
     for (int j = 0; j < 5; j++) assert_int_equal(q[tiled_at(&w, 3, j)], want[j]);

@@ -94,12 +94,6 @@ static void pack_tile(const struct mat *dst, int tile, const float *src, int64_t
     }
 }
 
-void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, int last) {
-    const float no_factor[TILE_ROWS] = {0};
-    int32_t no_sum[TILE_ROWS] = {0};
-    for (int t = first; t < last; t++) pack_tile(dst, t, src, ld, no_factor, no_sum);
-}
-
 /* The largest |w| of a row; as integers, the bits of absolute values order as they do, infinity
  * above all numbers and NaN above infinity. */
 static float largest(const float *row, int n) {
@@ -112,20 +106,28 @@ static float largest(const float *row, int n) {
     return (union bits){.u = (uint32_t)most}.f;
 }
 
-void tile_quantise(const struct mat *dst, float *scale, int32_t *sum, const float *src, int64_t ld,
-                   int first, int last) {
+/* Scales of the rows of an I8 tile, and what their weights are multiplied by. */
+static void scale_rows(const struct mat *dst, int tile, const float *src, int64_t ld,
+                       float factor[TILE_ROWS]) {
+    float *scale = (float *)(uintptr_t)dst->scale;
+    for (int i = 0; i < TILE_ROWS; i++) {
+        const int row = tile * TILE_ROWS + i;
+        const float most = row < dst->rows ? largest(src + row * ld, dst->cols) : 0;
+        const float inverse = 127 / most;
+        const int usable = isfinite(most) && isfinite(inverse);
+        scale[row] = usable ? most / 127 : isfinite(most) ? 1 : NAN;
+        factor[i] = usable ? inverse : 0;
+    }
+}
+
+void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, int last) {
     for (int t = first; t < last; t++) {
         float factor[TILE_ROWS] = {0};
-        for (int i = 0; i < TILE_ROWS; i++) {
-            const int row = t * TILE_ROWS + i;
-            const float most = row < dst->rows ? largest(src + row * ld, dst->cols) : 0;
-            const float inverse = 127 / most;
-            const int usable = isfinite(most) && isfinite(inverse);
-            sum[row] = 0;
-            scale[row] = usable ? most / 127 : isfinite(most) ? 1 : NAN;
-            factor[i] = usable ? inverse : 0;
-        }
-        pack_tile(dst, t, src, ld, factor, sum + (ptrdiff_t)t * TILE_ROWS);
+        int32_t sum[TILE_ROWS] = {0};
+        if (dst->type == DTYPE_I8) scale_rows(dst, t, src, ld, factor);
+        pack_tile(dst, t, src, ld, factor, sum);
+        if (dst->type == DTYPE_I8)
+            memcpy((int32_t *)(uintptr_t)dst->sum + (ptrdiff_t)t * TILE_ROWS, sum, sizeof sum);
     }
 }
 

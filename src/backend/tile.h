@@ -61,13 +61,9 @@ struct mat tile_slice(const struct mat *m, int first, int last);
 
 static inline int tile_count(int rows) { return (int)(tiled_rows(rows) / TILE_ROWS); }
 
-/* dst (F32 or BF16, tiled) = src [dst->rows, dst->cols], rows ld elements apart. */
+/* dst (tiled) = src [dst->rows, dst->cols], rows ld elements apart; rounded to BF16, or quantised to
+ * I8, where what dst->scale and dst->sum point to is written, too. */
 void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, int last);
-
-/* dst (I8, tiled) = src, quantised. scale and sum have tiled_rows(dst->rows) entries; dst's own
- * pointers to them are not used. */
-void tile_quantise(const struct mat *dst, float *scale, int32_t *sum, const float *src, int64_t ld,
-                   int first, int last);
 
 /* The reverse: dst [src->rows, src->cols], rows ld elements apart, = what any tiled src stands
  * for. */

@@ -146,9 +146,6 @@ static void freeze_run(void *ctx, int task, int thread) {
     int n_tile = tile_count(to.rows);
     if (!to.tiled)
         store_plain(&to, from);
-    else if (to.type == DTYPE_I8)
-        tile_quantise(&to, (float *)(uintptr_t)to.scale, (int32_t *)(uintptr_t)to.sum, from,
-                      p->cols, 0, n_tile);
     else
         tile_pack(&to, from, p->cols, 0, n_tile);
     source_done(t->source, p, r.param, r.first, r.last);
@@ -384,7 +381,7 @@ static void round_to_int8(struct upload *u, const struct run *r, float *values) 
                     .tiled = 1,
                     .scale = scale,
                     .sum = sum};
-    tile_quantise(&m, scale, sum, values, p->cols, 0, tile_count(rows));
+    tile_pack(&m, values, p->cols, 0, tile_count(rows));
     tile_values(values, p->cols, &m, 0, tile_count(rows));
     for (int i = 0; i < rows; i++)
         if (!isfinite(scale[i])) u->sick = r->param + 1;

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/num.h"
 #include "model/transformer.h"
 #include "model/view.h"
 
@@ -36,13 +37,10 @@ static int choose(struct aligner *a, const struct align_options *o, struct err *
     return 0;
 }
 
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Room for the largest pair, and for a batch of usual ones. */
 static int64_t cells_for(const struct config *c, int64_t cap_src, int64_t cap_tgt) {
-    int64_t src = at_most(cap_src, c->max_len), tgt = at_most(cap_tgt, c->max_len);
-    return at_least(tgt * src, cap_tgt * at_most(src, USUAL_SOURCE));
+    int64_t src = min_i64(cap_src, c->max_len), tgt = min_i64(cap_tgt, c->max_len);
+    return max_i64(tgt * src, cap_tgt * min_i64(src, USUAL_SOURCE));
 }
 
 int aligner_new(struct aligner **out, struct model *model, int32_t bos,
@@ -101,7 +99,7 @@ static int collect(struct aligner *a, const struct align_pair *pair, int n, stru
     struct batch *b = &a->batch;
     batch_clear(b);
     for (int k = 0; k < n; k++) {
-        int64_t longest = at_least(b->src.max_len, pair[k].n_src);
+        int64_t longest = max_i64(b->src.max_len, pair[k].n_src);
         if (k && (b->tgt.n_tok + (int64_t)pair[k].n_tgt) * longest > a->cells) return k;
         int rc = batch_add(b, pair[k].src, pair[k].n_src, pair[k].tgt, pair[k].n_tgt, err);
         if (rc < 0) return rc;

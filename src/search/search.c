@@ -27,6 +27,7 @@
 #include "backend/backend.h"
 #include "backend/beam.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "model/step.h"
 #include "model/transformer.h"
 #include "search/constraint.h"
@@ -141,12 +142,10 @@ int search_check(const struct search_options *o, struct err *err) {
     return 0;
 }
 
-static int at_most(int64_t n, int most) { return n < most ? (int)n : most; }
-
 int search_longest(const struct search_options *o, int positions, int n_src) {
     if (o->force_len) return o->force_len;
-    int most = o->max_len ? at_most(o->max_len, positions) : positions;
-    return at_most((int64_t)n_src + o->max_extra, most);
+    int most = o->max_len ? min_int(o->max_len, positions) : positions;
+    return (int)min_i64((int64_t)n_src + o->max_extra, most);
 }
 
 /* ---- new ------------------------------------------------------------------------------------- */
@@ -287,7 +286,7 @@ static void settle(struct searcher *s) {
      * hypotheses end no more than `width` come from one hypothesis: a row's best `width` tokens
      * beside the marks that may be struck out, and those marks themselves, which may stand before
      * them. */
-    s->k = at_most(width + 1 + (o->ban_unk != 0), s->n_vocab);
+    s->k = min_int(width + 1 + (o->ban_unk != 0), s->n_vocab);
 }
 
 static int open_models(struct searcher *s, struct model *const *models, struct err *err) {
@@ -339,7 +338,7 @@ int searcher_new(struct searcher **out, const struct search_setup *setup,
                            .n_vocab = setup->model[0]->config.n_vocab_tgt,
                            .max_positions = INT32_MAX};
     for (int m = 0; m < s->n_model; m++)
-        s->max_positions = at_most(setup->model[m]->config.max_len, s->max_positions);
+        s->max_positions = min_int(setup->model[m]->config.max_len, s->max_positions);
     settle(s);
     take_weights(s, setup->weight);
     rc = check_caps(s, err);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/utf8.h"
 #include "search/split.h"
 
@@ -188,9 +189,6 @@ const struct translator_stats *translator_stats(const struct translator *t) { re
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static int at_most(int n, int most) { return n < most ? n : most; }
-static int at_least(int n, int least) { return n > least ? n : least; }
-
 static int longest_target(const struct translator *t, int n_src) {
     return search_longest(&t->options.search, t->engine->max_len, n_src);
 }
@@ -227,8 +225,8 @@ int translator_set(struct translator *t, const struct translator_options *option
     if (options->alignment)
         rc = aligner_new(
             &t->aligner, t->engine->model[0], tokenizer_bos(t->tokenizer), &options->align,
-            &(struct batch_caps){at_least(t->limit, options->batch_tokens),
-                                 at_least(longest_target(t, t->limit), options->batch_tokens),
+            &(struct batch_caps){max_int(t->limit, options->batch_tokens),
+                                 max_int(longest_target(t, t->limit), options->batch_tokens),
                                  ALIGN_SEQ},
             err);
     t->ready = !rc;
@@ -290,7 +288,7 @@ static int split(struct translator *t, int text, const struct translator_input *
         int m = tokenizer_encode(t->tokenizer, in->text + piece[i].at, piece[i].size, t->ids,
                                  t->limit - 1);
         if (m < 0) rc = fail(in, m, "it cannot be tokenised", err);
-        if (!rc && m > 0) keep_part(t, text, in->key ^ (uint64_t)i << 40, at_most(m, t->limit - 1));
+        if (!rc && m > 0) keep_part(t, text, in->key ^ (uint64_t)i << 40, min_int(m, t->limit - 1));
     }
     xfree(piece);
     return rc;
@@ -356,12 +354,11 @@ static int find_room(struct translator *t, int n, struct room **found, struct er
     *found = &t->room[k];
     if ((*found)->searcher) return 0;
     int width = o->search.sample ? o->search.n_best : o->search.beam;
-    struct search_caps c = {.max_src = at_most(max_src, t->limit)};
-    c.n_seq = at_most(o->batch_sentences, at_least(o->batch_tokens / least, 1));
-    c.n_seq = at_most(c.n_seq, at_least(MAX_HYPOTHESES / width, 1));
-    c.n_tok =
-        at_least(at_most(o->batch_tokens, (int)at_most(c.n_seq, INT32_MAX / c.max_src) * c.max_src),
-                 c.max_src);
+    struct search_caps c = {.max_src = min_int(max_src, t->limit)};
+    c.n_seq = min_int(o->batch_sentences, max_int(o->batch_tokens / least, 1));
+    c.n_seq = min_int(c.n_seq, max_int(MAX_HYPOTHESES / width, 1));
+    c.n_tok = max_int(min_int(o->batch_tokens, min_int(c.n_seq, INT32_MAX / c.max_src) * c.max_src),
+                      c.max_src);
     struct search_setup setup = {.model = t->engine->model,
                                  .n_model = t->engine->n,
                                  .marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer),
@@ -388,7 +385,7 @@ static int decode(struct translator *t, struct candidate *c, struct err *err) {
 /* The searcher's memory is used again by the next batch: what is worth keeping is copied. */
 static int keep_result(struct translator *t, struct part *p, const struct search_result *r,
                        struct err *err) {
-    p->n = at_least(r->n, 1);
+    p->n = max_int(r->n, 1);
     p->best = keep_take(&t->keep, (size_t)p->n * sizeof *p->best);
     p->best[0] =
         (struct candidate){.text = "", .cut = 1, .score = -INFINITY, .log_prob = -INFINITY};
@@ -543,7 +540,7 @@ static void join(struct translator *t, struct candidate *c, const struct part *p
     size_t size = 0, at = 0, n_tok = 0, n_link = 0;
     int src_at = 0;
     for (int i = 0; i < n; i++) {
-        const struct candidate *p = &part[i].best[at_most(k, part[i].n - 1)];
+        const struct candidate *p = &part[i].best[min_int(k, part[i].n - 1)];
         size += p->size + 1;
         n_tok += (size_t)p->n_tok;
         n_link += (size_t)p->n_link;
@@ -553,7 +550,7 @@ static void join(struct translator *t, struct candidate *c, const struct part *p
     struct align_link *link = keep_take(&t->keep, (n_link + 1) * sizeof *link);
     *c = (struct candidate){.text = text, .ids = ids, .link = t->aligner ? link : NULL};
     for (int i = 0; i < n; i++) {
-        const struct candidate *p = &part[i].best[at_most(k, part[i].n - 1)];
+        const struct candidate *p = &part[i].best[min_int(k, part[i].n - 1)];
         if (at > 0 && p->size > 0) text[at++] = ' ';
         if (p->size > 0) memcpy(text + at, p->text, p->size);
         at += p->size;
@@ -594,7 +591,7 @@ static void assemble(struct translator *t, struct translation *out, const struct
         out->src = part->src;
         out->n_src = part->n_src - 1;
     } else {
-        for (int i = 0; i < out->n_part; i++) out->n = at_least(out->n, part[i].n);
+        for (int i = 0; i < out->n_part; i++) out->n = max_int(out->n, part[i].n);
         struct candidate *best = keep_take(&t->keep, (size_t)out->n * sizeof *best);
         for (int k = 0; k < out->n; k++) join(t, &best[k], part, out->n_part, k);
         out->best = best;

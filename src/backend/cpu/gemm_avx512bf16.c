@@ -39,20 +39,7 @@ GEMM_INLINE void patch_rows(const int rows, int kc, const uint32_t *a, const uin
 }
 
 static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
-    switch ((rows + 1) / 2) {
-#define PATCH_CASE(n)                                                                              \
-    case n / 2:                                                                                    \
-        patch_rows(n, kc, a, b, t, add);                                                           \
-        break;
-        PATCH_CASE(2)
-        PATCH_CASE(4)
-        PATCH_CASE(6)
-        PATCH_CASE(8)
-        PATCH_CASE(10)
-        PATCH_CASE(12)
-        PATCH_CASE(14)
-#undef PATCH_CASE
-    }
+    GEMM_EVEN_ROWS(rows, patch_rows, kc, a, b, t, add)
 }
 
 static void store(const struct gemm_store *to, const float *t, int rows, int cols) {

@@ -67,20 +67,7 @@ GEMM_INLINE void patch_rows(const int rows, int kc, const float *a, const float 
 
 GEMM_INLINE void any_patch(int kc, int rows, const void *a, const void *b, float *t, int add,
                            const int fused) {
-    switch ((rows + 1) / 2) {
-#define PATCH_CASE(n)                                                                              \
-    case n / 2:                                                                                    \
-        if (n <= MR) patch_rows(n <= MR ? n : MR, kc, a, b, t, add, fused);                        \
-        break;
-        PATCH_CASE(2)
-        PATCH_CASE(4)
-        PATCH_CASE(6)
-        PATCH_CASE(8)
-        PATCH_CASE(10)
-        PATCH_CASE(12)
-        PATCH_CASE(14)
-#undef PATCH_CASE
-    }
+    GEMM_EVEN_ROWS(rows, patch_rows, kc, a, b, t, add, fused)
 }
 
 static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {

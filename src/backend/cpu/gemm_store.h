@@ -18,6 +18,23 @@
 
 #define GEMM_INLINE static inline __attribute__((always_inline))
 
+/* f(n, ...) with n, `rows` made even, as a constant: f exists for every even number up to MR, which
+ * is at most 14. */
+#define GEMM_ROWS_CASE(n, f, ...)                                                                  \
+    case n / 2:                                                                                    \
+        if (n <= MR) f(n <= MR ? n : MR, __VA_ARGS__);                                             \
+        break;
+#define GEMM_EVEN_ROWS(rows, f, ...)                                                               \
+    switch (((rows) + 1) / 2) {                                                                    \
+        GEMM_ROWS_CASE(2, f, __VA_ARGS__)                                                          \
+        GEMM_ROWS_CASE(4, f, __VA_ARGS__)                                                          \
+        GEMM_ROWS_CASE(6, f, __VA_ARGS__)                                                          \
+        GEMM_ROWS_CASE(8, f, __VA_ARGS__)                                                          \
+        GEMM_ROWS_CASE(10, f, __VA_ARGS__)                                                         \
+        GEMM_ROWS_CASE(12, f, __VA_ARGS__)                                                         \
+        GEMM_ROWS_CASE(14, f, __VA_ARGS__)                                                         \
+    }
+
 /* As bf16_store, as a selection instead of a branch. */
 GEMM_INLINE uint16_t gemm_round(float f) {
     union {
