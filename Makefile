@@ -41,7 +41,8 @@ FUZZ_BIN   := $(FUZZ_OBJ:.o=)
 LIB_SO     := $(BUILD)/libheed.so.$(VERSION)
 LIB_A      := $(BUILD)/libheed.a
 
-# The GPU's backend is a plug-in of its own. CUDA=1 insists on it, CUDA=0 leaves it out, auto builds it where nvcc is.
+# The GPU's backend is a plug-in of its own. CUDA=1 insists on it, CUDA=0 leaves it out, auto builds
+# it where nvcc is.
 CUDA      ?= auto
 CUDA_HOME ?= /usr/local/cuda
 NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard $(CUDA_HOME)/bin/nvcc))
@@ -51,19 +52,21 @@ else
 WITH_CUDA := $(filter-out 0,$(CUDA))
 endif
 CUDA_SRC  := $(wildcard src/backend/cuda/*.cu)
-CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/cuda/src/base/err.o $(BUILD)/cuda/src/backend/device.o
+CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/cuda/src/base/err.o \
+             $(BUILD)/cuda/src/backend/device.o
 CUDA_SO   := $(if $(WITH_CUDA),$(BUILD)/libheed-cuda.so)
 
-COMPLETIONS = $(SHELLS:%=$(BUILD)/heed.%)
 SHELLS      = bash zsh fish
+COMPLETIONS = $(SHELLS:%=$(BUILD)/heed.%)
+BUILT       = $(BUILD)/heed $(LIB_SO) $(LIB_A) $(CUDA_SO) $(BUILD)/heed.1 $(COMPLETIONS)
 
-all: $(BUILD)/heed $(LIB_SO) $(LIB_A) $(CUDA_SO) $(BUILD)/heed.1 $(COMPLETIONS) ## build/heed, the libraries, the plug-in
+all: $(BUILT) ## build/heed, the libraries, the plug-in
 
-# ---- compiling -------------------------------------------------------------------------------------
+# ---- compiling -----------------------------------------------------------------------------------
 
-# Kernel files (src/backend/cpu/{rows,gemm,tiled}_ISA.c) are compiled for the instruction set they are named
-# after. None may contract a*b+c to an FMA: compilers choose differently, kernels say which they want (fma.h).
-# psabi: generic passes vectors of 32 bytes between its own functions only.
+# Kernel files (src/backend/cpu/{rows,gemm,tiled}_ISA.c) are compiled for the instruction set they
+# are named after. None may contract a*b+c to an FMA: compilers choose differently, kernels say
+# which they want (fma.h). psabi: generic passes vectors of 32 bytes between its own functions only.
 ISA_generic    = -Wno-psabi
 ISA_avx2       = -mavx2 -mfma
 ISA_avx512     = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
@@ -85,8 +88,8 @@ $(BUILD)/%.o: %.cc $(BUILD)/flags
 	$(call short,c++ $<) $(CXX) $(ALL_CXXFLAGS) -c $< -o $@
 
 $(BUILD)/src/base/%.o: private WARN += -Wconversion
-# Dozens of unrolled variants each: checking every index in them takes a compiler minutes, and they have no
-# branches a fuzzer could find.
+# Dozens of unrolled variants each: checking every index in them takes a compiler minutes, and they
+# have no branches a fuzzer could find.
 KERNEL_CHECKS ?= -fno-sanitize=undefined
 $(BUILD)/src/backend/cpu/tiled_%.o: private UNCHECKED = $(KERNEL_CHECKS)
 $(BUILD)/tests/amx_emulated.o $(BUILD)/tests/amx_emulated_tiled.o: private WARN += $(ISA_avx512)
@@ -100,8 +103,8 @@ $(BUILD)/flags: FORCE
 	@echo '$(FLAGS)' | cmp -s - $@ || \
 	    { tools/deps.sh --check build && mkdir -p $(@D) && echo '$(FLAGS)' >$@; }
 
-# Machine code for A100 and H100/H200, and PTX that the driver compiles for what is newer. Objects are named after
-# the whole source name: attention.cu may stand beside an attention.c.
+# Machine code for A100 and H100/H200, and PTX that the driver compiles for what is newer. Objects
+# are named after the whole source name: attention.cu may stand beside an attention.c.
 NVCCFLAGS  ?= -O3
 NV_TARGETS  = -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
               -gencode arch=compute_90,code=compute_90
@@ -112,17 +115,19 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags-cuda
 	@mkdir -p $(@D)
 	$(call short,nvcc $<) $(NVCC) $(ALL_NVCCFLAGS) -MD -MP -MF $(@:.o=.d) -c $< -o $@
 
-# The plug-in brings its own copy of what it needs of the program, never instrumented as the program may be.
+# The plug-in brings its own copy of what it needs of the program, never instrumented as the program
+# may be.
 $(BUILD)/cuda/%.o: %.c $(BUILD)/flags-cuda
 	@mkdir -p $(@D)
-	$(call short,cc $< (plug-in)) $(CC) -std=gnu11 -O2 -fPIC -fvisibility=hidden -Iinclude -Isrc -MMD -MP -c $< -o $@
+	$(call short,cc $< (plug-in)) $(CC) -std=gnu11 -O2 -fPIC -fvisibility=hidden -Iinclude -Isrc \
+	    -MMD -MP -c $< -o $@
 
 $(BUILD)/flags-cuda: FORCE
 	@mkdir -p $(@D)
 	@test -n '$(NVCC)' || { echo 'CUDA=1, but there is no nvcc: set NVCC or CUDA_HOME' >&2; exit 1; }
 	@echo '$(NVCC) $(ALL_NVCCFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(ALL_NVCCFLAGS)' >$@
 
-# ---- linking ---------------------------------------------------------------------------------------
+# ---- linking -------------------------------------------------------------------------------------
 
 $(BUILD)/heed: $(CLI_OBJ) $(LIB_OBJ)
 	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
@@ -133,7 +138,8 @@ $(BUILD)/heed.1: $(BUILD)/heed
 $(COMPLETIONS): $(BUILD)/heed.%: $(BUILD)/heed
 	$(call short,write $@) $< completion $* >$@
 
-# C++ exports what its templates leave behind, whatever -fvisibility says; so both libraries name what stays.
+# C++ exports what its templates leave behind, whatever -fvisibility says; so both libraries name
+# what stays.
 $(LIB_SO): $(LIB_OBJ)
 	@echo '{ global: heed_*; local: *; };' >$(BUILD)/exports
 	$(call short,link $@) $(CC) $(CFLAGS) -shared -Wl,-soname,libheed.so.$(MAJOR) \
@@ -141,22 +147,25 @@ $(LIB_SO): $(LIB_OBJ)
 	@ln -sf $(@F) $(BUILD)/libheed.so.$(MAJOR)
 	@ln -sf $(@F) $(BUILD)/libheed.so
 
-# One object whose other symbols are made local: the archive exports what the shared library does. C++'s
-# groups are dissolved, or another object's group of the same name would replace ours.
+# One object whose other symbols are made local: the archive exports what the shared library does.
+# C++'s groups are dissolved, or another object's group of the same name would replace ours.
 $(LIB_A): $(LIB_OBJ)
 	$(call short,archive $@) $(LD) -r --force-group-allocation -o $(BUILD)/libheed.o $^ && \
-	    objcopy --wildcard --keep-global-symbol='heed_*' $(BUILD)/libheed.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/libheed.o
+	    objcopy --wildcard --keep-global-symbol='heed_*' $(BUILD)/libheed.o && rm -f $@ && \
+	    $(AR) rcs $@ $(BUILD)/libheed.o
 
-# The CUDA runtime is inside; cuBLASLt, half a gigabyte, is found beside the plug-in or where the toolkit is.
+# The CUDA runtime is inside; cuBLASLt, half a gigabyte, is found beside the plug-in or where the
+# toolkit is.
+CUDA_LINK = -cudart static -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -lrt -lpthread -ldl
 $(BUILD)/libheed-cuda.so: $(CUDA_OBJ)
 	@echo '{ global: heed_cuda_open; local: *; };' >$(BUILD)/exports-cuda
-	$(call short,link $@) $(NVCC) -shared -cudart static -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -lrt -lpthread -ldl \
+	$(call short,link $@) $(NVCC) -shared $(CUDA_LINK) \
 	    -Xlinker --version-script=$(BUILD)/exports-cuda,-z,defs \
 	    -Xlinker '-rpath=$$ORIGIN:$$ORIGIN/..:$$ORIGIN/../lib:/usr/local/cuda/lib64'
 
 # Times single kernels, so it takes the plug-in's objects instead of loading it.
 $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
-	$(call short,link $@) $(NVCC) -cudart static -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -lrt -lpthread -ldl \
+	$(call short,link $@) $(NVCC) $(CUDA_LINK) \
 	    -Xlinker -rpath=/usr/local/cuda/lib64
 
 # Tests see hidden symbols too, and link only the objects they reach.
@@ -169,7 +178,7 @@ $(TEST_BIN): %: %.o $(BUILD)/tests/objects.a
 $(FUZZ_BIN): %: %.o $(BUILD)/tests/objects.a
 	$(call short,link $@) $(CXX) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
-# ---- running ---------------------------------------------------------------------------------------
+# ---- running -------------------------------------------------------------------------------------
 
 demo: ## train a small translator in a minute or two, and show it
 	@tools/deps.sh build
@@ -202,11 +211,12 @@ bench-gpu: ## speed on a GPU, beside PyTorch when it is installed
 
 test-programs: $(TEST_BIN)
 
-# Fuzzing wants clang, and the library compiled for it. In `make test` it is left out where clang cannot be
-# had, where TESTS asks for something else, and in sanitizer builds, since it has its own.
-FUZZ_BUILD = $(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CUDA=0 CC=clang CXX=clang++ CWARN=-Wno-error KERNEL_CHECKS=-fno-sanitize=all \
-    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all' \
-    fuzz-programs
+# Fuzzing wants clang, and the library compiled for it. In `make test` it is left out where clang
+# cannot be had, where TESTS asks for something else, and in sanitizer builds, since it has its own.
+FUZZ_FLAGS = -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
+    -fno-sanitize-recover=all
+FUZZ_BUILD = $(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CUDA=0 CC=clang CXX=clang++ \
+    CWARN=-Wno-error KERNEL_CHECKS=-fno-sanitize=all CFLAGS='$(FUZZ_FLAGS)' fuzz-programs
 FUZZ_IN_TEST = $(if $(filter 0,$(TEST_SLOW)),,$(if $(TESTS),$(findstring fuzz,$(TESTS)),yes))
 SECONDS ?= 60
 fuzz: ## throw bytes at every parser; SECONDS=60 for each, FUZZ=name picks one
@@ -217,8 +227,9 @@ fuzz: ## throw bytes at every parser; SECONDS=60 for each, FUZZ=name picks one
 
 fuzz-programs: $(FUZZ_BIN)
 
-# ASan's stack-use-after-return check stays off: GCC before 13.3 misaligns 64-byte vectors in its frames.
-# Address randomisation can place memory where ThreadSanitizer cannot look, so it goes where it may.
+# ASan's stack-use-after-return check stays off: GCC before 13.3 misaligns 64-byte vectors in its
+# frames. Address randomisation can place memory where ThreadSanitizer cannot look, so it goes where
+# it may.
 SANITIZE = $(MAKE) --no-print-directory test TEST_SCALE=10 TEST_SLOW=0 CUDA=0
 NO_ASLR  = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 asan: ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -228,7 +239,8 @@ asan: ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 tsan: ## tests under ThreadSanitizer
 	TSAN_OPTIONS=halt_on_error=1 \
-	$(NO_ASLR) $(SANITIZE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
+	$(NO_ASLR) $(SANITIZE) BUILD=$(BUILD)/tsan \
+	    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
 
 bench: ## speed of products, training and scaling; beside PyTorch when it is installed
 	@tools/deps.sh build
@@ -254,12 +266,12 @@ $(BUILD)/%.tidy: %.cc $(BUILD)/%.o .clang-tidy
 
 format: ## rewrite all C files the way .clang-format says
 	@tools/deps.sh lint
-	git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
+	git ls-files '*.c' '*.cc' '*.cu' '*.h' | xargs clang-format -i
 
 deps: ## install what building, testing and linting need
 	tools/deps.sh lint
 
-# ---- installing ------------------------------------------------------------------------------------
+# ---- installing ----------------------------------------------------------------------------------
 
 DEST = $(DESTDIR)$(PREFIX)
 
@@ -290,12 +302,12 @@ uninstall: ## remove what install put there
 	    $(DEST)/share/bash-completion/completions/heed $(DEST)/share/zsh/site-functions/_heed \
 	    $(DEST)/share/fish/vendor_completions.d/heed.fish
 
-# A folder that runs where nothing can be installed. The program is linked once more, to look for libraries beside
-# itself, theirs included (which only the older kind of run path does). CUBLAS=1 takes cuBLASLt along, half a
-# gigabyte; machines with CUDA's toolkit have it.
+# A folder that runs where nothing can be installed. The program is linked once more, to look for
+# libraries beside itself, theirs included (which only the older kind of run path does). CUBLAS=1
+# takes cuBLASLt along, half a gigabyte; machines with CUDA's toolkit have it.
 CUBLAS ?= 0
 DIST   ?= $(BUILD)/dist
-dist: all ## build/dist/heed-VERSION and its .tar.gz: program, libraries, plug-ins and what they need
+dist: all ## build/dist/heed-VERSION and its .tar.gz: all that a machine needs to run it
 	@$(MAKE) --no-print-directory dist-built
 
 dist-built:
@@ -314,5 +326,6 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-gpu test-bare bench-gpu dist dist-built test-programs fuzz fuzz-programs asan tsan bench lint tidy format deps install \
-        install-built uninstall clean help FORCE
+.PHONY: all demo test test-gpu test-bare bench-gpu dist dist-built test-programs fuzz \
+        fuzz-programs asan tsan bench lint tidy format deps install install-built uninstall \
+        clean help FORCE

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""CTranslate2 beside heed: translates sentences given as ids, prints one JSON line like `heed bench translate --json`.
+"""CTranslate2 beside heed: translates sentences given as ids, prints one JSON line like `heed bench
+translate --json`.
 
-    python3 bench/ct2.py --model DIR --input ids.txt --compute int8 --inter 1 --intra 2 --batch 32 --beam 4 [--force-length 32]
+    python3 bench/ct2.py --model DIR --input ids.txt --compute int8 --inter 1 --intra 2 --batch 32
+    --beam 4 [--force-length 32]
 
-DIR is what `heed export --format ctranslate2` wrote; ids are turned into its tokens by position in the vocabulary, and
-the end mark CTranslate2 adds itself is taken off. Both engines sort by length and translate batches of --batch sentences.
-"""
+DIR is what `heed export --format ctranslate2` wrote; ids are turned into its tokens by position in
+the vocabulary, and the end mark CTranslate2 adds itself is taken off. Both engines sort by length
+and translate batches of --batch sentences. """
+
 import argparse, json, os, resource, time
 
 began = time.perf_counter()
@@ -36,7 +39,12 @@ def main():
     ap.add_argument("--alpha", type=float, default=0.6)
     ap.add_argument("--sentences", type=int, default=0)
     ap.add_argument("--force-length", type=int, default=0)
-    ap.add_argument("--max-length", type=int, default=60, help="longest translation; CTranslate2 has no positions beyond the model's")
+    ap.add_argument(
+        "--max-length",
+        type=int,
+        default=60,
+        help="longest translation; CTranslate2 has no positions beyond the model's",
+    )
     ap.add_argument("--output", help="write the translations as ids, in the order of the input")
     a = ap.parse_args()
 
@@ -49,11 +57,18 @@ def main():
     src = [[vocab[i] for i in s[:-1]] if s[-1] == eos else [vocab[i] for i in s] for s in ids]
 
     t0 = time.perf_counter()
-    tr = ctranslate2.Translator(a.model, device="cpu", compute_type=a.compute, inter_threads=a.inter,
-                                intra_threads=a.intra)
+    tr = ctranslate2.Translator(
+        a.model, device="cpu", compute_type=a.compute, inter_threads=a.inter, intra_threads=a.intra
+    )
     opened = time.perf_counter() - t0
-    kw = dict(beam_size=a.beam, length_penalty=a.alpha, max_batch_size=a.batch, batch_type="examples",
-              max_decoding_length=a.max_length, return_scores=True)
+    kw = dict(
+        beam_size=a.beam,
+        length_penalty=a.alpha,
+        max_batch_size=a.batch,
+        batch_type="examples",
+        max_decoding_length=a.max_length,
+        return_scores=True,
+    )
     if a.force_length:
         kw.update(min_decoding_length=a.force_length, max_decoding_length=a.force_length)
     order = sorted(range(len(src)), key=lambda i: -len(src[i]))
@@ -69,7 +84,7 @@ def main():
     else:
         for k in range(0, len(order), a.batch):
             t = time.perf_counter()
-            part = order[k: k + a.batch]
+            part = order[k : k + a.batch]
             for i, r in zip(part, tr.translate_batch([src[i] for i in part], **kw)):
                 out[i] = r.hypotheses[0]
             took.append(time.perf_counter() - t)
@@ -81,16 +96,29 @@ def main():
         with open(a.output, "w", encoding="ascii") as f:
             for x in out:
                 f.write(" ".join(str(where[t]) for t in x) + "\n")
-    print(json.dumps({
-        "bench": "translate", "engine": "ctranslate2 " + ctranslate2.__version__, "precision": a.compute,
-        "inter": a.inter, "intra": a.intra, "batch": a.batch, "beam": a.beam, "sentences": len(src),
-        "tokens": tokens, "tokens_per_s": round(tokens / seconds, 1),
-        "p50_ms": round(1e3 * took[len(took) // 2], 3),
-        "p99_ms": round(1e3 * took[-(-len(took) * 99 // 100) - 1], 3),
-        "open_ms": round(1e3 * opened, 2), "first_ms": round(1e3 * first, 2),
-        "import_ms": round(1e3 * (imported - began), 2),
-        "base_mb": round(base_mb, 1),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)}))
+    print(
+        json.dumps(
+            {
+                "bench": "translate",
+                "engine": "ctranslate2 " + ctranslate2.__version__,
+                "precision": a.compute,
+                "inter": a.inter,
+                "intra": a.intra,
+                "batch": a.batch,
+                "beam": a.beam,
+                "sentences": len(src),
+                "tokens": tokens,
+                "tokens_per_s": round(tokens / seconds, 1),
+                "p50_ms": round(1e3 * took[len(took) // 2], 3),
+                "p99_ms": round(1e3 * took[-(-len(took) * 99 // 100) - 1], 3),
+                "open_ms": round(1e3 * opened, 2),
+                "first_ms": round(1e3 * first, 2),
+                "import_ms": round(1e3 * (imported - began), 2),
+                "base_mb": round(base_mb, 1),
+                "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
-# translate.sh — heed beside CTranslate2: the same weights, the same sentences, the same cores, one after the other.
+# translate.sh — heed beside CTranslate2: the same weights, the same sentences, the same cores, one
+# after the other.
 #
 #     bench/translate.sh [HEED [WORK-DIR [TRAINED-MODEL IDS]]]
 #
-# Makes a model of preset base with a vocabulary of 32,000 (one update of training: the weights do not matter where
-# lengths are forced), exports it for both engines, and measures f32 and int8, 1 and 2 threads, single sentences and
-# batches of 32, beam 1 and 4. With a trained model and sentences as ids (a line each) it also measures those at their
-# natural lengths. CTranslate2 gets every sensible setting and its best one counts. Every case runs REPEAT times, the
-# engines in turn, and the best of each counts: other people's load can only slow a run down.
+# Makes a model of preset base with a vocabulary of 32,000 (one update of training: the weights do
+# not matter where lengths are forced), exports it for both engines, and measures f32 and int8, 1
+# and 2 threads, single sentences and batches of 32, beam 1 and 4. With a trained model and
+# sentences as ids (a line each) it also measures those at their natural lengths. CTranslate2 gets
+# every sensible setting and its best one counts. Every case runs REPEAT times, the engines in turn,
+# and the best of each counts: other people's load can only slow a run down.
 #
 # Needs: pip install ctranslate2.  REPEAT=3  SENTENCES=64
 set -euo pipefail
 here=$(dirname "$0")
 heed=${1:-build/heed} work=${2:-build/bench-translate}
 repeat=${REPEAT:-3} sentences=${SENTENCES:-64} length=32
-python3 -c 'import ctranslate2' || { echo 'python3 has no ctranslate2: pip install ctranslate2' >&2; exit 1; }
+python3 -c 'import ctranslate2' ||
+    { echo 'python3 has no ctranslate2: pip install ctranslate2' >&2; exit 1; }
 mkdir -p "$work"
 
 if [ ! -e "$work/ct2/model.bin" ]; then
@@ -31,7 +34,8 @@ with open(sys.argv[1] + "/ids", "w") as f:
         f.write(" ".join(str(random.randrange(3, 32000)) for _ in range(31)) + " 2\n")
 PY
     "$heed" vocab --input "$work/text" --out "$work/spm.model" --type word --size 32000 --quiet
-    "$heed" train --preset base --tokenizer "$work/spm.model" --src "$work/text" --tgt "$work/text" \
+    "$heed" train --preset base --tokenizer "$work/spm.model" --src "$work/text" \
+        --tgt "$work/text" \
         --out "$work/model" --steps 1 --tokens 256 2>"$work/train.log"
     for format in f32 int8 ctranslate2; do
         out=$work/$format
@@ -42,11 +46,13 @@ fi
 
 : >"$work/results"
 heed_run() { # model ids threads batch beam sentences [options]
-    "$heed" bench translate --json --model "$1" --input "$2" --threads "$3" --batch "$4" --beam "$5" --sentences "$6" \
+    "$heed" bench translate --json --model "$1" --input "$2" --threads "$3" --batch "$4" \
+        --beam "$5" --sentences "$6" \
         "${@:7}" >>"$work/results"
 }
 ct2_run() { # model ids compute inter intra batch beam sentences [options]
-    python3 "$here/ct2.py" --model "$1" --input "$2" --compute "$3" --inter "$4" --intra "$5" --batch "$6" --beam "$7" \
+    python3 "$here/ct2.py" --model "$1" --input "$2" --compute "$3" --inter "$4" --intra "$5" \
+        --batch "$6" --beam "$7" \
         --sentences "$8" "${@:9}" >>"$work/results"
 }
 
@@ -56,10 +62,13 @@ for _ in $(seq "$repeat"); do
         [ $precision = f32 ] && compute=float32
         for beam in 4 1; do
             for threads in 2 1; do
-                heed_run "$work/$precision" "$work/ids" $threads 32 $beam "$sentences" --force-length $length
-                ct2_run "$work/ct2" "$work/ids" $compute 1 $threads 32 $beam "$sentences" --force-length $length
+                heed_run "$work/$precision" "$work/ids" $threads 32 $beam "$sentences" \
+                    --force-length $length
+                ct2_run "$work/ct2" "$work/ids" $compute 1 $threads 32 $beam "$sentences" \
+                    --force-length $length
                 [ $threads = 1 ] ||
-                    ct2_run "$work/ct2" "$work/ids" $compute $threads 1 32 $beam "$sentences" --force-length $length
+                    ct2_run "$work/ct2" "$work/ids" $compute $threads 1 32 $beam "$sentences" \
+                    --force-length $length
                 heed_run "$work/$precision" "$work/ids" $threads 1 $beam 8 --force-length $length
                 ct2_run "$work/ct2" "$work/ids" $compute 1 $threads 1 $beam 8 --force-length $length
             done
@@ -71,7 +80,8 @@ python3 "$here/translate_table.py" "$work/results" "base, random weights, 32 tok
 if [ $# -ge 4 ]; then
     : >"$work/results"
     for format in f32 int8 ctranslate2; do
-        "$heed" export --model "$3" --out "$work/trained-$format" --format $format --force >/dev/null
+        "$heed" export --model "$3" --out "$work/trained-$format" --format $format \
+            --force >/dev/null
     done
     n=$(wc -l <"$4")
     for _ in $(seq "$repeat"); do

@@ -14,7 +14,7 @@ run() {
     "$@"
 }
 
-echo "heed learns to translate short English sentences into German: one or two minutes on two CPU cores."
+echo "heed learns to translate short English sentences into German: a minute or two on two cores."
 echo "Stop it with Ctrl-C if you like: the same command continues where it was."
 run "$heed" train --config "$demo/train.json" \
     --src "$demo/train.en.xz" --tgt "$demo/train.de.xz" \
@@ -30,7 +30,7 @@ run "$heed" eval --ref "$demo/heldout.de" --hyp "$out/heldout.de"
 
 cat <<END
 
-None of these sentences were in the training data. Try your own (short and simple ones: it has seen little):
+None of these sentences were in the training data. Try your own, short and simple ones:
     echo 'Where is my book?' | $heed translate --model $out/average
 Its learning curves as a picture:
     $heed inspect $out --curves $out/curves.svg

@@ -3,10 +3,11 @@
 #
 #     tests/run.sh [-j JOBS] [-k PATTERN] [-o SUMMARY-FILE] PROGRAM...
 #
-# A program lists its tests with --list (see test.h); a *.sh program is one test, its timeout on a line
-# `# timeout: SECONDS`. The exit status is the only verdict: 0 passed, 77 skipped, else failed. Also failed:
-# a program that cannot list its tests or lists none, a test that is skipped without a line `skipped: WHY`. -k runs only tests whose `program:test` matches.
-# TEST_SCALE multiplies all timeouts (sanitizer builds). Last line: `N passed, N failed[, N skipped]`.
+# A program lists its tests with --list (see test.h); a *.sh program is one test, its timeout on a
+# line `# timeout: SECONDS`. The exit status is the only verdict: 0 passed, 77 skipped, else failed.
+# Also failed: a program that cannot list its tests or lists none, a test that is skipped without a
+# line `skipped: WHY`. -k runs only tests whose `program:test` matches. TEST_SCALE multiplies all
+# timeouts (sanitizer builds). Last line: `N passed, N failed[, N skipped]`.
 set -uo pipefail
 
 jobs=$(nproc) pattern='*' summary_file=
@@ -81,7 +82,8 @@ for program in "$@"; do
     base=${base%.sh}
     list="$tmp/list"
     case $program in
-    *.sh) echo "- $(sed -n 's/^# timeout: *\([0-9]*\).*/\1/p' "$program" | grep . || echo 60)" >"$list" ;;
+    *.sh) echo "- $(sed -n 's/^# timeout: *\([0-9]*\).*/\1/p' "$program" | grep . || echo 60)" \
+        >"$list" ;;
     *)
         if ! timeout 20 "$program" --list >"$list" 2>&1; then
             n=$((n + 1))

@@ -1,9 +1,11 @@
 # shellcheck shell=bash
-# shell.sh — what the test scripts share: where things are, and checks that a crash cannot pass. To be
-# sourced.
+# shell.sh — what the test scripts share: where things are, and checks that a crash cannot pass. To
+# be sourced.
 #
 # A pipe fails when any part of it fails. Even so `a | b && fail` passes when a crashes, and so does
-# `[ -z "$(a)" ]`: keep what a printed, then look at it with lacks, absent or differ. (lint looks for both.)
+# `[ -z "$(a)" ]`: keep what a printed, then look at it with lacks, absent or differ. (lint looks
+# for both.)
+# shellcheck disable=SC2034 # the scripts use what is set here
 set -euo pipefail
 tree=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 build=$(realpath "${BUILD:-build}")
@@ -31,7 +33,10 @@ expect() {
     [ "$rc" = "$code" ] || fail "$*: exit $rc instead of $code: $out"
     case $out in *"$text"*) ;; *) fail "$*: no '$text' in: $out" ;; esac
     if [ "$code" != 0 ] && [ -n "$ours" ]; then
-        case $'\n'$out in *$'\n'heed:\ * | $'\n'heed\ 0*) ;; *) fail "$*: not 'heed: ...': $out" ;; esac
+        case $'\n'$out in
+        *$'\n'heed:\ * | $'\n'heed\ 0*) ;;
+        *) fail "$*: not 'heed: ...': $out" ;;
+        esac
     fi
 }
 has() { case $out in *"$1"*) ;; *) fail "no '$1' in: $out" ;; esac; }

@@ -45,16 +45,20 @@ expect 0 'SIGHUP is ignored' -- train --help
 
 tiny="--preset tiny --n-vocab 100 --tokens 64 --length 16 --seconds 0.1"
 json=$("$heed" bench train $tiny --json)
-HEED_ISA='' "$heed" bench train $tiny --json >/dev/null || fail 'an empty HEED_ISA is not the same as none'
+HEED_ISA='' "$heed" bench train $tiny --json >/dev/null ||
+    fail 'an empty HEED_ISA is not the same as none'
 for key in bench preset device dtype ms_per_step tgt_tokens_per_s tflops gemm_share peak_mb; do
     case $json in *"\"$key\":"*) ;; *) fail "no $key in $json" ;; esac
 done
 expect 0 'linear_bwd' -- bench train $tiny
-expect 0 '"dtype":"bf16"' -- bench train $tiny --dtype bf16 --norm pre --activation gelu --tie none --json
+expect 0 '"dtype":"bf16"' -- bench train $tiny --dtype bf16 --norm pre --activation gelu \
+    --tie none --json
 expect 0 '"bench":"gemm"' -- bench gemm --m 4 --min-ms 1 --isa generic --dtype f32 --json
 if command -v python3 >/dev/null; then
     { echo "$json"; "$heed" bench gemm --m 4 --min-ms 1 --isa generic --json; } |
-        python3 -c 'import json,sys; n = sum(1 for line in sys.stdin if json.loads(line)["bench"]); assert n == 11, n' ||
+        python3 -c 'import json,sys
+n = sum(1 for line in sys.stdin if json.loads(line)["bench"])
+assert n == 11, n' ||
         fail 'JSON lines do not parse'
 fi
 rc=0

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# test_dist.sh — the folder of `make dist` runs from anywhere, with its own libraries and nothing else in its way.
+# test_dist.sh — the folder of `make dist` runs from anywhere, with its own libraries and nothing
+# else in its way.
 # timeout: 120
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"
 cd "$tree"
 if sanitized; then skip 'a sanitizer build is not for shipping'; fi
 
-make --no-print-directory dist-built BUILD="$build" DIST="$dir/made" >"$dir/log" 2>&1 || { cat "$dir/log" && exit 1; }
+make --no-print-directory dist-built BUILD="$build" DIST="$dir/made" >"$dir/log" 2>&1 ||
+    { cat "$dir/log" && exit 1; }
 mkdir "$dir/elsewhere"
 tar -C "$dir/elsewhere" -xzf "$dir"/made/heed-*.tar.gz
 rm -r "$dir/made"
@@ -20,11 +22,14 @@ outside=$(env -i ldd "$heed" | awk '/=> \// { print $3 }' | grep -v "^$dir/" |
 [ -z "$outside" ] || fail "it loads $outside"
 
 # It works: three steps of training on the CPU, and an honest word about the GPU.
-(cd "$dir" && env -i "$heed" bench train --preset tiny --tokens 64 --length 8 --seconds 0 --n_vocab 100 >"$dir/bench") ||
+(cd "$dir" && env -i "$heed" bench train --preset tiny --tokens 64 --length 8 --seconds 0 \
+    --n_vocab 100 >"$dir/bench") ||
     fail "bench train"
 grep -q 'ms per step' "$dir/bench" || fail "bench train printed nothing"
-if [ -e "${heed%/bin/heed}/lib/heed/libheed-cuda.so" ] && ! "$heed" bench train --device cuda --preset tiny --tokens 64 \
+if [ -e "${heed%/bin/heed}/lib/heed/libheed-cuda.so" ] &&
+    ! "$heed" bench train --device cuda --preset tiny --tokens 64 \
     --length 8 --seconds 0 --n_vocab 100 >"$dir/gpu" 2>&1; then
-    if grep -q 'is not there' "$dir/gpu"; then fail "the plug-in was not found: $(cat "$dir/gpu")"; fi
+    if grep -q 'is not there' "$dir/gpu"; then fail \
+        "the plug-in was not found: $(cat "$dir/gpu")"; fi
     grep -q '^heed: cuda: ' "$dir/gpu" || fail "without a GPU it says: $(cat "$dir/gpu")"
 fi

@@ -1,5 +1,6 @@
 #!/bin/bash
-# test_eval_random.sh — `heed eval` beside sacreBLEU on random texts (tests/eval_compare.py), where it is installed.
+# test_eval_random.sh — `heed eval` beside sacreBLEU on random texts (tests/eval_compare.py), where
+# it is installed.
 # timeout: 120
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# test_export.sh — heed export and quantize: every form runs as the model it came from, nothing is overwritten unasked,
-# and what an exported model cannot do is said.
+# test_export.sh — heed export and quantize: every form runs as the model it came from, nothing is
+# overwritten unasked, and what an exported model cannot do is said.
 # timeout: 120
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
@@ -19,7 +19,8 @@ size() { stat -c %s "$1/model.safetensors"; }
 [ "$(size int8)" -lt "$(($(size m) * 2 / 3))" ] || fail "int8 has $(size int8) bytes, f32 $(size m)"
 
 # The same numbers from the exported directory and from the model itself in that precision.
-score() { "$heed" score --model "$1" --src v.src --tgt v.tgt --precision "$2" --token-scores --quiet --threads 1; }
+score() { "$heed" score --model "$1" --src v.src --tgt v.tgt --precision "$2" --token-scores \
+    --quiet --threads 1; }
 for format in f32 bf16 int8; do
     score m $format >scores.m
     score $format auto >scores.auto
@@ -43,7 +44,8 @@ same int8/model.safetensors f32-int8/model.safetensors
 "$heed" export --model f32 --out f32-ct2 --format ctranslate2 >/dev/null
 "$heed" export --model m --out ct2 --format ctranslate2 >/dev/null
 same ct2/model.bin f32-ct2/model.bin
-expect 0 'CTranslate2 model, int8' "$heed" export --model m --out ct2-int8 --format ctranslate2 --precision int8
+expect 0 'CTranslate2 model, int8' "$heed" export --model m --out ct2-int8 --format ctranslate2 \
+    --precision int8
 same m/tokenizer.model ct2/tokenizer.model
 expect 2 'the weights are int8' "$heed" export --model int8 --out x --format f32
 expect 2 'the weights are int8' "$heed" export --model int8 --out x --format ctranslate2
@@ -55,7 +57,8 @@ expect 2 '--out is missing' "$heed" quantize --model m
 expect 2 '--format is missing' "$heed" export --model m --out x
 expect 2 "--format: 'onnx' is not one of" "$heed" export --model m --out x --format onnx
 expect 2 "--format: 'auto' is not one of" "$heed" export --model m --out x --format auto
-expect 2 "--precision: 'bf16' is not one of" "$heed" export --model m --out x --format ctranslate2 --precision bf16
+expect 2 "--precision: 'bf16' is not one of" "$heed" export --model m --out x --format ctranslate2 \
+    --precision bf16
 expect 1 'int8 has files in it' "$heed" export --model m --out int8 --format f32
 same int8/model.safetensors q/model.safetensors
 expect 0 'int8: f32' "$heed" export --model m --out int8 --format f32 --overwrite
@@ -67,23 +70,27 @@ expect 1 'exported int8 model' "$heed" average --out x q q
 expect 0 '"parameters"' "$heed" inspect q --json
 for command in 'translate' 'quantize --out x'; do
     # shellcheck disable=SC2086 # words
-    expect 1 'ct2: a CTranslate2 model, which heed can write but not open' "$heed" $command --model ct2
+    expect 1 'ct2: a CTranslate2 model, which heed can write but not open' "$heed" $command \
+        --model ct2
 done
 
 "$heed" train "${data[@]}" "${small[@]}" --window 3 --out local --steps 1 2>/dev/null
-expect 2 'window: CTranslate2 has no local attention of 3' "$heed" export --model local --out x --format ctranslate2
+expect 2 'window: CTranslate2 has no local attention of 3' "$heed" export --model local --out x \
+    --format ctranslate2
 "$heed" train "${data[@]}" "${small[@]}" --d-v 8 --out narrow --steps 1 2>/dev/null
 expect 2 'd_v: CTranslate2 wants keys and values of one width, not 16 and 8' \
     "$heed" export --model narrow --out x --format ctranslate2
 
 # ---- damage: checksums find what would give wrong translations
 spoil() { # DIR: one byte near the end of the data
-    printf 'x' | dd of="$1/model.safetensors" bs=1 seek=$(($(stat -c %s "$1/model.safetensors") - 1000)) conv=notrunc status=none
+    printf 'x' | dd of="$1/model.safetensors" bs=1 seek=$(($(stat \
+        -c %s "$1/model.safetensors") - 1000)) conv=notrunc status=none
 }
 cp -r q spoilt8 && spoil spoilt8
 cp -rL m spoilt && spoil spoilt
 for model in spoilt8 spoilt; do
-    for command in 'translate' 'score --src v.src --tgt v.tgt' 'quantize --out x' 'export --format ctranslate2 --out x'; do
+    for command in 'translate' 'score --src v.src --tgt v.tgt' 'quantize --out x' \
+        'export --format ctranslate2 --out x'; do
         # shellcheck disable=SC2086 # words
         expect 1 "$model/model.safetensors: tensor" "$heed" $command --model $model
         has 'is damaged'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # test_fuzz.sh — every fuzz program for a few seconds: on its seeds, and on what it makes of them.
-# `make test` builds them first where clang and its fuzzer are there; `make fuzz` runs them for longer.
+# `make test` builds them first where clang and its fuzzer are there; `make fuzz` runs them for
+# longer.
 # timeout: 240
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"

@@ -4,7 +4,8 @@
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"
 
-TEST_DIR=$dir "$build/tests/test_checkpoint" writes_a_run >/dev/null 2>&1 || fail 'no run to look at'
+TEST_DIR=$dir "$build/tests/test_checkpoint" writes_a_run >/dev/null 2>&1 ||
+    fail 'no run to look at'
 run=$dir/run
 expect 0 'steps done   5' -- inspect "$run"
 has 'checkpoints  3 4 5'
@@ -15,7 +16,8 @@ expect 1 'nothing to draw' -- inspect "$run" --curves "$dir/x.svg"
 
 {
     for s in $(seq 1 200); do
-        echo "{\"step\":$s,\"epoch\":1,\"loss\":$((300 - s)).5,\"nll\":2.5,\"ppl\":12.2,\"lr\":0.001,\"tokens\":100,\"tok_s\":5000,\"time\":$s}"
+        printf '{"step":%d,"epoch":1,"loss":%d.5,"nll":2.5,"ppl":12.2,"lr":0.001,' $s $((300 - s))
+        echo "\"tokens\":100,\"tok_s\":5000,\"time\":$s}"
     done
     echo '{"step":50,"valid_loss":4.6,"valid_nll":4.35,"valid_ppl":77,"valid_bleu":12.5}'
     echo '{"step":100,"valid_loss":4.5,"valid_nll":4.25,"valid_ppl":70}'
@@ -34,7 +36,8 @@ has "wrote $dir/x.svg: learning curves up to step 200"
 [ "$(head -c 5 "$dir/x.svg")" = '<svg ' ] || fail 'not an SVG'
 [ "$(tail -n 1 "$dir/x.svg")" = '</svg>' ] || fail 'the SVG does not end'
 grep -q 'validation' "$dir/x.svg" || fail 'no validation curve'
-grep -q "<text class='t' x='76.0' [^>]*>0</text>" "$dir/x.svg" || fail 'the axis of steps does not begin at 0'
+grep -q "<text class='t' x='76.0' [^>]*>0</text>" "$dir/x.svg" ||
+    fail 'the axis of steps does not begin at 0'
 grep -q '>BLEU on the validation text<' "$dir/x.svg" || fail 'no curve of BLEU'
 expect 0 "$run" -- inspect "$run" --curves "$dir/x.svg" --quiet # an earlier picture may be replaced
 case $out in *wrote*) fail 'not quiet' ;; esac
@@ -54,12 +57,14 @@ rm -r "$bad"
 expect 0 '<svg' -- inspect "$run" --curves /dev/stdout --log --json
 expect 0 '"best_valid": {"step": 100' -- inspect --json "$run"
 if command -v python3 >/dev/null; then
-    python3 - "$dir/x.svg" <<<'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' || fail 'not XML'
+    python3 - "$dir/x.svg" <<<'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' ||
+        fail 'not XML'
     "$heed" inspect --json "$run" | python3 -c '
 import json, sys
 d = json.load(sys.stdin)
 assert d["step"] == 5 and d["parameters"] == sum(t["count"] for t in d["tensors"]), d
-assert d["checkpoints"] == [3, 4, 5] and d["train"]["step"] == 150 and d["log_lines_unread"] == 1, d' || fail 'JSON'
+assert d["checkpoints"] == [3, 4, 5] and d["train"]["step"] == 150, d
+assert d["log_lines_unread"] == 1, d' || fail 'JSON'
 fi
 
 expect 0 'average of 2 checkpoints, steps 4 to 5' -- average --out "$dir/mean" --last 2 "$run"

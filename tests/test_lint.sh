@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# test_lint.sh — proves that lint can fail: a small clean tree passes, and each single offence is found.
+# test_lint.sh — proves that lint can fail: a small clean tree passes, and each single offence is
+# found.
 # timeout: 120
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools/deps.sh --check lint >/dev/null 2>&1 || { echo 'skipped: the tools of lint are not here' && exit 77; }
+tools/deps.sh --check lint >/dev/null 2>&1 || { echo 'skipped: the tools of lint are not here' &&
+    exit 77; }
 tree=${TEST_DIR:-$(mktemp -d)}/tree
-mkdir -p "$tree"/src/{base,backend,model} "$tree"/include "$tree"/build
+mkdir -p "$tree"/src/{base,backend,model} "$tree"/{include,build,tests}
 # Only what src/base implements: the tree has no more.
-sed '/^\/\* ---- models/,/^#ifdef __cplusplus/ { /^#ifdef/!d }' include/heed.h >"$tree/include/heed.h"
+sed '/^\/\* ---- models/,/^#ifdef __cplusplus/ { /^#ifdef/!d }' include/heed.h \
+    >"$tree/include/heed.h"
 cp .clang-format "$tree"
 cp src/base/err.[ch] "$tree/src/base"
 unset BUILD
@@ -38,18 +41,49 @@ offence() {
 library ''
 tools/lint.sh "$tree" || { echo "lint finds fault with a clean tree" && exit 1; }
 
+printf '%s\n' '__global__ void x(int a, int b, int c, int d, int e, int f, int g) {' '}' \
+    >"$tree/src/model/kernel.cu" && clang-format -i "$tree/src/model/kernel.cu"
+tools/lint.sh "$tree" || { echo "lint finds fault with a kernel" && exit 1; }
+rm "$tree/src/model/kernel.cu"
+
 touch "$tree"/src/{backend,model}/seam.h
 offence src/base/x.c '#include "model/seam.h"' "includes point downwards only"
 offence src/backend/x.c '#include "model/seam.h"' "includes point downwards only"
 offence src/model/x.c '#include "../backend/seam.h"' "not relative"
 offence src/model/x.c '#include <immintrin.h>' "stay in src/backend"
-offence src/model/x.c 'void x(void) { exit(1); }' "only src/cli prints and exits"
-offence src/model/x.c 'void x(void) { fprintf(stderr, "x"); }' "only src/cli prints and exits"
-offence src/model/x.cc 'void x() { exit(1); }' "only src/cli prints and exits"
+offence src/model/x.c 'void x(void) { exit(1); }' "only src/cli and src/bench print and exit"
+offence src/model/x.c 'void x(void) { fprintf(stderr, "x"); }' \
+    "only src/cli and src/bench print and exit"
+offence src/model/x.cc 'void x() { exit(1); }' "only src/cli and src/bench print and exit"
 offence src/model/x.c 'void x(void) { getenv("HEED_X"); }' "only src/cli reads the environment"
 offence src/model/x.c '/* TODO: later */' "a TODO names its issue"
 offence src/model/x.h 'int x(size_t n);' "headers stand on their own"
 offence src/model/x.c 'int  x ;' "format"
+offence src/model/x.cu 'int  x ;' "format"
+wide=$(printf '%0101d' 0)
+for file in src/model/x.c tests/x.py Makefile; do
+    offence $file "# $wide" "lines have at most 100 columns"
+done
+offence tests/x.sh "#!/bin/bash
+set -euo pipefail
+# $wide" "lines have at most 100 columns"
+offence src/model/x.c "int x(void) {
+$(yes '    ;' | head -n 79 || true)
+}" "functions have at most 80 lines"
+offence src/model/x.c 'int x(int a, int b, int c, int d, int e, int f, int g) {
+    return a + b + c + d + e + f + g;
+}' "7 parameters: int x(int a"
+offence src/model/x.cu 'static void x(int a, int b, int c, int d, int e,
+              int f, int g) {
+}' "7 parameters: static void x"
+offence tests/x.sh '#!/bin/bash
+set -eu' "scripts set pipefail"
+pass='#!/bin/bash
+set -euo pipefail'
+offence tests/x.sh "$pass
+a | grep -q b && fail 'b'" "a crash passes"
+offence tests/x.sh "$pass"'
+[ -z "$("$heed" x)" ] || exit 1' "a crash passes"
 offence src/model/x.c 'int x(void) { int a[2]; return a[2]; }' "cppcheck"
 
 library '__attribute__((visibility("default"))) int stray; int stray;'

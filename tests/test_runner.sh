@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_runner.sh — proves that the runner can fail: it must see a failing, a crashing, a hanging and an
-# empty program, count them, say so in its last line and in its exit status.
+# test_runner.sh — proves that the runner can fail: it must see a failing, a crashing, a hanging and
+# an empty program, count them, say so in its last line and in its exit status.
 # timeout: 60
 set -uo pipefail
 unset TEST_SCALE

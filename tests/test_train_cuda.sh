@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# test_train_cuda.sh — a training run on the GPU that is killed and resumed ends with the very weights of one that was
-# not, bf16 being what --dtype auto means there. Skipped where there is no GPU, unless HEED_TEST_GPU says there is.
+# test_train_cuda.sh — a training run on the GPU that is killed and resumed ends with the very
+# weights of one that was not, bf16 being what --dtype auto means there. Skipped where there is no
+# GPU, unless HEED_TEST_GPU says there is.
 # timeout: 120
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
 gpu() { "$heed" bench train --device cuda --preset tiny --tokens 64 --seconds 0 --length 8; }
 if [ -z "${HEED_TEST_GPU:-}" ] && ! gpu >/dev/null 2>&1; then skip 'no GPU here'; fi
 
-run=(--device cuda --d-model 64 --steps 40 --log-every 10 --save-every 10 --keep 9 --dropout 0.1 --cache cache)
+run=(--device cuda --d-model 64 --steps 40 --log-every 10 --save-every 10 --keep 9 --dropout 0.1 \
+    --cache cache)
 train straight "${run[@]}" --quiet
 train bf16 "${run[@]}" --dtype bf16 --quiet
 train f32 "${run[@]}" --dtype f32 --quiet
@@ -28,7 +30,9 @@ wait $pid 2>/dev/null || true
 train hurt "${run[@]}" --quiet
 [ "$(steps hurt)" = '0 10 20 30 40' ] || fail "checkpoints $(steps hurt)"
 same straight/model.safetensors hurt/model.safetensors 'published weights'
-for c in straight/ckpt-????????; do same "$c/model.safetensors" "hurt/${c##*/}/model.safetensors"; done
+for c in straight/ckpt-????????; do
+    same "$c/model.safetensors" "hurt/${c##*/}/model.safetensors"
+done
 log_lines straight/log.jsonl | grep -v valid_loss >a.log # the run to step 20 validates at its end
 log_lines hurt/log.jsonl | grep -v valid_loss >b.log
 diff a.log b.log || fail 'the logs differ'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# test_train_options.sh — heed train as users call it: where a run ends, what it keeps, --config, --dry-run, memory,
-# odd text, progress; and that memory does not grow with the corpus.
+# test_train_options.sh — heed train as users call it: where a run ends, what it keeps, --config,
+# --dry-run, memory, odd text, progress; and that memory does not grow with the corpus.
 # timeout: 240
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
@@ -24,8 +24,10 @@ lacks 'pairs read' # before anything is tokenised
 expect 2 'the tokenizer decides that' bare --out run --n-vocab 300
 expect 2 "more than the model's max_len 1024" bare --out run --max-length 2000 --tokens 4000
 expect 2 "'0' is not a positive number" bare --out run --weights 0
-expect 1 'nothing.src: No such file' "$heed" train --src nothing.src --tgt t.tgt "${small[@]}" --out run
-expect 1 't.src: not a SentencePiece model' "$heed" train --src t.src --tgt t.tgt "${small[@]}" --out run --tokenizer t.src
+expect 1 'nothing.src: No such file' "$heed" train --src nothing.src --tgt t.tgt "${small[@]}" \
+    --out run
+expect 1 't.src: not a SentencePiece model' "$heed" train --src t.src --tgt t.tgt "${small[@]}" \
+    --out run --tokenizer t.src
 compgen -G 'run/ckpt-*' >/dev/null && fail 'wrong use left a checkpoint'
 
 # ---- where it ends, what it keeps
@@ -34,33 +36,41 @@ expect 0 'done: step' bare --out run --epochs 2 --save-every 1000
 n=$(steps run | awk '{ print $NF }')
 line=$(tail -n 1 run/log.jsonl)
 case $line in "{\"step\":$n,\"epoch\":2,"*) ;; *) fail "two epochs end at: $line" ;; esac
-[ "$(sed 's/.*"tokens":\([0-9]*\).*/\1/' <<<"$line")" = $((2 * $(sed -n 's/.* and \([0-9,]*\) target tokens.*/\1/p' <<<"$out" | tr -d ,))) ] ||
+[ "$(sed 's/.*"tokens":\([0-9]*\).*/\1/' <<<"$line")" = \
+    $((2 * $(sed -n 's/.* and \([0-9,]*\) target tokens.*/\1/p' <<<"$out" | tr -d ,))) ] ||
     fail "two epochs are not twice the tokens of one: $line; $out"
 expect 0 "done: step $n," bare --out run --epochs 2 --save-every 1000
 expect 0 'done: step' bare --out run --epochs 3 --save-every 1000
 [ "$(steps run | awk '{ print $NF }')" -gt "$n" ] || fail 'a third epoch did nothing'
 rm -rf run
 expect 0 'done: step' bare --out run --minutes 0.01 --save-every 100000 --log-every 1000
-awk -v n="$(steps run | awk '{ print $NF }')" 'BEGIN { exit !(n > 0) }' || fail 'a minute does nothing'
-# A validation that cannot get better: another language than the one that is learnt. Patience ends it, the best
-# one is published and kept beside the last two.
+awk -v n="$(steps run | awk '{ print $NF }')" 'BEGIN { exit !(n > 0) }' ||
+    fail 'a minute does nothing'
+# A validation that cannot get better: another language than the one that is learnt. Patience ends
+# it, the best one is published and kept beside the last two.
 pairs far 60 7
 tr abdegiklmnoprstu lkjihgfedcbaxyzw <far.src >far.enc
 rm -rf run
-expect 0 'no improvement any more: step' bare --out run --valid-src far.enc --valid-tgt far.tgt --valid-every 10 \
+expect 0 'no improvement any more: step' bare --out run --valid-src far.enc --valid-tgt far.tgt \
+    --valid-every 10 \
     --save-every 5 --keep 2 --patience 3 --steps 2000 --warmup 20 --lr-scale 2
 last=$(steps run | awk '{ print $NF }')
 best=$(sed -n 's/^{"step":\([0-9]*\),"valid.*"best":true}/\1/p' run/log.jsonl | tail -n 1)
 [ "$last" = $((best + 30)) ] || fail "patience 3: best at $best, ended at $last"
-[ "$(steps run)" = "$best $((last - 5)) $last" ] || fail "kept $(steps run) of best $best, last $last"
-same run/model.safetensors "$(printf 'run/ckpt-%08d' "$best")/model.safetensors" 'the best is published'
+[ "$(steps run)" = "$best $((last - 5)) $last" ] ||
+    fail "kept $(steps run) of best $best, last $last"
+same run/model.safetensors "$(printf 'run/ckpt-%08d' "$best")/model.safetensors" \
+    'the best is published'
 differ run/model.safetensors "$(newest run)/model.safetensors" 'best and last do not differ'
 lowest=$(sed -n 's/.*"valid_loss":\([0-9.]*\).*/\1/p' run/log.jsonl | sort -g | head -n 1)
-grep -q "^{\"step\":$best,\"valid_loss\":$lowest," run/log.jsonl || fail "step $best is not the best"
+grep -q "^{\"step\":$best,\"valid_loss\":$lowest," run/log.jsonl ||
+    fail "step $best is not the best"
 before=$(cksum run/log.jsonl run/model.safetensors)
-expect 0 'no improvement any more' bare --out run --valid-src far.enc --valid-tgt far.tgt --valid-every 10 \
+expect 0 'no improvement any more' bare --out run --valid-src far.enc --valid-tgt far.tgt \
+    --valid-every 10 \
     --save-every 5 --keep 2 --patience 3 --steps 2000 --warmup 20 --lr-scale 2
-[ "$before" = "$(cksum run/log.jsonl run/model.safetensors)" ] || fail 'out of patience, but something changed'
+[ "$before" = "$(cksum run/log.jsonl run/model.safetensors)" ] ||
+    fail 'out of patience, but something changed'
 expect 0 'average of 2 checkpoints' "$heed" average --out mean --last 2 run
 expect 0 "steps done   $last" "$heed" inspect mean
 expect 0 "best         step $best" "$heed" inspect run --curves run.svg
@@ -80,9 +90,10 @@ bare --out closed --steps 3 2>&- || fail 'no standard error'
 
 # ---- --config
 cat >options.json <<'END'
-{"src": ["t.src"], "tgt": "t.tgt", "weights": [1], "valid_src": "v.src", "valid-tgt": "v.tgt", "tokenizer": "tok.model",
- "cache": "cache", "preset": "tiny", "n_layer": 1, "d_model": 32, "n_head": 2, "d-ff": "64", "tokens": 400,
- "max_length": 40, "threads": 1, "warmup": 50, "steps": 500, "dropout": 0.2, "quiet": true}
+{"src": ["t.src"], "tgt": "t.tgt", "weights": [1], "valid_src": "v.src", "valid-tgt": "v.tgt",
+ "tokenizer": "tok.model", "cache": "cache", "preset": "tiny", "n_layer": 1, "d_model": 32,
+ "n_head": 2, "d-ff": "64", "tokens": 400, "max_length": 40, "threads": 1, "warmup": 50,
+ "steps": 500, "dropout": 0.2, "quiet": true}
 END
 "$heed" train --config options.json --out c1 --steps 20
 bare --out c2 "${valid[@]}" --weights 1 --steps 20 --dropout 0.2 --quiet
@@ -126,12 +137,14 @@ compgen -G 'run/ckpt-*' >/dev/null && fail 'a dry run left a checkpoint'
 
 # ---- memory: what does not fit says what would, and that does
 if ! sanitized; then
-    short() { (ulimit -v 400000 && bare --d-model 256 --d-ff 1024 --n-layer 2 --out run --steps 1 "$@"); }
+    short() { (ulimit -v 400000 && bare --d-model 256 --d-ff 1024 --n-layer 2 --out run \
+        --steps 1 "$@"); }
     expect 1 'would fit' short --tokens 30000
     fits=$(sed -n 's/.*; --tokens \([0-9]*\) would fit.*/\1/p' <<<"$out")
     compgen -G 'run/ckpt-*' >/dev/null && fail 'no memory, but a checkpoint'
     expect 0 'done: step 1' short --tokens "$fits"
-    expect 1 'whatever the batch' short --overwrite --tokens 400 --d-model 768 --d-ff 3072 --n-head 8
+    expect 1 'whatever the batch' short --overwrite --tokens 400 --d-model 768 --d-ff 3072 \
+        --n-head 8
 fi
 
 # ---- odd text
@@ -145,7 +158,8 @@ gzip -k t.src
 xz -k t.tgt
 head -c 500 t.src.gz >cut.src.gz
 # text SRC TGT — trains on these texts for a moment
-text() { rm -rf run && "$heed" train --src "$1" --tgt "$2" --tokenizer tok.model "${small[@]}" --steps 5 --out run; }
+text() { rm -rf run &&
+    "$heed" train --src "$1" --tgt "$2" --tokenizer tok.model "${small[@]}" --steps 5 --out run; }
 expect 1 'empty and empty are empty' text empty empty
 expect 1 'no usable pair: 50 pairs read, 0 kept; dropped: 50 empty' text blank blank
 expect 1 't.src has 400 lines and t399.tgt has 399' text t.src t399.tgt
@@ -160,12 +174,14 @@ same run/model.safetensors plain.safetensors 'CRLF'
 expect 0 '400 kept' text t.src.gz t.tgt.xz
 same run/model.safetensors plain.safetensors 'gzip and xz'
 rm -rf run
-expect 0 'learning the vocabulary from 799 lines' "$heed" train --src mb.src --tgt t.tgt "${small[@]}" --steps 1 --out run
+expect 0 'learning the vocabulary from 799 lines' "$heed" train --src mb.src \
+    --tgt t.tgt "${small[@]}" --steps 1 --out run
 
 # ---- progress: lines for files, a bar for people
 rm -rf run
 expect 0 'done: step 60' bare --out run --steps 60 --log-every 20
-[ "$(grep -c '^step [0-9]*  epoch [0-9]*  loss [0-9.]*  ppl [0-9.]*  lr [0-9.e+-]*  [0-9,]* tok/s  [0-9:]* left$' <<<"$out")" = 3 ] ||
+line='^step [0-9]*  epoch [0-9]*  loss [0-9.]*  ppl [0-9.]*  lr [0-9.e+-]*  [0-9,]* tok/s'
+[ "$(grep -c "$line  [0-9:]* left\$" <<<"$out")" = 3 ] ||
     fail "plain lines: $out"
 lacks $'\r'
 lacks $'\033'
@@ -173,16 +189,21 @@ if command -v script >/dev/null; then
     # bar COLUMNS OPTION... — the lines with a bar that a terminal of that width shows
     bar() {
         rm -rf run
-        out=$(script -qec "stty cols $1; '$heed' train ${only[*]} ${small[*]} --out run ${*:2}" /dev/null </dev/null)
+        out=$(script -qec "stty cols $1; '$heed' train ${only[*]} ${small[*]} --out run ${*:2}" \
+            /dev/null </dev/null)
         out=$(tr '\r' '\n' <<<"$out" | sed 's/\x1b\[K//g' | grep '^\[')
-        awk -v n="$1" 'length >= n { bad = 1 } END { exit bad }' <<<"$out" || fail "wider than the terminal: $out"
+        awk -v n="$1" 'length >= n { bad = 1 } END { exit bad }' <<<"$out" ||
+            fail "wider than the terminal: $out"
     }
     bar 60 --minutes 0.02
-    grep -Eq '^\[=+>? *\]  step [0-9]+  loss [0-9.]+  .*[0-9]:[0-9]+ left$' <<<"$out" || fail "60 columns: $out"
+    grep -Eq '^\[=+>? *\]  step [0-9]+  loss [0-9.]+  .*[0-9]:[0-9]+ left$' <<<"$out" ||
+        fail "60 columns: $out"
     bar 80 --steps 700
-    grep -Eq '^\[=*>? *\]  step [0-9]+/700  loss [0-9.]+  [0-9,]+ tok/s  [0-9]:[0-9]+ left$' <<<"$out" || fail "80 columns: $out"
+    grep -Eq '^\[=*>? *\]  step [0-9]+/700  loss [0-9.]+  [0-9,]+ tok/s  [0-9]:[0-9]+ left$' \
+        <<<"$out" || fail "80 columns: $out"
     bar 120 --steps 700
-    grep -Eq '^\[=*>? *\]  step [0-9]+/700  epoch [0-9]+  loss [0-9.]+  ppl [0-9.]+  lr [0-9.e+-]+  [0-9,]+ tok/s  [0-9]:[0-9]+ left$' <<<"$out" ||
+    line='^\[=*>? *\]  step [0-9]+/700  epoch [0-9]+  loss [0-9.]+  ppl [0-9.]+  lr [0-9.e+-]+'
+    grep -Eq "$line  [0-9,]+ tok/s  [0-9]:[0-9]+ left\$" <<<"$out" ||
         fail "120 columns: $out"
 else
     note 'not tested: the bar (no script(1))'
@@ -199,7 +220,8 @@ import resource, subprocess, sys
 for _ in range(2):
     subprocess.run(sys.argv[1:], check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' \
-            "$heed" train "$@" --tokenizer tok.model "${small[@]}" --tokens 4000 --steps 5 --out run --quiet
+            "$heed" train "$@" --tokenizer tok.model "${small[@]}" --tokens 4000 --steps 5 \
+            --out run --quiet
     }
     a=$(peak --src s.src --tgt s.tgt)
     b=$(peak --src l.src --tgt l.tgt)

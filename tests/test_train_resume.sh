@@ -1,8 +1,10 @@
 #!/bin/bash
-# test_train_resume.sh — a run killed again and again ends in the same bytes as one that was left alone.
+# test_train_resume.sh — a run killed again and again ends in the same bytes as one that was left
+# alone.
 #
-# Kills come at random times, and aimed at the writing of a checkpoint (while a ckpt-*.tmp is there). After each
-# of them every checkpoint must be readable. SEED=N repeats a sequence of random times.
+# Kills come at random times, and aimed at the writing of a checkpoint (while a ckpt-*.tmp is
+# there). After each of them every checkpoint must be readable. SEED=N repeats a sequence of random
+# times.
 # timeout: 300
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
@@ -20,7 +22,8 @@ readable() {
         n=$((n + 1))
         "$heed" inspect "$c" >/dev/null || fail "$c is unreadable after kill $kills"
     done
-    if [ $n -gt 0 ]; then "$heed" inspect "$1" >/dev/null || fail "$1 is unreadable after kill $kills"; fi
+    if [ $n -gt 0 ]; then "$heed" inspect "$1" >/dev/null ||
+        fail "$1 is unreadable after kill $kills"; fi
 }
 
 # aim PID RUN — waits for a checkpoint to be written, or for the end of the process
@@ -32,7 +35,8 @@ aim() {
     done
 }
 
-# interrupted HOW RUN OPTION... — one start, ended HOW: KILL, TERM, INT or AIM. Fails when the run had ended.
+# interrupted HOW RUN OPTION... — one start, ended HOW: KILL, TERM, INT or AIM. Fails when the run
+# had ended.
 interrupted() {
     local how=$1 run=$2 pid rc=0
     shift 2
@@ -53,7 +57,8 @@ interrupted() {
         # One that came before there was anything to save just ends it.
         if grep -q '^stopped' "$run.out"; then
             terms=$((terms + 1))
-            grep -q '^stopped; the same command continues: step' "$run.out" || fail "message: $(cat "$run.out")"
+            grep -q '^stopped; the same command continues: step' "$run.out" ||
+                fail "message: $(cat "$run.out")"
             compgen -G "$run/ckpt-*.tmp" >/dev/null && fail "a stopped run left rubbish"
         fi
         ;;
@@ -68,13 +73,16 @@ interrupted() {
 compare() {
     same "$1/model.safetensors" "$2/model.safetensors" 'published weights'
     [ "$(steps "$1")" = "$(steps "$2")" ] || fail "checkpoints $(steps "$1") and $(steps "$2")"
-    for c in "$1"/ckpt-????????; do same "$c/model.safetensors" "$2/${c##*/}/model.safetensors"; done
+    for c in "$1"/ckpt-????????; do
+        same "$c/model.safetensors" "$2/${c##*/}/model.safetensors"
+    done
     log_lines "$1/log.jsonl" >a.log
     log_lines "$2/log.jsonl" >b.log
     diff a.log b.log || fail "the logs of $1 and $2 differ"
-    [ "$(log_steps "$2/log.jsonl" | tr '\n' ' ')" = "$(seq -s ' ' 10 10 "$n_steps") " ] || fail "steps in $2/log.jsonl"
+    [ "$(log_steps "$2/log.jsonl" | tr '\n' ' ')" = "$(seq -s ' ' 10 10 "$n_steps") " ] ||
+        fail "steps in $2/log.jsonl"
     command -v python3 >/dev/null || return 0
-    python3 - "$(newest "$1")" "$(newest "$2")" "$2/log.jsonl" <<'END' || fail "the states of $1 and $2 differ"
+    python3 - "$(newest "$1")" "$(newest "$2")" "$2/log.jsonl" <<'END' || fail "states of $1 and $2"
 import json, struct, sys
 def load(path):
     data = open(path + "/state.safetensors", "rb").read()
@@ -84,7 +92,8 @@ def load(path):
     del head["crc32c"]  # sums over the header, which holds times
     for key in "seconds", "window.seconds", "log_size":  # the log has notes of every resume
         del meta["state." + key]
-    return meta, {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items()}
+    at = {k: [8 + n + x for x in v["data_offsets"]] for k, v in head.items()}
+    return meta, {k: data[begin:end] for k, (begin, end) in at.items()}
 a, b = load(sys.argv[1]), load(sys.argv[2])
 assert a[0] == b[0], (a[0], b[0])
 assert len(a[1]) > 10 and a[1] == b[1], [k for k in a[1] if a[1][k] != b[1].get(k)]
@@ -94,14 +103,20 @@ for line in open(sys.argv[3]):
 END
 }
 
-# suffer STRAIGHT N OPTION... — N interruptions, as many runs as it takes; each run to its end and compared
+# suffer STRAIGHT N OPTION... — N interruptions, as many runs as it takes; each run to its end and
+# compared
 suffer() {
     local straight=$1 want=$((kills + $2)) run=$1.hurt how extra
     shift 2
     while [ $kills -lt $want ]; do
         rm -rf "$run"
         while [ $kills -lt $want ]; do
-            case $((RANDOM % 6)) in 0) how=TERM ;; 1) how=INT ;; 2 | 3) how=AIM ;; *) how=KILL ;; esac
+            case $((RANDOM % 6)) in
+            0) how=TERM ;;
+            1) how=INT ;;
+            2 | 3) how=AIM ;;
+            *) how=KILL ;;
+            esac
             # Threads and prefetching are nobody's business but the clock's.
             extra=$((RANDOM % 2))
             interrupted $how "$run" "$@" --prefetch $((4 * extra)) --threads $((1 + extra)) || break
@@ -118,13 +133,16 @@ f32=("${every[@]}" --save-every 4)
 train straight "${f32[@]}" --quiet
 suffer straight 32 "${f32[@]}"
 
-# bf16 weights, several batches per update, clipping, strong dropout; stops fall between all of them.
+# bf16 weights, several batches per update, clipping, strong dropout; stops fall between all of
+# them.
 bf16=("${every[@]}" --save-every 6 --accumulate 2 --dtype bf16 --dropout 0.3 --clip 1)
 train straight16 "${bf16[@]}" --quiet
 suffer straight16 8 "${bf16[@]}"
-differ straight/model.safetensors straight16/model.safetensors 'the comparison sees no difference at all'
+differ straight/model.safetensors straight16/model.safetensors \
+    'the comparison sees no difference at all'
 
-echo "$kills kills, $torn of them while a checkpoint was written, $terms orderly stops, $ends runs ended"
+echo "$kills kills, $torn of them while a checkpoint was written, $terms orderly stops," \
+    "$ends runs ended"
 [ $kills -ge 30 ] || fail "only $kills kills"
 [ $torn -ge 3 ] || fail "only $torn kills met a checkpoint being written"
 [ $terms -ge 1 ] || fail 'no orderly stop'

@@ -1,6 +1,7 @@
 #!/bin/bash
-# test_train_trouble.sh — what may befall a run: changed inputs, damaged files, full disks, divergence, a second
-# process. Each is one clear error or a recovery, and what was there before is still whole.
+# test_train_trouble.sh — what may befall a run: changed inputs, damaged files, full disks,
+# divergence, a second process. Each is one clear error or a recovery, and what was there before is
+# still whole.
 # timeout: 240
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
@@ -92,13 +93,15 @@ for model in finished finished8; do
 done
 expect 0 'done: step 10' train finished8 "${base[@]}" --steps 10 --overwrite
 expect 0 'continuing from step 10' train finished8 "${base[@]}" --steps 20
-"$heed" translate --model finished8 --quiet v.src >/dev/null || fail 'a model that replaced another does not run'
+"$heed" translate --model finished8 --quiet v.src >/dev/null ||
+    fail 'a model that replaced another does not run'
 
 # ---- damage
 flip() { # FILE: one bit in the middle
     local at=$(($(stat -c %s "$1") / 2)) byte
     byte=$(od -An -tu1 -j $at -N 1 "$1")
-    printf "%b" "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek=$at conv=notrunc status=none
+    printf "%b" "\\x$(printf %02x $((byte ^ 1)))" |
+        dd of="$1" bs=1 seek=$at conv=notrunc status=none
 }
 # The hard link in the run's directory is the same file: damage would reach both.
 break_newest() { fresh && cp run/ckpt-00000060/"$2" x && "$1" x && mv x run/ckpt-00000060/"$2"; }
@@ -115,7 +118,8 @@ for file in model.safetensors state.safetensors; do
 done
 for how in flip cut_short; do # one that opens, and one that does not
     break_newest $how tokenizer.model
-    expect 0 'continuing from step 50; 1 newer checkpoint is damaged' train run "${base[@]}" --steps 80
+    expect 0 'continuing from step 50; 1 newer checkpoint is damaged' train run "${base[@]}" \
+        --steps 80
     has tokenizer.model
     same run/model.safetensors long/model.safetensors "after $how tokenizer.model"
     for c in run/ckpt-*; do same "$c/tokenizer.model" good/tokenizer.model; done
@@ -130,9 +134,11 @@ same run/model.safetensors long/model.safetensors 'after a deleted checkpoint'
 fresh # the best one is gone: what was published is still it
 best=$(sed -n 's/^{"step":\([0-9]*\),.*"best":true}/\1/p' run/log.jsonl | tail -n 1)
 [ "$best" = 60 ] || fail "best of good is $best"
-expect 0 'done: step 65' train run "${base[@]}" --steps 65 --valid-every 1000 --valid-src x.src --valid-tgt x.tgt
+expect 0 'done: step 65' train run "${base[@]}" --steps 65 --valid-every 1000 --valid-src x.src \
+    --valid-tgt x.tgt
 rm -r run/ckpt-00000060
-expect 0 'done: step 70' train run "${base[@]}" --steps 70 --valid-every 1000 --valid-src x.src --valid-tgt x.tgt
+expect 0 'done: step 70' train run "${base[@]}" --steps 70 --valid-every 1000 --valid-src x.src \
+    --valid-tgt x.tgt
 "$heed" inspect run >/dev/null || fail 'nothing published'
 fresh
 for c in run/ckpt-*; do truncate -s 9 "$c/state.safetensors"; done
@@ -175,7 +181,8 @@ if "${as_user[@]}" test -x "$heed" -a -r t.src 2>/dev/null; then
     chmod -R a-w,a+rX run cache
     before=$(state_of run)
     rc=0
-    out=$("${as_user[@]}" "$heed" train "${data[@]}" "${small[@]}" --out run "${base[@]}" --steps 80 2>&1) || rc=$?
+    out=$("${as_user[@]}" "$heed" train "${data[@]}" "${small[@]}" --out run "${base[@]}" \
+        --steps 80 2>&1) || rc=$?
     [ $rc = 1 ] || fail "read-only: exit $rc: $out"
     has 'Permission denied'
     [ "$before" = "$(state_of run)" ] || fail 'a read-only run changed'
@@ -229,7 +236,8 @@ finite() {
     absent '^(enc|dec|src|tgt).*(nan|inf)' tensors "$1 is not finite"
 }
 rm -rf run
-expect 1 'diverged at step 2, epoch 1, batch 2 of pool 1: the loss is worse than guessing' train run "${wild[@]}"
+expect 1 'diverged at step 2, epoch 1, batch 2 of pool 1: the loss is worse than guessing' train \
+    run "${wild[@]}"
 has 'the last checkpoint is of step 0'
 finite run
 [ "$(steps run)" = 0 ] || fail "diverged: $(steps run)"
@@ -241,7 +249,8 @@ has 'batch 3 of pool 1: the loss is worse than guessing'
 [ "$(grep -c '"event":"skipped"' run/log.jsonl)" = 9 ] || fail 'skips are not logged'
 finite run
 rm -rf run
-expect 1 'diverged again after going back 3 times: step 2' train run "${wild[@]}" --on-divergence rewind
+expect 1 'diverged again after going back 3 times: step 2' train run "${wild[@]}" \
+    --on-divergence rewind
 [ "$(grep -c '"event":"rewound"' run/log.jsonl)" = 3 ] || fail 'rewinds are not logged'
 [ "$(log_steps run/log.jsonl | tr '\n' ' ')" = '1 1 1 1 ' ] || fail 'it did not go back'
 finite run

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test_translate.sh — heed translate as a filter: a line for every line and in order, whatever the lines hold and
-# however they come; formats; what is refused; the same bytes for every batch size, thread and instruction set.
+# test_translate.sh — heed translate as a filter: a line for every line and in order, whatever the
+# lines hold and however they come; formats; what is refused; the same bytes for every batch size,
+# thread and instruction set.
 # timeout: 120
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
@@ -12,7 +13,8 @@ t() { "$heed" "${m[@]}" "$@"; }
 # --max-extra 2: a model that learnt this little goes on and on
 t --max-extra 2 --quiet v.src >want || fail 'translating a file'
 [ "$(wc -l <want)" = 60 ] || fail "60 lines in, $(wc -l <want) out"
-[ "$(sort -u want | wc -l)" -gt 50 ] || fail 'the model says the same to everything: these tests would not see much'
+[ "$(sort -u want | wc -l)" -gt 50 ] ||
+    fail 'the model says the same to everything: these tests would not see much'
 
 # ---- one line per line, in order
 t --max-extra 2 --quiet <v.src | cmp - want || fail 'standard input is not like a file'
@@ -32,16 +34,18 @@ t --max-extra 2 --quiet --output out v.src && cmp out want || fail '--output'
 # ---- the same bytes, whatever the batches and threads
 for p in f32 bf16 int8; do
     t --max-extra 2 --quiet --precision $p v.src >want.$p || fail "precision $p"
-    for how in '--batch-sentences 1' '--batch-sentences 7 --threads 2' '--batch-sentences 64 --look-ahead 3' \
+    for how in '--batch-sentences 1' '--batch-sentences 7 --threads 2' \
+        '--batch-sentences 64 --look-ahead 3' \
         '--batch-tokens 20' '--beam 4 --nbest 0 --threads 2'; do
         # shellcheck disable=SC2086 # words
-        t --max-extra 2 --quiet --precision $p $how v.src | cmp - want.$p || fail "$p $how changes the result"
+        t --max-extra 2 --quiet --precision $p $how v.src | cmp - want.$p ||
+            fail "$p $how changes the result"
     done
 done
 cmp want.f32 want || fail 'a trained model is not run in f32'
 
-# ---- one answer: texts and scores are the same on every instruction set, but for f32 without fused multiply-add
-# and bf16 with instructions for bf16
+# ---- one answer: texts and scores are the same on every instruction set, but for f32 without fused
+# multiply-add and bf16 with instructions for bf16
 cat v.src t.src >all.src
 cat v.tgt t.tgt >all.tgt
 isas=0
@@ -50,9 +54,11 @@ for isa in generic avx2 avx512 avx512vnni avx512bf16 amx; do
     isas=$((isas + 1))
     for p in int8 bf16 f32; do
         { t --max-extra 2 --quiet --precision $p --isa $isa --threads 2 --nbest 2 all.src &&
-            "$heed" score --model run --src all.src --tgt all.tgt --precision $p --isa $isa --token-scores --quiet; } \
+            "$heed" score --model run --src all.src --tgt all.tgt --precision $p --isa $isa \
+            --token-scores --quiet; } \
             >answers || fail "$p on $isa"
-        [ "$(wc -l <answers)" = 1380 ] || fail "$p on $isa: $(wc -l <answers) lines, not 460 twice and 460"
+        [ "$(wc -l <answers)" = 1380 ] ||
+            fail "$p on $isa: $(wc -l <answers) lines, not 460 twice and 460"
         case $p.$isa in f32.generic | bf16.avx512bf16 | bf16.amx) continue ;; esac
         [ -e answers.$p ] || cp answers answers.$p
         cmp answers answers.$p || fail "$p differs on $isa"
@@ -65,7 +71,8 @@ mkfifo in.fifo
 "$heed" "${m[@]}" --max-extra 2 <in.fifo >stream 2>/dev/null &
 child=$!
 exec 5>in.fifo
-until_lines() { for _ in $(seq 100); do [ "$(wc -l <stream)" -ge "$1" ] && return; sleep 0.1; done; fail "no line $1 yet"; }
+until_lines() { for _ in $(seq 100); do [ "$(wc -l <stream)" -ge "$1" ] &&
+    return; sleep 0.1; done; fail "no line $1 yet"; }
 sed -n 1p v.src >&5
 until_lines 1
 sed -n 2p v.src >&5
@@ -99,7 +106,8 @@ rc=0
 wait $! || rc=$?
 [ $rc = 143 ] || fail "SIGTERM while translating: exit $rc"
 [ ! -s stream ] || [ -z "$(tail -c 1 stream)" ] || fail 'SIGTERM left half a line'
-{ yes 'ba da ga' || :; } | { "$heed" "${m[@]}" --max-extra 2 2>err || echo $? >rc; } | head -n 3 >three
+{ yes 'ba da ga' || :; } | { "$heed" "${m[@]}" --max-extra 2 2>err || echo $? >rc; } |
+    head -n 3 >three
 [ "$(cat rc)" = 141 ] || fail "a closed pipe: exit $(cat rc)"
 [ "$(wc -l <three)" = 3 ] || fail 'not three lines from the pipe'
 [ ! -s err ] || fail "a closed pipe is not quiet: $(cat err)"
@@ -122,8 +130,10 @@ has 'the first is line 1'
 out=$(t --max-extra 2 --quiet bad 2>&1 >got)
 [ -z "$out" ] || fail "--quiet says: $out"
 head -c 1100000 /dev/zero | tr '\0' 'a' >huge
-expect 1 'line 2: longer than 1048576 bytes' "$heed" "${m[@]}" --quiet --max-extra 0 <(sed -n 1p v.src; cat huge)
-expect 1 'line 1: longer than 1048576 bytes' timeout 60 "$heed" "${m[@]}" --quiet --max-extra 0 <(tr '\0' a </dev/zero)
+expect 1 'line 2: longer than 1048576 bytes' "$heed" "${m[@]}" --quiet \
+    --max-extra 0 <(sed -n 1p v.src; cat huge)
+expect 1 'line 1: longer than 1048576 bytes' timeout 60 "$heed" "${m[@]}" --quiet \
+    --max-extra 0 <(tr '\0' a </dev/zero)
 
 # ---- long lines: split, or refused after what comes before them
 for _ in 1 2 3 4 5 6; do tr '\n' ' ' <v.src | head -c 80; printf '. '; done >long
@@ -150,11 +160,16 @@ t --max-extra 2 --quiet --scores odd >got
 t --max-extra 2 --quiet --nbest 3 --alignment odd >got
 [ "$(grep -c '^0 ||| ' got)" = 3 ] || fail "--nbest 3: $(cat got)"
 [ "$(grep -c '^1 ||| ' got)" = 1 ] || fail "--nbest of an empty line: $(cat got)"
-grep '^0' got | grep -qE '^0 \|\|\| [^|]+ \|\|\| -[0-9.]+ \|\|\|( [0-9]+-[0-9]+)+$' || fail "--alignment: $(cat got)"
-cmp <(grep '^0' got | head -n 1 | sed 's/^0 ||| //; s/ |||.*//') <(head -n 1 want) || fail 'the first of the n-best is not the best'
-# A candidate as long as the model has positions (64) has no place for an end mark, and an alignment all the same.
-t --min-length 64 --max-extra 64 --quiet --nbest 2 --alignment odd >got || fail 'aligning the longest candidates'
-sed -n 1p got | awk -F'[|][|][|]' '{ exit split($4, link, " ") != 64 }' || fail "links of 64 tokens: $(sed -n 1p got)"
+grep '^0' got | grep -qE '^0 \|\|\| [^|]+ \|\|\| -[0-9.]+ \|\|\|( [0-9]+-[0-9]+)+$' ||
+    fail "--alignment: $(cat got)"
+cmp <(grep '^0' got | head -n 1 | sed 's/^0 ||| //; s/ |||.*//') <(head -n 1 want) ||
+    fail 'the first of the n-best is not the best'
+# A candidate as long as the model has positions (64) has no place for an end mark, and an alignment
+# all the same.
+t --min-length 64 --max-extra 64 --quiet --nbest 2 --alignment odd >got ||
+    fail 'aligning the longest candidates'
+sed -n 1p got | awk -F'[|][|][|]' '{ exit split($4, link, " ") != 64 }' ||
+    fail "links of 64 tokens: $(sed -n 1p got)"
 t --max-extra 2 --quiet --json --nbest 2 --alignment odd >got
 [ "$(wc -l <got)" = 5 ] || fail '--json: not five lines'
 if command -v python3 >/dev/null; then
@@ -183,17 +198,22 @@ has 'a length limit cut off'
 t --quiet --force-length 9 v.src --json >got
 [ "$(grep -cE '"tokens":9,' got)" = 60 ] || fail "--force-length: $(cat got)"
 t --quiet --sample --seed 3 --max-extra 2 v.src >s1
-t --quiet --sample --seed 3 --max-extra 2 --batch-sentences 3 v.src | cmp - s1 || fail 'samples depend on batches'
+t --quiet --sample --seed 3 --max-extra 2 --batch-sentences 3 v.src | cmp - s1 ||
+    fail 'samples depend on batches'
 t --quiet --sample --seed 4 --max-extra 2 v.src >s2
 differ s1 s2 'the seed does nothing'
 sed 's/ .*//' want >pre
 t --quiet --prefix pre --max-extra 20 v.src >got || fail '--prefix'
-paste -d '|' pre got | awk -F '|' 'substr($2, 1, length($1)) != $1 { exit 1 }' || fail 'a prefix is not there'
+paste -d '|' pre got | awk -F '|' 'substr($2, 1, length($1)) != $1 { exit 1 }' ||
+    fail 'a prefix is not there'
 head -n 5 pre >pre5
-expect 1 'no line for it: it ends after 5' "$heed" "${m[@]}" --quiet --max-extra 2 --prefix pre5 v.src
+expect 1 'no line for it: it ends after 5' "$heed" "${m[@]}" --quiet --max-extra 2 \
+    --prefix pre5 v.src
 { cat pre; echo x; } >pre61
-expect 1 "more lines than the input's 60" "$heed" "${m[@]}" --quiet --max-extra 20 --prefix pre61 v.src
-"$heed" translate --model run --model run --min-length 3 --max-extra 2 --quiet v.src >got || fail 'an ensemble'
+expect 1 "more lines than the input's 60" "$heed" "${m[@]}" --quiet --max-extra 20 \
+    --prefix pre61 v.src
+"$heed" translate --model run --model run --min-length 3 --max-extra 2 --quiet v.src >got ||
+    fail 'an ensemble'
 cmp got want || fail 'a model with itself is not itself'
 
 # ---- files are replaced when all is well, and never an input
@@ -230,15 +250,19 @@ expect 2 '64 tokens the model has positions for' "$heed" "${m[@]}" --max-source 
 expect 2 '--alignment-layer: 2; the decoder has 1' "$heed" "${m[@]}" --alignment --alignment-layer 2
 expect 2 '--alignment-head: 3; a layer has 2' "$heed" "${m[@]}" --alignment --alignment-head 3
 t --quiet --max-extra 2 --alignment v.src >a0
-t --quiet --max-extra 2 --alignment --alignment-layer 1 v.src | cmp - a0 || fail 'layers do not count from 1'
+t --quiet --max-extra 2 --alignment --alignment-layer 1 v.src | cmp - a0 ||
+    fail 'layers do not count from 1'
 expect 2 "device: 'tpu'" "$heed" "${m[@]}" --device tpu
-expect 2 '--force-length: 1000000 is more than the 64 tokens' "$heed" "${m[@]}" --force-length 1000000
+expect 2 '--force-length: 1000000 is more than the 64 tokens' "$heed" "${m[@]}" \
+    --force-length 1000000
 expect 2 '--max-extra: -1 is not between 0 and 2,147,483,647' "$heed" "${m[@]}" --max-extra -1
 expect 1 'no/such/dir' "$heed" "${m[@]}" --output no/such/dir/file v.src
-if [ -w /dev/full ]; then expect 1 'No space left' "$heed" "${m[@]}" --max-extra 2 --quiet --output /dev/full v.src; fi
+if [ -w /dev/full ]; then expect 1 'No space left' "$heed" "${m[@]}" --max-extra 2 --quiet \
+    --output /dev/full v.src; fi
 cp -r run other
 "$heed" vocab --input t.src --size 150 --out other/tokenizer.model --quiet
-expect 2 'is not the tokenizer that this model was trained with' "$heed" translate --model other v.src
+expect 2 'is not the tokenizer that this model was trained with' "$heed" translate \
+    --model other v.src
 forget() { sed -i 's/xxh128:[0-9a-f]*//' "$1/config.json"; } # as older models, which do not say
 forget other
 for command in 'translate' 'score --src v.src --tgt v.tgt' 'attend --src x --out x.svg'; do
@@ -248,7 +272,8 @@ done
 "$heed" vocab --input v.tgt --size 200 --out other/tokenizer.model --quiet
 expect 2 'different tokenizers' "$heed" translate --model run --model other v.src
 cp run/config.json other
-for command in 'translate' 'score --src v.src --tgt v.tgt' 'attend --src x --out x.svg' 'bench translate' \
+for command in 'translate' 'score --src v.src --tgt v.tgt' 'attend --src x --out x.svg' \
+    'bench translate' \
     'average --out x run' 'quantize --out x'; do
     with=--model
     [ "${command%% *}" = average ] && with=
@@ -257,12 +282,17 @@ for command in 'translate' 'score --src v.src --tgt v.tgt' 'attend --src x --out
 done
 
 # ---- BLEU while training is that of translating and scoring afterwards
-train bleu --steps 300 --save-every 300 --max-len 64 --valid-every 50 --bleu-every 100 --bleu-lines 60 --quiet || fail '--bleu-every'
+train bleu --steps 300 --save-every 300 --max-len 64 --valid-every 50 --bleu-every 100 \
+    --bleu-lines 60 --quiet || fail '--bleu-every'
 [ "$(grep -c '"valid_bleu":' bleu/log.jsonl)" = 3 ] || fail 'not three measurements'
 [ "$(grep -c '"valid_loss":' bleu/log.jsonl)" = 6 ] || fail 'not six validations'
-cmp bleu/model.safetensors run/model.safetensors || cmp bleu/ckpt-00000300/model.safetensors run/ckpt-00000300/model.safetensors ||
+cmp bleu/model.safetensors run/model.safetensors ||
+    cmp bleu/ckpt-00000300/model.safetensors run/ckpt-00000300/model.safetensors ||
     fail 'measuring BLEU changes what is learnt'
-want=$("$heed" translate --model bleu/ckpt-00000300 --quiet v.src | "$heed" eval --ref v.tgt --metric bleu --score-only --width 4)
+want=$("$heed" translate --model bleu/ckpt-00000300 --quiet v.src | "$heed" eval --ref v.tgt \
+    --metric bleu --score-only --width 4)
 got=$(sed -n 's/.*"step":300,.*"valid_bleu":\([0-9.e-]*\).*/\1/p' bleu/log.jsonl)
-awk -v a="$want" -v b="$got" 'BEGIN { exit !(a == 0 && b == 0 || b - a < 1e-4 && a - b < 1e-4) }' || fail "BLEU $got in the log, $want by translating"
-expect 2 'not a multiple of --valid-every' "$heed" train "${data[@]}" --out x --valid-every 50 --bleu-every 60
+awk -v a="$want" -v b="$got" 'BEGIN { exit !(a == 0 && b == 0 || b - a < 1e-4 && a - b < 1e-4) }' ||
+    fail "BLEU $got in the log, $want by translating"
+expect 2 'not a multiple of --valid-every' "$heed" train "${data[@]}" --out x --valid-every 50 \
+    --bleu-every 60

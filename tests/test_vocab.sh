@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_vocab.sh — `heed vocab` as users meet it: options, messages, compressed input, standard input, bounded
-# memory, a kill at any time, and a file that SentencePiece's own tools open.
+# test_vocab.sh — `heed vocab` as users meet it: options, messages, compressed input, standard
+# input, bounded memory, a kill at any time, and a file that SentencePiece's own tools open.
 # timeout: 180
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"
@@ -29,22 +29,29 @@ expect 0 '--input FILE...' -- --help
 expect 2 '--input is missing' -- --out "$dir/m"
 expect 2 '--input needs at least one value' -- --input --out "$dir/m"
 expect 2 '--out is missing' -- --input "$dir/a.txt"
-expect 2 "type: 'bytes' is not one of unigram, bpe, word, char" -- --input "$dir/a.txt" --out "$dir/m" --type bytes
-expect 2 '--coverage: 0.5 is not between 0.98 and 1' -- --input "$dir/a.txt" --out "$dir/m" --coverage 0.5
+expect 2 "type: 'bytes' is not one of unigram, bpe, word, char" -- --input "$dir/a.txt" \
+    --out "$dir/m" --type bytes
+expect 2 '--coverage: 0.5 is not between 0.98 and 1' -- --input "$dir/a.txt" --out "$dir/m" \
+    --coverage 0.5
 expect 2 "normalization: 'x'" -- --input "$dir/a.txt" --out "$dir/m" --normalization x
-expect 2 'size: 8000 is more than this corpus allows' -- --input "$dir/a.txt" --out "$dir/m" --type unigram --size 8000
-expect 2 'size: 10 is too small, the characters of this corpus alone need' -- --input "$dir/a.txt" --out "$dir/m" --size 10
+expect 2 'size: 8000 is more than this corpus allows' -- --input "$dir/a.txt" --out "$dir/m" \
+    --type unigram --size 8000
+expect 2 'size: 10 is too small, the characters of this corpus alone need' -- --input "$dir/a.txt" \
+    --out "$dir/m" --size 10
 expect 1 'none.txt: No such file' -- --input "$dir/a.txt" "$dir/none.txt" --out "$dir/m" --size 100
 expect 1 'is a directory' -- --input "$dir" --out "$dir/m" --size 100
 expect 1 'no text to learn from' -- --input /dev/null --out "$dir/m" --size 100 --type unigram
 expect 1 "$dir/none: No such file" -- --input "$dir/a.txt" --out "$dir/none/m" --size 100
-expect 2 'threads: 200 is not between 0 and 128' -- --input "$dir/a.txt" --out "$dir/m" --size 100 --threads 200
+expect 2 'threads: 200 is not between 0 and 128' -- --input "$dir/a.txt" --out "$dir/m" --size 100 \
+    --threads 200
 [ ! -e "$dir/m" ] || fail 'a failure left a file'
 cp "$dir/a.txt" "$dir/same"
 ln -s same "$dir/link"
-expect 2 'is an input, which would be replaced' -- --input "$dir/b.txt" "$dir/same" --out "$dir/same" --size 100
+expect 2 'is an input, which would be replaced' -- --input "$dir/b.txt" "$dir/same" \
+    --out "$dir/same" --size 100
 expect 2 'is an input, which would be replaced' -- --input "$dir/same" --out "$dir/link" --size 100
-"$heed" vocab --input - --out "$dir/same" --size 100 <"$dir/same" 2>/dev/null && fail 'standard input was replaced'
+"$heed" vocab --input - --out "$dir/same" --size 100 <"$dir/same" 2>/dev/null &&
+    fail 'standard input was replaced'
 cmp "$dir/a.txt" "$dir/same" || fail 'an input was replaced'
 
 # ---- the report, lists of files in both spellings
@@ -81,8 +88,8 @@ if [ "${TEST_SLOW:-1}" != 0 ] && command -v python3 >/dev/null; then
     peak() { # KB
         python3 - "$heed" "$1" "$dir/big.model" <<'END'
 import resource, subprocess, sys
-subprocess.run([sys.argv[1], 'vocab', '--quiet', '--input', sys.argv[2], '--size', '200', '--sample', '20000',
-                '--out', sys.argv[3]], check=True)
+subprocess.run([sys.argv[1], 'vocab', '--quiet', '--input', sys.argv[2], '--size', '200',
+                '--sample', '20000', '--out', sys.argv[3]], check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 END
     }
@@ -90,7 +97,8 @@ END
     for _ in 1 2 3 4 5 6 7 8 9 10; do cat "$dir/small"; done >"$dir/large"
     small=$(peak "$dir/small") large=$(peak "$dir/large")
     [ "$(stat -c %s "$dir/large")" -gt 30000000 ] || fail 'the large corpus is not large'
-    [ $((large * 10)) -lt $((small * 11)) ] || fail "memory grows with the text: $small KB, $large KB"
+    [ $((large * 10)) -lt $((small * 11)) ] ||
+        fail "memory grows with the text: $small KB, $large KB"
     rm "$dir/small" "$dir/large" "$dir/big.model"
 fi
 
@@ -111,7 +119,8 @@ done
 # ---- SentencePiece's own module opens the file
 if python3 -c 'import sentencepiece' 2>/dev/null; then
     for type in bpe unigram word char; do
-        "$heed" vocab --quiet --input "$dir/a.txt" "$dir/b.txt" --size 60 --type "$type" --out "$dir/$type"
+        "$heed" vocab --quiet --input "$dir/a.txt" "$dir/b.txt" --size 60 --type "$type" \
+            --out "$dir/$type"
         python3 - "$dir/$type" <<'END' || fail "$type is not what SentencePiece expects"
 import sys, sentencepiece
 p = sentencepiece.SentencePieceProcessor(model_file=sys.argv[1])

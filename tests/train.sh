@@ -1,5 +1,6 @@
-# train.sh — what the test_train_*.sh share: a small corpus, a model that trains in a second, and checks.
-# Not a test. Source it: it leaves the corpus in $dir as t.src, t.tgt (training) and v.src, v.tgt (validation).
+# train.sh — what the test_train_*.sh share: a small corpus, a model that trains in a second, and
+# checks. Not a test. Source it: it leaves the corpus in $dir as t.src, t.tgt (training) and v.src,
+# v.tgt (validation).
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the scripts that source this use what it sets
 # shellcheck source=tests/shell.sh
@@ -13,8 +14,10 @@ pairs() {
         for (i = 0; i < n; i++) {
             k = 3 + int(rand() * 8); s = t = ""
             for (j = 0; j < k; j++) {
-                w = substr("bdgklmnprst", 1 + int(rand() * 11), 1) substr("aeiou", 1 + int(rand() * 5), 1)
-                w = w substr("bdgklmnprst", 1 + int(rand() * 11), 1) substr("aeiou", 1 + int(rand() * 5), 1)
+                for (w = ""; length(w) < 4;) {
+                    w = w substr("bdgklmnprst", 1 + int(rand() * 11), 1)
+                    w = w substr("aeiou", 1 + int(rand() * 5), 1)
+                }
                 s = s (j ? " " : "") w
                 t = w (j ? " " : "") t
             }

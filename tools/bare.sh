@@ -4,10 +4,10 @@
 #     tools/bare.sh [TARGET...]     `make test-bare` calls it; the targets are demo and test
 #
 # Builds a minimal Debian 12 with make and git in a temporary folder, clones the last commit of this
-# tree into it and makes the targets there, in a chroot. TESTS=pattern picks tests, as in `make test`;
-# ROOT=folder takes that folder instead, keeps it, and finds it ready the second time (the clone is
-# fresh each time). Needs root. What apt-get needs to reach its archive (proxy, certificates, name
-# servers) is taken from this machine; MIRROR names another archive.
+# tree into it and makes the targets there, in a chroot. TESTS=pattern picks tests, as in `make
+# test`; ROOT=folder takes that folder instead, keeps it, and finds it ready the second time (the
+# clone is fresh each time). Needs root. What apt-get needs to reach its archive (proxy,
+# certificates, name servers) is taken from this machine; MIRROR names another archive.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")/..")
 [ $# -gt 0 ] || set -- demo test

@@ -3,9 +3,10 @@
 #
 #     tools/deps.sh [--check] build|test|fuzz|lint|bare
 #
-# Each group but bare includes build; fuzz and lint include test. Missing packages are installed with apt-get, as root
-# or through sudo without a password; where neither is possible, and always with --check, the one command to
-# run is printed and the exit status is 1. Quick and silent when nothing is missing.
+# Each group but bare includes build; fuzz and lint include test. Missing packages are installed
+# with apt-get, as root or through sudo without a password; where neither is possible, and always
+# with --check, the one command to run is printed and the exit status is 1. Quick and silent when
+# nothing is missing.
 set -uo pipefail
 
 # group  probe                  Debian and Ubuntu package

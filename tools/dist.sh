@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# dist.sh — gathers a built heed into a folder that runs on a machine where nothing can be installed.
+# dist.sh — gathers a built heed into a folder that runs on a machine where nothing can be
+# installed.
 #
-#     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS      (`make dist` calls it; OUT/heed is the linked program)
+#     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS    (`make dist` calls it; OUT/heed is linked)
 #
-# OUT/heed-VERSION/bin/heed, lib/ with libheed, every shared library the program and the plug-ins need beside the C
-# library and the GPU's driver, lib/heed/ with the plug-ins, include/, share/, and the licences of what is taken
-# along; and OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt (half a gigabyte), 0 leaves it to the machine.
+# OUT/heed-VERSION/bin/heed, lib/ with libheed, every shared library the program and the plug-ins
+# need beside the C library and the GPU's driver, lib/heed/ with the plug-ins, include/, share/, and
+# the licences of what is taken along; and OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt
+# (half a gigabyte), 0 leaves it to the machine.
 set -euo pipefail
 build=$1 out=$2 version=$3 with_cublas=$4
 most_mib=30 # unpacked, without cuBLASLt
 root=$out/heed-$version
 rm -rf "$root" "$root.tar.gz"
-mkdir -p "$root"/{bin,include,lib/heed,share/licenses,share/man/man1,share/bash-completion/completions} \
-    "$root"/share/{zsh/site-functions,fish/vendor_completions.d}
+mkdir -p "$root"/{bin,include,lib/heed,share/licenses,share/man/man1} \
+    "$root"/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
 
 mv "$out/heed" "$root/bin/heed"
 cp "$build/libheed.so.$version" "$root/lib/"
@@ -28,7 +30,8 @@ cp "$build/heed.zsh" "$root/share/zsh/site-functions/_heed"
 cp "$build/heed.fish" "$root/share/fish/vendor_completions.d/heed.fish"
 cp LICENSE README.md "$root/"
 
-# needed FILE... — paths of the libraries these files load, without those every machine must have its own of
+# needed FILE... — paths of the libraries these files load, without those every machine must have
+# its own of
 needed() {
     ldd "$@" | awk '/=> \// { print $3 }' | sort -u |
         grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util|cuda|nvidia-ml))\.so' || true

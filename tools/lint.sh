@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# lint.sh — the rules of this house that a compiler does not know. `make lint` runs it, and clang-tidy.
+# lint.sh — the rules of this house that a compiler does not know. `make lint` runs it, and
+# clang-tidy.
 #
-# Errors: includes that point upwards, intrinsics outside src/backend, printing, exiting or reading the
-# environment below src/cli and src/bench, headers that need another one first, format, cppcheck, shellcheck, symbols
-# exported by accident, TODO without an issue. Long files and functions are only reported.
+# Errors: includes that point upwards, intrinsics outside src/backend, printing, exiting or reading
+# the environment below src/cli and src/bench, headers that need another one first, functions of
+# more than 80 lines or 6 parameters (kernels excepted), lines of more than 100 columns, format,
+# cppcheck, shellcheck, scripts whose pipes cannot fail, symbols exported by accident, TODO without
+# an issue. Long files, and how long src/cli is, are only reported.
 #
 #     tools/lint.sh [FOLDER]     of another tree, for the test of this script
 set -uo pipefail
@@ -23,11 +26,21 @@ bad() {
     fi
 }
 
-mapfile -t sources < <(find include src tests bench tools -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' 2>/dev/null | sort)
-mapfile -t below_cli < <(find src \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) -not -path 'src/cli/*' -not -path 'src/bench/*' | sort)
-# Kernel headers are templates: the file that includes them says for which vector width. The GPU's are C++.
-mapfile -t headers < <(find include src -name '*.h' -not -name vec.h -not -name '*_body.h' \
-    -not -path 'src/backend/cpu/gemm_*' -not -path 'src/backend/cpu/rows_*' -not -path 'src/backend/cpu/tiled_*' -not -path 'src/backend/cuda/*' | sort)
+# found FOLDER... EXPRESSION... — the C, C++ and CUDA files below
+found() { find "$@" 2>/dev/null | grep -E '\.(c|h|cc|cu)$' | sort; }
+mapfile -t sources < <(found include src tests bench tools)
+mapfile -t below_cli < <(found src -not -path 'src/cli/*' -not -path 'src/bench/*')
+mapfile -t scripts < <(find tests tools bench demo .ci -type f \
+    -exec grep -lE '^#!.*\b(ba)?sh$|^# shellcheck shell=' {} + 2>/dev/null | sort)
+mapfile -t others < <(find tests tools bench Makefile -name '*.py' -o -name Makefile 2>/dev/null)
+# Kernels: files compiled for an instruction set and the bodies they include.
+isas='generic|avx2|avx512|avx512vnni|avx512bf16|amx'
+kernels="^src/backend/cpu/(.*_($isas)\\.c|(rows|gemm|tiled)_.*\\.h|.*_body\\.h|vec\\.h|gemm\\.c)"
+mapfile -t plain < <(printf '%s\n' "${sources[@]}" | grep -vE "$kernels")
+# Kernel headers are templates: the file that includes them says for which vector width. The GPU's
+# are C++.
+mapfile -t headers < <(printf '%s\n' "${plain[@]}" | grep -E '^(include|src)/.*\.h$' |
+    grep -v '^src/backend/cuda/')
 
 # Prints file:line: text of lines matching $1 that are not in a comment. The rest are files.
 code() {
@@ -40,7 +53,8 @@ code() {
 # <- {viz, serve, api} <- cli <- bench. A folder may include itself and any lower layer.
 grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
     BEGIN {
-        split("base:0 data:1 io:1 backend:1 model:2 eval:2 search:3 train:3 viz:4 serve:4 api:4 cli:5 bench:6", all, " ")
+        split("base:0 data:1 io:1 backend:1 model:2 eval:2 search:3 train:3 " \
+            "viz:4 serve:4 api:4 cli:5 bench:6", all, " ")
         for (i in all) { split(all[i], pair, ":"); layer[pair[1]] = pair[2] }
     }
     $1 ~ /^src\// {
@@ -50,11 +64,13 @@ grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
         else if (from != to && layer[to] >= layer[from]) print
     }' | bad "includes point downwards only"
 code '# *include +".*\.\./' "${sources[@]}" | bad "includes are written from src/, not relative"
-code '# *include +["<](immintrin|x86intrin|.*mmintrin|amx.*|cuda.*|cublas.*|nccl.*)\.h' "${sources[@]}" |
+code '# *include +["<](immintrin|x86intrin|.*mmintrin|amx.*|cuda.*|cublas.*|nccl.*)\.h' \
+    "${sources[@]}" |
     grep -vE '^(src/backend|tests|bench)/' | bad "instruction sets and devices stay in src/backend"
 
-code '\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort)\(|\b(std(out|err)\b)' \
-    "${below_cli[@]}" | grep -vE '^src/base/err\.c:[0-9]+: +(fprintf\(stderr, "heed: bug|abort\(\);)' |
+output='\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort)\('
+code "$output|\\b(std(out|err)\\b)" "${below_cli[@]}" |
+    grep -vE '^src/base/err\.c:[0-9]+: +(fprintf\(stderr, "heed: bug|abort\(\);)' |
     bad "only src/cli and src/bench print and exit (bug() in base/err.c excepted)"
 code '\b(secure_)?getenv\(' "${below_cli[@]}" |
     grep -vE '^src/backend/(backend\.c:[0-9]+:.*getenv\("HEED_|cuda/cuda\.cu:)' |
@@ -71,17 +87,50 @@ clang -x c++ -Wall -Wextra -Werror -fsyntax-only -include include/heed.h /dev/nu
     bad "heed.h is also C++"
 
 # In characters, not bytes. clang-format leaves long comments alone, or breaks the code around them.
-LC_ALL=C.UTF-8 grep -nHE '^.{101,}' "${sources[@]}" | cut -c 1-100 | bad "lines have at most 100 columns"
+LC_ALL=C.UTF-8 grep -nHE '^.{101,}' "${sources[@]}" "${scripts[@]}" "${others[@]}" |
+    cut -c 1-100 | bad "lines have at most 100 columns"
+
+# A definition begins in the first column and ends with a } there; the GPU's kernels say so.
+awk 'FNR == 1 { head = ""; begin = 0 }
+    !begin && head == "" && /^[A-Za-z_]/ { at = FNR }
+    !begin && (head != "" || /^[A-Za-z_]/) {
+        head = head $0 " "
+        if (/\) \{$/ && head !~ / = /) {
+            begin = at; n = 1; depth = 0; name = head; gsub(/  +/, " ", name)
+            for (i = index(head, "("); i <= length(head); i++) {
+                c = substr(head, i, 1)
+                depth += (c == "(") - (c == ")")
+                n += c == "," && depth == 1
+            }
+        }
+        if (/[;{}]$/ || /^$/) head = ""
+    }
+    /^}/ && begin {
+        lines = FNR - begin + 1
+        if (name !~ /__global__|__device__/ && (lines > 80 || n > 6))
+            printf "%s:%d: %d lines, %d parameters: %.60s\n", FILENAME, begin, lines, n, name
+        begin = 0
+    }' "${plain[@]}" | bad "functions have at most 80 lines and 6 parameters, kernels excepted"
+
 clang-format --dry-run -Werror "${sources[@]}" 2>&1 | grep -o '^[^:]*:[0-9]*:.*error:' |
-    awk -F: '{ if (!n[$1]++) at[$1] = $2 } END { for (f in n) print f ":" at[f] ": and " n[f] - 1 " more" }' |
+    awk -F: '{ if (!n[$1]++) at[$1] = $2 }
+        END { for (f in n) print f ":" at[f] ": and " n[f] - 1 " more" }' |
     sort | bad "format (make format rewrites)"
 
 # invalidPointerCast: memory whose type is known at run time is addressed as bytes, then cast.
 cppcheck -j "$(nproc)" --quiet --enable=warning,performance,portability --inline-suppr --std=c11 \
-    --suppress=invalidPointerCast --library=posix --template='{file}:{line}: {id}: {message}' -Iinclude -Isrc src 2>&1 | bad "cppcheck"
+    --suppress=invalidPointerCast --library=posix --template='{file}:{line}: {id}: {message}' \
+    -Iinclude -Isrc src 2>&1 | bad "cppcheck"
 
-mapfile -t scripts < <(grep -lE '^#!.*\b(ba)?sh$' tests/*.sh tools/*.sh bench/*.sh .ci/run 2>/dev/null)
-if [ "${#scripts[@]}" -gt 0 ]; then shellcheck -x --severity=warning --format=gcc "${scripts[@]}" | bad "shellcheck"; fi
+if [ "${#scripts[@]}" -gt 0 ]; then
+    shellcheck -x --severity=warning --format=gcc "${scripts[@]}" | bad "shellcheck"
+    sets='^set -[eu]+o pipefail|^(\.|source) .*/(shell|train)\.sh"?$|^# shellcheck shell='
+    grep -LE "$sets" "${scripts[@]}" | bad "scripts set pipefail"
+    # A crash passes these: nothing was found in what was never printed.
+    code '[^|]\|[^|].*&& fail\b|\[ -z "\$\("\$heed"' "${scripts[@]}" |
+        grep -vE '^(tools/lint|tests/test_lint).sh:|^[^:]*:[0-9]*: *#' |
+        bad "checks that a crash passes: keep what was printed, then look (tests/shell.sh)"
+fi
 
 # Both libraries export the functions heed.h marks, and nothing else.
 marked=$(grep -oE '^HEED_API [^(]*\(' include/heed.h | grep -oE '\w+\($' | tr -d '(' | sort)
@@ -91,9 +140,6 @@ diff <(echo "$marked") <(echo "$shared") | grep '^[<>]' | bad "HEED_API (<) agai
 diff <(echo "$marked") <(echo "$static") | grep '^[<>]' | bad "HEED_API (<) against libheed.a (>)"
 
 wc -l "${sources[@]}" | awk '$2 != "total" && $1 > 800 { print "note: " $2 " has " $1 " lines" }'
-awk 'FNR == 1 { begin = 0 }
-    /^[a-z].*\) \{$/ || /^[a-z ].*\) \{$/ && !/^ / { begin = FNR; name = $0 }
-    /^}/ && begin { if (FNR - begin > 60)
-        printf "note: %s:%d has %d lines: %s\n", FILENAME, begin, FNR - begin, name; begin = 0 }' \
-    "${sources[@]}"
+find src/cli -name '*.[ch]' -exec cat {} + 2>/dev/null | wc -l |
+    awk '$1 > 0 { print "note: src/cli has " $1 " lines" ($1 > 4200 ? "; 4,200 were meant" : "") }'
 exit $failed

@@ -3,18 +3,22 @@
 
     tools/make_demo_data.py CORPUS [DEMO-FOLDER]
 
-CORPUS is a folder with {train,valid,test}.{en,de}.xz, one sentence per line. Kept are short pairs of common
-words, because that is what a tiny model can learn in a minute or two:
+CORPUS is a folder with {train,valid,test}.{en,de}.xz, one sentence per line. Kept are short pairs
+of common words, because that is what a tiny model can learn in a minute or two:
 
   - 2 to MAX_WORDS words on both sides;
-  - every word occurs at least MIN_COUNT times on its side among the short pairs of the corpus' training part;
+  - every word occurs at least MIN_COUNT times on its side among the short pairs of the corpus'
+    training part;
   - one translation per English sentence, the one whose SHA-256 is smallest;
   - training pairs are shuffled (by SHA-256 again), since the corpus is sorted by length;
-  - valid and heldout come from the corpus' valid and test parts by the same rules, and no English sentence of
-    theirs, compared without case and punctuation, is in the demo's training data, or in the other's.
+  - valid and heldout come from the corpus' valid and test parts by the same rules, and no English
+    sentence of
+    theirs, compared without case and punctuation, is in the demo's training data, or in the
+    other's.
 
 The result depends on nothing but the corpus.
 """
+
 import collections
 import hashlib
 import lzma
@@ -28,14 +32,18 @@ N_VALID, N_HELDOUT = 500, 500
 
 def words(sentence):
     """The sentence's words without case and punctuation."""
-    kept = "".join(c if c.isalnum() or c == "'" else " " for c in sentence.lower().replace("’", "'"))
+    kept = "".join(
+        c if c.isalnum() or c == "'" else " " for c in sentence.lower().replace("’", "'")
+    )
     return kept.split()
 
 
 def read(corpus, part):
     sides = []
     for language in "en", "de":
-        with lzma.open(corpus / f"{part}.{language}.xz", "rt", encoding="utf-8", newline="\n") as file:
+        with lzma.open(
+            corpus / f"{part}.{language}.xz", "rt", encoding="utf-8", newline="\n"
+        ) as file:
             sides.append(file.read().splitlines())
     if len(sides[0]) != len(sides[1]):
         sys.exit(f"{corpus}: {part}.en and {part}.de have different numbers of lines")
@@ -77,12 +85,16 @@ def choose(corpus):
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    folder = pathlib.Path(sys.argv[2] if len(sys.argv) == 3 else pathlib.Path(__file__).parent.parent / "demo")
+    folder = pathlib.Path(
+        sys.argv[2] if len(sys.argv) == 3 else pathlib.Path(__file__).parent.parent / "demo"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     for name, pairs in choose(pathlib.Path(sys.argv[1])).items():
         for side, language in enumerate(("en", "de")):
             text = "".join(pair[side] + "\n" for pair in pairs)
-            path = folder / f"{name}.{language}"  # heldout stays as it is: the demo shows it beside translations
+            path = (
+                folder / f"{name}.{language}"
+            )  # heldout stays as it is: the demo shows it beside translations
             data = text.encode()
             if name != "heldout":
                 path = path.with_name(path.name + ".xz")

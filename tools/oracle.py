@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Write what PyTorch computes for small Transformers, for tests/test_oracle.c to compare with.
 
-The layers are PyTorch's own nn.TransformerEncoderLayer and nn.TransformerDecoderLayer, so nothing of
-heed's thinking is in them; only embeddings, positions and the loss are spelled out here. Sentences have
-odd lengths; PyTorch sees them padded and masked, heed packed. Everything runs in float64 from float32
-parameters, dropout off.
+The layers are PyTorch's own nn.TransformerEncoderLayer and nn.TransformerDecoderLayer, so nothing
+of heed's thinking is in them; only embeddings, positions and the loss are spelled out here.
+Sentences have odd lengths; PyTorch sees them padded and masked, heed packed. Everything runs in
+float64 from float32 parameters, dropout off.
 
-Each file holds the batch, every parameter under heed's name, the logits, the loss (sum over tokens of
-the label-smoothed cross-entropy, divided by their number), every gradient ("grad." + name), and the loss
-before each of ten Adam updates with the paper's schedule. Run it wherever PyTorch is:
+Each file holds the batch, every parameter under heed's name, the logits, the loss (sum over tokens
+of the label-smoothed cross-entropy, divided by their number), every gradient ("grad." + name), and
+the loss before each of ten Adam updates with the paper's schedule. Run it wherever PyTorch is:
 
     python3 tools/oracle.py tests/data
 """
+
 import json
 import math
 import struct
@@ -26,8 +27,19 @@ CASES = {
     "post": dict(norm="post", tie="all", activation="relu", positions="sinusoidal", window=0),
     "pre": dict(norm="pre", tie="none", activation="gelu", positions="learned", window=0),
 }
-SHAPE = dict(n_layer_enc=2, n_layer_dec=2, d_model=24, d_ff=40, n_head=3, max_len=16,
-             n_vocab_src=31, n_vocab_tgt=31, label_smoothing=0.1, norm_eps=1e-5, dropout=0.0)
+SHAPE = dict(
+    n_layer_enc=2,
+    n_layer_dec=2,
+    d_model=24,
+    d_ff=40,
+    n_head=3,
+    max_len=16,
+    n_vocab_src=31,
+    n_vocab_tgt=31,
+    label_smoothing=0.1,
+    norm_eps=1e-5,
+    dropout=0.0,
+)
 SRC_LENGTHS, TGT_LENGTHS = [5, 1, 13, 2, 7], [3, 1, 11, 9, 1]
 
 
@@ -40,23 +52,36 @@ class Model(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.c, d = c, c["d_model"]
-        args = dict(d_model=d, nhead=c["n_head"], dim_feedforward=c["d_ff"], dropout=0.0,
-                    activation=c["activation"], layer_norm_eps=c["norm_eps"], batch_first=True,
-                    norm_first=c["norm"] == "pre")
-        self.enc = nn.ModuleList(nn.TransformerEncoderLayer(**args) for _ in range(c["n_layer_enc"]))
-        self.dec = nn.ModuleList(nn.TransformerDecoderLayer(**args) for _ in range(c["n_layer_dec"]))
-        self.tgt_embed = nn.Parameter(torch.randn(c["n_vocab_tgt"], d) * d ** -0.5)
+        args = dict(
+            d_model=d,
+            nhead=c["n_head"],
+            dim_feedforward=c["d_ff"],
+            dropout=0.0,
+            activation=c["activation"],
+            layer_norm_eps=c["norm_eps"],
+            batch_first=True,
+            norm_first=c["norm"] == "pre",
+        )
+        self.enc = nn.ModuleList(
+            nn.TransformerEncoderLayer(**args) for _ in range(c["n_layer_enc"])
+        )
+        self.dec = nn.ModuleList(
+            nn.TransformerDecoderLayer(**args) for _ in range(c["n_layer_dec"])
+        )
+        self.tgt_embed = nn.Parameter(torch.randn(c["n_vocab_tgt"], d) * d**-0.5)
         self.src_embed, self.out = self.tgt_embed, self.tgt_embed
         if c["tie"] == "none":
-            self.src_embed = nn.Parameter(torch.randn(c["n_vocab_src"], d) * d ** -0.5)
-            self.out = nn.Parameter(torch.randn(c["n_vocab_tgt"], d) * d ** -0.5)
+            self.src_embed = nn.Parameter(torch.randn(c["n_vocab_src"], d) * d**-0.5)
+            self.out = nn.Parameter(torch.randn(c["n_vocab_tgt"], d) * d**-0.5)
         if c["positions"] == "learned":
-            self.src_pos = nn.Parameter(torch.randn(c["max_len"], d) * d ** -0.5)
-            self.tgt_pos = nn.Parameter(torch.randn(c["max_len"], d) * d ** -0.5)
+            self.src_pos = nn.Parameter(torch.randn(c["max_len"], d) * d**-0.5)
+            self.tgt_pos = nn.Parameter(torch.randn(c["max_len"], d) * d**-0.5)
         else:
             self.src_pos = self.tgt_pos = sinusoids(c["max_len"], d)
         if c["norm"] == "pre":
-            self.enc_norm, self.dec_norm = nn.LayerNorm(d, c["norm_eps"]), nn.LayerNorm(d, c["norm_eps"])
+            self.enc_norm, self.dec_norm = nn.LayerNorm(d, c["norm_eps"]), nn.LayerNorm(
+                d, c["norm_eps"]
+            )
 
     def forward(self, src, tgt_in, src_pad, tgt_pad):
         scale = math.sqrt(self.c["d_model"])
@@ -69,7 +94,9 @@ class Model(nn.Module):
         n = tgt_in.shape[1]
         later = torch.triu(torch.ones(n, n, dtype=torch.bool), 1)
         for layer in self.dec:
-            y = layer(y, x, tgt_mask=later, tgt_key_padding_mask=tgt_pad, memory_key_padding_mask=src_pad)
+            y = layer(
+                y, x, tgt_mask=later, tgt_key_padding_mask=tgt_pad, memory_key_padding_mask=src_pad
+            )
         if self.c["norm"] == "pre":
             y = self.dec_norm(y)
         return F.linear(y[~tgt_pad], self.out)
@@ -97,8 +124,12 @@ class Model(nn.Module):
             add(f"{prefix}{sep}beta", m.bias)
 
         def ff(prefix, m, n):
-            for name, p in (("w_1", m.linear1.weight), ("b_1", m.linear1.bias),
-                            ("w_2", m.linear2.weight), ("b_2", m.linear2.bias)):
+            for name, p in (
+                ("w_1", m.linear1.weight),
+                ("b_1", m.linear1.bias),
+                ("w_2", m.linear2.weight),
+                ("b_2", m.linear2.bias),
+            ):
                 add(f"{prefix}.{name}", p)
             norm(prefix, n)
 
@@ -130,7 +161,11 @@ def write_safetensors(path, tensors, metadata):
     for name, t in tensors:
         dtype = "I32" if t.dtype == torch.int32 else "F64" if t.dtype == torch.float64 else "F32"
         raw = t.contiguous().numpy().tobytes()
-        header[name] = {"dtype": dtype, "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(t.shape),
+            "data_offsets": [len(data), len(data) + len(raw)],
+        }
         data += raw
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -165,17 +200,19 @@ def make(name, path):
 
     logits, loss = loss_of()
     loss.backward()
-    tensors = [("src", torch.tensor(sum(src, []), dtype=torch.int32)),
-               ("src_len", torch.tensor(SRC_LENGTHS, dtype=torch.int32)),
-               ("tgt", target.to(torch.int32)),
-               ("tgt_len", torch.tensor(TGT_LENGTHS, dtype=torch.int32)),
-               ("logits", logits.detach().float())]
+    tensors = [
+        ("src", torch.tensor(sum(src, []), dtype=torch.int32)),
+        ("src_len", torch.tensor(SRC_LENGTHS, dtype=torch.int32)),
+        ("tgt", target.to(torch.int32)),
+        ("tgt_len", torch.tensor(TGT_LENGTHS, dtype=torch.int32)),
+        ("logits", logits.detach().float()),
+    ]
     for key, value, grad in model.named():
         tensors += [(key, value.float()), ("grad." + key, grad.float())]
     adam = torch.optim.Adam(model.parameters(), 0, (0.9, 0.98), 1e-9)
     losses = []
     for step in range(1, STEPS + 1):
-        rate = c["d_model"] ** -0.5 * min(step ** -0.5, step * WARMUP ** -1.5)
+        rate = c["d_model"] ** -0.5 * min(step**-0.5, step * WARMUP**-1.5)
         for group in adam.param_groups:
             group["lr"] = rate
         adam.zero_grad()

@@ -7,7 +7,7 @@
 # interrupted training, averages, exports, translations in every mode, scores, evaluation. Compared
 # are all bytes of text, of vocabularies and of tensors; not config.json and the headers of weights,
 # which may gain entries, nor figures of speed. One line per comparison, exit 1 on a difference.
-set -eu -o pipefail
+set -euo pipefail
 [ $# -ge 2 ] || { echo 'usage: tools/same.sh OLD NEW [MODEL]' >&2; exit 2; }
 program=("$(realpath "$1")" "$(realpath "$2")")
 model=${3:+$(realpath "$3")}

@@ -3,13 +3,14 @@
 
     python3 tools/unicode_tables.py | clang-format --assume-filename=x.h >src/base/unicode_tables.h
 
-Evaluation must agree with sacreBLEU, so the tables are taken from what sacreBLEU runs on and not from a
-Unicode file: the general categories P, S and N from the `regex` module, lower case from str.lower(). Whether
-a character counts as cased or is ignored before and after a capital sigma is not to be had from Python
-directly; it is asked of str.lower() with the sigma in place.
+Evaluation must agree with sacreBLEU, so the tables are taken from what sacreBLEU runs on and not
+from a Unicode file: the general categories P, S and N from the `regex` module, lower case from
+str.lower(). Whether a character counts as cased or is ignored before and after a capital sigma is
+not to be had from Python directly; it is asked of str.lower() with the sigma in place.
 
-A newer Python or regex module may know more characters: run this again, look at the difference, commit it.
-"""
+A newer Python or regex module may know more characters: run this again, look at the difference,
+commit it. """
+
 import sys
 import unicodedata
 
@@ -33,17 +34,18 @@ def ranges(value_of):
 
 
 def category(c):
-    for bit, pattern in ((1, r'\p{P}'), (2, r'\p{S}'), (4, r'\p{N}')):
+    for bit, pattern in ((1, r"\p{P}"), (2, r"\p{S}"), (4, r"\p{N}")):
         if regex.match(pattern, chr(c)):
             return bit
     return 0
 
 
 def near_sigma(c):
-    """1: cased, so that a sigma beside it is inside a word; 2: skipped when looking for one that is."""
-    if (chr(c) + '\u03a3').lower().endswith('\u03c2'):
+    """1: cased, so that a sigma beside it is inside a word; 2: skipped when looking for one that
+    is."""
+    if (chr(c) + "\u03a3").lower().endswith("\u03c2"):
         return 1
-    return 2 if ('A' + chr(c) + '\u03a3').lower().endswith('\u03c2') else 0
+    return 2 if ("A" + chr(c) + "\u03a3").lower().endswith("\u03c2") else 0
 
 
 def lower_runs():
@@ -54,7 +56,7 @@ def lower_runs():
         if low == chr(c):
             continue
         if len(low) != 1:  # unicode.c spells this one out
-            assert (c, low) == (0x130, 'i\u0307'), hex(c)
+            assert (c, low) == (0x130, "i\u0307"), hex(c)
             continue
         delta = ord(low) - c
         if runs:
@@ -68,16 +70,19 @@ def lower_runs():
 
 
 def table(kind, name, rows):
-    print(f'static const struct {kind} {name}[] = {{')
+    print(f"static const struct {kind} {name}[] = {{")
     for row in rows:
         a, b, *rest = row
-        print('{' + ', '.join([hex(a), hex(b)] + [str(r) for r in rest]) + '},')
-    print('};\n')
+        print("{" + ", ".join([hex(a), hex(b)] + [str(r) for r in rest]) + "},")
+    print("};\n")
 
 
-print(f'''/* unicode_tables.h — made by tools/unicode_tables.py, not by hand; only unicode.c includes it.
+python, unidata = sys.version.split()[0], unicodedata.unidata_version
+print(
+    f"""\
+/* unicode_tables.h — made by tools/unicode_tables.py, not by hand; only unicode.c includes it.
  *
- * Categories: regex {regex.__version__}. Case: Python {sys.version.split()[0]}, Unicode {unicodedata.unidata_version}. */
+ * Categories: regex {regex.__version__}. Case: Python {python}, Unicode {unidata}. */
 #ifndef BASE_UNICODE_TABLES_H
 #define BASE_UNICODE_TABLES_H
 
@@ -93,10 +98,11 @@ struct lower_run {{
     int32_t delta;
 }};
 
-/* 1: punctuation, 2: symbol, 4: number. */''')
-table('code_range', 'category_ranges', ranges(category))
-print('/* 1: cased, 2: passed over when looking for a cased character beside a capital sigma. */')
-table('code_range', 'sigma_ranges', ranges(near_sigma))
-print('/* Every step-th code from first to last becomes code + delta in lower case. */')
-table('lower_run', 'lower_runs', lower_runs())
-print('#endif')
+/* 1: punctuation, 2: symbol, 4: number. */"""
+)
+table("code_range", "category_ranges", ranges(category))
+print("/* 1: cased, 2: passed over when looking for a cased character beside a capital sigma. */")
+table("code_range", "sigma_ranges", ranges(near_sigma))
+print("/* Every step-th code from first to last becomes code + delta in lower case. */")
+table("lower_run", "lower_runs", lower_runs())
+print("#endif")
