@@ -19,16 +19,16 @@ struct all {
 
 #define OPTIONS_OF all
 static const struct option rows[] = {
-    ROW(FLAG, "flag", flag, .help = "a flag"),
-    ROW(INT, "whole_number", whole, .def = "7", .min = -5, .max = 1000000),
-    ROW(CHOICE, "choice", choice, .def = "green", .choices = colours),
-    ROW(INT, "both", whole, .max = 10, .also = offsetof(struct all, pair)),
-    ROW(I64, "big", big, .def = "3000000000", .max = 4e9),
-    ROW(U64, "seed", seed, .def = "1"),
-    ROW(F32, "f", f, .def = "1e-12", .min = 1e-12, .max = 1, .below = 1),
-    ROW(F64, "d", d, .def = "0.5", .min = 1e-9, .max = 1e6),
-    ROW(STRING, "text", text, .def = "abc"),
-    ROW(LIST, "list", list),
+    ROW(FLAG, "flag", flag, NULL, "a flag"),
+    ROW(INT, "whole_number", whole, "7", NULL, .min = -5, .max = 1000000),
+    ROW(CHOICE, "choice", choice, "green", NULL, .choices = colours),
+    ROW(INT, "both", whole, NULL, NULL, .max = 10, .also = offsetof(struct all, pair)),
+    ROW(I64, "big", big, "3000000000", NULL, .max = 4e9),
+    ROW(U64, "seed", seed, "1", NULL),
+    ROW(F32, "f", f, "1e-12", NULL, .min = 1e-12, .max = 1, .below = 1),
+    ROW(F64, "d", d, "0.5", NULL, .min = 1e-9, .max = 1e6),
+    ROW(STRING, "text", text, "abc", NULL),
+    ROW(LIST, "list", list, NULL, NULL),
     {.name = NULL},
 };
 

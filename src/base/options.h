@@ -49,11 +49,12 @@ struct option {
     size_t api;  /* of the same field in a struct of heed.h; 0: it has none */
 };
 
-/* A row for a field of the struct that OPTIONS_OF names. */
-#define ROW(KIND, NAME, FIELD, ...)                                                                \
+/* A row for a field of the struct that OPTIONS_OF names: default and help, then .max = and such. */
+#define ROW(KIND, NAME, FIELD, DEFAULT, HELP, ...)                                                 \
     {                                                                                              \
         .name = (NAME), .kind = OPTION_##KIND, .offset = offsetof(struct OPTIONS_OF, FIELD),       \
-        .size = sizeof((struct OPTIONS_OF *)0)->FIELD, __VA_ARGS__                                 \
+        .size = sizeof((struct OPTIONS_OF *)0)->FIELD, .def = (DEFAULT), .help = (HELP),           \
+        ##__VA_ARGS__                                                                              \
     }
 
 /* The row of that name, '-' being as good as '_'; or NULL. */

@@ -75,24 +75,24 @@ static struct config fields;
 
 #define BENCH_ROWS(WHERE, DTYPE, JSON)                                                             \
     DEVICE_ROWS(WHERE, "cpu"),                                                                     \
-        ROW(CHOICE, "dtype", DTYPE, .def = "f32", .help = "what to compute in; auto is f32",       \
+        ROW(CHOICE, "dtype", DTYPE, "f32", "what to compute in; auto is f32",                      \
             .choices = dtype_names),                                                               \
         JSON_ROW(JSON)
 #define PRESET_ROW                                                                                 \
-    ROW(CHOICE, "preset", preset, .def = "base", .help = "the model, see the paper's Table 3",     \
+    ROW(CHOICE, "preset", preset, "base", "the model, see the paper's Table 3",                    \
         .choices = config_preset_names)
 
 #define OPTIONS_OF bench_gemm_options
 static const struct option gemm_rows[] = {
-    ROW(STRING, "isa", isa, .arg = "NAME",
-        .help = "instruction set; all of this machine if not given", .choices = isa_names),
-    ROW(STRING, "dtype", dtype, .arg = "TYPE",
-        .help = "f32, bf16, or int8 (tiled); all if not given", .choices = precision_names + 1),
-    ROW(FLAG, "tiled", tiled, .help = "products with tiled weights, as frozen models have"),
+    ROW(STRING, "isa", isa, NULL, "instruction set; all of this machine if not given",
+        .arg = "NAME", .choices = isa_names),
+    ROW(STRING, "dtype", dtype, NULL, "f32, bf16, or int8 (tiled); all if not given", .arg = "TYPE",
+        .choices = precision_names + 1),
+    ROW(FLAG, "tiled", tiled, NULL, "products with tiled weights, as frozen models have"),
     THREADS_ROW(threads),
-    ROW(INT, "m", m, .def = "0", .help = "only products of that many rows; 0: all", .max = 1 << 20),
-    ROW(INT, "min_ms", min_ms, .def = "100", .help = "time each case for at least that long",
-        .min = 1, .max = 100000),
+    ROW(INT, "m", m, "0", "only products of that many rows; 0: all", .max = 1 << 20),
+    ROW(INT, "min_ms", min_ms, "100", "time each case for at least that long", .min = 1,
+        .max = 100000),
     JSON_ROW(json),
     {.name = NULL},
 };
@@ -101,14 +101,12 @@ static const struct option gemm_rows[] = {
 #define OPTIONS_OF bench_train_options
 static const struct option train_rows[] = {
     PRESET_ROW,
-    ROW(INT, "tokens", tokens, .def = "4096", .help = "source and target tokens per batch",
-        .min = 1, .max = 1 << 24),
-    ROW(INT, "length", length, .def = "32", .help = "tokens per sentence; 0: mixed lengths",
-        .max = 1 << 20),
-    ROW(FLAG, "bucketed", bucketed,
-        .help = "a length per batch, its sentences close to it, as training has them"),
-    ROW(F64, "seconds", seconds, .def = "10", .help = "measure for at least that long",
-        .max = 86400),
+    ROW(INT, "tokens", tokens, "4096", "source and target tokens per batch", .min = 1,
+        .max = 1 << 24),
+    ROW(INT, "length", length, "32", "tokens per sentence; 0: mixed lengths", .max = 1 << 20),
+    ROW(FLAG, "bucketed", bucketed, NULL,
+        "a length per batch, its sentences close to it, as training has them"),
+    ROW(F64, "seconds", seconds, "10", "measure for at least that long", .max = 86400),
     BENCH_ROWS(on.where, on.dtype, on.json),
     {.name = NULL},
 };
@@ -116,18 +114,17 @@ static const struct option train_rows[] = {
 
 #define OPTIONS_OF bench_translate_options
 static const struct option translate_rows[] = {
-    ROW(STRING, "model", model, .arg = "DIR", .help = "a model directory; else random weights"),
+    ROW(STRING, "model", model, NULL, "a model directory; else random weights", .arg = "DIR"),
     PRESET_ROW,
     PRECISION_ROW(precision),
-    ROW(STRING, "input", input, .arg = "FILE", .help = "source sentences as ids, a line each"),
-    ROW(INT, "sentences", sentences, .def = "256", .help = "how many", .min = 1, .max = 1 << 24),
-    ROW(INT, "length", length, .def = "32", .help = "tokens of a random sentence", .min = 2,
+    ROW(STRING, "input", input, NULL, "source sentences as ids, a line each", .arg = "FILE"),
+    ROW(INT, "sentences", sentences, "256", "how many", .min = 1, .max = 1 << 24),
+    ROW(INT, "length", length, "32", "tokens of a random sentence", .min = 2, .max = 1 << 20),
+    ROW(INT, "batch", batch, "32", "sentences per batch", .min = 1, .max = 1 << 16),
+    ROW(INT, "beam", beam, "4", "hypotheses per sentence", .min = 1, .max = 64),
+    ROW(F64, "alpha", alpha, "0.6", "length penalty", .max = 10),
+    ROW(INT, "force_length", force, "0", "tokens of every translation; 0: as they come",
         .max = 1 << 20),
-    ROW(INT, "batch", batch, .def = "32", .help = "sentences per batch", .min = 1, .max = 1 << 16),
-    ROW(INT, "beam", beam, .def = "4", .help = "hypotheses per sentence", .min = 1, .max = 64),
-    ROW(F64, "alpha", alpha, .def = "0.6", .help = "length penalty", .max = 10),
-    ROW(INT, "force_length", force, .def = "0",
-        .help = "tokens of every translation; 0: as they come", .max = 1 << 20),
     BENCH_ROWS(on.where, on.dtype, on.json),
     {.name = NULL},
 };
@@ -139,18 +136,18 @@ static const struct option scale_rows[] = {BENCH_ROWS(where, dtype, json), {.nam
 
 #define OPTIONS_OF bench_data_options
 static const struct option data_rows[] = {
-    ROW(STRING, "src", src, .arg = "FILE", .help = "source text: plain, gzip or xz", .required = 1),
-    ROW(STRING, "tgt", tgt, .arg = "FILE", .help = "target text, line by line its translation",
+    ROW(STRING, "src", src, NULL, "source text: plain, gzip or xz", .arg = "FILE", .required = 1),
+    ROW(STRING, "tgt", tgt, NULL, "target text, line by line its translation", .arg = "FILE",
         .required = 1),
-    ROW(STRING, "tokenizer", tokenizer, .arg = "FILE", .help = "SentencePiece model (heed vocab)",
+    ROW(STRING, "tokenizer", tokenizer, NULL, "SentencePiece model (heed vocab)", .arg = "FILE",
         .required = 1),
-    ROW(INT, "tokens", tokens, .def = "25000", .help = "source and target tokens per batch",
-        .min = 1, .max = 1 << 24),
-    ROW(INT, "max_len", max_len, .def = "256", .help = "longest sentence in tokens", .min = 2,
+    ROW(INT, "tokens", tokens, "25000", "source and target tokens per batch", .min = 1,
+        .max = 1 << 24),
+    ROW(INT, "max_len", max_len, "256", "longest sentence in tokens", .min = 2,
         .max = CORPUS_MAX_LEN),
     THREADS_ROW(threads),
-    ROW(F64, "step_ms", step_ms, .def = "50", .help = "how long a training step is taken to last",
-        .min = 0.1, .max = 10000),
+    ROW(F64, "step_ms", step_ms, "50", "how long a training step is taken to last", .min = 0.1,
+        .max = 10000),
     JSON_ROW(json),
     {.name = NULL},
 };

@@ -16,11 +16,11 @@ static struct average_args {
 
 #define OPTIONS_OF average_args
 static const struct option rows[] = {
-    ROW(STRING, "out", out, .arg = "DIR", .help = "model directory to write", .required = 1),
-    ROW(FLAG, "overwrite", overwrite, .help = "replace a model that is there"),
-    ROW(INT, "last", last, .def = "0",
-        .help = "average the last N checkpoints of the one run given", .max = 1 << 20),
-    ROW(WORDS, "models", models, .arg = "DIR", .help = "models, checkpoints or a run", .min = 1),
+    ROW(STRING, "out", out, NULL, "model directory to write", .arg = "DIR", .required = 1),
+    ROW(FLAG, "overwrite", overwrite, NULL, "replace a model that is there"),
+    ROW(INT, "last", last, "0", "average the last N checkpoints of the one run given",
+        .max = 1 << 20),
+    ROW(WORDS, "models", models, NULL, "models, checkpoints or a run", .arg = "DIR", .min = 1),
     {.name = NULL},
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};

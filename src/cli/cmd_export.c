@@ -23,17 +23,16 @@ static struct export_args {
 } args;
 
 #define OPTIONS_OF export_args
-#define OUT_ROW    ROW(STRING, "out", out, .arg = "DIR", .help = "directory to write", .required = 1)
+#define OUT_ROW    ROW(STRING, "out", out, NULL, "directory to write", .arg = "DIR", .required = 1)
 #define OVERWRITE_ROWS                                                                             \
-    ROW(FLAG, "overwrite", overwrite, .help = "replace a model that is there"),                    \
-        ROW(FLAG, "force", overwrite, .help = "the same: its former name")
+    ROW(FLAG, "overwrite", overwrite, NULL, "replace a model that is there"),                      \
+        ROW(FLAG, "force", overwrite, NULL, "the same: its former name")
 
 static const struct option export_rows[] = {
     MODEL_ROW(model),
     OUT_ROW,
-    ROW(CHOICE, "format", format, .help = "what to write", .choices = format_names, .required = 1),
-    ROW(CHOICE, "precision", int8, .def = "f32", .help = "of ctranslate2's weights",
-        .choices = ctranslate2_names),
+    ROW(CHOICE, "format", format, NULL, "what to write", .choices = format_names, .required = 1),
+    ROW(CHOICE, "precision", int8, "f32", "of ctranslate2's weights", .choices = ctranslate2_names),
     OVERWRITE_ROWS,
     THREADS_ROW(threads),
     {.name = NULL},

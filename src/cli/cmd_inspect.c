@@ -28,11 +28,11 @@ static struct inspect_args {
 
 #define OPTIONS_OF inspect_args
 static const struct option rows[] = {
-    ROW(WORDS, "dir", dir, .arg = "DIR", .help = "a model directory or a training run", .min = 1,
+    ROW(WORDS, "dir", dir, NULL, "a model directory or a training run", .arg = "DIR", .min = 1,
         .max = 1),
-    ROW(STRING, "curves", curves, .arg = "FILE", .help = "draw the learning curves, an SVG"),
-    ROW(FLAG, "log", log, .help = "losses on a logarithmic axis"),
-    ROW(FLAG, "tensors", tensors, .help = "list every tensor of the model"),
+    ROW(STRING, "curves", curves, NULL, "draw the learning curves, an SVG", .arg = "FILE"),
+    ROW(FLAG, "log", log, NULL, "losses on a logarithmic axis"),
+    ROW(FLAG, "tensors", tensors, NULL, "list every tensor of the model"),
     JSON_ROW(json),
     QUIET_ROW(quiet),
     {.name = NULL},

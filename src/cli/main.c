@@ -89,10 +89,10 @@ static int run_completion(struct err *err) {
 
 static const struct option no_rows[] = {{.name = NULL}};
 static const struct option help_rows[] = {
-    ROW(WORDS, "command", words, .arg = "COMMAND", .help = "which command", .max = 2),
+    ROW(WORDS, "command", words, NULL, "which command", .arg = "COMMAND", .max = 2),
     {.name = NULL}};
-static const struct option completion_rows[] = {ROW(WORDS, "shell", words, .arg = "SHELL",
-                                                    .help = "which shell", .max = 1,
+static const struct option completion_rows[] = {ROW(WORDS, "shell", words, NULL, "which shell",
+                                                    .arg = "SHELL", .max = 1,
                                                     .choices = completion_shells),
                                                 {.name = NULL}};
 static struct option_group help_groups[] = {{.rows = help_rows, .values = &about}, {.rows = NULL}};

@@ -130,22 +130,22 @@ static const char *const long_names[] = {"split", "refuse", NULL};
 #define OPTIONS_OF translator_options
 #define API(FIELD) .api = offsetof(heed_translate_options, FIELD)
 const struct option translator_rows[] = {
-    ROW(FLAG, "alignment", alignment, API(alignment),
-        .help = "add ||| I-J ...: source piece I for every target piece J"),
-    ROW(INT, "alignment_layer", align.layer, API(alignment_layer), .def = "0",
-        .help = "of the decoder, counted from 1; 0: the last but one", .max = 1000),
-    ROW(INT, "alignment_head", align.head, API(alignment_head), .def = "0",
-        .help = "counted from 1; 0: the mean of all", .max = 1024),
-    ROW(INT, "max_source", max_source, API(max_source), .def = "0",
-        .help = "tokens translated at a time, end mark included; 0: what the model has positions "
-                "for",
-        .max = MANY),
-    ROW(CHOICE, "long", refuse_long, API(refuse_long), .def = "split",
-        .help = "split longer lines at sentence ends, or refuse them", .choices = long_names),
-    ROW(INT, "batch_sentences", batch_sentences, API(batch_sentences), .def = "32",
-        .help = "sentences searched together", .min = 1, .max = MANY),
-    ROW(INT, "batch_tokens", batch_tokens, API(batch_tokens), .def = "2048",
-        .help = "source tokens searched together", .min = 1, .max = MANY),
+    ROW(FLAG, "alignment", alignment, NULL,
+        "add ||| I-J ...: source piece I for every target piece J", API(alignment)),
+    ROW(INT, "alignment_layer", align.layer, "0",
+        "of the decoder, counted from 1; 0: the last but one", API(alignment_layer), .max = 1000),
+    ROW(INT, "alignment_head", align.head, "0", "counted from 1; 0: the mean of all",
+        API(alignment_head), .max = 1024),
+    ROW(INT, "max_source", max_source, "0",
+        "tokens translated at a time, end mark included; 0: what the model has positions "
+        "for",
+        API(max_source), .max = MANY),
+    ROW(CHOICE, "long", refuse_long, "split", "split longer lines at sentence ends, or refuse them",
+        API(refuse_long), .choices = long_names),
+    ROW(INT, "batch_sentences", batch_sentences, "32", "sentences searched together",
+        API(batch_sentences), .min = 1, .max = MANY),
+    ROW(INT, "batch_tokens", batch_tokens, "2048", "source tokens searched together",
+        API(batch_tokens), .min = 1, .max = MANY),
     {.name = NULL},
 };
 
