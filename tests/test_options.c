@@ -1,4 +1,4 @@
-/* test_options.c — the option engine: text in and out, ranges, choices, JSON, the C API's fields. */
+/* test_options.c — the option engine: text in and out, ranges, choices, JSON, the API. */
 #include "base/mem.h"
 #include "base/options.h"
 #include "io/json.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 
 const struct option *option_find(const struct option *rows, const char *name, size_t length) {
     for (const struct option *o = rows; o->name; o++) {
@@ -28,15 +29,9 @@ const char *number_text(double value, char text[OPTION_TEXT]) {
         if (e && e[2] == '0') memmove(e + 2, e + 3, strlen(e + 3) + 1); /* 1e-09 */
         return text;
     }
-    char digits[32];
-    int n = snprintf(digits, sizeof digits, "%.0f", fabs(value));
-    char *out = text;
-    if (value < 0) *out++ = '-';
-    for (int i = 0; i < n; i++) {
-        if (i && (n - i) % 3 == 0) *out++ = ',';
-        *out++ = digits[i];
-    }
-    *out = 0;
+    char digits[28];
+    snprintf(text, OPTION_TEXT, "%s%s", value < 0 ? "-" : "",
+             num_grouped(digits, (uint64_t)fabs(value)));
     return text;
 }
 

@@ -36,17 +36,16 @@ struct option_list {
 struct option {
     const char *name; /* with '_', where the command line has '-'; NULL ends a table */
     enum option_kind kind;
-    size_t offset;
+    int required;
+    size_t offset, size;        /* of the field */
+    size_t also;                /* the value goes there, too; 0: nowhere */
+    size_t api;                 /* of the same field in a struct of heed.h; 0: it has none */
     const char *def;            /* the default, as text; NULL: 0, or nothing */
-    const char *arg;            /* what help calls the value; NULL: N, X, or the choices */
     const char *help;           /* NULL: the command line does not have it */
+    const char *arg;            /* what help calls the value; NULL: N, X, or the choices */
+    const char *const *choices; /* NULL-terminated; empty words are not offered */
     double min, max;            /* of numbers, inclusive; both 0: anything */
     int below;                  /* max itself is too much */
-    const char *const *choices; /* NULL-terminated; empty words are not offered */
-    int required;
-    size_t size; /* of the field */
-    size_t also; /* the value goes there, too; 0: nowhere */
-    size_t api;  /* of the same field in a struct of heed.h; 0: it has none */
 };
 
 /* A row for a field of the struct that OPTIONS_OF names: default and help, then .max = and such. */

@@ -121,10 +121,6 @@ static const struct option translate_rows[] = {
     ROW(INT, "sentences", sentences, "256", "how many", .min = 1, .max = 1 << 24),
     ROW(INT, "length", length, "32", "tokens of a random sentence", .min = 2, .max = 1 << 20),
     ROW(INT, "batch", batch, "32", "sentences per batch", .min = 1, .max = 1 << 16),
-    ROW(INT, "beam", beam, "4", "hypotheses per sentence", .min = 1, .max = 64),
-    ROW(F64, "alpha", alpha, "0.6", "length penalty", .max = 10),
-    ROW(INT, "force_length", force, "0", "tokens of every translation; 0: as they come",
-        .max = 1 << 20),
     BENCH_ROWS(on.where, on.dtype, on.json),
     {.name = NULL},
 };
@@ -155,8 +151,10 @@ static const struct option data_rows[] = {
 static struct option_group gemm_groups[] = {{.rows = gemm_rows, .values = &gemm}, {.rows = NULL}};
 static struct option_group train_groups[] = {
     {.rows = train_rows, .values = &train}, MODEL_FIELDS(&fields), {.rows = NULL}};
-static struct option_group translate_groups[] = {
-    {.rows = translate_rows, .values = &translate}, MODEL_FIELDS(&fields), {.rows = NULL}};
+static struct option_group translate_groups[] = {{.rows = translate_rows, .values = &translate},
+                                                 {.rows = search_rows, .values = &translate.search},
+                                                 MODEL_FIELDS(&fields),
+                                                 {.rows = NULL}};
 static struct option_group scale_groups[] = {{.rows = scale_rows, .values = &scale},
                                              {.rows = NULL}};
 static struct option_group data_groups[] = {{.rows = data_rows, .values = &data}, {.rows = NULL}};

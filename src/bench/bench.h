@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/pool.h"
 #include "model/frozen.h"
+#include "search/search.h"
 
 struct bench_gemm_options {
     const char *isa;   /* NULL: every usable instruction set */
@@ -48,9 +49,8 @@ struct bench_translate_options {
     struct config config; /* checked */
     enum precision precision;
     const char *input; /* lines of ids; NULL: random sentences of `length` tokens */
-    int sentences, length, batch, beam;
-    int force; /* tokens of every translation; 0: as they come */
-    double alpha;
+    int sentences, length, batch;
+    struct search_options search;
 };
 
 int bench_translate_run(const struct bench_translate_options *o, struct err *err);

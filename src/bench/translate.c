@@ -175,11 +175,6 @@ static int open_model(struct bench *s, struct err *err) {
 
 static int open_searcher(struct bench *s, struct err *err) {
     const struct bench_translate_options *o = s->o;
-    struct search_options search = search_defaults();
-    search.beam = o->beam;
-    search.alpha = o->alpha;
-    search.force_len = o->force;
-    if (o->force) search.max_len = o->force;
     struct search_caps caps = {.n_seq = o->batch};
     for (int i = 0; i < s->n; i += o->batch) {
         int tokens = 0;
@@ -189,7 +184,7 @@ static int open_searcher(struct bench *s, struct err *err) {
     caps.max_src = s->in[0].n_src;
     struct search_setup setup = {
         .model = &s->model, .n_model = 1, .marks = {BOS, EOS, UNK}, .caps = caps};
-    return searcher_new(&s->searcher, &setup, &search, err);
+    return searcher_new(&s->searcher, &setup, &o->search, err);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -287,7 +282,7 @@ static struct floor floor_of(const struct bench *s, struct err *err) {
     double bytes = s->precision == PRECISION_INT8 ? 1 : s->precision == PRECISION_BF16 ? 2 : 4;
     int n_batch = (s->n + s->o->batch - 1) / s->o->batch;
     double steps = (double)s->tokens / s->n * n_batch;
-    double rows = (double)s->tokens * s->o->beam;
+    double rows = (double)s->tokens * s->o->search.beam;
     f.seconds =
         2 * p.per_src * (double)s->src_tokens / f.product_rate +
         fmax(2 * p.per_tgt * rows / f.product_rate, bytes * p.per_tgt * steps / f.read_rate);
@@ -306,14 +301,15 @@ static void print_figures(struct bench *s, const struct floor *f, double rss) {
                "\"batch\":%d,\"beam\":%d,\"sentences\":%d,\"tokens\":%lld,\"tokens_per_s\":%.1f,"
                "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"open_ms\":%.2f,\"first_ms\":%.2f,"
                "\"peak_mb\":%.1f",
-               precision, o->on.where.n_thread, o->batch, o->beam, s->n, (long long)s->tokens,
-               (double)s->tokens / s->seconds, 1e3 * p50, 1e3 * p99, 1e3 * s->opened,
-               1e3 * s->first, rss);
+               precision, o->on.where.n_thread, o->batch, o->search.beam, s->n,
+               (long long)s->tokens, (double)s->tokens / s->seconds, 1e3 * p50, 1e3 * p99,
+               1e3 * s->opened, 1e3 * s->first, rss);
         if (f->seconds > 0) printf(",\"over_floor\":%.3f", s->seconds / f->seconds);
         printf("}\n");
         return;
     }
-    printf("%s, %d sentences in batches of %d, beam %d\n", precision, s->n, o->batch, o->beam);
+    printf("%s, %d sentences in batches of %d, beam %d\n", precision, s->n, o->batch,
+           o->search.beam);
     printf("%10.1f target tokens/s (%lld tokens in %.2f s)\n", (double)s->tokens / s->seconds,
            (long long)s->tokens, s->seconds);
     printf("%10.2f ms per batch (median), %.2f ms the slowest in a hundred\n", 1e3 * p50,

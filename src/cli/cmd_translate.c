@@ -196,20 +196,28 @@ static int translate(struct session *s, struct err *err) {
 
 static void print_stats(const struct session *s) {
     const struct translator_stats *st = translator_stats(s->translator);
+    const uint64_t count[] = {st->texts, st->sentences, st->batches, st->src_tokens,
+                              st->tgt_tokens};
+    static const char *const key[] = {"lines", "sentences", "batches", "source_tokens",
+                                      "target_tokens"};
+    static const char *const behind[] = {" lines, ", " sentences in ", " batches, ", " source and ",
+                                         " target tokens\n"};
     double seconds = clock_seconds() - s->begin, search = st->seconds + 1e-9;
-    const char *format =
-        args.json ? "{\"lines\":%llu,\"sentences\":%llu,\"batches\":%llu,\"source_tokens\":%llu,"
-                    "\"target_tokens\":%llu,\"load_seconds\":%.4f,\"seconds\":%.4f,"
-                    "\"search_seconds\":%.4f,\"tokens_per_s\":%.1f,\"sentences_per_s\":%.2f,"
-                    "\"batch_p50_ms\":%.3f,\"batch_p99_ms\":%.3f}\n"
-                  : "%llu lines, %llu sentences in %llu batches, %llu source and %llu target "
-                    "tokens\nloaded in %.3f s, ran %.3f s, of which searching %.3f s\n%.1f target "
-                    "tokens/s, %.2f sentences/s, batches p50 %.3f ms, p99 %.3f ms\n";
-    fprintf(stderr, format, (unsigned long long)st->texts, (unsigned long long)st->sentences,
-            (unsigned long long)st->batches, (unsigned long long)st->src_tokens,
-            (unsigned long long)st->tgt_tokens, s->load_seconds, seconds, st->seconds,
-            (double)st->tgt_tokens / search, (double)st->sentences / search,
-            1e3 * translator_latency(st, 0.5), 1e3 * translator_latency(st, 0.99));
+    for (int i = 0; i < 5; i++) {
+        if (args.json)
+            fprintf(stderr, "%s\"%s\":%llu", i ? "," : "{", key[i], (unsigned long long)count[i]);
+        else
+            fprintf(stderr, "%s%s", text_grouped(count[i]), behind[i]);
+    }
+    fprintf(stderr,
+            args.json ? ",\"load_seconds\":%.4f,\"seconds\":%.4f,\"search_seconds\":%.4f,"
+                        "\"tokens_per_s\":%.1f,\"sentences_per_s\":%.2f,\"batch_p50_ms\":%.3f,"
+                        "\"batch_p99_ms\":%.3f}\n"
+                      : "loaded in %.3f s, ran %.3f s, of which searching %.3f s\n%.1f target "
+                        "tokens/s, %.2f sentences/s, batches p50 %.3f ms, p99 %.3f ms\n",
+            s->load_seconds, seconds, st->seconds, (double)st->tgt_tokens / search,
+            (double)st->sentences / search, 1e3 * translator_latency(st, 0.5),
+            1e3 * translator_latency(st, 0.99));
 }
 
 static int work(const char *const *path, int n_path, struct err *err) {

@@ -57,11 +57,6 @@ static void each_command(const struct command *const *list, void (*fn)(const str
     }
 }
 
-static const char *own_name(const struct command *c) {
-    const char *space = strrchr(c->name, ' ');
-    return space ? space + 1 : c->name;
-}
-
 /* ---- bash ------------------------------------------------------------------------------------ */
 
 static void bash_name(const struct command *c, const struct option *o,
@@ -116,7 +111,7 @@ static void bash(const struct command *const *commands) {
         if (!commands[i]->sub) continue;
         printf("    if [ \"$command\" = %s ] && [ $COMP_CWORD -gt 1 ]; then\n        commands='",
                commands[i]->name);
-        for (int k = 0; commands[i]->sub[k]; k++) printf("%s ", own_name(commands[i]->sub[k]));
+        for (int k = 0; commands[i]->sub[k]; k++) printf("%s ", command_name(commands[i]->sub[k]));
         printf("--help' first=3 command=\"$command ${COMP_WORDS[2]}\"\n    fi\n");
     }
     printf("    COMPREPLY=()\n"
@@ -190,7 +185,7 @@ static void zsh_command(const struct command *c) {
 
 static void zsh_list(const struct command *const *list) {
     for (int i = 0; list[i]; i++) {
-        printf("        '%s:", own_name(list[i]));
+        printf("        '%s:", command_name(list[i]));
         quoted(list[i]->summary, "'\\''");
         printf("'\n");
     }
@@ -242,7 +237,7 @@ static void fish_command(const struct command *c) {
 
 static void fish_list(const struct command *const *list, const char *at) {
     for (int i = 0; list[i]; i++) {
-        printf("complete -c heed -n '__heed_at%s' -a %s -d '", at, own_name(list[i]));
+        printf("complete -c heed -n '__heed_at%s' -a %s -d '", at, command_name(list[i]));
         quoted(list[i]->summary, "\\'");
         printf("'\n");
     }

@@ -20,20 +20,14 @@ static const struct command *const commands[] = {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* "train" of "bench train". */
-static const char *own_name(const struct command *command) {
-    const char *space = strrchr(command->name, ' ');
-    return space ? space + 1 : command->name;
-}
-
 /* The command that word names; within: of which it is a part, or NULL. */
 static int find(const struct command **found, const struct command *within, const char *word,
                 struct err *err) {
     const struct command *const *list = within ? within->sub : commands;
     struct similar similar = {.word = word, .length = strlen(word)};
     for (int i = 0; list[i]; i++) {
-        if (strcmp(own_name(list[i]), word) == 0) return *found = list[i], 0;
-        similar_try(&similar, own_name(list[i]));
+        if (strcmp(command_name(list[i]), word) == 0) return *found = list[i], 0;
+        similar_try(&similar, command_name(list[i]));
     }
     return err_set(err, HEED_EINVAL, "there is no command '%s%s%.60s'%s%s%s",
                    within ? within->name : "", within ? " " : "", word,

@@ -20,6 +20,11 @@ static void dashed(char *out, size_t size, const char *name) {
         if (*p == '_') *p = '-';
 }
 
+const char *command_name(const struct command *command) {
+    const char *space = strrchr(command->name, ' ');
+    return space ? space + 1 : command->name;
+}
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 /* The option of that name and its group. */
@@ -319,8 +324,9 @@ void options_words(struct option_words *w, const struct command *command, const 
     else if (o->kind != OPTION_FLAG)
         snprintf(w->arg, sizeof w->arg, "%s",
                  o->kind == OPTION_F32 || o->kind == OPTION_F64 ? "X" : "N");
-    snprintf(w->help, sizeof w->help, "%s%s%s%s", o->help ? o->help : "", o->def ? " (" : "",
-             o->def ? o->def : "", o->def ? ")" : "");
+    int shown = o->def && strcmp(o->def, "0") != 0; /* what 0 means is in the help */
+    snprintf(w->help, sizeof w->help, "%s%s%s%s", o->help ? o->help : "", shown ? " (" : "",
+             shown ? o->def : "", shown ? ")" : "");
 }
 
 static void help_row(const char *name, const char *arg, const char *help) {

@@ -51,6 +51,9 @@ const struct option *options_named(const struct option_group *groups, const char
  * reference. */
 json_t *options_json(const struct option_group *groups);
 
+/* "train" of "bench train". */
+const char *command_name(const struct command *command);
+
 /* --help: heed NAME — SUMMARY, and all options. */
 void options_help(const struct command *command);
 

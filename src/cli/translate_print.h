@@ -3,8 +3,8 @@
 #ifndef CLI_TRANSLATE_PRINT_H
 #define CLI_TRANSLATE_PRINT_H
 
-#include "cli/feed.h"
 #include "cli/outlet.h"
+#include "data/feed.h"
 #include "search/translator.h"
 
 struct print_options {

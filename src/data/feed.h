@@ -6,8 +6,8 @@
  *
  * Waiting ends when `stop_fd` becomes readable (a signal handler writes there), so that Ctrl-C
  * works in the middle of a wait without a race. */
-#ifndef CLI_FEED_H
-#define CLI_FEED_H
+#ifndef DATA_FEED_H
+#define DATA_FEED_H
 
 #include "data/text.h"
 

@@ -1,5 +1,5 @@
 /* feed.c — see feed.h. */
-#include "cli/feed.h"
+#include "data/feed.h"
 
 #include <errno.h>
 #include <poll.h>
