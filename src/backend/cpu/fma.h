@@ -36,18 +36,14 @@ FMA_INLINE float f32_fma(float a, float b, float c) {
     return (float)sum;
 }
 
-static __attribute__((noinline, unused)) __m128 f32x4_fma_tie(__m128 a, __m128 b, __m128 c) {
-    for (int i = 0; i < 4; i++) c[i] = f32_fma(a[i], b[i], c[i]);
-    return c;
-}
-
 FMA_INLINE __m128d f32x2_sum(__m128 a, __m128 b, __m128 c) {
     return _mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(a), _mm_cvtps_pd(b)), _mm_cvtps_pd(c));
 }
 
-/* Suspects: sums whose 29 bits below a float's are a one and zeros, and sums other than 0 so small
- * (below 2^-126) that the float has fewer bits. */
-FMA_INLINE __m128 f32x4_fma(__m128 a, __m128 b, __m128 c) {
+/* Rounds twice, and adds to the suspects the lanes where that may differ from once: sums whose 29
+ * bits below a float's are a one and zeros, and sums other than 0 so small (below 2^-126) that the
+ * float has fewer bits. */
+FMA_INLINE __m128 f32x4_fma_try(__m128 a, __m128 b, __m128 c, __m128i *suspects) {
     const __m128d lo = f32x2_sum(a, b, c);
     const __m128d hi = f32x2_sum(_mm_movehl_ps(a, a), _mm_movehl_ps(b, b), _mm_movehl_ps(c, c));
     const __m128 l = _mm_castpd_ps(lo), h = _mm_castpd_ps(hi);
@@ -55,12 +51,27 @@ FMA_INLINE __m128 f32x4_fma(__m128 a, __m128 b, __m128 c) {
     const __m128i above = _mm_castps_si128(_mm_shuffle_ps(l, h, 0xdd));
     const __m128i most = _mm_set1_epi32(0x7fffffff), tie = _mm_set1_epi32(0x10000000);
     const __m128i half = _mm_cmpeq_epi32(_mm_and_si128(below, _mm_set1_epi32(0x1fffffff)), tie);
-    const __m128i size =
-        _mm_add_epi32(_mm_and_si128(above, most), most); /* 0 becomes the largest */
+    /* 0 becomes the largest */
+    const __m128i size = _mm_add_epi32(_mm_and_si128(above, most), most);
     const __m128i tiny = _mm_cmplt_epi32(size, _mm_set1_epi32((int)0xb80fffff));
-    if (__builtin_expect(_mm_movemask_ps(_mm_castsi128_ps(_mm_or_si128(half, tiny))), 0))
-        return f32x4_fma_tie(a, b, c);
+    *suspects = _mm_or_si128(*suspects, _mm_or_si128(half, tiny));
     return _mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi));
+}
+
+/* To be looked into out of line. */
+FMA_INLINE int fma_suspect(__m128i suspects) {
+    return __builtin_expect(_mm_movemask_ps(_mm_castsi128_ps(suspects)), 0);
+}
+
+static __attribute__((noinline, unused)) __m128 f32x4_fma_exact(__m128 a, __m128 b, __m128 c) {
+    for (int i = 0; i < 4; i++) c[i] = f32_fma(a[i], b[i], c[i]);
+    return c;
+}
+
+FMA_INLINE __m128 f32x4_fma(__m128 a, __m128 b, __m128 c) {
+    __m128i suspects = _mm_setzero_si128();
+    const __m128 sum = f32x4_fma_try(a, b, c, &suspects);
+    return fma_suspect(suspects) ? f32x4_fma_exact(a, b, c) : sum;
 }
 #endif
 

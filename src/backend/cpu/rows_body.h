@@ -32,7 +32,7 @@ INLINE const uint16_t *draw(uint16_t *buf, const struct row_drop *d, uint32_t ro
 INLINE vf drop(vf x, const uint16_t *bits, const struct row_drop *d) {
     vh h;
     memcpy(&h, bits, sizeof h);
-    return vkeep((vi)vwiden(h) >= (int32_t)d->threshold, x * d->scale);
+    return vkeep(~vless_int((vi)vwiden(h), (vi){0} + (int32_t)d->threshold), x * d->scale);
 }
 
 /* A step over [begin, end) that leaves lane counts in m and columns in i. */
@@ -259,7 +259,7 @@ INLINE void linear_bwd_body(const struct linear_args *a, int first, int last, fl
             FOR_LANES(i, m, c, end) {
                 vf g = vload(dy, i, m, bf);
                 if (kind == ACT_RELU)
-                    g = vkeep(vload(kept, i, m, bf) > 0.0f, g * d.scale);
+                    g = vkeep(vless(splat(0), vload(kept, i, m, bf)), g * d.scale);
                 else if (kind != ACT_NONE)
                     g = g * act_slope(kind, vload(kept, i, m, bf));
                 if (bits) g = drop(g, bits + (i - c), &d);
@@ -330,7 +330,7 @@ INLINE void add_norm_fwd_body(const struct add_norm_args *a, int first, int last
         float mean = total / (float)n;
         vf square = {0};
         FOR_LANES(i, m, 0, n) {
-            vf v = vkeep(IOTA < m, vload(r, i, m, bf) - mean);
+            vf v = vkeep(upto(m), vload(r, i, m, bf) - mean);
             square = vfma(v, v, square);
         }
         float rstd = 1.0f / sqrtf(vsum(square) / (float)n + a->eps);

@@ -135,7 +135,7 @@ INLINE float max_and_sum(const void *z, int n, float *sum, int bf) {
         for (; i < end; i += W) {
             int m = lanes(end - i);
             vf x = vload(z, i, m, bf);
-            max[0] = vmax(max[0], vsel(IOTA < m, x, max[0]));
+            max[0] = vmax(max[0], vsel(upto(m), x, max[0]));
             acc[0] += x;
         }
         total += (acc[0] + acc[1]) + (acc[2] + acc[3]);
@@ -159,7 +159,7 @@ INLINE float exp_and_sum(float *keep, const void *z, int n, float max, int bf) {
             }
         for (; i < end; i += W) {
             int m = lanes(end - i);
-            vf e = vkeep(IOTA < m, vexp(vload(z, i, m, bf) - max));
+            vf e = vkeep(upto(m), vexp(vload(z, i, m, bf) - max));
             if (keep) vstore(keep, i, m, 0, e);
             acc[0] += e;
         }
@@ -172,7 +172,8 @@ INLINE float exp_and_sum(float *keep, const void *z, int n, float max, int bf) {
 INLINE int find_body(const void *x, int n, int from, float bound, int or_equal, int bf) {
     FOR_LANES(i, m, from, n) {
         vf v = vload(x, i, m, bf);
-        vi found = (or_equal ? v >= bound : v > bound) & (IOTA < m);
+        vi found = or_equal ? vless_equal(splat(bound), v) : vless(splat(bound), v);
+        found &= upto(m);
         if (!vany(found)) continue;
         int l = 0;
         while (!found[l]) l++;
@@ -270,7 +271,7 @@ INLINE void attend_softmax(const struct attend *a) {
         vf max = splat(-INFINITY), sum = {0};
         for (int t = a->first; t < a->len; t++) {
             vf s = vload(a->score + (size_t)t * width, h, W, 0);
-            max = vsel(~(s <= max), s, max);
+            max = vsel(~vless_equal(s, max), s, max);
         }
         for (int t = a->first; t < a->len; t++) {
             float *score = a->score + (size_t)t * width;

@@ -32,12 +32,16 @@ typedef uint16_t vh __attribute__((vector_size(16)));
 typedef float vf_half __attribute__((vector_size(16)));
 enum { W = 8 }; /* f32 lanes */
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE      static inline __attribute__((always_inline))
+#define OUT_OF_LINE static __attribute__((noinline, unused))
 
 #define IOTA        ((vi){0, 1, 2, 3, 4, 5, 6, 7})
 #define BLOCK_ORDER ((vq){0, 2, 1, 3}) /* see vphilox */
 
 #ifdef __AVX2__
+INLINE vi vless(vf a, vf b) { return a < b; }
+INLINE vi vless_equal(vf a, vf b) { return a <= b; }
+INLINE vi vless_int(vi a, vi b) { return a < b; }
 INLINE vf vfma(vf a, vf b, vf c) { return f32x8_fma(a, b, c); }
 INLINE vf vmax(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 INLINE vf vmin(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
@@ -53,6 +57,7 @@ INLINE vq vunpack_hi(vq a, vq b) { return (vq)_mm256_unpackhi_epi64((__m256i)a, 
 #else
 union halves {
     vf f;
+    vi i;
     vq q;
     __m128 half[2];
     __m128i bits[2];
@@ -61,15 +66,31 @@ union halves {
     union halves a = {.out = x}, b = {.out = y};                                                   \
     for (int i = 0; i < 2; i++) a.part[i] = op(a.part[i], b.part[i]);                              \
     return a.out
+/* GCC compares vectors that it has no instructions for element by element. */
+INLINE vf vless_f(vf x, vf y) { BY_HALVES(half, f, _mm_cmplt_ps, x, y); }
+INLINE vf vless_equal_f(vf x, vf y) { BY_HALVES(half, f, _mm_cmple_ps, x, y); }
+INLINE vi vless(vf x, vf y) { return (vi)vless_f(x, y); }
+INLINE vi vless_equal(vf x, vf y) { return (vi)vless_equal_f(x, y); }
+INLINE vi vless_int(vi x, vi y) { BY_HALVES(bits, i, _mm_cmplt_epi32, x, y); }
 INLINE vf vmax(vf x, vf y) { BY_HALVES(half, f, _mm_max_ps, x, y); }
 INLINE vf vmin(vf x, vf y) { BY_HALVES(half, f, _mm_min_ps, x, y); }
 INLINE vq vmul32(vq x, vq y) { BY_HALVES(bits, q, _mm_mul_epu32, x, y); }
 INLINE vq vunpack_lo(vq x, vq y) { BY_HALVES(bits, q, _mm_unpacklo_epi64, x, y); }
 INLINE vq vunpack_hi(vq x, vq y) { BY_HALVES(bits, q, _mm_unpackhi_epi64, x, y); }
-INLINE vf vfma(vf x, vf y, vf z) {
+INLINE vf vfma_try(vf x, vf y, vf z, __m128i *suspects) {
     union halves a = {.f = x}, b = {.f = y}, c = {.f = z};
-    for (int i = 0; i < 2; i++) c.half[i] = f32x4_fma(a.half[i], b.half[i], c.half[i]);
+    for (int i = 0; i < 2; i++)
+        c.half[i] = f32x4_fma_try(a.half[i], b.half[i], c.half[i], suspects);
     return c.f;
+}
+OUT_OF_LINE vf vfma_exact(vf x, vf y, vf z) {
+    for (int i = 0; i < W; i++) z[i] = f32_fma(x[i], y[i], z[i]);
+    return z;
+}
+INLINE vf vfma(vf x, vf y, vf z) {
+    __m128i suspects = _mm_setzero_si128();
+    const vf sum = vfma_try(x, y, z, &suspects);
+    return fma_suspect(suspects) ? vfma_exact(x, y, z) : sum;
 }
 INLINE vf vsqrt(vf x) {
     union halves a = {.f = x};
@@ -100,14 +121,14 @@ INLINE vf widen(vh h) { return (vf)(vwiden(h) << 16); }
 INLINE vh narrow(vf x) {
     vu u = (vu)x;
     vu r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-    vu nan = (vu)((vi)(u & 0x7fffffffu) > 0x7f800000); /* signed: what every set can compare */
+    vu nan = (vu)vless_int((vi){0} + 0x7f800000,
+                           (vi)(u & 0x7fffffffu)); /* signed: what every set can compare */
     r = (nan & (u >> 16 | 0x40)) | (~nan & r);
     return vnarrow(r);
 }
 
 /* The end of a row, out of line: the usual widths have none, and inline they would force vectors
  * through the stack. */
-#define OUT_OF_LINE static __attribute__((noinline, unused))
 OUT_OF_LINE vf load_part(const void *p, int m) {
     vf v = {0};
     memcpy(&v, p, (size_t)m * 4);
@@ -152,8 +173,10 @@ INLINE void vstore(void *p, int64_t i, int m, int bf, vf v) {
 /* What a value becomes when it is stored and read again. */
 INLINE vf rounded(vf v, int bf) { return bf ? widen(narrow(v)) : v; }
 
-/* Lanes whose column, j + lane, lies in [lo, hi). */
-INLINE vi between(int j, int lo, int hi) { return (IOTA >= lo - j) & (IOTA < hi - j); }
+/* Lanes before m, lanes from m on, and those whose column, j + lane, lies in [lo, hi). */
+INLINE vi upto(int m) { return vless_int(IOTA, (vi){0} + m); }
+INLINE vi from(int m) { return vless_int((vi){0} + (m - 1), IOTA); }
+INLINE vi between(int j, int lo, int hi) { return from(lo - j) & upto(hi - j); }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
@@ -221,25 +244,46 @@ INLINE void vsquares(vd acc[2], vf x) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
+/* Without the instruction: fused unless that is suspect, where suspects are asked for. */
+INLINE vf vfma_by(vf a, vf b, vf c, __m128i *suspects) {
+#ifndef __AVX2__
+    if (suspects) return vfma_try(a, b, c, suspects);
+#else
+    (void)suspects;
+#endif
+    return vfma(a, b, c);
+}
+
 /* e^x to about 1 ulp. x = n ln 2 + r with |r| <= ln 2 / 2, e^r by a polynomial that interpolates at
  * Chebyshev nodes (relative error 1e-8). Below -87.3, where the result would be denormal, and for
  * -inf it is 0; above 88.3 it stays at e^88.3; NaN stays NaN. */
-INLINE vf vexp(vf x) {
+INLINE vf vexp_by(vf x, __m128i *suspects) {
     const float lo = -87.3f, magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     vf c = vmin(splat(88.3f), vmax(splat(lo), x));
-    vf t = vfma(c, splat(1.44269504f), splat(magic)), n = t - magic;
+    vf t = vfma_by(c, splat(1.44269504f), splat(magic), suspects), n = t - magic;
     /* ln 2 in two parts; the first has trailing zeros, so n * it is exact */
-    vf r = vfma(n, splat(-0.693145752f), c);
-    r = vfma(n, splat(-1.42860682e-6f), r);
+    vf r = vfma_by(n, splat(-0.693145752f), c, suspects);
+    r = vfma_by(n, splat(-1.42860682e-6f), r, suspects);
     vf q = splat(0.00139261761f);
-    q = vfma(q, r, splat(0.00836317307f));
-    q = vfma(q, r, splat(0.0416665547f));
-    q = vfma(q, r, splat(0.16666577f));
-    q = vfma(q, r, splat(0.5f));
-    vf p = vfma(q * r, r, r) + 1.0f;
+    q = vfma_by(q, r, splat(0.00836317307f), suspects);
+    q = vfma_by(q, r, splat(0.0416665547f), suspects);
+    q = vfma_by(q, r, splat(0.16666577f), suspects);
+    q = vfma_by(q, r, splat(0.5f), suspects);
+    vf p = vfma_by(q * r, r, r, suspects) + 1.0f;
     vf scale = (vf)(((vu)t << 23) + (127u << 23)); /* the low bits of t are n */
-    return vkeep(~(x < lo), p * scale);
+    return vkeep(~vless(x, splat(lo)), p * scale);
 }
+
+#ifdef __AVX2__
+INLINE vf vexp(vf x) { return vexp_by(x, NULL); }
+#else
+OUT_OF_LINE vf vexp_exact(vf x) { return vexp_by(x, NULL); }
+INLINE vf vexp(vf x) { /* suspects are looked at once for all its steps */
+    __m128i suspects = _mm_setzero_si128();
+    const vf e = vexp_by(x, &suspects);
+    return fma_suspect(suspects) ? vexp_exact(x) : e;
+}
+#endif
 
 INLINE vf vsigmoid(vf x) { return 1.0f / (1.0f + vexp(-x)); }
 
@@ -259,7 +303,7 @@ INLINE vf vnormal(vf z, vf *density) {
     q = vfma(q, t, splat(0.139618713f));
     vf tail = e * t * q;
     *density = e * 0.398942280f;
-    return vsel(z < 0.0f, tail, 1.0f - tail);
+    return vsel(vless(z, splat(0)), tail, 1.0f - tail);
 }
 
 /* ---- philox ---------------------------------------------------------------------------------- */
