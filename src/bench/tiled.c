@@ -23,7 +23,6 @@ enum {
     COPIES_BYTES = 128 << 20, /* of weights: beyond the caches */
     READ_RING = 64 << 20,     /* what the reading yardstick goes over */
     READ_BYTES = 4 << 20,     /* of a run of the reading yardstick, per thread */
-    READ_RANGE = 4 << 10,     /* read side by side, four at a time */
     MIN_RUNS = 5,
     PEAK_RUNS = 20,
 };
@@ -38,7 +37,7 @@ struct bench {
     const struct bench_gemm_options *o;
     struct cpu_backend be;
     struct tiled t;
-    char *w, *ring; /* COPIES_BYTES of weights; READ_RING bytes and the length of a run */
+    char *w, *ring; /* COPIES_BYTES of weights; READ_RING bytes */
     size_t w_size;
     int copies, copy;
     void *workspace;
@@ -68,40 +67,23 @@ static void peak_task(void *ctx, int task, int thread) {
     if (s->leave) s->leave();
 }
 
-/* Ranges side by side, the ones after them asked for in advance: what reads fastest where it was
- * tried. */
-static void read_task(void *ctx, int task, int thread) {
-    typedef int64_t vec __attribute__((vector_size(64), may_alias));
-    struct bench *s = ctx;
-    (void)thread;
-    const char *from = s->ring + (s->read_at + (size_t)task * READ_BYTES) % READ_RING;
-    vec sum[4] = {{0}};
-    for (size_t at = 0; at < READ_BYTES; at += (size_t)4 * READ_RANGE)
-        for (size_t i = at; i < at + READ_RANGE; i += sizeof(vec))
-            for (size_t r = 0; r < 4; r++) {
-                __builtin_prefetch(from + i + (4 + r) * READ_RANGE, 0, 2);
-                sum[r] += *(const vec *)(from + i + r * READ_RANGE);
-            }
-    volatile int64_t keep = (sum[0] + sum[1] + sum[2] + sum[3])[0];
-    (void)keep;
-    s->done[task] = READ_BYTES;
-}
-
-/* Amount per second of one run of the task on every thread. */
-static double task_rate(struct bench *s, pool_fn *task) {
+static double peak_rate(struct bench *s) {
     const int n = pool_size(s->be.pool);
     double done = 0;
     const double start = clock_seconds();
-    pool_run(s->be.pool, task, s, n);
+    pool_run(s->be.pool, peak_task, s, n);
     const double seconds = clock_seconds() - start;
     for (int i = 0; i < n; i++) done += s->done[i];
     return done / seconds;
 }
 
 static void measure_yardsticks(struct bench *s) {
-    s->peak_rate = fmax(s->peak_rate, task_rate(s, peak_task));
-    s->read_rate = fmax(s->read_rate, task_rate(s, read_task));
-    s->read_at = (s->read_at + READ_BYTES * (size_t)pool_size(s->be.pool)) % READ_RING;
+    const size_t span = READ_BYTES * (size_t)pool_size(s->be.pool);
+    s->peak_rate = fmax(s->peak_rate, peak_rate(s));
+    if (s->read_at + span > READ_RING) s->read_at = 0;
+    s->read_rate = fmax(s->read_rate, bench_read_rate(s->be.pool, s->ring + s->read_at,
+                                                      span < READ_RING ? span : READ_RING));
+    s->read_at += span;
 }
 
 /* ---- one case -------------------------------------------------------------------------------- */
@@ -238,12 +220,12 @@ int bench_tiled_run(const struct bench_gemm_options *o, struct err *err) {
     if (rc) goto out;
     s->done = xcalloc((size_t)pool_size(s->be.pool), sizeof *s->done);
     s->w = mem_block(COPIES_BYTES);
-    s->ring = mem_block((size_t)READ_RING + READ_BYTES);
+    s->ring = mem_block(READ_RING);
     if (!s->w || !s->ring) {
         rc = err_set(err, HEED_ENOMEM, "bench gemm: no memory for weights");
         goto out;
     }
-    memset(s->ring, 0, (size_t)READ_RING + READ_BYTES);
+    memset(s->ring, 0, READ_RING);
     if (!o->json)
         printf(
             "y = x w^T + b, x [m,k], w [n,k] tiled and not in a cache, %d threads; peak: the same "
