@@ -4,8 +4,9 @@
  * precisions; everything else (biases, norms, positions) is in the type of the activations: f32 for
  * f32 and int8, bf16 for bf16. A directory written by frozen_write holds them in exactly that form
  * and is memory-mapped: opening it compares checksums and loads nothing; the pages are shared by
- * all processes that run the model and by all threads of each. A directory as the trainer writes it works too: its
- * matrices are tiled (and rounded, if asked) into memory of our own when it is opened.
+ * all processes that run the model and by all threads of each. A directory as the trainer writes it
+ * works too: its matrices are tiled (and rounded, if asked) into memory of our own when it is
+ * opened.
  *
  * For any other backend the directory is mapped and nothing more: its weights go from the file to
  * the device, each model with a copy of its own. int8 becomes bf16 there, which holds it as well as
