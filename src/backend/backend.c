@@ -44,6 +44,10 @@ void backend_close(struct backend *be) {
 
 const char *backend_name(const struct backend *be) { return be->vt->name; }
 int backend_device_memory(const struct backend *be) { return be->vt->device_memory; }
+int backend_laps(const struct backend *be, const struct backend_lap **laps) {
+    *laps = be->lap;
+    return be->n_lap;
+}
 int backend_wants_tiles(const struct backend *be) { return be->vt->wants_tiles; }
 
 int backend_check(struct backend *be, struct err *err) {

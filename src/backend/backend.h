@@ -27,6 +27,15 @@ int backend_open(struct backend **be, const struct backend_options *options, str
 void backend_close(struct backend *be);
 
 const char *backend_name(const struct backend *be); /* "cpu" */
+
+/* What opening it took, part by part; a device's start is most of a short run. How many there
+ * are. */
+struct backend_lap {
+    const char *part;
+    double seconds;
+};
+int backend_laps(const struct backend *be, const struct backend_lap **laps);
+
 /* What backend_alloc gives cannot be read by the host. */
 int backend_device_memory(const struct backend *be);
 /* Weights that are only run should come tiled (tile.h); a backend that does not want tiles takes

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/clock.h"
+
 /* So that an op that needs nothing gets an address, too. */
 enum { LEAST_WORKSPACE = 1 << 16 };
 
@@ -15,6 +17,12 @@ void backend_fail(struct backend *be, enum heed_status code, const char *fmt, ..
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
     err_set(&be->err, code, "%s", msg);
+}
+
+double backend_lap(struct backend *be, const char *part, double begin) {
+    double now = clock_seconds();
+    if (be->n_lap < BACKEND_LAPS) be->lap[be->n_lap++] = (struct backend_lap){part, now - begin};
+    return now;
 }
 
 void backend_reserve(struct backend *be, size_t size) {

@@ -44,6 +44,8 @@ struct backend_vtable {
 #undef OP_SLOT
 };
 
+enum { BACKEND_LAPS = 8 };
+
 /* Common head of every backend; a backend embeds it as its first member. */
 struct backend {
     const struct backend_vtable *vt;
@@ -54,11 +56,16 @@ struct backend {
     void *workspace;
     size_t workspace_size;
     struct op_cost cost[OP_COUNT];
-    char posted[POST_SLOTS][POST_SIZE]; /* of backends without a queue */
+    char posted[POST_SLOTS][POST_SIZE];   /* of backends without a queue */
+    struct backend_lap lap[BACKEND_LAPS]; /* of opening */
+    int n_lap;
 };
 
 /* Between backend_plan and backend_commit: ops ask for their workspace and compute nothing. */
 static inline int backend_planning(const struct backend *be) { return be->planning; }
+
+/* Notes a part of opening that began at `begin` (clock_seconds) and ends now, which is returned. */
+double backend_lap(struct backend *be, const char *part, double begin);
 
 /* Records a failure; the first one wins. */
 void backend_fail(struct backend *be, enum heed_status code, const char *fmt, ...)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 /* Where the search stands: what was found, or what to tell the user. */
 struct search {
     char file[64]; /* libheed-NAME.so */
@@ -80,11 +82,8 @@ static void search_all(struct search *s, const char *path) {
     try_folder(s, "");
 }
 
-int plugin_driver_present(void) {
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (driver) dlclose(driver);
-    return driver != NULL;
-}
+/* It stays open: what comes next wants it. */
+int plugin_driver_present(void) { return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != NULL; }
 
 int plugin_load(struct backend **be, const char *name, const char *path,
                 const struct backend_options *options, struct err *err) {
@@ -94,7 +93,9 @@ int plugin_load(struct backend **be, const char *name, const char *path,
     *be = NULL;
     snprintf(s.file, sizeof s.file, "libheed-%s.so", name);
     snprintf(symbol, sizeof symbol, "heed_%s_open", name);
+    double begin = clock_seconds();
     search_all(&s, path);
+    double loading = clock_seconds() - begin;
     if (s.reason[0])
         return err_set(err, HEED_EDEVICE, "%s: the plug-in cannot be loaded: %s", name, s.reason);
     if (!s.handle)
@@ -109,5 +110,7 @@ int plugin_load(struct backend **be, const char *name, const char *path,
         dlclose(s.handle);
         return err_set(err, HEED_EDEVICE, "%s: %s lacks %s", name, s.file, symbol);
     }
-    return open.function(&abi, be, options, err);
+    int rc = open.function(&abi, be, options, err);
+    if (!rc) backend_lap(*be, "plug-in", clock_seconds() - loading);
+    return rc;
 }

@@ -316,6 +316,8 @@ static void print_figures(struct bench *s, const struct floor *f, double rss) {
            1e3 * p99);
     printf("%10.2f ms to open the model (%.2f the device), %.2f ms to the end of the first batch\n",
            1e3 * s->opened, 1e3 * s->device, 1e3 * s->first);
+    char opening[256];
+    if (s->engine) printf("%14s%s\n", "", engine_opening(s->engine, opening, sizeof opening));
     printf("%10.1f MiB peak memory\n", rss);
     if (f->seconds > 0)
         printf("%10.2f times the floor of %.2f s (weights read at %.1f GB/s, multiplied at %.1f "

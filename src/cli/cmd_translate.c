@@ -218,6 +218,9 @@ static void print_stats(const struct session *s) {
             s->load_seconds, seconds, st->seconds, (double)st->tgt_tokens / search,
             (double)st->sentences / search, 1e3 * translator_latency(st, 0.5),
             1e3 * translator_latency(st, 0.99));
+    char opening[256];
+    if (!args.json)
+        fprintf(stderr, "opening: %s\n", engine_opening(s->engine, opening, sizeof opening));
 }
 
 static int work(const char *const *path, int n_path, struct err *err) {

@@ -1,6 +1,7 @@
 /* engine.c — see engine.h. */
 #include "search/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -54,17 +55,19 @@ static void ensemble_close(struct ensemble *e) {
     xfree(e);
 }
 
-static int ensemble_open(struct ensemble **out, const struct engine_options *o,
-                         const struct backend *be, struct err *err) {
-    struct ensemble *e = *out = xcalloc(1, sizeof *e);
+static int ensemble_open(struct engine *engine, const struct engine_options *o, struct err *err) {
+    struct ensemble *e = engine->ensemble = xcalloc(1, sizeof *e);
     if (o->n < 1 || o->n > SEARCH_MAX_MODELS)
         return err_set(err, HEED_EINVAL, "%d models; between 1 and %d can translate together", o->n,
                        SEARCH_MAX_MODELS);
     for (int i = 0; i < o->n; i++) {
-        int rc = frozen_open(&e->model[i], o->dir[i], o->precision, be, o->where.n_thread, err);
+        int rc =
+            frozen_open(&e->model[i], o->dir[i], o->precision, engine->be, o->where.n_thread, err);
         if (rc) return rc;
         e->n++;
+        double begin = clock_seconds();
         if (!o->ids_only && (rc = add_tokenizer(e, o->dir, i, err))) return rc;
+        engine->tokenizer_seconds += clock_seconds() - begin;
     }
     return 0;
 }
@@ -92,8 +95,8 @@ int engine_open(struct engine **engine, const struct engine_options *o, struct e
     int rc = backend_open(&e->be, &o->where, err);
     double opened = clock_seconds();
     e->device_seconds = opened - begin;
-    if (!rc) rc = ensemble_open(&e->ensemble, o, e->be, err);
-    e->reading_seconds = clock_seconds() - opened;
+    if (!rc) rc = ensemble_open(e, o, err);
+    e->reading_seconds = clock_seconds() - opened - e->tokenizer_seconds;
     if (!rc) rc = place_models(e, err);
     *engine = rc ? NULL : e;
     if (rc) engine_close(e);
@@ -109,6 +112,19 @@ int engine_again(struct engine **engine, const struct engine *first,
     *engine = rc ? NULL : e;
     if (rc) engine_close(e);
     return rc;
+}
+
+const char *engine_opening(const struct engine *e, char *text, size_t size) {
+    const struct backend_lap *lap;
+    int n = backend_laps(e->be, &lap);
+    size_t at = (size_t)snprintf(text, size, "device %.1f ms", 1e3 * e->device_seconds);
+    for (int i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s %.1f%s", i ? ", " : " (", lap[i].part,
+                               1e3 * lap[i].seconds, i == n - 1 ? ")" : "");
+    if (at < size)
+        snprintf(text + at, size - at, ", reading %.1f ms, tokenizer %.1f ms, placing %.1f ms",
+                 1e3 * e->reading_seconds, 1e3 * e->tokenizer_seconds, 1e3 * e->placing_seconds);
+    return text;
 }
 
 void engine_close(struct engine *e) {

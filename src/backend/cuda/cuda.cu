@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "backend/plugin.h"
+#include "base/clock.h"
 
 enum { BLAS_WORKSPACE = 64 << 20, LEAST_CAPABILITY = 80 };
 
@@ -220,10 +221,7 @@ static bool env_on(const char *name) {
 
 static int describe_device(struct cuda_backend *be, struct err *err) {
     int major = 0, minor = 0, l2 = 0;
-    char name[64] = "?";
     struct cudaDeviceProp prop;
-    if (cudaGetDeviceProperties(&prop, be->device) == cudaSuccess)
-        snprintf(name, sizeof name, "%.60s", prop.name);
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, be->device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, be->device);
     cudaDeviceGetAttribute(&be->n_sm, cudaDevAttrMultiProcessorCount, be->device);
@@ -232,17 +230,20 @@ static int describe_device(struct cuda_backend *be, struct err *err) {
     be->capability = 10 * major + minor;
     be->chain = be->capability >= 90;
     be->l2_size = (size_t)l2;
+    if (be->capability >= LEAST_CAPABILITY) return cudaGetLastError(), 0;
+    /* All properties at once take long: only who has to name the device asks for them. */
+    bool known = cudaGetDeviceProperties(&prop, be->device) == cudaSuccess;
     cudaGetLastError();
-    if (be->capability < LEAST_CAPABILITY)
-        return err_set(
-            err, HEED_EDEVICE, "cuda: device %d (%s) has compute capability %d.%d; %d.%d is needed",
-            be->device, name, major, minor, LEAST_CAPABILITY / 10, LEAST_CAPABILITY % 10);
-    return 0;
+    return err_set(err, HEED_EDEVICE,
+                   "cuda: device %d (%.60s) has compute capability %d.%d; %d.%d is needed",
+                   be->device, known ? prop.name : "?", major, minor, LEAST_CAPABILITY / 10,
+                   LEAST_CAPABILITY % 10);
 }
 
 /* The first call that needs the device: whatever is wrong with it shows here. */
 static int open_device(struct cuda_backend *be, struct err *err) {
     size_t left = 0, all = 0;
+    double begin = clock_seconds();
     cudaError_t rc = cudaSetDevice(be->device);
     if (rc == cudaSuccess) rc = cudaMemGetInfo(&left, &all);
     if (rc == cudaSuccess) rc = cudaStreamCreateWithFlags(&be->stream, cudaStreamNonBlocking);
@@ -253,6 +254,7 @@ static int open_device(struct cuda_backend *be, struct err *err) {
                        cudaGetErrorString(rc), cudaGetErrorName(rc),
                        rc == cudaErrorDevicesUnavailable ? "; another process holds it" : "");
     }
+    begin = backend_lap(&be->base, "context", begin);
     int code = describe_device(be, err);
     if (code) return code;
     be->blas_workspace_size = BLAS_WORKSPACE;
@@ -261,13 +263,17 @@ static int open_device(struct cuda_backend *be, struct err *err) {
         return err_set(err, HEED_ENOMEM,
                        "cuda: device %d has %.0f of %.0f MiB left, too few to begin with",
                        be->device, (double)left / 1048576.0, (double)all / 1048576.0);
+    begin = backend_lap(&be->base, "memory", begin);
     cublasStatus_t blas = cublasLtCreate(&be->blas);
     if (blas != CUBLAS_STATUS_SUCCESS)
         return err_set(err, HEED_EDEVICE, "cuda: cuBLASLt cannot be started: %s",
                        cublasLtGetStatusString(blas));
+    begin = backend_lap(&be->base, "cuBLASLt", begin);
     code = cuda_staging_new(be, err);
     if (!code) code = cuda_posts_new(be, err);
-    return code ? code : cuda_products_new(be, err);
+    if (!code) code = cuda_products_new(be, err);
+    backend_lap(&be->base, "pinned memory", begin);
+    return code;
 }
 
 extern "C" __attribute__((visibility("default"))) int
@@ -281,13 +287,16 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
             err, HEED_EDEVICE,
             "cuda: the plug-in belongs to another version of heed (interface %d, want %d)",
             (int)mine.version, (int)abi->version);
+    double begin = clock_seconds();
     int code = count_devices(&n, err);
+    double found = clock_seconds();
     if (!code) code = parse_device(&device, options->device, n, err);
     if (code) return code;
     struct cuda_backend *be = (struct cuda_backend *)calloc(1, sizeof *be);
     if (!be) return err_set(err, HEED_ENOMEM, "cuda: no host memory");
     be->base.vt = cuda_vtable();
     be->device = device;
+    backend_lap(&be->base, "driver", begin + clock_seconds() - found);
     be->tf32 = env_on("HEED_CUDA_TF32");
     be->sync_each = env_on("HEED_CUDA_SYNC");
     if ((code = open_device(be, err))) {
