@@ -8,6 +8,8 @@
 cd "$dir"
 mkdir -p models/one 'models/a b'
 touch data.txt 'my data'
+ln -s "$build" build
+PATH=$build:$PATH
 
 # ---- bash
 "$heed" completion >heed.bash
@@ -32,6 +34,7 @@ want '--tokenizer --tokens' heed train --token
 want '--tokens' heed bench train --to
 want 'base big' heed train --preset b
 want 'base big' heed train --preset = b
+want '--preset=base --preset=big' heed train --preset=b
 want 'post pre' heed bench train --norm ''
 want 'stop' heed train --on-divergence st
 want 'cpu cuda' heed translate --device c

@@ -143,6 +143,30 @@ TEST(every_field_of_a_search_has_a_row) {
     covers(translator_rows, sizeof(struct translator_options) - sizeof(struct search_options));
 }
 
+TEST(reads_json) {
+    struct all all = {0};
+    struct err err = {0};
+    json_t *kept = json_array(), *value;
+    options_default(rows, &all);
+    static const char text[] = "[true, 12, \"34\", [\"a\", 2.5], null, {}]";
+    ASSERT_OK(json_in_text(&value, text, strlen(text), "t", &err), err);
+    ASSERT_OK(json_in_option(row("flag"), &all, json_array_get(value, 0), kept, &err), err);
+    ASSERT_OK(json_in_option(row("whole_number"), &all, json_array_get(value, 1), kept, &err), err);
+    assert_true(all.flag == 1 && all.whole == 12);
+    ASSERT_OK(json_in_option(row("whole_number"), &all, json_array_get(value, 2), kept, &err), err);
+    ASSERT_OK(json_in_option(row("list"), &all, json_array_get(value, 3), kept, &err), err);
+    assert_int_equal(all.whole, 34);
+    assert_int_equal(all.list.n, 2);
+    assert_string_equal(all.list.item[1], "2.5");
+    ASSERT_ERR(json_in_option(row("flag"), &all, json_array_get(value, 1), kept, &err), err,
+               HEED_ECONFIG, "neither true nor false");
+    ASSERT_ERR(json_in_option(row("text"), &all, json_array_get(value, 5), kept, &err), err,
+               HEED_ECONFIG, "neither a text nor a number");
+    json_decref(value);
+    json_decref(kept);
+    xfree(all.list.item);
+}
+
 TEST(any_difference_is_seen) {
     const struct search_options a = search_defaults();
     for (const struct option *o = search_rows; o->name; o++) {
@@ -173,4 +197,5 @@ TEST(api_fields_go_both_ways) {
 
 TESTS(T(finds_names_with_either_dash), T(reads_and_writes_every_kind),
       T(says_what_is_wrong_in_one_way), T(checks_however_a_value_came), T(writes_json),
-      T(every_field_of_a_search_has_a_row), T(any_difference_is_seen), T(api_fields_go_both_ways))
+      T(reads_json), T(every_field_of_a_search_has_a_row), T(any_difference_is_seen),
+      T(api_fields_go_both_ways))

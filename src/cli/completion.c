@@ -1,8 +1,4 @@
-/* completion.c — see completion.h.
- *
- * Every script does the same three things: offer the commands (and the sub-commands of bench), the
- * options of the command at hand, and the values of the option at hand, which are words, files or
- * directories. */
+/* completion.c — see completion.h. */
 #include "cli/completion.h"
 
 #include <stdio.h>
@@ -10,257 +6,145 @@
 
 const char *const completion_shells[] = {"bash", "zsh", "fish", NULL};
 
-enum value { NO_VALUE, ANY_VALUE, WORD_VALUE, FILE_VALUE, DIR_VALUE };
+/* ---- answers --------------------------------------------------------------------------------- */
 
-static enum value value_of(const struct option *o) {
-    if (o->kind == OPTION_FLAG) return NO_VALUE;
-    if (o->choices) return WORD_VALUE;
-    if (o->arg && strncmp(o->arg, "FILE", 4) == 0) return FILE_VALUE;
-    return o->arg && strcmp(o->arg, "DIR") == 0 ? DIR_VALUE : ANY_VALUE;
+/* The word to complete; `before` is the part of it that is no matter of choice: "--preset=". */
+struct question {
+    const char *word, *before;
+    int n_before;
+};
+
+static void offer(const struct question *q, const char *word, const char *help) {
+    if (strncmp(word, q->word, strlen(q->word)) == 0)
+        printf("%.*s%s\t%s\n", q->n_before, q->before, word, help);
 }
 
-/* Within single quotes; what stands for a quote there differs between shells. */
-static void quoted(const char *text, const char *quote) {
-    for (; *text; text++)
-        if (*text == '\'')
-            fputs(quote, stdout);
-        else
-            putchar(*text);
+/* Values of an option, or the words of a command. */
+static void offer_values(const struct question *q, const struct option *o) {
+    for (int i = 0; o->choices && o->choices[i]; i++)
+        if (o->choices[i][0]) offer(q, o->choices[i], o->help);
+    if (o->choices || !o->arg) return;
+    if (strncmp(o->arg, "FILE", 4) == 0) printf(":files\n");
+    if (strcmp(o->arg, "DIR") == 0) printf(":directories\n");
 }
 
-static void choices(const struct option *o) {
-    const char *between = "";
-    for (int i = 0; o->choices[i]; i++)
-        if (o->choices[i][0]) printf("%s%s", between, o->choices[i]), between = " ";
-}
-
-/* Calls fn for every option of every command that has options; words last. */
-typedef void option_fn(const struct command *c, const struct option *o,
-                       const struct option_words *w);
-
-static void each_option(const struct command *c, option_fn *fn) {
-    for (const struct option_group *g = c->groups; g && g->rows; g++)
+static void offer_options(const struct question *q, const struct command *c) {
+    for (const struct option_group *g = c->groups; g->rows; g++)
         for (const struct option *o = g->rows; o->name; o++) {
             struct option_words w;
-            if (!o->help) continue;
+            char name[48];
+            if (!o->help || o->kind == OPTION_WORDS) continue;
             options_words(&w, c, o);
-            fn(c, o, &w);
+            snprintf(name, sizeof name, "--%s", w.name);
+            offer(q, name, w.help);
         }
+    offer(q, "--help", "this text");
 }
 
-static void each_command(const struct command *const *list, void (*fn)(const struct command *c)) {
-    for (int i = 0; list[i]; i++) {
-        if (list[i]->sub)
-            each_command(list[i]->sub, fn);
-        else
-            fn(list[i]);
+/* The option whose value the next word is, behind these n; NULL: none. */
+static const struct option *open_option(const struct command *c, char *const *word, int n) {
+    int at = n - 1;
+    while (at >= 0 && strncmp(word[at], "--", 2) != 0) at--;
+    if (at < 0 || strchr(word[at], '=')) return NULL;
+    for (const struct option_group *g = c->groups; g->rows; g++) {
+        const struct option *o = option_find(g->rows, word[at] + 2, strlen(word[at] + 2));
+        if (!o || !o->help || o->kind == OPTION_WORDS || o->kind == OPTION_FLAG) continue;
+        return at == n - 1 || (o->kind == OPTION_LIST && !options_words_of(c)) ? o : NULL;
     }
+    return NULL;
 }
 
-/* ---- bash ------------------------------------------------------------------------------------ */
-
-static void bash_name(const struct command *c, const struct option *o,
-                      const struct option_words *w) {
-    (void)c;
-    if (o->kind != OPTION_WORDS) printf("--%s ", w->name);
-}
-
-static void bash_options(const struct command *c) {
-    printf("    '%s') echo '", c->name);
-    each_option(c, bash_name);
-    printf("--help' ;;\n");
-}
-
-static void bash_value(const struct command *c, const struct option *o,
-                       const struct option_words *w) {
-    enum value v = value_of(o);
-    if (v == NO_VALUE) return;
-    if (o->kind == OPTION_WORDS)
-        printf("    '%s ') ", c->name);
+static void answer(const struct question *q, const struct command *c, char *const *word, int n) {
+    const char *equals = strncmp(q->word, "--", 2) == 0 ? strchr(q->word, '=') : NULL;
+    if (equals) {
+        char name[48];
+        snprintf(name, sizeof name, "%.*s", (int)(equals - q->word), q->word);
+        const struct option *o = open_option(c, (char *[]){name}, 1);
+        struct question rest = {equals + 1, q->word, (int)(equals + 1 - q->word)};
+        if (o) offer_values(&rest, o);
+        return;
+    }
+    const struct option *o = open_option(c, word, n);
+    if (!o && q->word[0] != '-') o = options_words_of(c);
+    if (o && q->word[0] != '-')
+        offer_values(q, o);
     else
-        printf("    '%s --%s') ", c->name, w->name);
-    if (v == WORD_VALUE) printf("echo words "), choices(o);
-    if (v != WORD_VALUE)
-        printf("echo %s", v == FILE_VALUE ? "files" : v == DIR_VALUE ? "dirs" : "any");
-    printf(" ;;\n");
+        offer_options(q, c);
 }
 
-/* The option that takes several words at a time, as a pattern. */
-static void bash_list(const struct command *c, const struct option *o,
-                      const struct option_words *w) {
-    size_t n = strlen(w->arg);
-    if (o->kind == OPTION_LIST && n > 3 && strcmp(w->arg + n - 3, "...") == 0)
-        printf("'%s --%s'|", c->name, w->name);
-}
-
-static void bash_values(const struct command *c) { each_option(c, bash_value); }
-static void bash_lists(const struct command *c) { each_option(c, bash_list); }
-
-static void bash(const struct command *const *commands) {
-    printf("# heed completion for bash: eval \"$(heed completion bash)\"\n"
-           "_heed_options() {\n    case $1 in\n");
-    each_command(commands, bash_options);
-    printf("    esac\n}\n_heed_values() {\n    case $1 in\n");
-    each_command(commands, bash_values);
-    printf("    esac\n}\n_heed() {\n"
-           "    local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} first=2 i option= v\n"
-           "    local commands='");
-    for (int i = 0; commands[i]; i++) printf("%s ", commands[i]->name);
-    printf("--help --version'\n");
-    for (int i = 0; commands[i]; i++) {
-        if (!commands[i]->sub) continue;
-        printf("    if [ \"$command\" = %s ] && [ $COMP_CWORD -gt 1 ]; then\n        commands='",
-               commands[i]->name);
-        for (int k = 0; commands[i]->sub[k]; k++) printf("%s ", command_name(commands[i]->sub[k]));
-        printf("--help' first=3 command=\"$command ${COMP_WORDS[2]}\"\n    fi\n");
+void completion_answer(const struct command *const *commands, int n, char **word) {
+    struct question q = {.word = n ? word[n - 1] : "", .before = ""};
+    const struct command *c = NULL;
+    int at = 0, kept = 0;
+    for (; at < n - 1 && (!c || c->sub); at++) {
+        const struct command *const *list = c ? c->sub : commands;
+        while (*list && strcmp(command_name(*list), word[at]) != 0) list++;
+        if (!(c = *list)) return;
     }
-    printf("    COMPREPLY=()\n"
-           "    if [ $COMP_CWORD -lt $first ]; then\n"
-           "        COMPREPLY=($(compgen -W \"$commands\" -- \"$cur\"))\n        return\n    fi\n"
-           "    [ \"$cur\" = = ] && cur=\n"
-           "    for ((i = COMP_CWORD - 1; i >= first; i--)); do\n"
-           "        [ \"${COMP_WORDS[i]}\" = = ] && continue\n"
-           "        case ${COMP_WORDS[i]} in --*) option=${COMP_WORDS[i]}; break ;; esac\n"
-           "    done\n"
-           "    v=$(_heed_values \"$command $option\")\n"
-           "    if [ -z \"$v\" ]; then\n        option=\n"
-           "    elif [ \"${COMP_WORDS[COMP_CWORD - 1]}\" != \"$option\" ] &&\n"
-           "        [ \"${COMP_WORDS[COMP_CWORD - 1]}\" != = ]; then\n"
-           "        case \"$command $option\" in ");
-    each_command(commands, bash_lists);
-    printf("'') ;; *) option= ;; esac\n    fi\n"
-           "    if [[ $cur == -* ]] || { [ -z \"$option\" ] &&\n"
-           "        [ -z \"$(_heed_values \"$command \")\" ]; }; then\n"
-           "        COMPREPLY=($(compgen -W \"$(_heed_options \"$command\")\" -- \"$cur\"))\n"
-           "        return\n    fi\n"
-           "    v=$(_heed_values \"$command $option\")\n"
-           "    case $v in\n"
-           "    words*) COMPREPLY=($(compgen -W \"${v#words }\" -- \"$cur\")) ;;\n"
-           "    files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "
-           "\"$cur\") ;;\n"
-           "    dirs) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "
-           "\"$cur\") ;;\n"
-           "    esac\n}\n"
-           "complete -F _heed heed\n");
-}
-
-/* ---- zsh ------------------------------------------------------------------------------------- */
-
-/* Brackets end an explanation. */
-static void zsh_help(const char *help) {
-    for (; *help; help++) {
-        char one[2] = {*help, 0};
-        if (*help == '[' || *help == ']') putchar('\\');
-        quoted(one, "'\\''");
+    if (c && !c->sub) {
+        for (int i = at; i < n - 1; i++) /* bash makes three words of --a=b */
+            if (strcmp(word[i], "=") != 0) word[at + kept++] = word[i];
+        if (strcmp(q.word, "=") == 0) q.word = "";
+        answer(&q, c, word + at, kept);
+        return;
     }
+    for (const struct command *const *list = c ? c->sub : commands; *list; list++)
+        offer(&q, command_name(*list), (*list)->summary);
+    offer(&q, "--help", "this text");
+    if (!c) offer(&q, "--version", "the version of this program");
 }
 
-static void zsh_option(const struct command *c, const struct option *o,
-                       const struct option_words *w) {
-    (void)c;
-    enum value v = value_of(o);
-    size_t n = strlen(w->arg);
-    int several = n > 3 && strcmp(w->arg + n - 3, "...") == 0;
-    if (o->kind == OPTION_WORDS) {
-        printf(" \\\n            '*:%s:", o->name);
-    } else {
-        printf(" \\\n            '%s--%s%s[", o->kind == OPTION_LIST ? "*" : "", w->name,
-               v == NO_VALUE || several ? "" : "=");
-        zsh_help(w->help);
-        printf("]");
-        if (v != NO_VALUE) printf("%s%s:", several ? ":*--*:" : ":", w->name);
-    }
-    if (v == WORD_VALUE) printf("("), choices(o), printf(")");
-    if (v == FILE_VALUE) printf("_files");
-    if (v == DIR_VALUE) printf("_files -/");
-    if (v == ANY_VALUE) printf(" ");
-    printf("'");
-}
+/* ---- scripts --------------------------------------------------------------------------------- */
 
-static void zsh_command(const struct command *c) {
-    printf("        '%s')\n        _arguments", c->name);
-    each_option(c, zsh_option);
-    printf(" \\\n            '--help[this text]' ;;\n");
-}
+/* They ask the program that is being called, so that each knows its own options. */
+static const char *const scripts[] = {
+    "# eval \"$(heed completion bash)\"\n"
+    "_heed() {\n"
+    "    local IFS=$'\\n' line cur=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]/#\\~/$HOME}\n"
+    "    type -P -- \"$program\" >/dev/null || program=heed\n"
+    "    [ \"$cur\" = = ] && cur=\n"
+    "    COMPREPLY=()\n"
+    "    for line in $(\"$program\" __complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null); do\n"
+    "        case $line in\n"
+    "        :files) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
+    "        :directories) mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
+    "        *) COMPREPLY+=(\"${line%%$'\\t'*}\") ;;\n"
+    "        esac\n"
+    "        [[ $line == :* ]] && compopt -o filenames 2>/dev/null\n"
+    "    done\n"
+    "}\n"
+    "complete -F _heed heed\n",
+    "#compdef heed\n"
+    "# as _heed in a directory of $fpath, or: eval \"$(heed completion zsh)\"\n"
+    "_heed() {\n"
+    "    local -a list\n"
+    "    local line\n"
+    "    local program=${(Q)words[1]}\n"
+    "    for line in \"${(@f)$($~program __complete \"${(@)words[2,CURRENT]}\" "
+    "2>/dev/null)}\"; do\n"
+    "        case $line in\n"
+    "        :files) _files; return ;;\n"
+    "        :directories) _files -/; return ;;\n"
+    "        ?*) list+=(\"${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}\") ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    _describe heed list\n"
+    "}\n"
+    "if [[ $funcstack[1] == _heed ]]; then _heed; else compdef _heed heed; fi\n",
+    "# heed completion fish | source\n"
+    "function __heed_complete\n"
+    "    set -l words (commandline -opc) (commandline -ct)\n"
+    "    for line in ($words[1] __complete $words[2..-1] 2>/dev/null)\n"
+    "        switch $line\n"
+    "            case ':files'\n"
+    "                __fish_complete_path (commandline -ct)\n"
+    "            case ':directories'\n"
+    "                __fish_complete_directories (commandline -ct)\n"
+    "            case '*'\n"
+    "                echo $line\n"
+    "        end\n"
+    "    end\n"
+    "end\n"
+    "complete -c heed -f -a '(__heed_complete)'\n"};
 
-static void zsh_list(const struct command *const *list) {
-    for (int i = 0; list[i]; i++) {
-        printf("        '%s:", command_name(list[i]));
-        quoted(list[i]->summary, "'\\''");
-        printf("'\n");
-    }
-}
-
-static void zsh(const struct command *const *commands) {
-    printf(
-        "#compdef heed\n# heed completion for zsh: heed completion zsh >DIR/_heed, DIR in $fpath\n"
-        "_heed() {\n    local command=$words[2] first=3\n    local -a list\n    list=(\n");
-    zsh_list(commands);
-    printf("    )\n");
-    for (int i = 0; commands[i]; i++) {
-        if (!commands[i]->sub) continue;
-        printf("    if [[ $command == %s ]] && ((CURRENT > 2)); then\n"
-               "        first=4 command=\"%s $words[3]\"\n        list=(\n",
-               commands[i]->name, commands[i]->name);
-        zsh_list(commands[i]->sub);
-        printf("        )\n    fi\n");
-    }
-    printf(
-        "    if ((CURRENT < first)); then\n        _describe command list\n        return\n    fi\n"
-        "    shift $((first - 2)) words\n    ((CURRENT -= first - 2))\n    case $command in\n");
-    each_command(commands, zsh_command);
-    printf(
-        "    esac\n}\nif [[ $funcstack[1] == _heed ]]; then _heed \"$@\"; else compdef _heed heed; "
-        "fi\n");
-}
-
-/* ---- fish ------------------------------------------------------------------------------------ */
-
-static void fish_option(const struct command *c, const struct option *o,
-                        const struct option_words *w) {
-    enum value v = value_of(o);
-    printf("complete -c heed -n '__heed_at %s'", c->name);
-    if (o->kind != OPTION_WORDS)
-        printf(" -l %s%s", w->name, v == NO_VALUE ? "" : v == FILE_VALUE ? " -r" : " -x");
-    if (v == WORD_VALUE) printf(" -a '"), choices(o), printf("'");
-    if (v == FILE_VALUE) printf(" -F");
-    if (v == DIR_VALUE) printf(" -a '(__fish_complete_directories)'");
-    printf(" -d '");
-    quoted(w->help, "\\'");
-    printf("'\n");
-}
-
-static void fish_command(const struct command *c) {
-    each_option(c, fish_option);
-    printf("complete -c heed -n '__heed_at %s' -l help -d 'this text'\n", c->name);
-}
-
-static void fish_list(const struct command *const *list, const char *at) {
-    for (int i = 0; list[i]; i++) {
-        printf("complete -c heed -n '__heed_at%s' -a %s -d '", at, command_name(list[i]));
-        quoted(list[i]->summary, "\\'");
-        printf("'\n");
-    }
-}
-
-static void fish(const struct command *const *commands) {
-    printf("# heed completion for fish: heed completion fish | source\n"
-           "function __heed_at\n"
-           "    set -l words (commandline -opc)\n    set -l at $words[2]\n");
-    for (int i = 0; commands[i]; i++)
-        if (commands[i]->sub)
-            printf("    if test \"$at\" = %s; set at $at $words[3]; end\n", commands[i]->name);
-    printf("    test \"$at\" = \"$argv\"\nend\ncomplete -c heed -f\n");
-    fish_list(commands, "");
-    for (int i = 0; commands[i]; i++) {
-        char at[64];
-        snprintf(at, sizeof at, " %s", commands[i]->name);
-        if (commands[i]->sub) fish_list(commands[i]->sub, at);
-    }
-    each_command(commands, fish_command);
-}
-
-void completion_print(const struct command *const *commands, int shell) {
-    static void (*const print[])(const struct command *const *) = {bash, zsh, fish};
-    print[shell](commands);
-}
+void completion_print(int shell) { fputs(scripts[shell], stdout); }

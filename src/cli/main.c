@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/similar.h"
 #include "cli/cli.h"
 #include "cli/completion.h"
 #include "cli/manual.h"
 #include "cli/signals.h"
-#include "cli/similar.h"
 
 static const struct command cmd_help, cmd_manual, cmd_completion;
 static const struct command *const commands[] = {
@@ -77,11 +77,10 @@ static int run_completion(struct err *err) {
     struct err why;
     if (about.words.n && choice_parse(&shell, completion_shells, about.words.item[0], &why))
         rc = cli_usage(err, "completion: %s", why.msg);
-    if (!rc) completion_print(commands, shell);
+    if (!rc) completion_print(shell);
     return rc;
 }
 
-static const struct option no_rows[] = {{.name = NULL}};
 static const struct option help_rows[] = {
     ROW(WORDS, "command", words, NULL, "which command", .arg = "COMMAND", .max = 2),
     {.name = NULL}};
@@ -90,7 +89,7 @@ static const struct option completion_rows[] = {ROW(WORDS, "shell", words, NULL,
                                                     .choices = completion_shells),
                                                 {.name = NULL}};
 static struct option_group help_groups[] = {{.rows = help_rows, .values = &about}, {.rows = NULL}};
-static struct option_group manual_groups[] = {{.rows = no_rows, .values = &about}, {.rows = NULL}};
+static struct option_group manual_groups[] = {{.rows = NULL}};
 static struct option_group completion_groups[] = {{.rows = completion_rows, .values = &about},
                                                   {.rows = NULL}};
 
@@ -170,6 +169,10 @@ int main(int argc, char **argv) {
     }
     if (is_help(argv[1])) {
         help(stdout);
+        return finish(0);
+    }
+    if (strcmp(argv[1], "__complete") == 0) {
+        completion_answer(commands, argc - 2, argv + 2);
         return finish(0);
     }
     struct err err = {0};

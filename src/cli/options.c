@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "base/mem.h"
-#include "cli/similar.h"
+#include "base/similar.h"
 #include "io/json.h"
 
 const char *const device_names[] = {"auto", "cpu", "cuda", "ref", NULL};
@@ -46,6 +46,11 @@ static const struct option *find_words(struct option_group *groups, struct optio
     return NULL;
 }
 
+const struct option *options_words_of(const struct command *command) {
+    struct option_group *g;
+    return find_words(command->groups, &g);
+}
+
 static uint64_t bit_of(const struct option_group *g, const struct option *o) {
     BUG_ON(o - g->rows >= 64);
     return (uint64_t)1 << (o - g->rows);
@@ -70,13 +75,18 @@ const struct option *options_named(const struct option_group *groups, const char
     return NULL;
 }
 
-/* A list begins anew in every walk: the command line's words replace the file's. */
-static int set(struct option_group *g, const struct option *o, const char *text, struct err *err) {
+/* Notes that the option is given. A list begins anew in every walk: the command line's words
+ * replace the file's. */
+static void mark(struct option_group *g, const struct option *o) {
     uint64_t bit = bit_of(g, o);
     if ((o->kind == OPTION_LIST || o->kind == OPTION_WORDS) && !(g->seen & bit))
         ((struct option_list *)(void *)((char *)g->values + o->offset))->n = 0;
     g->given |= bit;
     g->seen |= bit;
+}
+
+static int set(struct option_group *g, const struct option *o, const char *text, struct err *err) {
+    mark(g, o);
     return option_set(o, g->values, text, err);
 }
 
@@ -105,7 +115,7 @@ static int needs_value(const struct option *o, const char *name, struct err *err
 /* One option; *used is how many words it took. */
 static int parse_option(const struct command *command, int argc, char **argv, int *used,
                         struct err *err) {
-    struct option_group *g, *words;
+    struct option_group *g;
     struct err why = {0};
     char name[40];
     const char *text = argv[0] + 2, *equals = strchr(text, '=');
@@ -122,7 +132,7 @@ static int parse_option(const struct command *command, int argc, char **argv, in
     int rc = 0;
     if (equals) {
         rc = set(g, o, equals + 1, &why);
-    } else if (o->kind == OPTION_LIST && !find_words(command->groups, &words)) {
+    } else if (o->kind == OPTION_LIST && !options_words_of(command)) {
         while (!rc && *used < argc && !is_option(argv[*used]))
             rc = set(g, o, argv[(*used)++], &why);
         if (*used == 1) return needs_value(o, name, err);
@@ -177,42 +187,8 @@ static int check_required(const struct command *command, struct err *err) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Options point into texts from files until the process ends: whatever they came from is kept
- * here. */
+/* Options point into texts from files until the process ends: they are kept here. */
 static json_t *kept;
-
-static json_t *keep(json_t *value) {
-    if (!kept) kept = json_array();
-    json_array_append_new(kept, value);
-    return value;
-}
-
-/* A JSON scalar as the text an option would have on the command line, or NULL. */
-static const char *scalar_text(const json_t *value) {
-    if (json_is_string(value)) return json_string_value(value);
-    if (!json_is_number(value)) return NULL;
-    char text[40];
-    if (json_is_integer(value))
-        snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    else
-        snprintf(text, sizeof text, "%.17g", json_real_value(value));
-    return json_string_value(keep(json_string(text)));
-}
-
-static int file_list(struct option_group *g, const struct option *o, const json_t *value,
-                     struct err *err) {
-    int rc = 0;
-    if (!json_is_array(value)) {
-        const char *text = scalar_text(value);
-        return text ? set(g, o, text, err) : err_set(err, HEED_ECONFIG, "not a list of texts");
-    }
-    for (size_t i = 0; !rc && i < json_array_size(value); i++) {
-        const char *text = scalar_text(json_array_get(value, i));
-        rc = text ? set(g, o, text, err)
-                  : err_set(err, HEED_ECONFIG, "item %zu is not a text or a number", i + 1);
-    }
-    return rc;
-}
 
 /* What the command line gives, too, is left to it. */
 static int file_option(const struct command *command, const char *key, const json_t *value,
@@ -221,13 +197,8 @@ static int file_option(const struct command *command, const char *key, const jso
     const struct option *o = find(command->groups, key, strlen(key), &g);
     if (!o) return err_set(err, HEED_ECONFIG, "there is no such option");
     if (g->seen & bit_of(g, o) || json_is_null(value)) return 0;
-    if (o->kind == OPTION_LIST) return file_list(g, o, value, err);
-    if (o->kind == OPTION_FLAG) {
-        if (!json_is_boolean(value)) return err_set(err, HEED_ECONFIG, "neither true nor false");
-        return set(g, o, json_is_true(value) ? "1" : "0", err);
-    }
-    const char *text = scalar_text(value);
-    return text ? set(g, o, text, err) : err_set(err, HEED_ECONFIG, "neither a text nor a number");
+    mark(g, o);
+    return json_in_option(o, g->values, value, kept, err);
 }
 
 static int file_object(const struct command *command, const char *path, const json_t *object,
@@ -251,7 +222,8 @@ static int read_file(const struct command *command, const char *path, struct err
     json_t *root;
     int rc = json_in_file(&root, path, err);
     if (rc) return rc;
-    keep(root);
+    kept = json_array();
+    json_array_append_new(kept, root);
     json_t *model = json_object_get(root, "model"), *training = json_object_get(root, "training");
     if (!json_is_object(model) || !json_is_object(training))
         return file_object(command, path, root, err);
@@ -312,8 +284,7 @@ static void join_choices(char *out, size_t size, const struct option *o) {
 }
 
 void options_words(struct option_words *w, const struct command *command, const struct option *o) {
-    struct option_group *g;
-    int repeated = o->kind == OPTION_LIST && find_words(command->groups, &g);
+    int repeated = o->kind == OPTION_LIST && options_words_of(command);
     *w = (struct option_words){0};
     dashed(w->name, sizeof w->name, o->name);
     if (o->arg)

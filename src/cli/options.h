@@ -42,6 +42,9 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
 /* Was the option given, on the command line or in the file? */
 int options_given(const struct option_group *groups, const char *name);
 
+/* The row of the words that are no options, or NULL. */
+const struct option *options_words_of(const struct command *command);
+
 /* The option that a message of the library begins with ("max_source: 65 is ..."), or NULL; *rest is
  * what follows its name. */
 const struct option *options_named(const struct option_group *groups, const char *message,

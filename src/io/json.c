@@ -136,6 +136,31 @@ int json_in_known(const struct json_in *in, const char *const *keys, struct err 
     return 0;
 }
 
+int json_in_option(const struct option *o, void *values, const json_t *value, json_t *kept,
+                   struct err *err) {
+    if (o->kind == OPTION_LIST && json_is_array(value)) {
+        int rc = 0;
+        for (size_t i = 0; !rc && i < json_array_size(value); i++)
+            rc = json_in_option(o, values, json_array_get(value, i), kept, err);
+        return rc;
+    }
+    const char *text = json_string_value(value);
+    char number[40];
+    if (o->kind == OPTION_FLAG) {
+        if (!json_is_boolean(value)) return err_set(err, HEED_ECONFIG, "neither true nor false");
+        text = json_is_true(value) ? "1" : "0";
+    } else if (json_is_number(value)) {
+        if (json_is_integer(value))
+            snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        else
+            snprintf(number, sizeof number, "%.17g", json_real_value(value));
+        json_array_append_new(kept, json_string(number));
+        text = json_string_value(json_array_get(kept, json_array_size(kept) - 1));
+    }
+    return text ? option_set(o, values, text, err)
+                : err_set(err, HEED_ECONFIG, "neither a text nor a number");
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 json_t *json_out_float(float value) {

@@ -36,6 +36,12 @@ int json_in_object(const struct json_in *in, const char *key, const json_t **val
 /* Refuses any key that is not in the NULL-terminated list. */
 int json_in_known(const struct json_in *in, const char *const *keys, struct err *err);
 
+/* Sets an option from JSON: true or false for flags, texts or numbers for the others, an array for
+ * a list. Texts stay in the value, which must live as long; those of numbers are added to
+ * `kept`. */
+int json_in_option(const struct option *option, void *values, const json_t *value, json_t *kept,
+                   struct err *err);
+
 /* `where: key: expected WHAT, got VALUE`, for checks of the caller's own. */
 int json_in_expected(const struct json_in *in, const char *key, const char *what, struct err *err);
 

@@ -1,6 +1,6 @@
 /* similar.h — the known word that a mistyped one was probably meant to be. */
-#ifndef CLI_SIMILAR_H
-#define CLI_SIMILAR_H
+#ifndef BASE_SIMILAR_H
+#define BASE_SIMILAR_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* similar.c — see similar.h. */
-#include "cli/similar.h"
+#include "base/similar.h"
 
 #include <string.h>
 
