@@ -38,8 +38,8 @@ int backend_laps(const struct backend *be, const struct backend_lap **laps);
 
 /* What backend_alloc gives cannot be read by the host. */
 int backend_device_memory(const struct backend *be);
-/* Weights that are only run should come tiled (tile.h); a backend that does not want tiles takes
- * them plain. */
+/* Weights that are only run should come tiled (tile.h); a backend that says no takes plain ones
+ * only. */
 int backend_wants_tiles(const struct backend *be);
 
 /* Memory. backend_alloc fails with HEED_ENOMEM in *err and returns NULL; the others are queued like
@@ -65,7 +65,7 @@ int backend_check(struct backend *be, struct err *err);
  *
  * *recording is NULL at first and the caller's to forget. backend_replay queues what was recorded,
  * or returns 0: then the caller calls the ops, and backend_recorded says whether they have to be
- * called once more because a recording was tried in vain. Backends without a queue, and any backend
+ * called once more because recording them failed. Backends without a queue, and any backend
  * while it profiles, just run the ops. Between the two calls nothing but ops. */
 int backend_replay(struct backend *be, struct recording **recording);
 int backend_recorded(struct backend *be, struct recording **recording);

@@ -17,7 +17,7 @@ struct backend_vtable {
     const char *name;
     /* Capabilities. */
     int device_memory; /* what alloc gives cannot be read by the host */
-    int wants_tiles;   /* weights that are only run should come tiled (tile.h); else plain */
+    int wants_tiles;   /* weights that are only run should come tiled (tile.h); else only plain */
     void (*close)(struct backend *be);
     void *(*alloc)(struct backend *be, size_t size); /* MEM_ALIGN-aligned, or NULL */
     void (*free)(struct backend *be, void *ptr);

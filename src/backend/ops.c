@@ -30,8 +30,8 @@ struct caller {
     const char *op;
 };
 
-/* One argument that is not what the contract says: the message names op, argument, shape and
- * wish. */
+/* An argument that is not what the contract says: the message names op, argument, its shape and the
+ * one expected. */
 static bool mismatch(struct caller by, const char *name, const struct mat *m, int rows, int cols,
                      enum dtype type) {
     backend_fail(by.be, HEED_EINVAL,

@@ -1,6 +1,6 @@
 /* ops.h — the seam: what a device must be able to compute so that the model is written once.
  *
- * About fifteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
+ * Fourteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
  * no autograd, no per-op fallback: the model calls forward ops in the paper's order and backward
  * ops in the reverse order. Each op below states formula, shapes, aliasing, what is written (=) or
  * accumulated (+=), and what must be kept for the backward pass. The executable specification is

@@ -1,8 +1,8 @@
 /* attention_step.c — one query per hypothesis over a cache of keys and values, for decoding.
  *
  * Each cached row of each hypothesis is read once, all heads of it together: the op is bound by the
- * memory the rows sit in. A task is as many hypotheses as make some 32k multiplications, so that a
- * short cache does not drown in hand-outs. */
+ * memory the rows sit in. A task is as many hypotheses as make some 32k multiplications: with a
+ * short cache, handing out single ones would cost more than computing them. */
 #include <string.h>
 
 #include "backend/cpu/cpu.h"

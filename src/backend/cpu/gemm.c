@@ -12,7 +12,7 @@
  *           strip at a time. Where all depths of the block's A stay in the core's cache a strip is
  *           one panel of B, so sums kept are few; otherwise it is the block, so that kc depths of A
  *           serve all columns.
- *   patch    one call of the kernel: mr x nr sums in registers, kc deep.
+ *   patch   one call of the kernel: mr x nr sums in registers, kc deep.
  *
  * Threads share packed panels and own disjoint blocks of C; depth is never divided among threads. A
  * chunk is two parallel steps, packing and multiplying. None of the cuts changes the order in which

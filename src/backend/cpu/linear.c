@@ -27,8 +27,7 @@ static void fwd_task(void *ctx, int task, int thread) {
     j->rows->linear_fwd(j->a, first, min_int(last, j->a->y.rows));
 }
 
-/* z = x w^T + b with weights that lie plain, ReLU included. Returns 0 when nothing is to be
- * computed. */
+/* z = x w^T + b with plain weights, ReLU included. Returns 0 when there is nothing to compute. */
 static int fwd_plain(struct cpu_backend *be, const struct linear_args *a, const struct mat *z) {
     struct gemm product = gemm_of(z, &a->x, 0, &a->w, 1);
     product.bias = mat_empty(&a->b) ? NULL : a->b.data;

@@ -106,7 +106,7 @@ GEMM_INLINE void finish(const struct tiled_part *p, const void *t, int row, int 
         gemm_store_patch(&to, t, across * TILE_ROWS, have, cols);
 }
 
-/* Tiles beyond the last stand in for it: multiplied in vain, stored nowhere. */
+/* Beyond the last tile, the last again: multiplied, but stored nowhere. */
 static const char *tile_at(const struct tiled_part *p, int tile) {
     return p->w + (tile < p->tiles ? tile : p->tiles - 1) * p->ldw;
 }

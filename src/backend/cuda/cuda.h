@@ -138,7 +138,7 @@ static inline void cuda_launch(struct cuda_backend *be, const char *what, bool c
 #define CHAIN_AS(be, name, kernel, grid, block, shared, ...)                                       \
     cuda_launch(be, name, true, kernel, grid, block, shared, __VA_ARGS__)
 
-/* Waits until the kernel before has ended and all it wrote is to be seen; from then on the blocks
+/* Waits until the kernel before has ended and all it wrote is visible; from then on the blocks
  * of the kernel after may be set up, as far as there is room for them. */
 static __device__ __forceinline__ void chain_wait() {
 #if __CUDA_ARCH__ >= 900

@@ -208,7 +208,7 @@ static void launch(struct cuda_backend *be, struct xent_job *j) {
              mat_empty(&a->row_nll) ? (float *)NULL : cuda_data<float>(&a->row_nll));
 }
 
-/* Long rows leave room for one block per multiprocessor only: it gets all the threads. */
+/* Rows too long for shared memory are read again from where they lie, by more threads. */
 template <class T, bool GRAD> static void launch_rows(struct cuda_backend *be, struct xent_job *j) {
     if (fits(be, j->a->w.rows, j->z.type))
         launch<T, true, GRAD, 256>(be, j);
