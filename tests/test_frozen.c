@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "io/json.h"
 #include "model/modeldir.h"
-#include "model/tiled.h"
+#include "model/tilefile.h"
 #include "test.h"
 #include "toy.h"
 

@@ -26,6 +26,11 @@
 enum { TILE_ROWS = 16, TILE_LINES = 16, TILE_LINE_BYTES = 64 };
 enum { TILE_I8_COLS = 65536 }; /* at most, so that integer sums stay below 2^31 */
 
+/* The type of activations, and of vectors, beside tiled matrices of this type. */
+static inline enum dtype tile_act_type(enum dtype type) {
+    return type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+}
+
 /* Depths of a line, lines of a tile, and bytes of a whole tiled matrix. */
 static inline int tiled_depths(enum dtype type) {
     return type == DTYPE_I8 ? 4 : type == DTYPE_BF16 ? 2 : 1;

@@ -22,7 +22,7 @@
 #include "base/newdir.h"
 #include "base/pool.h"
 #include "model/modeldir.h"
-#include "model/tiled.h"
+#include "model/tilefile.h"
 
 struct frozen {
     struct config config;
@@ -153,7 +153,7 @@ static void freeze_run(void *ctx, int task, int thread) {
 
 /* Lays all views into the arena; over no memory it only measures. */
 static void carve(struct frozen *f, struct arena *arena) {
-    enum dtype act = tiled_act_type(f->type);
+    enum dtype act = tile_act_type(f->type);
     for (int i = 0; i < f->table.n_param; i++) {
         const struct param *p = &f->table.param[i];
         int tiled = param_is_matrix(p);
@@ -262,7 +262,7 @@ static int finish(struct frozen *f, struct err *err) {
         if (v->scale) f->bytes += tiled_rows(v->rows) * (sizeof *v->scale + sizeof *v->sum);
     }
     if (f->config.positions != POSITIONS_SINUSOIDAL) return 0;
-    enum dtype act = tiled_act_type(f->type);
+    enum dtype act = tile_act_type(f->type);
     int n = f->config.max_len, d = f->config.d_model;
     f->position = (struct mat){.ld = d, .rows = n, .cols = d, .type = act};
     f->position.data = mem_block((size_t)n * (size_t)d * dtype_size(act));
@@ -468,7 +468,7 @@ int frozen_model(struct model **out, const struct frozen *f, struct backend *be,
     struct model *m = xcalloc(1, sizeof *m);
     m->config = f->config;
     m->be = be;
-    m->type = tiled_act_type(f->type);
+    m->type = tile_act_type(f->type);
     param_table_init(&m->table, &f->config);
     params_view(&m->w, &f->config, f->view);
     m->src_pos = m->tgt_pos = f->position;
@@ -489,7 +489,7 @@ int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer,
     if (rc) return rc;
     char *path = path_join(new.temp, MODELDIR_WEIGHTS);
     if (tokenizer) rc = modeldir_copy_tokenizer(new.temp, tokenizer, err);
-    if (!rc) rc = tiled_write(path, &f->table, f->view, f->type, f->step, err);
+    if (!rc) rc = tilefile_write(path, &f->table, f->view, f->type, f->step, err);
     if (!rc) rc = modeldir_write_tiled_config(new.temp, &f->config, f->type, err);
     xfree(path);
     return newdir_end(&new, rc, err);

@@ -12,7 +12,7 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "io/json.h"
-#include "model/tiled.h"
+#include "model/tilefile.h"
 
 enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a time */ };
 #define TILED_LAYOUT "tile16"
@@ -331,11 +331,11 @@ static int match_tiled(struct modeldir *md, const char *path, struct err *err) {
     md->view = xcalloc((size_t)table->n_param, sizeof *md->view);
     for (int i = 0; i < table->n_param; i++) {
         const struct param *p = &table->param[i];
-        int rc = tiled_match(&md->view[i], &md->weights, p, md->form.type, path, err);
+        int rc = tilefile_match(&md->view[i], &md->weights, p, md->form.type, path, err);
         if (rc) return rc;
         md->tensor[i] = safetensors_find(&md->weights, p->name);
     }
-    int n = tiled_tensors(table, md->form.type); /* all of them have been found */
+    int n = tilefile_tensors(table, md->form.type); /* all of them have been found */
     if (md->weights.n_tensor != n)
         return err_set(err, HEED_EFORMAT, "%.120s: %d tensors instead of %d", path,
                        md->weights.n_tensor, n);

@@ -8,7 +8,7 @@
  *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside
  *
  * That is the form in which models are trained. A model that is only run may be tiled (frozen.h,
- * tiled.h): version 2, with "weights": {"layout": "tile16", "type": "f32" | "bf16" | "int8"} in
+ * tilefile.h): version 2, with "weights": {"layout": "tile16", "type": "f32" | "bf16" | "int8"} in
  * config.json.
  *
  * Files come from outside: every field, name and shape is checked against the configuration, and a

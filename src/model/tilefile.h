@@ -1,4 +1,4 @@
-/* tiled.h — tiled weights (tile.h) as tensors of a safetensors file.
+/* tilefile.h — tiled weights (tile.h) as tensors of a safetensors file.
  *
  * A matrix of the parameter table is a tensor of its name and shape [tiles, lines, 16, 4 / size],
  * type F32, BF16 or I8: byte for byte the tiles that products read, so that a mapped file needs no
@@ -9,28 +9,23 @@
  * Files are hostile. Names, types, shapes and alignment are checked before use, and that scales are
  * positive numbers. What tiles and sums say is believed: a lie there makes wrong translations,
  * never a wrong address. Against accidents there are checksums (safetensors.h). */
-#ifndef MODEL_TILED_H
-#define MODEL_TILED_H
+#ifndef MODEL_TILEFILE_H
+#define MODEL_TILEFILE_H
 
 #include "backend/mat.h"
 #include "io/safetensors.h"
 #include "model/params.h"
 
-/* The type of vectors beside matrices of this type, which is that of the activations, too. */
-static inline enum dtype tiled_act_type(enum dtype type) {
-    return type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
-}
-
 /* A view of one parameter in a mapped file whose matrices have this type. */
-int tiled_match(struct mat *view, const struct safetensors *st, const struct param *param,
-                enum dtype type, const char *path, struct err *err);
+int tilefile_match(struct mat *view, const struct safetensors *st, const struct param *param,
+                   enum dtype type, const char *path, struct err *err);
 
 /* How many tensors a file of this type has. */
-int tiled_tensors(const struct param_table *table, enum dtype type);
+int tilefile_tensors(const struct param_table *table, enum dtype type);
 
 /* Writes a file from one host view per parameter. step as in modeldir.h: negative is not
  * recorded. */
-int tiled_write(const char *path, const struct param_table *table, const struct mat *view,
-                enum dtype type, int64_t step, struct err *err);
+int tilefile_write(const char *path, const struct param_table *table, const struct mat *view,
+                   enum dtype type, int64_t step, struct err *err);
 
 #endif

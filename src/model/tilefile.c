@@ -1,5 +1,5 @@
-/* tiled.c — see tiled.h. */
-#include "model/tiled.h"
+/* tilefile.c — see tilefile.h. */
+#include "model/tilefile.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,7 +37,7 @@ static struct tensor_spec part_spec(const struct param *p, enum part part, enum 
         spec.shape[2] = TILE_ROWS;
         spec.shape[3] = (int64_t)(4 / dtype_size(type));
     } else {
-        spec.dtype = file_type(tiled_act_type(type));
+        spec.dtype = file_type(tile_act_type(type));
         spec.rank = 0;
         if (p->rows > 1) spec.shape[spec.rank++] = p->rows;
         spec.shape[spec.rank++] = p->cols;
@@ -49,7 +49,7 @@ static int part_exists(const struct param *p, enum part part, enum dtype type) {
     return part == PART_VALUES || (type == DTYPE_I8 && param_is_matrix(p));
 }
 
-int tiled_tensors(const struct param_table *table, enum dtype type) {
+int tilefile_tensors(const struct param_table *table, enum dtype type) {
     int n = 0;
     for (int i = 0; i < table->n_param; i++)
         for (int part = 0; part < PART_COUNT; part++)
@@ -78,7 +78,7 @@ static int match_part(const void **data, const struct safetensors *st, const str
     if (strcmp(t->dtype, spec.dtype) != 0 || strcmp(is, wanted) != 0)
         return err_set(err, HEED_EFORMAT, "%.70s: tensor '%s' is %s %s, the model's is %s %s", path,
                        name, t->dtype, is, spec.dtype, wanted);
-    size_t align = part == PART_VALUES && !param_is_matrix(p) ? dtype_size(tiled_act_type(type))
+    size_t align = part == PART_VALUES && !param_is_matrix(p) ? dtype_size(tile_act_type(type))
                                                               : (size_t)TILE_LINE_BYTES;
     if ((uintptr_t)t->data % align)
         return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' does not begin at a multiple of %zu",
@@ -97,8 +97,8 @@ static int check_scales(const float *scale, const struct param *p, const char *p
     return 0;
 }
 
-int tiled_match(struct mat *view, const struct safetensors *st, const struct param *p,
-                enum dtype type, const char *path, struct err *err) {
+int tilefile_match(struct mat *view, const struct safetensors *st, const struct param *p,
+                   enum dtype type, const char *path, struct err *err) {
     const void *data[PART_COUNT] = {NULL};
     for (int part = 0; part < PART_COUNT; part++) {
         if (!part_exists(p, (enum part)part, type)) continue;
@@ -110,7 +110,7 @@ int tiled_match(struct mat *view, const struct safetensors *st, const struct par
                          .ld = p->cols,
                          .rows = p->rows,
                          .cols = p->cols,
-                         .type = tiled ? type : tiled_act_type(type),
+                         .type = tiled ? type : tile_act_type(type),
                          .tiled = tiled,
                          .scale = data[PART_SCALE],
                          .sum = data[PART_SUM]};
@@ -158,9 +158,9 @@ static int list_items(struct item *item, struct tensor_spec *spec, const struct 
     return n;
 }
 
-int tiled_write(const char *path, const struct param_table *table, const struct mat *view,
-                enum dtype type, int64_t step, struct err *err) {
-    size_t most = (size_t)tiled_tensors(table, type);
+int tilefile_write(const char *path, const struct param_table *table, const struct mat *view,
+                   enum dtype type, int64_t step, struct err *err) {
+    size_t most = (size_t)tilefile_tensors(table, type);
     struct item *item = xcalloc(most, sizeof *item);
     struct tensor_spec *spec = xcalloc(most, sizeof *spec);
     int n = list_items(item, spec, table, view, type);
