@@ -82,7 +82,7 @@ static const struct {
 },
   environment[] = {
       {"HEED_ISA", "instruction set of the cpu device where --isa is not given"},
-      {"HEED_PLUGIN_PATH", "directories to look for libheed-cuda.so in, after those of the program"},
+      {"HEED_PLUGIN_PATH", "where to look for libheed-cuda.so if it is not beside the program"},
       {"HEED_CUDA_TF32", "1: compute in TF32 where f32 is asked for: faster, less exact"},
       {"HEED_CUDA_SYNC", "1: wait for the GPU after every op, to find out which one fails"},
       {"CUDA_VISIBLE_DEVICES", "the GPUs that cuda and cuda:N speak of, as in every CUDA program"},
