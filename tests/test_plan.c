@@ -58,4 +58,36 @@ TEST(memory_that_would_fit) {
     toy_close(&toy);
 }
 
-TESTS(T(memory_is_what_is_taken), T(memory_that_would_fit))
+/* Every field of a model is the run's, but for those that only training uses. */
+TEST(shape_of_the_run) {
+    struct config config = toy_config(), other;
+    struct err err = {0};
+    ASSERT_OK(config_check(&config, &err), err);
+    ASSERT_OK(modeldir_init(test_dir(), &config, NULL, NULL, &err), err);
+    ASSERT_OK(plan_shape(test_dir(), &config, &err), err);
+    int n_free = 0, n_fixed = 0;
+    for (const struct option *o = config_rows; o->name; o++) {
+        other = config;
+        memset((char *)&other + o->offset, 1, 4);
+        if (o->kind == OPTION_CHOICE) *(int *)(void *)((char *)&other + o->offset) = 1;
+        if (option_equal(o, &config, &other)) continue; /* it was 1 */
+        if (plan_shape(test_dir(), &other, &err) == 0) {
+            n_free++;
+            assert_null(plan_difference(&config, &other));
+        } else {
+            n_fixed++;
+            assert_int_equal(err.code, HEED_EINVAL);
+            assert_non_null(strstr(err.msg, o->name));
+            assert_true(plan_difference(&config, &other) == o);
+        }
+    }
+    assert_int_equal(n_free, 4);
+    assert_true(n_fixed > 10);
+    other = config;
+    other.norm = !config.norm;
+    ASSERT_ERR(plan_shape(test_dir(), &other, &err), err, HEED_EINVAL,
+               config.norm ? "norm pre, not post" : "norm post, not pre");
+    ASSERT_ERR(plan_shape("no/such", &other, &err), err, HEED_EIO, "no/such");
+}
+
+TESTS(T(memory_is_what_is_taken), T(memory_that_would_fit), T(shape_of_the_run))

@@ -28,7 +28,51 @@ expect 1 'nothing.src: No such file' "$heed" train --src nothing.src --tgt t.tgt
     --out run
 expect 1 't.src: not a SentencePiece model' "$heed" train --src t.src --tgt t.tgt "${small[@]}" \
     --out run --tokenizer t.src
-compgen -G 'run/ckpt-*' >/dev/null && fail 'wrong use left a checkpoint'
+[ ! -e run ] || fail "wrong use left $(ls run)"
+# early CODE TEXT OPTION... — found out before the vocabulary is learnt or anything is tokenised or
+# written
+early() {
+    expect "$1" "$2" "$heed" train --src t.src --tgt t.tgt "${small[@]}" --out run "${@:3}"
+    lacks 'learning the vocabulary'
+    lacks 'pairs read'
+    [ ! -e run ] || fail "$*: left $(ls run)"
+}
+early 2 "--preset: 'large'" --preset large
+early 2 '33 is not divisible by n_head 2' --d-model 33
+early 2 'is not divisible by n_head 5' --n-head 5
+early 2 "more than the model's max_len 30" --max-len 30
+early 2 "'0' is not a positive number" --weights 0
+early 2 "'x' is not a positive number" --weights x
+early 1 'none.src: No such file' --valid-src none.src --valid-tgt v.tgt
+early 1 'none.tgt: No such file' --valid-src v.src --valid-tgt none.tgt
+early 1 'none.src: No such file' --src none.src --tgt t.tgt
+early 1 'none.tgt: No such file' --src v.src --tgt none.tgt
+early 2 'not a regular file' --valid-src . --valid-tgt v.tgt
+printf 'a\0b\0' | sed 's/^/\xff\xfe/' >utf16
+early 1 'utf16: this is UTF-16' --valid-src utf16 --valid-tgt v.tgt
+early 1 'none.model: No such file' --tokenizer none.model
+early 2 "device: 'tpu'" --device tpu
+touch file
+early 1 'file: not a directory' --out file
+
+# ---- the vocabulary: neither a dry run nor a run that fails decides about the next one
+learn() { "$heed" train --src t.src --tgt t.tgt "${small[@]}" --out run --steps 2 "$@"; }
+expect 0 'learnt from the texts, 150 pieces' learn --vocab-size 150 --dry-run
+[ "$(ls run)" = cache ] || fail "a dry run leaves $(ls run)"
+yes '' | head -n 50 >blank || :
+expect 1 'no usable pair' learn --vocab-size 160 --valid-src blank --valid-tgt blank
+[ ! -e run/tokenizer.model ] || fail 'a failed run leaves a tokenizer'
+expect 0 'learnt from the texts, 150 pieces (cached)' learn --vocab-size 150 --dry-run
+lacks 'learning the vocabulary'
+expect 0 'learnt from the texts, 170 pieces' learn --vocab-size 170
+grep -q '"n_vocab_tgt": 170' run/config.json || fail 'a vocabulary of another size'
+expect 0 '--vocab-size 180 does not apply' learn --vocab-size 180 --steps 3
+expect 0 'learnt from the texts, 180 pieces' learn --vocab-size 180 --overwrite
+rm -rf run && mkdir run && cp tok.model run/tokenizer.model
+expect 2 '--vocab-size: 150, but run/tokenizer.model has 200 pieces' learn --vocab-size 150
+expect 0 'tokenizer: run/tokenizer.model, 200 pieces' learn --tokenizer run/tokenizer.model \
+    --vocab-size 150
+rm -rf run
 
 # ---- where it ends, what it keeps
 rm -rf run
@@ -51,7 +95,7 @@ awk -v n="$(steps run | awk '{ print $NF }')" 'BEGIN { exit !(n > 0) }' ||
 pairs far 60 7
 tr abdegiklmnoprstu lkjihgfedcbaxyzw <far.src >far.enc
 rm -rf run
-expect 0 'no improvement any more: step' bare --out run --valid-src far.enc --valid-tgt far.tgt \
+expect 0 'no further improvement: step' bare --out run --valid-src far.enc --valid-tgt far.tgt \
     --valid-every 10 \
     --save-every 5 --keep 2 --patience 3 --steps 2000 --warmup 20 --lr-scale 2
 last=$(steps run | awk '{ print $NF }')
@@ -66,7 +110,7 @@ lowest=$(sed -n 's/.*"valid_loss":\([0-9.]*\).*/\1/p' run/log.jsonl | sort -g | 
 grep -q "^{\"step\":$best,\"valid_loss\":$lowest," run/log.jsonl ||
     fail "step $best is not the best"
 before=$(cksum run/log.jsonl run/model.safetensors)
-expect 0 'no improvement any more' bare --out run --valid-src far.enc --valid-tgt far.tgt \
+expect 0 'no further improvement' bare --out run --valid-src far.enc --valid-tgt far.tgt \
     --valid-every 10 \
     --save-every 5 --keep 2 --patience 3 --steps 2000 --warmup 20 --lr-scale 2
 [ "$before" = "$(cksum run/log.jsonl run/model.safetensors)" ] ||

@@ -231,9 +231,7 @@ static int dry_run(struct train_setup *s, struct err *err) {
     double per_epoch = epoch.n_tgt_tok / tokens * seconds;
     double per_update = seconds / (DRY_STEPS - 1) * args.trainer.accumulate;
     printf("%s parameters, %.2f GiB of memory (training and validation)\n",
-           text_grouped(s->model->table.n_value),
-           (double)(s->need_model + s->need_state + s->need_acts + s->need_workspace) /
-               1073741824.0);
+           text_grouped(s->model->table.n_value), gib(s->memory.total));
     printf("%s source and %s target tokens per epoch\n", text_grouped((uint64_t)epoch.n_src_tok),
            text_grouped((uint64_t)epoch.n_tgt_tok));
     printf("%s target tokens/s, %.2f s per update, %s per epoch\n",
@@ -270,7 +268,7 @@ static void say_end(struct progress *p, enum train_end end, const struct train_s
                           ? args.overwrite
                                 ? "stopped; the same command without --overwrite continues"
                                 : "stopped; the same command continues"
-                      : end == TRAIN_PATIENCE ? "no improvement any more"
+                      : end == TRAIN_PATIENCE ? "no further improvement"
                                               : "done";
     progress_note(p, "%s: step %lld, %s of training; the model is %s", why, (long long)s->step,
                   text_duration(s->seconds), args.trainer.dir);
@@ -296,7 +294,8 @@ static int train(struct train_setup *s, enum train_end *end, struct err *err) {
     if (!rc && o.max_steps && s->opt->step >= o.max_steps)
         progress_note(
             s->progress,
-            "%lld of %lld steps are done already; --steps counts from the run's beginning",
+            "nothing left to do: the run has done %lld steps, and --steps %lld counts from "
+            "its beginning",
             (long long)s->opt->step, (long long)o.max_steps);
     if (!rc) rc = trainer_run(trainer, end, err);
     progress_end(s->progress);
@@ -313,7 +312,7 @@ static int run(struct err *err) {
     if (rc) return rc;
     progress_begin(&progress, args.quiet);
     struct train_setup s = {.a = &args, .groups = groups, .progress = &progress};
-    rc = target_for_run(args.trainer.dir, args.overwrite, err);
+    rc = setup_check(&s, err);
     if (!rc && !args.dry_run) rc = lock_dir(&lock, err);
     if (!rc) rc = setup_build(&s, err);
     progress_end(&progress);
@@ -330,10 +329,10 @@ static int run(struct err *err) {
 }
 
 static const char about[] =
-    "Everything in --out: a run that is there is continued, bit by bit as if it had\n"
-    "never been interrupted. Ctrl-C or SIGTERM saves a checkpoint and ends; a second\n"
-    "one ends at once. SIGHUP is ignored: a run outlives the terminal it was started\n"
-    "from, and its log is in DIR/log.jsonl.";
+    "A run that is in --out is continued from its last checkpoint, and ends with the\n"
+    "same bytes as if it had never been interrupted. Ctrl-C or SIGTERM saves a\n"
+    "checkpoint and ends; a second one ends at once. SIGHUP is ignored: a run outlives\n"
+    "the terminal it was started from; its log is DIR/log.jsonl, its PID in DIR/lock.";
 
 const struct command cmd_train = {.name = "train",
                                   .summary = "train a model on parallel text, or continue a run",

@@ -9,6 +9,7 @@
 #include "cli/progress.h"
 #include "data/batches.h"
 #include "data/tokenizer.h"
+#include "train/plan.h"
 #include "train/trainer.h"
 
 struct train_args {
@@ -30,6 +31,8 @@ struct train_setup {
     const struct train_args *a;
     const struct option_group *groups; /* of the command: which model fields were given */
     struct progress *progress;
+    int continues; /* an earlier part of the run */
+    char *cache;   /* directory */
     struct tokenizer *tokenizer;
     char *tokenizer_path;  /* as it will be copied into the run directory */
     struct corpus *corpus; /* [src.n] */
@@ -45,15 +48,16 @@ struct train_setup {
     struct optimizer *opt;
     struct batches *batches;
     struct sweep *sweep;
-    size_t need_model, need_state, need_acts, need_workspace;
+    struct plan_memory memory;
 };
 
-/* Builds all of it, telling about each part. On error what was built is still released by
- * setup_release. */
+/* Everything that can be found out at once comes first: options, files, the model's shape, the
+ * device. Writes nothing. Then the long work, each part announced. After an error of either,
+ * setup_release still releases what there is. */
+int setup_check(struct train_setup *s, struct err *err);
 int setup_build(struct train_setup *s, struct err *err);
 void setup_release(struct train_setup *s);
 
-/* Is there an earlier part of a run in the directory? */
-int setup_has_run(const char *dir);
+static inline double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
 
 #endif

@@ -119,6 +119,10 @@ struct corpus {
 int corpus_build(struct corpus *corpus, const struct corpus_options *options,
                  struct corpus_report *report, struct err *err);
 
+/* The errors of a text that a look at its beginning finds: it is missing, unreadable, not a regular
+ * file, or of a kind that is not read. */
+int corpus_check_text(const char *path, struct err *err);
+
 /* An existing cache file; HEED_EFORMAT when anything in it is wrong. Reads the file
  * once, to check it, in bounded memory. corpus_open_memory borrows the bytes. */
 int corpus_open(struct corpus *corpus, const char *path, struct err *err);

@@ -108,6 +108,15 @@ static int look_at(struct stat *st, const char *path, struct err *err) {
     return 0;
 }
 
+int corpus_check_text(const char *path, struct err *err) {
+    struct stat st;
+    struct text *text = NULL;
+    int rc = look_at(&st, path, err);
+    if (!rc) rc = text_open(&text, path, err);
+    text_close(text);
+    return rc;
+}
+
 struct hashing {
     const struct corpus_options *o;
     struct corpus_progress p;

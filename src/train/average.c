@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/newdir.h"
 #include "model/modeldir.h"
+#include "train/plan.h"
 
 struct averaging {
     struct modeldir *model; /* [n] */
@@ -21,19 +22,13 @@ struct averaging {
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 
-static int is_training_only(const char *field) {
-    return strstr(field, "dropout") != NULL || strcmp(field, "label_smoothing") == 0;
-}
-
 static int same_config(const struct averaging *a, int i, struct err *err) {
     const struct config *x = &a->model[0].config, *y = &a->model[i].config;
-    for (const struct option *o = config_rows; o->name; o++) {
-        char left[OPTION_TEXT], right[OPTION_TEXT];
-        if (is_training_only(o->name) || option_equal(o, x, y)) continue;
-        return err_set(err, HEED_EINVAL, "%s is %.20s in %.70s and %.20s in %.70s", o->name,
-                       option_text(o, x, left), a->dir[0], option_text(o, y, right), a->dir[i]);
-    }
-    return 0;
+    char left[OPTION_TEXT], right[OPTION_TEXT];
+    const struct option *o = plan_difference(x, y);
+    if (!o) return 0;
+    return err_set(err, HEED_EINVAL, "%s is %.20s in %.70s and %.20s in %.70s", o->name,
+                   option_text(o, x, left), a->dir[0], option_text(o, y, right), a->dir[i]);
 }
 
 /* Both without one is agreement, too. */

@@ -1,6 +1,9 @@
 /* plan.c — see plan.h. */
 #include "train/plan.h"
 
+#include <string.h>
+
+#include "model/modeldir.h"
 #include "train/optimizer.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -50,4 +53,25 @@ int plan_memory(struct plan_memory *memory, struct model *model, int tokens, int
                    "training this model needs %.1f GiB more memory and room for a sentence of "
                    "--max-length %d, whatever the batch; %.1f are available",
                    gib(memory->state), max_length, gib(room));
+}
+
+/* ---- shape ----------------------------------------------------------------------------------- */
+
+const struct option *plan_difference(const struct config *a, const struct config *b) {
+    for (const struct option *o = config_rows; o->name; o++) {
+        int is_training = strstr(o->name, "dropout") || strcmp(o->name, "label_smoothing") == 0;
+        if (!is_training && !option_equal(o, a, b)) return o;
+    }
+    return NULL;
+}
+
+int plan_shape(const char *dir, const struct config *config, struct err *err) {
+    struct config was;
+    char began[OPTION_TEXT], now[OPTION_TEXT];
+    int rc = modeldir_read_config(dir, &was, NULL, err);
+    const struct option *o = rc ? NULL : plan_difference(&was, config);
+    if (!o) return rc;
+    return err_set(err, HEED_EINVAL,
+                   "%.120s: the run began with %s %s, not %s; --overwrite starts over", dir,
+                   o->name, option_text(o, &was, began), option_text(o, config, now));
 }

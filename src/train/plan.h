@@ -17,4 +17,11 @@ struct plan_memory {
 int plan_memory(struct plan_memory *memory, struct model *model, int tokens, int max_length,
                 size_t room, struct err *err);
 
+/* The first field in which two configurations differ as models: what only training uses (dropout,
+ * label smoothing) may differ. NULL: none. */
+const struct option *plan_difference(const struct config *a, const struct config *b);
+
+/* Is this the model of the run in `dir`? HEED_EINVAL names the field that differs. */
+int plan_shape(const char *dir, const struct config *config, struct err *err);
+
 #endif

@@ -17,7 +17,7 @@ static int has_file(const char *dir, const char *name) {
     return is_there;
 }
 
-static int has_run(const char *dir) {
+int target_has_run(const char *dir) {
     struct checkpoint_list list;
     if (checkpoint_list(&list, dir, NULL)) return 0;
     int n = list.n;
@@ -34,7 +34,7 @@ static int same_place(const char *a, const char *b) {
 }
 
 int target_for_run(const char *dir, int overwrite, struct err *err) {
-    if (overwrite || !has_file(dir, MODELDIR_WEIGHTS) || has_run(dir)) return 0;
+    if (overwrite || !has_file(dir, MODELDIR_WEIGHTS) || target_has_run(dir)) return 0;
     return err_set(err, HEED_EIO,
                    "--out: %.140s holds a finished model and no checkpoint to continue from; "
                    "--overwrite replaces it",
@@ -59,7 +59,7 @@ int target_for_model(const char *dir, const char *const *from, int n, int overwr
                            n == 1 ? "the model itself" : "one of the models");
     if (file_exists(dir) && !dir_exists(dir))
         return err_set(err, HEED_EIO, "--out: %.180s is not a directory", dir);
-    if (has_run(dir) || has_file(dir, "state.safetensors"))
+    if (target_has_run(dir) || has_file(dir, "state.safetensors"))
         return err_set(err, HEED_EIO,
                        "--out: %.140s belongs to a training run; write to another directory", dir);
     struct dir_names names = {0};

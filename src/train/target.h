@@ -8,6 +8,9 @@
 
 #include "base/err.h"
 
+/* Are there checkpoints, from which a run can be continued? */
+int target_has_run(const char *dir);
+
 /* Of a run that is to begin or to go on: HEED_EIO where a finished model is, unless overwrite. */
 int target_for_run(const char *dir, int overwrite, struct err *err);
 
