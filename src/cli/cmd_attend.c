@@ -92,8 +92,8 @@ static int read_line(char **text, const char *path, struct err *err) {
 static int encode(struct job *j, struct sentence *s, const char *what, struct err *err) {
     int cap = j->loaded.model->config.max_len;
     s->ids = xcalloc((size_t)cap, sizeof *s->ids);
-    s->n = loaded_encode(&j->loaded, s->text, strlen(s->text), s->ids, cap, what, err);
-    if (s->n < 0) return s->n;
+    s->n = loaded_encode(&j->loaded, s->text, strlen(s->text), s->ids, cap);
+    if (s->n < 0) return err_set(err, s->n, "%s cannot be tokenised", what);
     if (s->n > cap)
         return err_set(err, HEED_ELIMIT,
                        "%s has %d tokens with the end mark; the model has positions for %d", what,

@@ -89,11 +89,12 @@ static int add_tokens(struct job *j, const struct line *line, const char *path, 
         j->ids = xrealloc(j->ids, j->cap_ids * sizeof *j->ids);
         j->score = xrealloc(j->score, j->cap_ids * sizeof *j->score);
     }
-    int n = line->flags & LINE_TOO_LONG ? cap + 1
-                                        : loaded_encode(&j->loaded, line->text, line->size,
-                                                        j->ids + j->n_ids, cap, what, err);
+    int n = line->flags & LINE_TOO_LONG
+                ? cap + 1
+                : loaded_encode(&j->loaded, line->text, line->size, j->ids + j->n_ids, cap);
+    if (n < 0) return err_set(err, n, "%.200s: cannot be tokenised", what);
     if (n <= cap) {
-        if (n > 0) j->n_ids += (size_t)n;
+        j->n_ids += (size_t)n;
         return n;
     }
     if (args.skip_long) return 0;

@@ -17,10 +17,8 @@ void loaded_close(struct loaded *l) {
     *l = (struct loaded){0};
 }
 
-int loaded_encode(const struct loaded *l, const char *text, size_t size, int32_t *ids, int cap,
-                  const char *what, struct err *err) {
+int loaded_encode(const struct loaded *l, const char *text, size_t size, int32_t *ids, int cap) {
     int n = tokenizer_encode(l->tokenizer, text, size, ids, cap);
-    if (n < 0) return err_set(err, n, "%.200s: cannot be tokenised", what);
-    if (n < cap) ids[n] = tokenizer_eos(l->tokenizer);
-    return n + 1;
+    if (n >= 0 && n < cap) ids[n] = tokenizer_eos(l->tokenizer);
+    return n < 0 ? n : n + 1;
 }

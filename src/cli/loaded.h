@@ -22,8 +22,7 @@ int loaded_open(struct loaded *l, const struct loaded_options *options, struct e
 void loaded_close(struct loaded *l);
 
 /* The tokens of a text and the end mark behind them: how many, all of them in ids when that is at
- * most cap. Negative: an error that begins with `what`. */
-int loaded_encode(const struct loaded *l, const char *text, size_t size, int32_t *ids, int cap,
-                  const char *what, struct err *err);
+ * most cap; or a negative status. */
+int loaded_encode(const struct loaded *l, const char *text, size_t size, int32_t *ids, int cap);
 
 #endif

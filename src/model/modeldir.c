@@ -466,17 +466,24 @@ static void describe(struct tensor_spec *spec, const struct param_table *table, 
     }
 }
 
+struct writing {
+    struct safetensors_writer file;
+    weights_source *source;
+    void *ctx;
+    enum dtype type;
+    float *buffer; /* [CHUNK] */
+};
+
 /* One parameter in chunks: got, narrowed if need be, summed up, written. */
-static int write_param(struct safetensors_writer *w, const struct param *p, weights_source *source,
-                       void *ctx, const struct weights_options *options, uint32_t *crc,
-                       float *buffer, struct err *err) {
+static int write_param(struct writing *w, const struct param *p, uint32_t *crc, struct err *err) {
     size_t n = (size_t)p->rows * (size_t)p->cols;
+    float *buffer = w->buffer;
     *crc = 0;
     for (size_t done = 0; done < n;) {
         size_t count = n - done < CHUNK ? n - done : CHUNK, size = count * sizeof(float);
-        int rc = source(ctx, p->offset + done, count, buffer, err);
+        int rc = w->source(w->ctx, p->offset + done, count, buffer, err);
         if (rc) return rc;
-        if (options->type == DTYPE_BF16) {
+        if (w->type == DTYPE_BF16) {
             uint16_t *narrow = (uint16_t *)(void *)buffer; /* never ahead of what is to be read */
             for (size_t i = 0; i < count; i++) {
                 uint16_t half = bf16_store(buffer[i]);
@@ -485,7 +492,7 @@ static int write_param(struct safetensors_writer *w, const struct param *p, weig
             size = count * sizeof *narrow;
         }
         *crc = crc32c(*crc, buffer, size);
-        safetensors_write(w, buffer, size);
+        safetensors_write(&w->file, buffer, size);
         done += count;
     }
     return 0;
@@ -502,19 +509,19 @@ int weights_write(const char *path, const struct param_table *table, weights_sou
                                   {NULL, NULL}};
     struct tensor_spec *spec = xcalloc((size_t)table->n_param, sizeof *spec);
     describe(spec, table, options->type == DTYPE_F32 ? "F32" : "BF16");
-    struct safetensors_writer w;
-    int rc = safetensors_create(&w, path, spec, table->n_param, metadata, err);
+    struct writing w = {.source = source, .ctx = ctx, .type = options->type};
+    int rc = safetensors_create(&w.file, path, spec, table->n_param, metadata, err);
     xfree(spec);
     if (rc) return rc;
-    float *buffer = xmalloc(CHUNK * sizeof *buffer);
+    w.buffer = xmalloc(CHUNK * sizeof *w.buffer);
     for (int i = 0; i < table->n_param && !rc; i++) {
         uint32_t crc;
-        rc = write_param(&w, &table->param[i], source, ctx, options, &crc, buffer, err);
+        rc = write_param(&w, &table->param[i], &crc, err);
         if (options->crc) options->crc[i] = crc;
     }
-    xfree(buffer);
-    if (!rc) return safetensors_commit(&w, err);
-    safetensors_abort(&w);
+    xfree(w.buffer);
+    if (!rc) return safetensors_commit(&w.file, err);
+    safetensors_abort(&w.file);
     return rc;
 }
 

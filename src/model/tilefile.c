@@ -66,12 +66,20 @@ static void shape_text(char *text, size_t size, const int64_t *shape, int rank) 
     if (at < size) snprintf(text + at, size - at, "]");
 }
 
-static int match_part(const void **data, const struct safetensors *st, const struct param *p,
-                      enum part part, enum dtype type, const char *path, struct err *err) {
+struct file {
+    const struct safetensors *st;
+    const char *path;
+    enum dtype type; /* of matrices */
+};
+
+static int match_part(const void **data, const struct file *file, const struct param *p,
+                      enum part part, struct err *err) {
+    const char *path = file->path;
+    enum dtype type = file->type;
     char name[NAME_SIZE], is[64], wanted[64];
     part_name(name, p, part);
     struct tensor_spec spec = part_spec(p, part, type);
-    const struct tensor *t = safetensors_find(st, name);
+    const struct tensor *t = safetensors_find(file->st, name);
     if (!t) return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is missing", path, name);
     shape_text(is, sizeof is, t->shape, t->rank);
     shape_text(wanted, sizeof wanted, spec.shape, spec.rank);
@@ -102,7 +110,7 @@ int tilefile_match(struct mat *view, const struct safetensors *st, const struct 
     const void *data[PART_COUNT] = {NULL};
     for (int part = 0; part < PART_COUNT; part++) {
         if (!part_exists(p, (enum part)part, type)) continue;
-        int rc = match_part(&data[part], st, p, (enum part)part, type, path, err);
+        int rc = match_part(&data[part], &(struct file){st, path, type}, p, (enum part)part, err);
         if (rc) return rc;
     }
     int tiled = param_is_matrix(p);
