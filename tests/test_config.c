@@ -110,6 +110,15 @@ TEST(impossible_fields_are_named) {
     }
 }
 
+TEST(limits_belong_to_the_range) {
+    struct err err;
+    struct config c = toy_config();
+    check_ok(config_set(&c, "norm_eps", "1e-12", &err), &err);
+    check_ok(config_check(&c, &err), &err); /* though 1e-12f is less than 1e-12 */
+    refused(config_set(&c, "norm_eps", "1e-13", &err), &err, "norm_eps",
+            "at least 1e-12 and below 1");
+}
+
 TEST(impossible_combinations_are_named) {
     struct err err;
     struct config c = toy_config();
@@ -246,6 +255,7 @@ TEST(schedule_is_the_papers) {
 }
 
 TESTS(T(presets_are_the_papers), T(parameter_counts_are_the_papers), T(impossible_fields_are_named),
-      T(impossible_combinations_are_named), T(optimizer_options_are_checked),
-      T(batches_refuse_what_never_fits), T(acts_refuse_batches_that_do_not_belong),
-      T(memory_that_cannot_be_had_is_an_error), T(schedule_is_the_papers))
+      T(limits_belong_to_the_range), T(impossible_combinations_are_named),
+      T(optimizer_options_are_checked), T(batches_refuse_what_never_fits),
+      T(acts_refuse_batches_that_do_not_belong), T(memory_that_cannot_be_had_is_an_error),
+      T(schedule_is_the_papers))

@@ -83,11 +83,12 @@ static struct config fields;
         .choices = config_preset_names)
 
 #define OPTIONS_OF bench_gemm_options
+static const char *const gemm_types[] = {"all", "f32", "bf16", "int8", NULL};
 static const struct option gemm_rows[] = {
     ROW(STRING, "isa", isa, NULL, "instruction set; all of this machine if not given",
         .arg = "NAME", .choices = isa_names),
-    ROW(STRING, "dtype", dtype, NULL, "f32, bf16, or int8 (tiled); all if not given", .arg = "TYPE",
-        .choices = precision_names + 1),
+    ROW(CHOICE, "dtype", dtype, "all", "what to compute in; int8 with --tiled",
+        .choices = gemm_types),
     ROW(FLAG, "tiled", tiled, NULL, "products with tiled weights, as frozen models have"),
     THREADS_ROW(threads),
     ROW(INT, "m", m, "0", "only products of that many rows; 0: all", .max = 1 << 20),

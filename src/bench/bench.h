@@ -10,13 +10,13 @@
 #include "search/search.h"
 
 struct bench_gemm_options {
-    const char *isa;   /* NULL: every usable instruction set */
-    const char *dtype; /* "f32", "bf16", tiled also "int8", or NULL for all */
-    int threads;       /* 0: all CPUs the process may use */
-    int json;          /* one object per line */
-    int min_ms;        /* measure each case at least that long; 0: 100 */
-    int m;             /* only products of that many rows; 0: all */
-    int tiled;         /* products with tiled weights instead: bench_tiled_run */
+    const char *isa; /* NULL: every usable instruction set */
+    int dtype;       /* 0: all; 1: f32, 2: bf16, 3: int8, which is tiled only */
+    int threads;     /* 0: all CPUs the process may use */
+    int json;        /* one object per line */
+    int min_ms;      /* measure each case at least that long; 0: 100 */
+    int m;           /* only products of that many rows; 0: all */
+    int tiled;       /* products with tiled weights instead: bench_tiled_run */
 };
 
 int bench_gemm_run(const struct bench_gemm_options *o, struct err *err);
