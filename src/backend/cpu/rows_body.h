@@ -32,7 +32,7 @@ INLINE const uint16_t *draw(uint16_t *buf, const struct row_drop *d, uint32_t ro
 INLINE vf drop(vf x, const uint16_t *bits, const struct row_drop *d) {
     vh h;
     memcpy(&h, bits, sizeof h);
-    return vkeep(~vless_int((vi)vwiden(h), (vi){0} + (int32_t)d->threshold), x * d->scale);
+    return vkeep(~vless_int((vi)vwiden(h), splat_int((int32_t)d->threshold)), x * d->scale);
 }
 
 /* A step over [begin, end) that leaves lane counts in m and columns in i. */

@@ -105,6 +105,7 @@ INLINE vh vnarrow(vu u) { return __builtin_convertvector(u, vh); }
 
 /* x - 0 is x, also for -0: the compiler sees a broadcast and no sum. */
 INLINE vf splat(float x) { return x - (vf){0}; }
+INLINE vi splat_int(int32_t x) { return x + (vi){0}; }
 INLINE vf vsel(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 INLINE vf vkeep(vi mask, vf a) { return (vf)(mask & (vi)a); } /* a where mask, else 0 */
 INLINE vf vabs(vf a) { return (vf)((vi)a & 0x7fffffff); }
@@ -121,7 +122,7 @@ INLINE vf widen(vh h) { return (vf)(vwiden(h) << 16); }
 INLINE vh narrow(vf x) {
     vu u = (vu)x;
     vu r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-    vu nan = (vu)vless_int((vi){0} + 0x7f800000,
+    vu nan = (vu)vless_int(splat_int(0x7f800000),
                            (vi)(u & 0x7fffffffu)); /* signed: what every set can compare */
     r = (nan & (u >> 16 | 0x40)) | (~nan & r);
     return vnarrow(r);
@@ -174,8 +175,8 @@ INLINE void vstore(void *p, int64_t i, int m, int bf, vf v) {
 INLINE vf rounded(vf v, int bf) { return bf ? widen(narrow(v)) : v; }
 
 /* Lanes before m, lanes from m on, and those whose column, j + lane, lies in [lo, hi). */
-INLINE vi upto(int m) { return vless_int(IOTA, (vi){0} + m); }
-INLINE vi from(int m) { return vless_int((vi){0} + (m - 1), IOTA); }
+INLINE vi upto(int m) { return vless_int(IOTA, splat_int(m)); }
+INLINE vi from(int m) { return vless_int(splat_int(m - 1), IOTA); }
 INLINE vi between(int j, int lo, int hi) { return from(lo - j) & upto(hi - j); }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
