@@ -30,7 +30,7 @@ struct engine {
     const struct tokenizer *tokenizer;
     struct ensemble *ensemble;
     int owns_ensemble;
-    /* That opening took: the files, checksums and tiles; the tokenizer; the models on the device. */
+    /* What opening took: files, checksums and tiles; the tokenizer; the models on the device. */
     double device_seconds, reading_seconds, tokenizer_seconds, placing_seconds;
 };
 
