@@ -61,12 +61,12 @@ static const float *row_of(const struct seen *seen, int kind, int l, int h, int 
     return seen->p[kind][l] + row * (size_t)seen->max_k[kind];
 }
 
-/* Query i of a sentence that begins at row `first` and has n_k keys. */
-static void check_row(const float *p, int kind, int i, int n_k, int max_k, int window, double tol) {
+/* Query i of a sentence that has n_k keys. */
+static void check_row(const float *p, int kind, int i, int n_k, int window, double tol) {
     double sum = 0;
-    for (int j = 0; j < max_k; j++) {
-        int hidden = j >= n_k || (kind == VIEW_DEC && j > i) ||
-                     (kind != VIEW_CROSS && window && abs(i - j) > window);
+    for (int j = 0; j < n_k; j++) {
+        int hidden =
+            (kind == VIEW_DEC && j > i) || (kind != VIEW_CROSS && window && abs(i - j) > window);
         if (hidden ? p[j] != 0 : !(p[j] > 0 && p[j] <= 1 + (float)tol))
             fail_msg("kind %d: query %d, key %d of %d has %g", kind, i, j, n_k, (double)p[j]);
         sum += (double)p[j];
@@ -81,9 +81,12 @@ static void check_seen(const struct seen *seen, const struct batch *batch, int n
         const struct packed *k = kind == VIEW_DEC ? &batch->tgt : &batch->src;
         for (int s = 0; s < batch->n_seq; s++)
             for (int r = q->start[s]; r < q->start[s + 1]; r++)
-                for (int h = 0; h < 2 * n_head; h++)
-                    check_row(row_of(seen, kind, h % 2, h / 2, r), kind, r - q->start[s],
-                              k->start[s + 1] - k->start[s], seen->max_k[kind], window, tol);
+                for (int h = 0; h < 2 * n_head; h++) {
+                    const float *p = row_of(seen, kind, h % 2, h / 2, r);
+                    int n_k = k->start[s + 1] - k->start[s];
+                    check_row(p, kind, r - q->start[s], n_k, window, tol);
+                    for (int j = n_k; j < seen->max_k[kind]; j++) assert_true(p[j] == 0);
+                }
     }
 }
 

@@ -66,8 +66,8 @@ struct mat tile_slice(const struct mat *m, int first, int last);
 
 static inline int tile_count(int rows) { return (int)(tiled_rows(rows) / TILE_ROWS); }
 
-/* dst (tiled) = src [dst->rows, dst->cols], rows ld elements apart; rounded to BF16, or quantised to
- * I8, where what dst->scale and dst->sum point to is written, too. */
+/* dst (tiled) = src [dst->rows, dst->cols], rows ld elements apart; rounded to BF16, or quantised
+ * to I8, where what dst->scale and dst->sum point to is written, too. */
 void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, int last);
 
 /* The reverse: dst [src->rows, src->cols], rows ld elements apart, = what any tiled src stands
