@@ -238,7 +238,7 @@ asan: ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
 
 tsan: ## tests under ThreadSanitizer
-	TSAN_OPTIONS=halt_on_error=1 \
+	TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1 \
 	$(NO_ASLR) $(SANITIZE) BUILD=$(BUILD)/tsan \
 	    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
 

@@ -275,10 +275,10 @@ static void alignment_is_attention(int layer, int head, int want_layer) {
             for (int i = 0; i < src_len[s]; i++) {
                 double want = 0;
                 for (int h = 0; h < config.n_head; h++)
-                    if (head < 0 || h == head)
+                    if (head == 0 || h == head - 1)
                         want += (double)row_of(&seen, VIEW_CROSS, want_layer, h,
                                                batch.tgt.start[s] + j)[i];
-                if (head < 0) want /= config.n_head;
+                if (head == 0) want /= config.n_head;
                 float got = out[s][j * src_len[s] + i];
                 ASSERT_NEAR((double)got, want, 1e-6);
                 sum += (double)got;
@@ -298,9 +298,9 @@ static void alignment_is_attention(int layer, int head, int want_layer) {
 }
 
 TEST(an_alignment_is_cross_attention) {
-    alignment_is_attention(-1, -1, 0); /* the last but one of two */
-    alignment_is_attention(1, -1, 1);
-    alignment_is_attention(1, 3, 1);
+    alignment_is_attention(0, 0, 0); /* the last but one of two, all heads */
+    alignment_is_attention(2, 0, 1);
+    alignment_is_attention(2, 4, 1);
 }
 
 TEST(impossible_alignments_are_refused) {
@@ -309,14 +309,14 @@ TEST(impossible_alignments_are_refused) {
     struct aligner *aligner;
     struct err err;
     toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
-    ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){2, -1},
+    ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){3, 0},
                            &(struct batch_caps){9, 9, 1}, &err),
-               err, HEED_EINVAL, "layer 3; the decoder has 2");
-    ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 5},
+               err, HEED_EINVAL, "alignment_layer: 3; the decoder has 2");
+    ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 6},
                            &(struct batch_caps){9, 9, 1}, &err),
-               err, HEED_EINVAL, "head 6; a layer has 5");
+               err, HEED_EINVAL, "alignment_head: 6; a layer has 5");
     assert_null(aligner);
-    check_ok(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){-1, -1},
+    check_ok(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 0},
                          &(struct batch_caps){4, 4, 1}, &err),
              &err);
     int32_t ids[5] = {5, 6, 7, 8, TOY_EOS};
@@ -429,7 +429,7 @@ static void frozen_agrees(enum precision precision, double tolerance) {
     assert_memory_equal(got.out, again.out, (size_t)batch.tgt.n_tok * sizeof *got.out);
     for (int i = 0; i < batch.tgt.n_tok; i++)
         ASSERT_NEAR((double)got.out[i], (double)want.out[i], tolerance);
-    check_ok(aligner_new(&aligner, model, TOY_BOS, &(struct align_options){-1, -1},
+    check_ok(aligner_new(&aligner, model, TOY_BOS, &(struct align_options){0, 0},
                          &(struct batch_caps){TOKENS, TOKENS, 16}, &err),
              &err);
     for (int s = 0; s < N_SEQ; s++)
