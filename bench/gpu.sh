@@ -8,8 +8,9 @@
 #
 # STAGES picks of run: "test sanitize bench peers" (all), and "quality", which needs DATA: a folder
 # with {train,valid,test}.{en,de}, plain or .xz (bench/gpu_quality.sh). OUT: where logs go
-# (local/gpu/out). HOME_GPU: another folder than local/gpu. SECONDS_EACH: how long a step is timed
-# (3). Every figure that is printed is taken in this call, heed's and the peer's on the same device.
+# (local/gpu/out). HOME_GPU: another folder than local/gpu. LIMIT: seconds that a PyTorch program
+# may take (200). SECONDS_EACH: how long a step is timed (3). Every figure that is printed is taken
+# in this call, heed's and the peer's on the same device.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 mode=${1:-run}
@@ -39,12 +40,14 @@ pack() {
 
 has() { case " $stages " in *" $1 "*) true ;; *) false ;; esac }
 
+failed=0
 # figure NAME COMMAND... — what it prints goes to a log, and a failure into the table as well
 figure() {
     local name=$1 rc=0
     shift
     "$@" >"$out/$name.json" 2>"$out/$name.err" || rc=$?
     if [ $rc != 0 ]; then
+        failed=1
         printf '{"error":"exit %d"}\n' $rc >>"$out/$name.json"
         tail -n 3 "$out/$name.err" >&2
     fi
@@ -103,15 +106,18 @@ rm -f "$out"/*.txt "$out"/*.json "$out"/*.err
 . bench/gpu_home.sh
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader
 echo "cuBLASLt in ${cublas:-no place known}; kernel $(uname -r); $(getconf GNU_LIBC_VERSION)"
-if has test; then HEED_TEST_GPU=1 SANITIZE=0 tests/gpu.sh "$home" 2>&1 | tee "$out/test.txt"; fi
+if has test; then
+    HEED_TEST_GPU=1 SANITIZE=0 tests/gpu.sh "$home" 2>&1 | tee "$out/test.txt" || failed=1
+fi
 if has bench; then bench; fi
 if has peers; then peers; fi
 if has quality; then
     bench/gpu_quality.sh "${DATA:?quality needs DATA}" "$home" "$out/quality" 2>&1 |
-        tee "$out/quality.txt"
+        tee "$out/quality.txt" || failed=1
     cp "$out"/quality/*.json "$out/"
 fi
 if has sanitize; then
-    HEED_TEST_GPU=1 ONLY_SANITIZE=1 tests/gpu.sh "$home" 2>&1 | tee "$out/sanitize.txt"
+    HEED_TEST_GPU=1 ONLY_SANITIZE=1 tests/gpu.sh "$home" 2>&1 | tee "$out/sanitize.txt" || failed=1
 fi
 python bench/gpu_table.py "$out"
+exit $failed

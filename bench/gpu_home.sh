@@ -11,7 +11,9 @@ for folder in /usr/local/cuda/lib64 $packages; do
     if [ -e "$folder/libcublasLt.so.13" ]; then cublas=$folder && break; fi
 done
 # PyTorch has libraries of its own: its programs run without these.
-python() { env -u LD_LIBRARY_PATH PYTHONUNBUFFERED=1 python3 "$@"; }
+python() {
+    env -u LD_LIBRARY_PATH PYTHONUNBUFFERED=1 timeout "${LIMIT:-200}" python3 "$@"
+}
 LD_LIBRARY_PATH=$(realpath "$home")/lib:$cublas${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 export HEED_PLUGIN_PATH=$home

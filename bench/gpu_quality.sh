@@ -15,6 +15,7 @@ if [ $# -lt 1 ]; then echo "usage: bench/gpu_quality.sh DATA [HOME [OUT]]" >&2 &
 data=$1 home=${2:-local/gpu} out=${3:-${2:-local/gpu}/quality}
 device=${DEVICE:-cuda} steps=${STEPS:-4000} every=${EVERY:-250}
 . bench/gpu_home.sh
+LIMIT=600
 rm -rf "$out"
 mkdir -p "$out"
 

@@ -33,10 +33,13 @@ def print_case(folder, name, key, columns):
     """One line per engine; the last column says how many times the peer's speed heed's is."""
     heed = lines_of(os.path.join(folder, name + ".heed.json"))
     ours = next((r for r in heed if key in r), None)
-    for r in heed + lines_of(os.path.join(folder, name + ".torch.json")):
-        engine = "heed" if r in heed else " ".join(filter(None, [r.get("engine"), r.get("mode")]))
+    peer = lines_of(os.path.join(folder, name + ".torch.json"))
+    for i, r in enumerate(heed + peer):
+        engine = " ".join(filter(None, [r.get("engine", "PyTorch"), r.get("mode")]))
+        if i < len(heed):
+            engine = "heed"
         if key not in r:
-            print(f"{name:16s} {engine or 'peer':44s} failed: {r}")
+            print(f"{name:16s} {engine:44s} failed: {r}")
             continue
         cells = "".join(text(r) for text in columns)
         beside = f" {ours[key] / r[key]:9.2f} x" if ours and r is not ours else ""
