@@ -84,8 +84,8 @@ template <int N> static __device__ __forceinline__ float part_max(const float (&
     return most;
 }
 
-/* e^x to 2^-22 or so for x <= 0. The difference to the maximum has been rounded before, so this is as
- * exact as it can be. */
+/* e^x to 2^-22 or so for x <= 0. The difference to the maximum has been rounded before, so this is
+ * as exact as it can be. */
 static __device__ __forceinline__ float exp_below(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
