@@ -5,9 +5,9 @@
 #
 # Builds a minimal Debian 12 with make and git in a temporary folder, clones the last commit of this
 # tree into it and makes the targets there, in a chroot. TESTS=pattern picks tests, as in `make
-# test`; ROOT=folder takes that folder instead, keeps it, and finds it ready the second time (the
-# clone is fresh each time). Needs root. What apt-get needs to reach its archive (proxy,
-# certificates, name servers) is taken from this machine; MIRROR names another archive.
+# test`; ROOT=folder takes that folder instead and keeps it: a second run finds there what the first
+# one installed, so it is quicker and proves less. Needs root. What apt-get needs to reach its
+# archive (proxy, certificates, name servers) is taken from this machine; MIRROR names another one.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")/..")
 [ $# -gt 0 ] || set -- demo test
