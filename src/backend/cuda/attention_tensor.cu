@@ -490,14 +490,17 @@ template <class Body> static void with_shape(const struct attention_args *a, Bod
         with_width(number<128>());
 }
 
+static struct cuda_shape shape_of(int blocks, int warps, size_t shared) {
+    return cuda_shape_of(dim3((unsigned)blocks), dim3(32u * (unsigned)warps), shared);
+}
+
 template <class... Formal, class... Actual>
-static void launch(struct cuda_backend *be, const char *what, void (*kernel)(Formal...), int grid,
-                   int warps, size_t shared, Actual... arguments) {
-    if (shared > 48 * 1024 &&
-        !cuda_allow_shared(be, reinterpret_cast<const void *>(kernel), shared, what))
+static void launch(struct cuda_backend *be, const char *what, void (*kernel)(Formal...),
+                   const struct cuda_shape &shape, Actual... arguments) {
+    if (shape.shared > 48 * 1024 &&
+        !cuda_allow_shared(be, reinterpret_cast<const void *>(kernel), shape.shared, what))
         return;
-    cuda_launch(be, what, true, kernel, dim3((unsigned)grid), dim3(32u * (unsigned)warps), shared,
-                arguments...);
+    cuda_launch(be, what, true, kernel, shape, arguments...);
 }
 
 static int average(const struct rows *r) { return (r->n_tok + r->n_seq - 1) / r->n_seq; }
@@ -506,9 +509,10 @@ template <int D, int W, bool DROP>
 static void fwd_launch(struct cuda_backend *be, const struct attention_args *a) {
     int step = W < 4 ? CHUNK : 2 * CHUNK, stages = a->rk.max_len > step ? 2 : 1;
     struct attention_grid grid = attention_grid_of(&a->rq, WARP_ROWS * W);
-    launch(be, "attention_fwd_kernel", attention_fwd_kernel<D, W, DROP>, grid.n_slot * a->n_head, W,
-           strip_bytes<D>(WARP_ROWS * W + stages * 2 * step), attention_view_of<bf16>(a), grid,
-           step);
+    struct cuda_shape shape =
+        shape_of(grid.n_slot * a->n_head, W, strip_bytes<D>(WARP_ROWS * W + stages * 2 * step));
+    launch(be, "attention_fwd_kernel", attention_fwd_kernel<D, W, DROP>, shape,
+           attention_view_of<bf16>(a), grid, step);
 }
 
 /* Strips as tall as most sentences: a shorter strip would read keys again, a taller one leaves
@@ -536,7 +540,7 @@ static int whole_launch(struct cuda_backend *be, const struct attention_view<bf1
     bool last = longest <= WARP_ROWS * W;
     if (longest <= longer_than || (!last && mean > WARP_ROWS * W)) return longer_than;
     launch(be, "attention_bwd_whole_kernel", attention_bwd_whole_kernel<D, W, DROP>,
-           v.n_seq * v.n_head, W, whole_bytes<D, W>(), v, longer_than);
+           shape_of(v.n_seq * v.n_head, W, whole_bytes<D, W>()), v, longer_than);
     return WARP_ROWS * W;
 }
 
@@ -544,11 +548,12 @@ template <int D, bool DROP>
 static void long_launch(struct cuda_backend *be, const struct attention_args *a,
                         const struct attention_view<bf16> &v, int longer_than) {
     struct attention_grid queries = attention_grid_of(&a->rq, LONG_ROWS);
-    launch(be, "attention_dq_kernel", attention_dq_kernel<D, DROP>, queries.n_slot * a->n_head,
-           LONG_WARPS, long_bytes<D>(), v, queries, longer_than);
+    launch(be, "attention_dq_kernel", attention_dq_kernel<D, DROP>,
+           shape_of(queries.n_slot * a->n_head, LONG_WARPS, long_bytes<D>()), v, queries,
+           longer_than);
     struct attention_grid keys = attention_grid_of(&a->rk, LONG_ROWS);
-    launch(be, "attention_dkv_kernel", attention_dkv_kernel<D, DROP>, keys.n_slot * a->n_head,
-           LONG_WARPS, long_bytes<D>(), v, keys, longer_than);
+    launch(be, "attention_dkv_kernel", attention_dkv_kernel<D, DROP>,
+           shape_of(keys.n_slot * a->n_head, LONG_WARPS, long_bytes<D>()), v, keys, longer_than);
 }
 
 void attention_tensor_bwd(struct cuda_backend *be, const struct attention_args *a, float *delta) {

@@ -102,15 +102,24 @@ template <class T> static inline T *cuda_take(struct cuda_carve *c, size_t count
 
 void cuda_launched(struct cuda_backend *be, cudaError_t rc, const char *what);
 
+/* How a kernel is launched: its blocks, and their bytes of dynamic shared memory. */
+struct cuda_shape {
+    dim3 grid, block;
+    size_t shared;
+};
+static inline struct cuda_shape cuda_shape_of(dim3 grid, dim3 block, size_t shared) {
+    return {grid, block, shared};
+}
+
 template <class... Formal, class... Actual>
 static inline void cuda_launch(struct cuda_backend *be, const char *what, bool chain,
-                               void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared,
+                               void (*kernel)(Formal...), const struct cuda_shape &shape,
                                Actual &&...arguments) {
-    if (be->base.err.code || grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+    if (be->base.err.code || shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
     cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = block;
-    config.dynamicSmemBytes = shared;
+    config.gridDim = shape.grid;
+    config.blockDim = shape.block;
+    config.dynamicSmemBytes = shape.shared;
     config.stream = be->stream;
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -128,15 +137,15 @@ static inline void cuda_launch(struct cuda_backend *be, const char *what, bool c
 /* grid and block: dim3 or a number. More than 48 KiB of shared memory: call cuda_allow_shared
  * before. */
 #define LAUNCH(be, kernel, grid, block, shared, ...)                                               \
-    cuda_launch(be, #kernel, false, kernel, grid, block, shared, __VA_ARGS__)
+    cuda_launch(be, #kernel, false, kernel, cuda_shape_of(grid, block, shared), __VA_ARGS__)
 /* The same for a kernel chosen beforehand: `name` is what a message calls it. */
 #define LAUNCH_AS(be, name, kernel, grid, block, shared, ...)                                      \
-    cuda_launch(be, name, false, kernel, grid, block, shared, __VA_ARGS__)
+    cuda_launch(be, name, false, kernel, cuda_shape_of(grid, block, shared), __VA_ARGS__)
 /* For kernels that begin with chain_wait(). */
 #define CHAIN(be, kernel, grid, block, shared, ...)                                                \
-    cuda_launch(be, #kernel, true, kernel, grid, block, shared, __VA_ARGS__)
+    cuda_launch(be, #kernel, true, kernel, cuda_shape_of(grid, block, shared), __VA_ARGS__)
 #define CHAIN_AS(be, name, kernel, grid, block, shared, ...)                                       \
-    cuda_launch(be, name, true, kernel, grid, block, shared, __VA_ARGS__)
+    cuda_launch(be, name, true, kernel, cuda_shape_of(grid, block, shared), __VA_ARGS__)
 
 /* Waits until the kernel before has ended and all it wrote is visible; from then on the blocks
  * of the kernel after may be set up, as far as there is room for them. */
