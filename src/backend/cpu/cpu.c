@@ -4,8 +4,7 @@
  * ops are in the files named after them. */
 #include "backend/cpu/cpu.h"
 
-#include <string.h>
-
+#include "backend/host.h"
 #include "base/mem.h"
 #include "base/num.h"
 
@@ -14,35 +13,6 @@ static void cpu_close(struct backend *base) {
     pool_free(be->pool);
     xfree(be);
 }
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-static void *cpu_alloc(struct backend *be, size_t size) {
-    (void)be;
-    return mem_block(size);
-}
-
-static void cpu_free(struct backend *be, void *ptr) {
-    (void)be;
-    mem_block_free(ptr);
-}
-
-static void cpu_upload(struct backend *be, void *dst, const void *host_src, size_t size) {
-    (void)be;
-    memcpy(dst, host_src, size);
-}
-
-static void cpu_download(struct backend *be, void *host_dst, const void *src, size_t size) {
-    (void)be;
-    memcpy(host_dst, src, size);
-}
-
-static void cpu_zero(struct backend *be, void *dst, size_t size) {
-    (void)be;
-    memset(dst, 0, size);
-}
-
-static void cpu_sync(struct backend *be) { (void)be; }
 
 /* ---- cast ------------------------------------------------------------------------------------ */
 
@@ -89,13 +59,8 @@ static void cpu_cast(struct backend *base, const struct mat *dst, const struct m
 static const struct backend_vtable cpu_vtable = {.name = "cpu",
                                                  .wants_tiles = 1,
                                                  .close = cpu_close,
-                                                 .alloc = cpu_alloc,
-                                                 .free = cpu_free,
-                                                 .upload = cpu_upload,
-                                                 .download = cpu_download,
-                                                 .zero = cpu_zero,
                                                  .cast = cpu_cast,
-                                                 .sync = cpu_sync,
+                                                 HOST_SLOTS,
 #define CPU_OP_ENTRY(slot, args) .slot = cpu_##slot,
                                                  BACKEND_OPS(CPU_OP_ENTRY)
 #undef CPU_OP_ENTRY

@@ -4,41 +4,16 @@
  * The ops themselves are in the files named after them; start with linear.c. */
 #include "backend/ref/ref.h"
 
-#include <string.h>
-
+#include "backend/host.h"
 #include "base/mem.h"
 
 static void ref_close(struct backend *be) { xfree(be); }
 
-static void *ref_alloc(struct backend *be, size_t size) {
-    (void)be;
-    return mem_block(size);
-}
-
-static void ref_free(struct backend *be, void *ptr) {
-    (void)be;
-    mem_block_free(ptr);
-}
-
-static void ref_upload(struct backend *be, void *dst, const void *host_src, size_t size) {
-    if (!backend_planning(be) && size) memcpy(dst, host_src, size);
-}
-
-static void ref_download(struct backend *be, void *host_dst, const void *src, size_t size) {
-    if (!backend_planning(be) && size) memcpy(host_dst, src, size);
-}
-
-static void ref_zero(struct backend *be, void *dst, size_t size) {
-    if (!backend_planning(be) && size) memset(dst, 0, size);
-}
-
 static void ref_cast(struct backend *be, const struct mat *dst, const struct mat *src) {
-    if (backend_planning(be)) return;
+    (void)be;
     for (int i = 0; i < dst->rows; i++)
         for (int j = 0; j < dst->cols; j++) put(dst, i, j, get(src, i, j));
 }
-
-static void ref_sync(struct backend *be) { (void)be; }
 
 /* While planning there is nothing to do: ref asks for no workspace. */
 #define REF_OP_SLOT(slot, args)                                                                    \
@@ -51,13 +26,8 @@ BACKEND_OPS(REF_OP_SLOT)
 static const struct backend_vtable ref_vtable = {.name = "ref",
                                                  .wants_tiles = 1,
                                                  .close = ref_close,
-                                                 .alloc = ref_alloc,
-                                                 .free = ref_free,
-                                                 .upload = ref_upload,
-                                                 .download = ref_download,
-                                                 .zero = ref_zero,
                                                  .cast = ref_cast,
-                                                 .sync = ref_sync,
+                                                 HOST_SLOTS,
 #define REF_OP_ENTRY(slot, args) .slot = slot##_unless_planning,
                                                  BACKEND_OPS(REF_OP_ENTRY)
 #undef REF_OP_ENTRY
