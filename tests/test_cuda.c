@@ -141,7 +141,7 @@ TEST(cuda_workspace_is_planned) {
     backend_close(be);
 }
 
-/* Weights packed for the cpu are refused, not misread. */
+/* Weights tiled for the cpu are refused, not misread. */
 TEST(cuda_refuses_tiled_weights) {
     struct backend *be = gpu_open();
     struct err err = {0};
@@ -150,7 +150,7 @@ TEST(cuda_refuses_tiled_weights) {
                             .w = ops_random(be, DTYPE_F32, 16, 16, 2)};
     a.w.tiled = 1;
     linear_fwd(be, &a);
-    ASSERT_ERR(backend_sync(be, &err), err, HEED_EINVAL, "packed for the cpu");
+    ASSERT_ERR(backend_sync(be, &err), err, HEED_EINVAL, "tiled for the cpu");
     ops_release();
     backend_close(be);
 }
