@@ -215,6 +215,7 @@ int main(int argc, char **argv) {
     for (const struct shape &s : shapes) bench_shape(&s, qkv, dqkv, o, dout, lse);
     bench_step(4, 32), bench_step(4, 300), bench_step(64, 32), bench_step(256, 32);
     bench_step(1024, 32), bench_step(1024, 200);
+    be->vt->free(be, be->workspace);
     be->vt->close(be);
     return 0;
 }
