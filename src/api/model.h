@@ -6,7 +6,7 @@
 
 #include "search/translator.h"
 
-/* Whoever holds a busy session is the only one to touch it. All is NULL until it is first used. */
+/* Only the thread that took a session may touch it. The pointers are NULL until its first use. */
 struct session {
     struct engine *engine;
     struct translator *translator;
@@ -22,7 +22,7 @@ struct heed_model {
     pthread_cond_t freed;
 };
 
-/* Waits for a session if need be. progress may be NULL; if it says so, HEED_ECANCELLED. */
+/* Waits for a session if need be. progress may be NULL; HEED_ECANCELLED if it asks to stop. */
 int model_take_session(struct heed_model *model, struct session **taken, heed_progress *progress,
                        void *context, struct err *err);
 void model_give_session(struct heed_model *model, struct session *session);

@@ -1,5 +1,5 @@
-/* options.h — structures of the public header whose size the caller knows best, and errors on their
- * way out. */
+/* options.h — the public header's structures, whose size depends on the caller's version, and
+ * errors on their way out. */
 #ifndef API_OPTIONS_H
 #define API_OPTIONS_H
 
@@ -11,8 +11,9 @@
  * field (the first member, a size_t). */
 void api_options_init(void *options, size_t size, const void *defaults, size_t defaults_size);
 
-/* Overwrites *own, which holds the defaults, with what the caller's structure has; NULL has
- * nothing. name is for the message when it was never initialised or belongs to a later version. */
+/* Overwrites *own, which holds the defaults, with what the caller's structure holds; NULL changes
+ * nothing. name is for the message when the structure was never initialised or belongs to a later
+ * version. */
 int api_options_read(void *own, size_t own_size, const void *options, const char *name,
                      struct err *err);
 

@@ -14,8 +14,8 @@ struct bench_gemm_options {
     int dtype;       /* 0: all; 1: f32, 2: bf16, 3: int8, which is tiled only */
     int threads;     /* 0: all CPUs the process may use */
     int json;        /* one object per line */
-    int min_ms;      /* measure each case at least that long; 0: 100 */
-    int m;           /* only products of that many rows; 0: all */
+    int min_ms;      /* measure each case for at least this long; 0: 100 */
+    int m;           /* only products with this many rows; 0: all */
     int tiled;       /* products with tiled weights instead: bench_tiled_run */
 };
 
@@ -36,7 +36,7 @@ struct bench_train_options {
     int tokens;           /* source and target tokens per batch, each */
     int length;           /* of every sentence; 0: mixed lengths, log-normal */
     int bucketed;         /* one log-normal length per batch, and others close to it */
-    double seconds;       /* measure at least that long */
+    double seconds;       /* measure for at least this long */
 };
 
 int bench_train_run(const struct bench_train_options *o, struct err *err);
@@ -58,7 +58,7 @@ int bench_translate_run(const struct bench_translate_options *o, struct err *err
 struct bench_data_options {
     const char *src, *tgt, *tokenizer;
     int tokens, max_len, threads, json;
-    double step_ms; /* what a training step is taken to last */
+    double step_ms; /* assumed duration of a training step */
 };
 
 int bench_data_run(const struct bench_data_options *o, struct err *err);
@@ -67,11 +67,12 @@ int bench_data_run(const struct bench_data_options *o, struct err *err);
 double bench_peak_mb(void);                       /* largest resident size of this process so far */
 int bench_by_value(const void *a, const void *b); /* for qsort: doubles, ascending */
 
-/* Bytes per second that the pool's threads read together, once over that memory. */
+/* Bytes per second at which the pool's threads together read this memory once. */
 double bench_read_rate(struct pool *pool, const void *memory, size_t size);
 
 /* A table of what each op cost since profiling was switched on, with shares of `seconds` (0: of all
- * ops together); `rate` names billions of operations per second. Returns the ops' seconds. */
+ * ops together); `rate` is the heading over billions of operations per second. Returns the ops'
+ * seconds. */
 double bench_print_ops(struct backend *be, double seconds, const char *rate);
 
 #endif

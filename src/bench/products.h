@@ -12,7 +12,7 @@ int bench_products_open(struct cpu_backend *be, const struct isa **only,
 /* Sets be->isa (NULL at first) to the next set to measure; 0 after the last. */
 int bench_next_isa(struct cpu_backend *be, const struct isa *only);
 
-/* Random numbers in [-1, 1), from mem_block; data is NULL where there is no memory. */
+/* Random numbers in [-1, 1), from mem_block; data is NULL when memory is short. */
 struct mat bench_mat(int rows, int cols, enum dtype type);
 
 #endif

@@ -1,8 +1,8 @@
 /* cli.h — the commands of `heed`.
  *
- * Each runs when its options are read and returns 0 or a negative status with *err filled; main.c
- * prints the error, adds a hint for usage errors, and exits. Only src/cli and src/bench print, exit
- * or read argv. */
+ * Each runs once its options have been read and returns 0 or a negative status with *err filled;
+ * main.c prints the error, adds a hint for usage errors, and exits. Only src/cli and src/bench
+ * print, exit or read argv. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -11,7 +11,7 @@
 extern const struct command cmd_vocab, cmd_train, cmd_translate, cmd_score, cmd_attend, cmd_eval,
     cmd_average, cmd_export, cmd_quantize, cmd_inspect, cmd_bench;
 
-/* For usage errors that reading the options did not find. */
+/* For usage errors that parsing the options cannot find. */
 #define cli_usage(err, ...) err_set(err, HEED_EINVAL, __VA_ARGS__)
 
 #endif

@@ -21,7 +21,7 @@ struct train_args {
     uint64_t seed;
     int64_t warmup;
     double lr_scale, clip, ratio;
-    struct trainer_options trainer; /* what options say of it */
+    struct trainer_options trainer; /* as the options set it */
     struct backend_options where;
     int dry_run, overwrite, quiet;
 };
@@ -51,9 +51,9 @@ struct train_setup {
     struct plan_memory memory;
 };
 
-/* Everything that can be found out at once comes first: options, files, the model's shape, the
- * device. Writes nothing. Then the long work, each part announced. After an error of either,
- * setup_release still releases what there is. */
+/* setup_check does everything that can be checked at once (options, files, the model's shape, the
+ * device) and writes nothing. setup_build does the long work and announces each part. After an
+ * error in either, setup_release still frees what there is. */
 int setup_check(struct train_setup *s, struct err *err);
 int setup_build(struct train_setup *s, struct err *err);
 void setup_release(struct train_setup *s);

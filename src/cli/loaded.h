@@ -1,5 +1,5 @@
-/* loaded.h — what `heed score` and `heed attend` begin with: a model opened to be run
- * (search/engine.h), by the options of the command line. Release also what a failed open left. */
+/* loaded.h — how `heed score` and `heed attend` open a model to run it (search/engine.h), as the
+ * command line says. Call loaded_close after a failed open, too. */
 #ifndef CLI_LOADED_H
 #define CLI_LOADED_H
 
@@ -8,7 +8,7 @@
 
 struct loaded {
     struct engine *engine;
-    struct model *model; /* the engine's, as the next */
+    struct model *model; /* borrowed from the engine, as is the tokenizer */
     const struct tokenizer *tokenizer;
 };
 
@@ -21,8 +21,8 @@ struct loaded_options {
 int loaded_open(struct loaded *l, const struct loaded_options *options, struct err *err);
 void loaded_close(struct loaded *l);
 
-/* The tokens of a text and the end mark behind them: how many, all of them in ids when that is at
- * most cap; or a negative status. */
+/* Tokenises a text and appends the end mark. Returns the number of tokens, which are all in ids if
+ * there are at most cap; or a negative status. */
 int loaded_encode(const struct loaded *l, const char *text, size_t size, int32_t *ids, int cap);
 
 #endif

@@ -5,9 +5,9 @@
  * the completion of shells (completion.c).
  *
  * How words are read, in every command: --name VALUE or --name=VALUE; a list takes all words up to
- * the next option, except in commands that also take words of their own (`translate FILE...`),
- * where it takes one and is repeated; after -- there are no options any more; - is standard
- * input. */
+ * the next option, except in commands that also take plain arguments (`translate FILE...`), where
+ * it takes one word and may be repeated; everything after -- is an argument, not an option; - is
+ * standard input. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -21,17 +21,17 @@
 struct option_group {
     const struct option *rows; /* at most 64; NULL ends the groups */
     void *values;
-    uint64_t given, seen; /* row i: bit i. On the command line or in the file; in this walk */
+    uint64_t given, seen; /* bit i: row i was given at all; was seen in this walk over argv */
 };
 
 struct command {
-    const char *name;    /* "bench train" */
-    const char *summary; /* one line */
-    const char *usage;   /* what follows the name; NULL: [options] */
-    const char *about;   /* what else there is to say, or NULL: plain text, wrapped at 80 columns */
-    struct option_group *groups;      /* NULL where there are sub-commands */
-    const char *const *config;        /* the option that names a file of options, or NULL */
-    int (*run)(struct err *err);      /* when everything is read */
+    const char *name;            /* "bench train" */
+    const char *summary;         /* one line */
+    const char *usage;           /* what follows the name; NULL: [options] */
+    const char *about;           /* more about it, or NULL: plain text, wrapped at 80 columns */
+    struct option_group *groups; /* NULL where there are sub-commands */
+    const char *const *config;   /* the option that names a file of options, or NULL */
+    int (*run)(struct err *err); /* once all options are read */
     const struct command *const *sub; /* NULL-terminated, or NULL */
 };
 
@@ -42,16 +42,16 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
 /* Was the option given, on the command line or in the file? */
 int options_given(const struct option_group *groups, const char *name);
 
-/* The row of the words that are no options, or NULL. */
+/* The row of the arguments that are not options, or NULL. */
 const struct option *options_words_of(const struct command *command);
 
-/* The option that a message of the library begins with ("max_source: 65 is ..."), or NULL; *rest is
- * what follows its name. */
+/* The option that a library message begins with ("max_source: 65 is ..."), or NULL; *rest is what
+ * follows its name. */
 const struct option *options_named(const struct option_group *groups, const char *message,
                                    const char **rest);
 
-/* What the options are now, as a JSON object that the file could be, model fields excepted; a new
- * reference. */
+/* The options' current values as a JSON object that could serve as the options file, without the
+ * model fields; a new reference. */
 json_t *options_json(const struct option_group *groups);
 
 /* "train" of "bench train". */
@@ -69,7 +69,7 @@ void options_words(struct option_words *words, const struct command *command,
 
 /* ---- options that several commands have ------------------------------------------------------ */
 
-/* Of struct backend_options. */
+/* Rows that fill a struct backend_options. */
 #define DEVICE_ROWS(FIELD, DEVICE)                                                                 \
     ROW(STRING, "device", FIELD.device, (DEVICE),                                                  \
         "what to run on: cpu, cuda, cuda:N, ref; auto: a GPU that works, else the cpu",            \
@@ -97,10 +97,10 @@ extern const char *const device_names[], *const isa_names[];
     {.rows = config_pairs, .values = (CONFIG)}, { .rows = config_rows, .values = (CONFIG) }
 extern const char *const dtype_names[]; /* auto, f32, bf16: enum train_dtype */
 
-/* What --dtype means: auto is bf16 on a GPU and else f32. be may be NULL: the cpu. */
+/* What --dtype means: auto is bf16 on a GPU, f32 otherwise. be may be NULL: the cpu. */
 enum dtype options_dtype(int index, const struct backend *be);
 
-/* The preset with vocabularies of n_vocab and what was given of the groups, checked. */
+/* The preset with vocabularies of n_vocab pieces and the fields given in the groups, checked. */
 int options_config(struct config *config, const char *preset, int n_vocab,
                    const struct option_group *groups, struct err *err);
 

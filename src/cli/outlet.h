@@ -1,17 +1,18 @@
 /* outlet.h — whole lines to standard output or a file, as they come.
  *
- * A file is written beside its target and takes its name when all is well (base/file.h); what an
+ * A file is written beside its target and renamed once it is complete (base/file.h); what an
  * interrupted command has written is kept as FILE.part. Pipes and devices are written directly.
  *
- * Lines are gathered and written together when asked. A stop in the middle of writing ends behind a
- * line, never within one; so does a reader that went away, of which the caller is told. */
+ * Lines are gathered and written together when asked. A stop in the middle of writing takes effect
+ * after a whole line, never within one. A reader that goes away also ends the writing, and the
+ * caller is told. */
 #ifndef CLI_OUTLET_H
 #define CLI_OUTLET_H
 
 #include "base/file.h"
 
 struct outlet {
-    int fd, closed; /* closed: nobody reads it any more */
+    int fd, closed; /* closed: its reader has gone */
     const char *name;
     struct file_writer file; /* path NULL: standard output */
     uint64_t written;        /* bytes */
@@ -25,14 +26,15 @@ int outlet_open(struct outlet *o, const char *path, struct err *err);
 /* Everything was written: the file gets its name. */
 int outlet_commit(struct outlet *o, struct err *err);
 
-/* It was not, and ends here. 1: FILE.part has the lines so far. After a commit: 0. */
+/* Gives up without a commit. Returns 1 if FILE.part has the lines so far, else 0; 0 after a
+ * commit. */
 int outlet_close(struct outlet *o);
 
 void outlet_put(struct outlet *o, const char *text, size_t size);
 void outlet_printf(struct outlet *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Writes what was put, which ends with a line end. HEED_ECANCELLED: *stop became non-zero, or the
- * reader is gone (o->closed). */
+/* Writes what was put, which must end with a newline. HEED_ECANCELLED: *stop became non-zero, or
+ * the reader is gone (o->closed). */
 int outlet_flush(struct outlet *o, const volatile int *stop, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* progress.h — telling how far long work is: one line that rewrites itself on a terminal, plain
- * lines now and then otherwise. Always on stderr: stdout belongs to results. */
+/* progress.h — showing how far a long task has come: one line that rewrites itself on a terminal,
+ * plain lines now and then otherwise. Always on stderr: stdout belongs to results. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 

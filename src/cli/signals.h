@@ -1,6 +1,6 @@
 /* signals.h — SIGINT and SIGTERM ask for an orderly end.
  *
- * The first one is noted, for loops to look at and for waits to be woken by; a second one has its
+ * The first one is recorded for loops to check, and wakes those who wait; a second one has its
  * usual effect at once. */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
@@ -18,7 +18,8 @@ int signals_fd(void);
  * it, and exit status 1, instead of SIGBUS. */
 void signals_explain(void);
 
-/* Ends the process by the signal, as if it had never been caught: scripts must not go on. */
+/* Ends the process by the signal, as if it had never been caught, so that a calling script stops,
+ * too. */
 void signals_end_by(int number);
 
 #endif

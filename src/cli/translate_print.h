@@ -9,7 +9,7 @@
 
 struct print_options {
     int json, nbest, scores, alignment;
-    const struct tokenizer *tokenizer; /* for the pieces that alignments in JSON speak of */
+    const struct tokenizer *tokenizer; /* for the pieces that alignments in JSON refer to */
 };
 
 /* One line, or with nbest one per candidate. */

@@ -108,7 +108,7 @@ int acts_measure(struct acts_need *need, struct model *model, int cap_src, int c
 /* Bytes acts_new reserves for activations (the backend's workspace comes on top). */
 size_t acts_bytes(const struct acts *acts);
 
-/* For those who add to a step what acts_new did not plan for (view.h): the first lays out the
+/* For code that adds to a step what acts_new did not plan for (view.h): the first lays out the
  * largest batch, with sizes but without addresses, until the next acts_load; the second plans a
  * step of it anew, storing attention as `view` asks, and commits. */
 struct view;

@@ -76,7 +76,7 @@ void cross_bwd(const struct pass *p, const struct cross_layer *l);
 void ff_fwd(const struct pass *p, const struct ff_layer *l);
 void ff_bwd(const struct pass *p, const struct side *side, const struct ff_layer *l);
 
-/* The way back through a join. site: the very site of its dropout, as for join_fwd. top: the last
+/* The backward pass through a join. site: of its dropout, the same as for join_fwd. top: the last
  * join of a stack, whose r nobody else reads. d_bias: the gradient of the bias of the sub-layer's
  * last product, which the join sums since d_out passes through it. */
 struct join_back {

@@ -26,7 +26,7 @@ struct config {
     float attention_dropout, activation_dropout;
     float label_smoothing; /* epsilon_ls */
     float norm_eps;
-    int max_len; /* positions there are: the longest sentence, end mark included */
+    int max_len; /* number of positions: the longest sentence, end mark included */
     int window;  /* self-attention sees |i - j| <= window; 0 is everything */
     int norm;    /* enum norm */
     int positions;

@@ -5,8 +5,7 @@
  * f32 and int8, bf16 for bf16. A directory written by frozen_write holds them in exactly that form
  * and is memory-mapped: opening it compares checksums and loads nothing; the pages are shared by
  * all processes that run the model and by all threads of each. A directory as the trainer writes it
- * works too: its matrices are tiled (and rounded, if asked) into memory of our own when it is
- * opened.
+ * works too: its matrices are tiled (and rounded, if asked) into private memory when it is opened.
  *
  * For any other backend the directory is mapped and nothing more: its weights go from the file to
  * the device, each model with a copy of its own. int8 becomes bf16 there, which holds it as well as
@@ -31,15 +30,15 @@ const char *precision_name(enum precision precision);
 
 struct frozen;
 
-/* be: of the kind it is to be run on; NULL: tiles. n_thread: for tiling what is not tiled yet; 0:
- * all CPUs. A stored precision can be read as the one asked for if nothing is gained that was lost:
- * int8 files run in int8 only. */
+/* be: a backend of the kind the model will run on; NULL: one that wants tiles. n_thread: for tiling
+ * what is not tiled yet; 0: all CPUs. A stored precision can be converted to the one asked for
+ * unless that needs what rounding has lost: int8 files run in int8 only. */
 int frozen_open(struct frozen **frozen, const char *dir, enum precision precision,
                 const struct backend *be, int n_thread, struct err *err);
 void frozen_close(struct frozen *frozen);
 
-/* Tiles of a model in training, so that a run can translate its validation text. Copies.
- * frozen_refresh takes the values that the same model has by now; nobody may be running the tiles
+/* Tiles of a model in training, so that a run can translate its validation text. A copy.
+ * frozen_refresh takes over the current values of the same model; nobody may be using the tiles
  * meanwhile. */
 int frozen_from_model(struct frozen **frozen, struct model *model, enum precision precision,
                       struct err *err);
@@ -49,9 +48,9 @@ const struct config *frozen_config(const struct frozen *frozen);
 enum precision frozen_precision(const struct frozen *frozen);
 size_t frozen_bytes(const struct frozen *frozen); /* of weights, mapped or not */
 
-/* A model over these weights on a backend: views where it wants tiles, which then must be there;
- * else a copy in bf16 or f32. Its parameters cannot be set, drawn or trained. Free with model_free
- * before frozen_close. */
+/* A model over these weights on a backend: views where the backend wants tiles, which must then
+ * exist; otherwise a copy in bf16 or f32. Its parameters cannot be set, drawn or trained. Free with
+ * model_free before frozen_close. */
 int frozen_model(struct model **model, const struct frozen *frozen, struct backend *be,
                  struct err *err);
 

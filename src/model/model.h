@@ -30,8 +30,8 @@ struct model {
 int model_new(struct model **model, const struct config *config, struct backend *be,
               enum dtype type, struct err *err);
 
-/* The same to be run only: `copy`, of the act type, is all there is of parameters, `flat` is NULL,
- * and frozen.h fills it. */
+/* The same, only for running: the parameters exist only as `copy`, in the act type, which frozen.h
+ * fills; `flat` is NULL. */
 int model_new_frozen(struct model **model, const struct config *config, struct backend *be,
                      enum dtype type, struct err *err);
 void model_free(struct model *model);

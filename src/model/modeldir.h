@@ -68,7 +68,7 @@ int modeldir_read_any(const char *dir, struct config *config, struct weights_for
 int modeldir_init(const char *dir, const struct config *config, const json_t *training,
                   const char *tokenizer, struct err *err);
 
-/* DIR/tokenizer.model becomes a copy of the file `tokenizer`, which may be that very file. */
+/* DIR/tokenizer.model becomes a copy of the file `tokenizer`, which may be the same file. */
 int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *err);
 
 /* ---- reading weights ------------------------------------------------------------------------- */
@@ -85,8 +85,8 @@ struct modeldir {
 };
 
 /* Reads and checks the configuration, and the names, shapes and types of all tensors, and that the
- * tokenizer, if there is one, is the model's own (HEED_ECONFIG). The first refuses what cannot be
- * trained or averaged any more, the second opens tiled models, too. */
+ * tokenizer, if there is one, is the one the model was trained with (HEED_ECONFIG). The first
+ * refuses tiled models, which can no longer be trained or averaged; the second opens them, too. */
 int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
 int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err);
 void modeldir_close(struct modeldir *md);

@@ -7,8 +7,8 @@
  * tiles begin at multiples of 64 bytes.
  *
  * Files are hostile. Names, types, shapes and alignment are checked before use, and that scales are
- * positive numbers. What tiles and sums say is believed: a lie there makes wrong translations,
- * never a wrong address. Against accidents there are checksums (safetensors.h). */
+ * positive numbers. The contents of tiles and sums are trusted: false ones cause wrong
+ * translations, never a wrong address. Checksums guard against accidents (safetensors.h). */
 #ifndef MODEL_TILEFILE_H
 #define MODEL_TILEFILE_H
 

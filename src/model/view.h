@@ -45,7 +45,7 @@ void view_free(struct view *view);
  * cells than there is room for. */
 int view_load(struct view *view, struct err *err);
 
-/* How many numbers view_read gives for a layer of this kind and the batch at hand. */
+/* How many numbers view_read writes for a layer of this kind and the current batch. */
 size_t view_size(const struct view *view, enum view_kind kind);
 
 /* The probabilities of one layer that is kept, as f32: row (head * N + query), N query rows in the

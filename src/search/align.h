@@ -1,9 +1,9 @@
 /* align.h — which source tokens each target token looked at: cross-attention of a finished
  * translation.
  *
- * The translation is sent once more through the decoder, all positions at a time (so this costs
- * little beside the search), with the attention probabilities of one layer kept. An aligner owns
- * its activations and borrows the model; one thread at a time. */
+ * The translation is sent once more through the decoder, all positions at once (so this costs
+ * little compared with the search), with the attention probabilities of one layer kept. An aligner
+ * owns its activations and borrows the model; one thread at a time. */
 #ifndef SEARCH_ALIGN_H
 #define SEARCH_ALIGN_H
 
@@ -11,15 +11,15 @@
 #include "model/model.h"
 
 struct align_options {
-    /* of the decoder, counted from 1; 0: the last but one (where attention aligns best), the only
-     * one if there is one */
+    /* of the decoder, counted from 1; 0: the last but one, where attention aligns best, or the only
+     * one */
     int layer;
     int head; /* counted from 1; 0: the mean of all */
 };
 
-/* One pair; src ends with its end mark, tgt may: the row of a token needs only those before it, so
- * a translation that was cut at the model's last position is aligned without one. out [n_tgt,
- * n_src] receives P(target token looks at source token), rows summing to 1. */
+/* One pair; src ends with its end mark. tgt need not: the row of a token depends only on the tokens
+ * before it, so a translation cut at the model's last position can be aligned without one. out
+ * [n_tgt, n_src] receives P(target token looks at source token), rows summing to 1. */
 struct align_pair {
     const int32_t *src, *tgt;
     int n_src, n_tgt;

@@ -1,5 +1,5 @@
-/* constraint.h — what a hypothesis may not write, or should rather not, because of what it has
- * written. */
+/* constraint.h — what a hypothesis must not write, or had better not, given what it has written so
+ * far. */
 #ifndef SEARCH_CONSTRAINT_H
 #define SEARCH_CONSTRAINT_H
 

@@ -1,12 +1,13 @@
 /* engine.h — what a thread needs to run a model: a backend, the model on it, and the tokenizer that
- * belongs to it. The one way to open a model directory, or several that decide together.
+ * belongs to it. The only way to open a model directory, or several as an ensemble.
  *
  * The backend comes first, since it decides what becomes of the weights (frozen.h): tiles that are
  * mapped or made in memory, or a copy on the device. What does not change while running (struct
  * ensemble) is opened by the first engine and shared by all that engine_again makes for other
  * threads, each with a backend of its own: on a CPU they share the weights, too.
  *
- * An engine may also be put together by hand, around what somebody else has (train_bleu.c). */
+ * An engine may also be put together by hand, around parts that somebody else owns
+ * (train_bleu.c). */
 #ifndef SEARCH_ENGINE_H
 #define SEARCH_ENGINE_H
 
@@ -19,7 +20,7 @@
 struct ensemble {
     struct frozen *model[SEARCH_MAX_MODELS];
     int n;
-    struct tokenizer *tokenizer; /* NULL: was not wanted */
+    struct tokenizer *tokenizer; /* NULL if not wanted */
 };
 
 struct engine {
@@ -30,7 +31,8 @@ struct engine {
     const struct tokenizer *tokenizer;
     struct ensemble *ensemble;
     int owns_ensemble;
-    /* What opening took: files, checksums and tiles; the tokenizer; the models on the device. */
+    /* Where opening spent its time: the device; files, checksums and tiles; the tokenizer; putting
+     * the models on the device. */
     double device_seconds, reading_seconds, tokenizer_seconds, placing_seconds;
 };
 
@@ -38,21 +40,21 @@ struct engine_options {
     const char *const *dir; /* [n] */
     int n;
     enum precision precision;
-    struct backend_options where; /* n_thread also prepares weights that are not stored ready */
-    int ids_only;                 /* no tokenizer is wanted */
+    struct backend_options where; /* n_thread also prepares weights that are not stored tiled */
+    int ids_only;                 /* do not open the tokenizer */
 };
 
 /* HEED_ECONFIG when the models do not share one tokenizer, or when a tokenizer does not belong to
  * its model. */
 int engine_open(struct engine **engine, const struct engine_options *options, struct err *err);
 
-/* Another one for another thread. `first` must outlive it. */
+/* Another engine for another thread. `first` must outlive it. */
 int engine_again(struct engine **engine, const struct engine *first,
                  const struct backend_options *where, struct err *err);
 void engine_close(struct engine *engine);
 
-/* What opening took, as text: "device 210.3 ms (driver 90.1, context 101.0), reading 12.0 ms, ...".
- * Returns text. */
+/* How long opening took, as text: "device 210.3 ms (driver 90.1, context 101.0), reading 12.0 ms,
+ * ...". Returns text. */
 const char *engine_opening(const struct engine *engine, char *text, size_t size);
 
 #endif

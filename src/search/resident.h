@@ -1,16 +1,16 @@
 /* resident.h — a beam search that stays in the backend's memory.
  *
- * For a device, a search step by step with the host in between is a chain of waits: bring the rows,
- * launch a hundred small kernels, fetch the candidates, think, bring the next rows. Here the device
- * ranks, reorders and decides who is done by itself (the op beam_step, which is beam.c), so that a
- * step needs nothing of the host. It is recorded once per number of rows and queued in one go from
- * then on; the host runs one step ahead of what it knows and reads, one step late, how many
- * sentences are left. Rows shrink with them, in a few sizes, so that few recordings are needed;
- * rows between the live ones and the size are computed and ignored.
+ * For a device, a search that returns to the host after every step is a chain of waits: send the
+ * rows, launch a hundred small kernels, fetch the candidates, think, send the next rows. Here the
+ * device itself ranks, reorders and decides which sentences are done (the op beam_step, which is
+ * beam.c), so that a step needs nothing from the host. It is recorded once per number of rows and
+ * queued in one go from then on; the host runs one step ahead of what it knows and reads, one step
+ * late, how many sentences are left. Rows shrink with them, in a few sizes, so that few recordings
+ * are needed; rows between the live ones and the size are computed and ignored.
  *
- * Only for plain searches: one model, nobody changes its distribution, no forced prefixes. The
- * results are those of the host's way to the last bit wherever the ops compute a row alike in
- * batches of different size.
+ * Only for plain searches: one model, its distribution unchanged, no forced prefixes. The results
+ * equal the host's to the last bit wherever the ops compute a row identically in batches of any
+ * size.
  *
  * Owns its tables and recordings; borrows the stepper. Fails like any backend: the error surfaces
  * where something is waited for. */
@@ -21,8 +21,8 @@
 #include "search/search.h"
 
 struct resident_rules {
-    struct beam_rules beam; /* penalty: on the host */
-    int32_t bos, unk;       /* unk -1: may be written */
+    struct beam_rules beam; /* its penalty table is on the host */
+    int32_t bos, unk;       /* unk -1: the unknown mark is allowed */
     int min_len, k, n_seq;  /* k candidates per hypothesis; room for n_seq sentences */
 };
 
@@ -37,7 +37,7 @@ void resident_free(struct resident *resident);
 int resident_run(struct resident *resident, const int32_t *src, const int32_t *max_len, int n_seq,
                  const struct search_poll *poll, struct err *err);
 
-/* What came of it: head [n_seq], node [n_seq, cap.len, width], end [n_seq, n_best]. */
+/* The results: head [n_seq], node [n_seq, cap.len, width], end [n_seq, n_best]. */
 int resident_read(struct resident *resident, struct beam_head *head, struct beam_node *node,
                   struct beam_end *end, int n_seq, struct err *err);
 

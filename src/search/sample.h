@@ -11,7 +11,7 @@
 struct sample_rule {
     float temperature; /* > 0: probabilities to the power 1 / temperature */
     int top_k;         /* only the k most probable; 0: all */
-    float top_p; /* of those, the fewest most probable that together have this share; 1: all */
+    float top_p;       /* of those, the most probable that just reach this share; 1: all */
 };
 
 /* In [0, 1), 53 bits. */

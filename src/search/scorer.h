@@ -1,12 +1,11 @@
-/* scorer.h — how probable a model finds given translations: forced decoding, all positions at a
- * time.
+/* scorer.h — how probable a model finds given translations: forced decoding, all positions at once.
  *
  * No label smoothing: it belongs to training. A scorer owns its activations and borrows the model;
  * it is sized once and nothing is allocated while it runs. One thread at a time.
  *
  * Models being trained and frozen ones (frozen.h) both work. The loss op wants a plain output
  * matrix; with a tiled one the logits of a chunk of rows are formed and normalised by topk, whose
- * best value tells the normaliser. On the CPU the result for a pair does not depend on the pairs
+ * best value gives the normaliser. On the CPU the result for a pair does not depend on the pairs
  * beside it. */
 #ifndef SEARCH_SCORER_H
 #define SEARCH_SCORER_H

@@ -30,9 +30,9 @@
 
 enum { SEARCH_MAX_BEAM = 64, SEARCH_MAX_MODELS = 16 };
 
-/* Where hypotheses are ranked. Auto: on a device of its own memory there, where the search is plain
- * enough (resident.h), else on the host. The other two are for tests; what is not plain is always
- * ranked on the host. */
+/* Where hypotheses are ranked. Auto: on a device with its own memory there, if the search is plain
+ * enough (resident.h), otherwise on the host. The other two are for tests; a search that is not
+ * plain is always ranked on the host. */
 enum search_place { SEARCH_AUTO, SEARCH_HOST, SEARCH_BACKEND };
 
 struct search_options {
@@ -41,7 +41,7 @@ struct search_options {
     float alpha;   /* length penalty; 0: none */
     int min_len;   /* tokens before the end mark may come; the longest length still cuts */
     int max_extra; /* at most source length + this many tokens (end marks count on both sides) */
-    int max_len;   /* and at most this many; 0: what the model has positions for */
+    int max_len;   /* and at most this many; 0: as many as the model has positions */
     /* for benchmarks: exactly this many tokens, then cut, the end mark forbidden; 0: off */
     int force_len;
     int sample; /* draw instead of searching: n_best independent samples, beam is ignored */
@@ -66,7 +66,7 @@ int search_check(const struct search_options *options, struct err *err);
  * positions. */
 int search_longest(const struct search_options *options, int positions, int n_src);
 
-/* Ids with a meaning. unk may be -1. */
+/* Special ids. unk may be -1. */
 struct search_marks {
     int32_t bos, eos, unk;
 };
@@ -114,7 +114,7 @@ struct searcher;
 struct search_setup {
     struct model *const *model; /* [n_model] */
     int n_model;
-    /* [n_model] of an ensemble, NULL: equal. The weighted mean of the probabilities counts. */
+    /* [n_model] of an ensemble, which uses the weighted mean of probabilities; NULL: equal */
     const float *weight;
     struct search_marks marks;
     struct search_caps caps;
@@ -130,8 +130,8 @@ struct search_poll {
     void *ctx;
 };
 
-/* Translates n_seq sentences. Messages call a sentence by its index in `in`. After an error, which
- * may also be that of a cancelled search, the searcher is as good as new. poll may be NULL. */
+/* Translates n_seq sentences. Messages identify a sentence by its index in `in`. After an error,
+ * cancellation included, the searcher can be used again. poll may be NULL. */
 int searcher_run(struct searcher *searcher, const struct search_input *in, int n_seq,
                  struct search_result *out, const struct search_poll *poll, struct err *err);
 

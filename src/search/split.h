@@ -2,11 +2,11 @@
  *
  * Where a text may be cut is a matter of rank: after a sentence, else after a clause, else between
  * two words, and only where even a single word is too long, between two characters. Cuts are as few
- * as possible: what looks like the end of a sentence may be an abbreviation, and the
- * less often that matters the better. So neighbouring sentences are put together again as long as
- * they fit, and so are the pieces of one that does not.
+ * as possible: what looks like the end of a sentence may be an abbreviation, and the less often
+ * that matters, the better. So neighbouring sentences are put together again as long as they fit,
+ * and so are the pieces of one that does not.
  *
- * Pure functions over bytes of UTF-8; a function of the caller counts the tokens of a piece. */
+ * Pure functions over bytes of UTF-8; the caller's function counts the tokens of a piece. */
 #ifndef SEARCH_SPLIT_H
 #define SEARCH_SPLIT_H
 
@@ -29,13 +29,13 @@ struct split_part {
 };
 
 struct split_rule {
-    int limit; /* tokens of a part, at most */
+    int limit; /* most tokens in a part */
     split_count *count;
     void *ctx;
 };
 
-/* Cuts the text into parts that keep to the rule: how many. xfree(*parts). HEED_ELIMIT when a
- * single character has too many tokens; what split_count returns when it fails. */
+/* Cuts the text into parts that obey the rule and returns their number; xfree(*parts). HEED_ELIMIT
+ * when a single character has too many tokens; if split_count fails, its status. */
 int split_text(struct split_part **parts, const char *text, size_t size,
                const struct split_rule *rule, struct err *err);
 

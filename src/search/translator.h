@@ -1,18 +1,18 @@
 /* translator.h — texts in, translations out.
  *
  * A translator takes a window of texts, makes batches of sentences of similar length, searches, and
- * gives the results in the order of the texts. Which texts are in a window, and how they are
- * batched, decides how fast it goes and nothing else.
+ * gives the results in the order of the texts. Which texts share a window, and how they are
+ * batched, affects the speed and nothing else.
  *
- * What may be in a text: anything. Bytes that are not UTF-8 count as U+FFFD. A text without words
- * gives an empty translation without asking the model. One that is longer than the model can take
- * is split (split.h), its parts are translated and joined by spaces; or refused, if asked;
- * it is never cut. A translation that was ended by the length limit and not by the model says so
- * (`cut`). A line end that a tokenizer spells becomes a space: one line stays one line.
+ * A text may contain anything. Bytes that are not UTF-8 count as U+FFFD. A text without words gives
+ * an empty translation without asking the model. One that is longer than the model can take is
+ * split (split.h), its parts are translated and joined by spaces; or it is refused, if so asked; it
+ * is never cut. A translation that was ended by the length limit and not by the model says so
+ * (`cut`). A newline that the tokenizer produces becomes a space: one line stays one line.
  *
  * A translator borrows an engine and owns searchers and results. It serves one thread at a time.
- * Searchers are sized by length class when the first text of that class comes: short sentences,
- * which are nearly all, do not pay for the room that long ones need. */
+ * Searchers are sized by length class when the first text of that class arrives: short sentences,
+ * nearly all there are, do not pay for the room that long ones need. */
 #ifndef SEARCH_TRANSLATOR_H
 #define SEARCH_TRANSLATOR_H
 
@@ -22,18 +22,19 @@
 
 struct translator_options {
     struct search_options search;
-    int batch_sentences; /* searched at a time, at most */
-    int batch_tokens;    /* of their sources together, unless one alone has more */
-    /* tokens of a source sentence, end mark included; 0: what the models have positions for */
+    int batch_sentences; /* most sentences searched at a time */
+    int batch_tokens;    /* most source tokens of these, unless one sentence alone has more */
+    /* most tokens of a source sentence, end mark included; 0: as many as the models have
+     * positions */
     int max_source;
-    int refuse_long; /* an error instead of splitting */
-    int alignment;   /* wanted: costs one more pass of the decoder */
+    int refuse_long; /* texts that are too long are an error, not split */
+    int alignment;   /* compute alignments: one more pass of the decoder */
     struct align_options align;
 };
 
 extern const struct option translator_rows[]; /* every field but search's */
 
-/* search_defaults, and batches that keep two CPUs busy within some hundred MB. */
+/* search_defaults, and batches that keep two CPUs busy within a few hundred MB. */
 struct translator_options translator_defaults(void);
 
 struct translator_input {
@@ -42,8 +43,8 @@ struct translator_input {
     const char *prefix; /* what the translation must begin with, or NULL */
     size_t prefix_size;
     uint64_t key;     /* of the random stream, when sampling */
-    const char *name; /* what messages call it: "line" */
-    uint64_t number;  /* 17 */
+    const char *name; /* for messages: "line" and */
+    uint64_t number;  /* its number, 17 */
 };
 
 enum translation_notes {
@@ -91,7 +92,7 @@ struct translator;
 struct translator *translator_new(const struct engine *engine);
 void translator_free(struct translator *translator);
 
-/* What to do from now on. Setting what is already set costs nothing. */
+/* The options from now on. Setting the same ones again costs nothing. */
 int translator_set(struct translator *translator, const struct translator_options *options,
                    struct err *err);
 
@@ -102,8 +103,8 @@ struct translator_poll {
     void *ctx;
 };
 
-/* poll may be NULL. Results are valid until the next call. On error: texts before the one that the
- * message names are translated all the same; out[i].n is 0 for those that are not. */
+/* poll may be NULL. Results are valid until the next call. On error, the texts before the one that
+ * the message names are still translated; out[i].n is 0 for those that are not. */
 int translator_run(struct translator *translator, const struct translator_input *in, int n,
                    struct translation *out, const struct translator_poll *poll, struct err *err);
 

@@ -14,7 +14,7 @@ struct curve {
     const char *name;    /* in the legend */
     const double *x, *y; /* [n], x ascending */
     int n;
-    int marked; /* a dot on every point: for few, exact ones */
+    int marked; /* a dot on every point: for a few exact points */
 };
 
 struct panel {
