@@ -15,7 +15,7 @@ run() {
 }
 
 echo "heed learns to translate short English sentences into German: a minute or two on two cores."
-echo "Stop it with Ctrl-C if you like: the same command continues where it was."
+echo "Stop it with Ctrl-C if you like: run it again to continue where it stopped."
 run "$heed" train --config "$demo/train.json" \
     --src "$demo/train.en.xz" --tgt "$demo/train.de.xz" \
     --valid-src "$demo/valid.en.xz" --valid-tgt "$demo/valid.de.xz" --out "$out" "$@"

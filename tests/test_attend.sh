@@ -163,7 +163,7 @@ expect 2 '--line 61: v.src has 60 lines' "$heed" attend --model m --src-file v.s
 expect 1 'positions for 300' "$heed" attend --model m --src "$(head -c 400 t.src | tr '\n' ' ')" \
     --tgt x --out x.svg
 cp v.src text.svg
-expect 2 'text.svg is the text to draw' "$heed" attend --model m --src-file text.svg --out text.svg
+expect 2 'text.svg is an input' "$heed" attend --model m --src-file text.svg --out text.svg
 cmp v.src text.svg || fail 'a picture replaced its text'
 expect 1 'nodir/x.svg' "${try[@]}" --out nodir/x.svg
 [ ! -e x.svg ] || fail 'a failed command left a file'

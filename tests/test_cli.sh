@@ -40,7 +40,7 @@ expect 0 '--bucketed' -- help bench train
 expect 0 'bench gemm' -- help bench
 expect 0 'bench gemm' -- bench --help
 expect 2 'did you mean translate?' -- help tanslate
-expect 2 'which one?' -- bench
+expect 2 'which command?' -- bench
 expect 0 'SIGHUP is ignored' -- train --help
 
 tiny="--preset tiny --n-vocab 100 --tokens 64 --length 16 --seconds 0.1"

@@ -31,7 +31,7 @@ done
 sleep 0.5
 kill -INT -- "-$child"
 wait "$child" && fail 'a stopped demo went on as if it had finished'
-grep -q 'the same command continues' log || fail "no word about continuing: $(cat log)"
+grep -q 'run the same command again to continue' log || fail "no word about continuing: $(cat log)"
 absent BLEU log 'a stopped demo went on'
 
 # What it wrote is a model like any other.

@@ -95,7 +95,7 @@ expect 2 "--tokenize: 'zh' is not one of 13a, intl, char, none" -- --ref ref0.tx
     --tokenize zh
 expect 2 "--smooth: 'x' is not one of exp, floor, add-k, none" -- --ref ref0.txt --hyp hyp.txt \
     --smooth x
-expect 2 '--smooth exp takes none' -- --ref ref0.txt --hyp hyp.txt --smooth-value 1
+expect 2 '--smooth exp does not use one' -- --ref ref0.txt --hyp hyp.txt --smooth-value 1
 expect 2 "--smooth-value: -1 is not between 0 and 1,000,000" -- --ref ref0.txt --hyp hyp.txt \
     --smooth floor --smooth-value=-1
 expect 2 '--paired: needs two' -- --ref ref0.txt --hyp hyp.txt --paired

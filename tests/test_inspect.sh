@@ -12,7 +12,7 @@ has 'checkpoints  3 4 5'
 has 'parameters   59,784 in '
 case $out in *enc.0.self.w_qkv*) fail 'tensors are listed unasked' ;; esac
 expect 0 'enc.0.self.w_qkv' -- inspect "$run" --tensors
-expect 1 'nothing to draw' -- inspect "$run" --curves "$dir/x.svg"
+expect 1 'no logged steps to draw' -- inspect "$run" --curves "$dir/x.svg"
 
 {
     for s in $(seq 1 200); do
@@ -78,7 +78,7 @@ expect 1 'belongs to a training run' -- average --overwrite --out "$run" "$run/c
 expect 2 'is the model itself' -- average --overwrite --out "$run" "$run"
 expect 1 'belongs to a training run' -- average --overwrite --out "$run/ckpt-00000003" "$dir/mean"
 [ "$config" = "$(cksum <"$run/config.json")" ] || fail 'a refused average changed the run'
-expect 2 'has 3 checkpoints' -- average --out "$dir/mean" --last 4 "$run"
+expect 2 'has only 3 checkpoints' -- average --out "$dir/mean" --last 4 "$run"
 expect 2 "one run's directory" -- average --out "$dir/mean" --last 2 "$run" "$run"
 expect 2 '--out is missing' -- average "$run"
 expect 2 'DIR is missing' -- average --out "$dir/mean"

@@ -93,7 +93,7 @@ has 'the model has positions for'
 [ "$("$heed" score --model m --src l.src --tgt l.tgt --skip-long --quiet | tail -n 1)" = nan ] ||
     fail 'no nan for a long line'
 expect 0 '"log_prob":null' "$heed" score --model m --src l.src --tgt l.tgt --skip-long --json
-has '1 pairs were too long'
+has 'pairs too long for the model: 1'
 printf 'ba\xffda\n' >bad.src
 expect 0 '1 bad UTF-8' "$heed" score --model m --src bad.src --tgt one.tgt
 expect 2 '--model is missing' "$heed" score --src v.src --tgt v.tgt

@@ -14,14 +14,14 @@ valid=(--valid-src v.src --valid-tgt v.tgt)
 # ---- wrong use
 expect 2 '--src is missing' "$heed" train --out run
 expect 2 '--out is missing' "$heed" train --src t.src --tgt t.tgt
-expect 2 '2 source files and 1 target files' bare --out run --src v.src
-expect 2 '2 weights for 1 corpora' bare --out run --weights 1 2
+expect 2 '2 files for --src but 1 for --tgt' bare --out run --src v.src
+expect 2 '2 numbers for 1 corpora' bare --out run --weights 1 2
 expect 2 'belong together' bare --out run --valid-src v.src
 expect 2 '--tokens: 30 is smaller than one sentence of --max-length 40' bare --out run --tokens 30
-expect 2 'there is nothing to validate on' bare --out run --patience 2
+expect 2 'needs validation text' bare --out run --patience 2
 expect 2 "--dtype: 'f16'" bare --out run --dtype f16
 lacks 'pairs read' # before anything is tokenised
-expect 2 'the tokenizer decides that' bare --out run --n-vocab 300
+expect 2 'the tokenizer decides the vocabulary' bare --out run --n-vocab 300
 expect 2 "more than the model's max_len 1024" bare --out run --max-length 2000 --tokens 4000
 expect 2 "'0' is not a positive number" bare --out run --weights 0
 expect 1 'nothing.src: No such file' "$heed" train --src nothing.src --tgt t.tgt "${small[@]}" \
@@ -66,7 +66,7 @@ expect 0 'learnt from the texts, 150 pieces (cached)' learn --vocab-size 150 --d
 lacks 'learning the vocabulary'
 expect 0 'learnt from the texts, 170 pieces' learn --vocab-size 170
 grep -q '"n_vocab_tgt": 170' run/config.json || fail 'a vocabulary of another size'
-expect 0 '--vocab-size 180 does not apply' learn --vocab-size 180 --steps 3
+expect 0 '--vocab-size 180 is ignored' learn --vocab-size 180 --steps 3
 expect 0 'learnt from the texts, 180 pieces' learn --vocab-size 180 --overwrite
 rm -rf run && mkdir run && cp tok.model run/tokenizer.model
 expect 2 '--vocab-size: 150, but run/tokenizer.model has 200 pieces' learn --vocab-size 150

@@ -57,7 +57,7 @@ interrupted() {
         # One that came before there was anything to save just ends it.
         if grep -q '^stopped' "$run.out"; then
             terms=$((terms + 1))
-            grep -q '^stopped; the same command continues: step' "$run.out" ||
+            grep -q '^stopped; run the same command again to continue: step' "$run.out" ||
                 fail "message: $(cat "$run.out")"
             compgen -G "$run/ckpt-*.tmp" >/dev/null && fail "a stopped run left rubbish"
         fi

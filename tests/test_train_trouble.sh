@@ -78,7 +78,7 @@ refused 'n_head 2, not 4' --n-head 4
 refused 'n_layer_enc 1, not 2' --n-layer 2
 refused 'norm post, not pre' --norm pre
 goes_on 'continuing from step 60' --dropout 0.3
-goes_on '--vocab-size 300 does not apply' --vocab-size 300
+goes_on '--vocab-size 300 is ignored' --vocab-size 300
 fresh
 expect 0 'done: step 20' train run "${base[@]}" --steps 20 --d-ff 128 --overwrite
 [ "$(steps run)" = '0 10 20' ] || fail "begun anew: $(steps run)"

@@ -120,11 +120,11 @@ head -c 900000 /dev/zero | tr '\0' ' ' | mem || fail 'a line of spaces'
 # ---- odd text
 printf 'ba \xff\xfe da\nba da\nba \xc3\n' >bad
 out=$(t --max-extra 2 bad 2>&1 >got) || fail 'bad UTF-8'
-has '2 lines held bytes that are not UTF-8'
+has '2 lines contained bytes that are not UTF-8'
 printf 'ba\xff\n' >badpre
 sed -n 1p v.src >one
 out=$(t --prefix badpre one 2>&1 >/dev/null)
-has '1 line held bytes that are not UTF-8'
+has '1 line contained bytes that are not UTF-8'
 has 'the first is line 1'
 [ "$(wc -l <got)" = 3 ] || fail 'not three lines'
 out=$(t --max-extra 2 --quiet bad 2>&1 >got)

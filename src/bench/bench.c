@@ -75,7 +75,7 @@ static struct config fields;
 
 #define BENCH_ROWS(WHERE, DTYPE, JSON)                                                             \
     DEVICE_ROWS(WHERE, "cpu"),                                                                     \
-        ROW(CHOICE, "dtype", DTYPE, "f32", "what to compute in; auto is f32",                      \
+        ROW(CHOICE, "dtype", DTYPE, "f32", "type to compute in; auto is f32",                      \
             .choices = dtype_names),                                                               \
         JSON_ROW(JSON)
 #define PRESET_ROW                                                                                 \
@@ -87,12 +87,12 @@ static const char *const gemm_types[] = {"all", "f32", "bf16", "int8", NULL};
 static const struct option gemm_rows[] = {
     ROW(STRING, "isa", isa, NULL, "instruction set; all of this machine if not given",
         .arg = "NAME", .choices = isa_names),
-    ROW(CHOICE, "dtype", dtype, "all", "what to compute in; int8 with --tiled",
+    ROW(CHOICE, "dtype", dtype, "all", "type to compute in; int8 needs --tiled",
         .choices = gemm_types),
     ROW(FLAG, "tiled", tiled, NULL, "products with tiled weights, as frozen models have"),
     THREADS_ROW(threads),
-    ROW(INT, "m", m, "0", "only products of that many rows; 0: all", .max = 1 << 20),
-    ROW(INT, "min_ms", min_ms, "100", "time each case for at least that long", .min = 1,
+    ROW(INT, "m", m, "0", "only products with this many rows; 0: all", .max = 1 << 20),
+    ROW(INT, "min_ms", min_ms, "100", "time each case for at least this long", .min = 1,
         .max = 100000),
     JSON_ROW(json),
     {.name = NULL},
@@ -106,8 +106,8 @@ static const struct option train_rows[] = {
         .max = 1 << 24),
     ROW(INT, "length", length, "32", "tokens per sentence; 0: mixed lengths", .max = 1 << 20),
     ROW(FLAG, "bucketed", bucketed, NULL,
-        "a length per batch, its sentences close to it, as training has them"),
-    ROW(F64, "seconds", seconds, "10", "measure for at least that long", .max = 86400),
+        "one length per batch, with sentences close to it, as in training"),
+    ROW(F64, "seconds", seconds, "10", "measure for at least this long", .max = 86400),
     BENCH_ROWS(on.where, on.dtype, on.json),
     {.name = NULL},
 };
@@ -118,7 +118,7 @@ static const struct option translate_rows[] = {
     ROW(STRING, "model", model, NULL, "a model directory; else random weights", .arg = "DIR"),
     PRESET_ROW,
     PRECISION_ROW(precision),
-    ROW(STRING, "input", input, NULL, "source sentences as ids, a line each", .arg = "FILE"),
+    ROW(STRING, "input", input, NULL, "source sentences as ids, one per line", .arg = "FILE"),
     ROW(INT, "sentences", sentences, "256", "how many", .min = 1, .max = 1 << 24),
     ROW(INT, "length", length, "32", "tokens of a random sentence", .min = 2, .max = 1 << 20),
     ROW(INT, "batch", batch, "32", "sentences per batch", .min = 1, .max = 1 << 16),
@@ -134,8 +134,7 @@ static const struct option scale_rows[] = {BENCH_ROWS(where, dtype, json), {.nam
 #define OPTIONS_OF bench_data_options
 static const struct option data_rows[] = {
     ROW(STRING, "src", src, NULL, "source text: plain, gzip or xz", .arg = "FILE", .required = 1),
-    ROW(STRING, "tgt", tgt, NULL, "target text, line by line its translation", .arg = "FILE",
-        .required = 1),
+    ROW(STRING, "tgt", tgt, NULL, "its translation, line by line", .arg = "FILE", .required = 1),
     ROW(STRING, "tokenizer", tokenizer, NULL, "SentencePiece model (heed vocab)", .arg = "FILE",
         .required = 1),
     ROW(INT, "tokens", tokens, "25000", "source and target tokens per batch", .min = 1,
@@ -143,7 +142,7 @@ static const struct option data_rows[] = {
     ROW(INT, "max_len", max_len, "256", "longest sentence in tokens", .min = 2,
         .max = CORPUS_MAX_LEN),
     THREADS_ROW(threads),
-    ROW(F64, "step_ms", step_ms, "50", "how long a training step is taken to last", .min = 0.1,
+    ROW(F64, "step_ms", step_ms, "50", "assumed duration of a training step", .min = 0.1,
         .max = 10000),
     JSON_ROW(json),
     {.name = NULL},

@@ -150,7 +150,7 @@ static void print_table(const struct result *r, const struct bench_data_options 
     printf("reopening    %.3f s: hash both texts, check the cache\n", r->open_s);
     printf(
         "batching     %.1f M tokens/s, %.2f ms per batch of %d tokens (longest: %.1f ms), %.1f %% "
-        "were padding if there were any\n",
+        "would be padding if batches were padded\n",
         1e-6 * (double)r->n_batch_tok / r->batch_s, 1e3 * batch_s, o->tokens,
         1e3 * r->worst_batch_s, 100 * r->padding);
     printf("prefetched   the consumer waits %.4f ms per batch (longest: %.3f ms), %.3f %% of a "
@@ -182,7 +182,8 @@ int bench_data_run(const struct bench_data_options *o, struct err *err) {
     if (rc) return rc;
     char *dir = path_join(tmp && *tmp ? tmp : "/tmp", "heed-bench-XXXXXX");
     rc = tokenizer_check_ends(tokenizer, err);
-    if (!rc && !mkdtemp(dir)) rc = err_set(err, HEED_EIO, "%.180s: cannot make the directory", dir);
+    if (!rc && !mkdtemp(dir))
+        rc = err_set(err, HEED_EIO, "%.180s: cannot create the directory", dir);
     if (!rc) {
         rc = measure(&r, o, tokenizer, dir, err);
         dir_remove(dir, NULL);

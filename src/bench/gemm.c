@@ -2,7 +2,7 @@
  *
  * The products that a linear layer of the base model makes, as training runs them: y = x w^T + b
  * forward, dx = dy w and dw += dy^T x backward, for M rows. Both operands are packed inside the
- * call, since weights change every step; for weights that do not see tiled.c. The yardstick is a
+ * call, since weights change every step; for weights that do not, see tiled.c. The yardstick is a
  * loop of the kernel's own arithmetic instructions on registers, on the same threads, run in turns
  * with the product. Other programs can only slow either down, so the best of each is what the
  * machine does undisturbed, and their ratio is the kernel's share of the peak. */
@@ -143,7 +143,7 @@ static int run_case(struct bench *s, int m, int n, int k, enum dtype type, struc
     for (int i = 0; i < PRODUCTS; i++) size = max_size(size, gemm_workspace(&s->be, &s->g[i]));
     s->workspace = mem_block(size);
     if (!x.data || !w.data || !b.data || !y.data || !dx.data || !dw.data || !s->workspace) {
-        rc = err_set(err, HEED_ENOMEM, "bench gemm: no memory for %d x %d x %d", m, n, k);
+        rc = err_set(err, HEED_ENOMEM, "bench gemm: not enough memory for %d x %d x %d", m, n, k);
     } else {
         const struct speed v = measure(s);
         report(s, type, &v);

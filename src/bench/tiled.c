@@ -163,7 +163,7 @@ static int run_case(struct bench *s, int m, int n, int k, enum dtype type, struc
     s->workspace = mem_block(tiled_workspace(&s->be, &s->t));
     int rc = 0;
     if (!s->t.y.data || !s->t.x.data || !s->t.b.data || !scale.data || !s->workspace) {
-        rc = err_set(err, HEED_ENOMEM, "bench gemm: no memory for %d x %d x %d", m, n, k);
+        rc = err_set(err, HEED_ENOMEM, "bench gemm: not enough memory for %d x %d x %d", m, n, k);
     } else {
         const struct speed v = measure(s);
         report(s, &v);
@@ -215,7 +215,7 @@ int bench_tiled_run(const struct bench_gemm_options *o, struct err *err) {
     s->w = mem_block(COPIES_BYTES);
     s->ring = mem_block(READ_RING);
     if (!s->w || !s->ring) {
-        rc = err_set(err, HEED_ENOMEM, "bench gemm: no memory for weights");
+        rc = err_set(err, HEED_ENOMEM, "bench gemm: not enough memory for weights");
         goto out;
     }
     memset(s->ring, 0, READ_RING);

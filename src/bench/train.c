@@ -5,7 +5,7 @@
  * after: on a shared machine the ratio means more than the speed. On a GPU, where shapes matter
  * more, that is the rate of all the products of a step, each timed alone. Model FLOPs count the
  * products of the paper's layers, three passes of them (forward and two backward), without
- * attention's n^2 part, as is the custom.
+ * attention's n^2 part, as is customary.
  *
  * Sentences are of one length, of mixed lengths, or bucketed: each batch draws a length from the
  * same log-normal distribution, its source sentences deviate from that by 1 %, their targets from
@@ -213,7 +213,8 @@ static double all_products_rate(struct bench *s, struct err *err) {
     return flops / seconds;
 }
 
-/* What the share is taken of. A CPU's products all run at much the same rate, and take long. */
+/* The rate that the share refers to. A CPU's products all run at much the same rate, and take
+ * long. */
 static double gemm_rate(struct bench *s, struct err *err) {
     const struct config *c = &s->o->config;
     if (backend_device_memory(s->be)) return all_products_rate(s, err);
@@ -318,7 +319,7 @@ static int build(struct bench *s, struct err *err) {
     const struct bench_train_options *o = s->o;
     struct optimizer_options options = optimizer_defaults;
     if (o->config.n_vocab_src <= FIRST_WORD || o->config.n_vocab_tgt <= FIRST_WORD)
-        return err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw words from",
+        return err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw tokens from",
                        o->config.n_vocab_tgt);
     if (o->length > o->config.max_len || o->length > o->tokens)
         return err_set(err, HEED_EINVAL,

@@ -3,8 +3,8 @@
  *
  * Sentences are given as ids (--input, a line each) or drawn at random, and go through the searcher
  * in batches, as `heed translate` sends them: no text on either side, so that another engine can be
- * given the very same work. Lengths can be forced, which makes the work equal whatever the weights
- * say.
+ * given exactly the same work. Lengths can be forced, which makes the work equal whatever the
+ * weights say.
  *
  * The floor is the time below which no program with the same weights can go on this machine: every
  * step reads all decoder weights once (bytes over the measured reading rate) and multiplies every
@@ -49,7 +49,7 @@ struct bench {
     int calls;
     double device, opened,
         first; /* seconds to an open device, to an open model, and to the end of the first batch */
-    double drawing; /* that random weights took before */
+    double drawing; /* seconds that drawing random weights took before that */
     double seconds;
     int64_t tokens, src_tokens;
 };
@@ -127,8 +127,8 @@ static int longer_first(const void *a, const void *b) {
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
 
-/* Random weights, drawn where they will run. It is not a model's fault that it takes seconds: the
- * clock is told. */
+/* Random weights, drawn where they will run. Drawing takes seconds that are no part of opening a
+ * model, so they are not counted. */
 static int draw_model(struct bench *s, struct err *err) {
     double begin = clock_seconds();
     struct model *drawn = NULL;
@@ -255,7 +255,7 @@ static double product_rate(const struct bench *s, struct err *err) {
     struct mat x = {.data = block, .ld = w.cols, .rows = ROWS, .cols = w.cols, .type = type};
     struct mat y = {.data = block + x_size, .ld = w.rows, .rows = ROWS, .cols = w.rows};
     y.type = type;
-    char *host = xcalloc(1, x_size); /* ordinary numbers: zeros could be cheaper than life */
+    char *host = xcalloc(1, x_size); /* ordinary numbers: zeros could be cheaper */
     for (size_t i = 0; i < x_size; i += 4) memcpy(host + i, &(uint32_t){0x3f803f80u + i % 61}, 4);
     backend_upload(be, block, host, x_size);
     xfree(host);
@@ -346,7 +346,8 @@ static int measure(struct bench *s, double began, struct err *err) {
     if (!backend_device_memory(s->be)) {
         floor = floor_of(s, err);
         if (floor.product_rate <= 0 || floor.read_rate <= 0)
-            return err_set(err, HEED_ENOMEM, "bench translate: no memory to measure the floor");
+            return err_set(err, HEED_ENOMEM,
+                           "bench translate: not enough memory to measure the floor");
     }
     print_figures(s, &floor, rss);
     return s->o->on.json ? 0 : print_breakdown(s, err);
@@ -357,7 +358,7 @@ int bench_translate_run(const struct bench_translate_options *o, struct err *err
     double began = clock_seconds();
     int rc = open_model(&s, err);
     if (!rc && s.model->config.n_vocab_src <= FIRST_WORD)
-        rc = err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw words from",
+        rc = err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw tokens from",
                      s.model->config.n_vocab_src);
     if (!rc && o->input)
         rc = read_sentences(&s, err);

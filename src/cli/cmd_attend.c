@@ -5,7 +5,7 @@
  * becomes an SVG or a page (viz/attention.h). Without a given translation the model makes one
  * first, by the paper's beam search.
  *
- * Rows of the decoder are named after the token they write, which is the one behind their input:
+ * Rows of the decoder are named after the token they write, which is the one after their input:
  * that is the question a reader has ("what did it look at when it wrote this?"). */
 #include <stdio.h>
 #include <string.h>
@@ -31,13 +31,14 @@ static const char *const kind_names[] = {"enc", "dec", "cross", "auto", NULL};
 static const struct option rows[] = {
     MODEL_ROW(from.dir),
     ROW(STRING, "src", src, NULL, "a sentence", .arg = "TEXT"),
-    ROW(STRING, "tgt", tgt, NULL, "its translation; without one the model translates",
+    ROW(STRING, "tgt", tgt, NULL, "its translation; if not given, the model translates",
         .arg = "TEXT"),
     ROW(STRING, "src_file", src_file, NULL,
-        "the sentence is in this file: plain, gzip, xz, or - for standard input", .arg = "FILE"),
-    ROW(STRING, "tgt_file", tgt_file, NULL, "and its translation in this one", .arg = "FILE"),
-    ROW(INT, "line", line, "1", "in this line, counted from 1", .min = 1, .max = 1 << 30),
-    ROW(STRING, "out", out, NULL, "picture to write: name.svg, or name.html to explore",
+        "file with the sentence: plain, gzip, xz, or - for standard input", .arg = "FILE"),
+    ROW(STRING, "tgt_file", tgt_file, NULL, "file with its translation", .arg = "FILE"),
+    ROW(INT, "line", line, "1", "which line of the files, counted from 1", .min = 1,
+        .max = 1 << 30),
+    ROW(STRING, "out", out, NULL, "picture to write: NAME.svg, or NAME.html to explore",
         .arg = "FILE", .required = 1),
     ROW(CHOICE, "kind", kind, "auto", "which attention; auto: all in a page, cross in an SVG",
         .choices = kind_names),
@@ -79,10 +80,11 @@ static int read_line(char **text, const char *path, struct err *err) {
     int n = 0;
     while ((rc = text_next(file, &line, err)) > 0 && ++n < args.line) continue;
     if (rc == 0)
-        rc = err_set(err, HEED_EINVAL, "--line %d: %.180s has %d lines", args.line, path, n);
+        rc = err_set(err, HEED_EINVAL, "--line %d: %.180s has only %d line%s", args.line, path, n,
+                     n == 1 ? "" : "s");
     else if (rc > 0 && line.flags & LINE_TOO_LONG)
-        rc = err_set(err, HEED_ELIMIT, "%.180s:%d: a line of more than %d bytes", path, args.line,
-                     (int)TEXT_MAX_LINE);
+        rc = err_set(err, HEED_ELIMIT, "%.180s:%d: the line is longer than %d bytes", path,
+                     args.line, (int)TEXT_MAX_LINE);
     else if (rc > 0)
         *text = xstrdup(line.text);
     text_close(file);
@@ -150,7 +152,7 @@ static int layers_of(const struct config *c, int kind) {
     return kind == VIEW_ENC ? c->n_layer_enc : c->n_layer_dec;
 }
 
-/* Which layers of which kinds, or an error that names what there is not. */
+/* Which layers of which kinds, or an error that names what does not exist. */
 static int choose(struct view_options *o, const struct config *c, int svg, struct err *err) {
     int layer = args.layer, head = args.head;
     int only = args.kind < VIEW_KINDS ? args.kind : svg ? VIEW_CROSS : -1;
@@ -186,7 +188,7 @@ static int check_size(const struct job *j, const struct view_options *o, struct 
                    j->src.n, j->tgt.n, cells);
 }
 
-/* One forced pass with everything chosen kept. */
+/* One forced pass that keeps everything chosen. */
 static int look(struct job *j, const struct view_options *o, struct err *err) {
     struct model *m = j->loaded.model;
     struct batch batch;
@@ -292,7 +294,7 @@ static void job_release(struct job *j) {
     xfree(j->in_token);
 }
 
-/* 1: SVG, 0: HTML, by the name's end. */
+/* 1: SVG, 0: HTML, by the file name's ending. */
 static int format_of(const char *path, struct err *err) {
     const char *dot = strrchr(path, '.');
     if (dot && strcmp(dot, ".svg") == 0) return 1;
@@ -311,7 +313,7 @@ static int check_usage(struct err *err) {
                          "attend: only one of --src-file and --tgt-file can be standard input");
     if ((args.src_file && file_same(args.out, args.src_file)) ||
         (args.tgt_file && file_same(args.out, args.tgt_file)))
-        return cli_usage(err, "--out: %.180s is the text to draw", args.out);
+        return cli_usage(err, "--out: %.180s is an input; choose another file", args.out);
     return format_of(args.out, err);
 }
 

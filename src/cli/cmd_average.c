@@ -17,7 +17,7 @@ static struct average_args {
 #define OPTIONS_OF average_args
 static const struct option rows[] = {
     ROW(STRING, "out", out, NULL, "model directory to write", .arg = "DIR", .required = 1),
-    ROW(FLAG, "overwrite", overwrite, NULL, "replace a model that is there"),
+    ROW(FLAG, "overwrite", overwrite, NULL, "replace an existing model"),
     ROW(INT, "last", last, "0", "average the last N checkpoints of the one run given",
         .max = 1 << 20),
     ROW(WORDS, "models", models, NULL, "models, checkpoints or a run", .arg = "DIR", .min = 1),
@@ -31,7 +31,8 @@ static int average_last(const char *run, struct err *err) {
     if (rc) return rc;
     int last = args.last;
     if (list.n < last)
-        rc = err_set(err, HEED_EINVAL, "--last %d: %.180s has %d checkpoints", last, run, list.n);
+        rc = err_set(err, HEED_EINVAL, "--last %d: %.180s has only %d checkpoint%s", last, run,
+                     list.n, list.n == 1 ? "" : "s");
     const char **dir = xcalloc((size_t)last, sizeof *dir);
     for (int i = 0; i < last && !rc; i++) dir[i] = list.item[list.n - last + i].path;
     if (!rc) rc = target_for_model(args.out, dir, last, args.overwrite, err);

@@ -18,28 +18,30 @@ static struct eval_args {
 
 #define OPTIONS_OF eval_args
 static const struct option rows[] = {
-    ROW(LIST, "ref", ref, NULL, "references, one line per segment; several files: several each",
+    ROW(LIST, "ref", ref, NULL, "references, one segment per line; several files: several for each",
         .arg = "FILE", .required = 1),
-    ROW(LIST, "hyp", hyp, NULL, "translations; none: standard input; several: a table",
-        .arg = "FILE"),
-    ROW(STRING, "metric", metrics, "bleu,chrf", "of bleu, chrf, chrf++, with commas",
+    ROW(LIST, "hyp", hyp, NULL,
+        "translations; if not given, standard input; several files: a table", .arg = "FILE"),
+    ROW(STRING, "metric", metrics, "bleu,chrf", "any of bleu, chrf, chrf++, separated by commas",
         .arg = "NAMES", .choices = metric_names),
-    ROW(CHOICE, "tokenize", bleu.tokenizer, "13a", "BLEU's tokens", .choices = tokenize_names),
+    ROW(CHOICE, "tokenize", bleu.tokenizer, "13a", "tokenisation for BLEU",
+        .choices = tokenize_names),
     ROW(FLAG, "lowercase", bleu.lowercase, NULL, "ignore case, in all metrics"),
-    ROW(CHOICE, "smooth", bleu.smooth, "exp", "BLEU's zero counts", .choices = bleu_smooth_names),
+    ROW(CHOICE, "smooth", bleu.smooth, "exp", "smoothing of zero counts in BLEU",
+        .choices = bleu_smooth_names),
     ROW(F64, "smooth_value", bleu.smooth_value, NULL,
         "what floor and add-k add; 0.1 for floor, 1 for add-k", .max = 1e6),
     ROW(FLAG, "effective_order", bleu.effective_order, NULL,
         "leave out n-grams longer than the text in BLEU"),
     ROW(FLAG, "sentence", sentence, NULL,
-        "scores of every line, tab-separated; implies --effective-order"),
+        "scores of each line, tab-separated; implies --effective-order"),
     ROW(FLAG, "confidence", confidence, NULL, "95 % intervals by resampling"),
     ROW(FLAG, "paired", paired, NULL, "compare each system with the first by paired resampling"),
     ROW(INT, "samples", resampling.n_sample, "1000", "how often to resample", .min = 2,
         .max = 10e6),
     ROW(INT, "seed", resampling.seed, "12345", "seed of the resampling", .max = 1 << 30),
-    ROW(INT, "width", width, "1", "digits behind the point", .max = 12),
-    ROW(FLAG, "score_only", score_only, NULL, "print numbers alone"),
+    ROW(INT, "width", width, "1", "digits after the decimal point", .max = 12),
+    ROW(FLAG, "score_only", score_only, NULL, "print only the numbers"),
     JSON_ROW(json),
     THREADS_ROW(threads),
     {.name = NULL},
@@ -54,7 +56,7 @@ static int check_bleu(struct bleu_options *o, struct err *err) {
     if (!options_given(groups, "smooth_value"))
         o->smooth_value = -1;
     else if (o->smooth == BLEU_SMOOTH_EXP || o->smooth == BLEU_SMOOTH_NONE)
-        return cli_usage(err, "--smooth-value: --smooth %s takes none",
+        return cli_usage(err, "--smooth-value: --smooth %s does not use one",
                          bleu_smooth_names[o->smooth]);
     return 0;
 }
@@ -105,8 +107,9 @@ static int check_files(const struct eval *eval, struct err *err) {
         return cli_usage(err, "eval: standard input can be read once, not %d times%s", n_stdin,
                          args.hyp.n ? "" : "; --hyp is missing");
     if (args.paired && eval->n_hyp < 2)
-        return cli_usage(err, "--paired: needs two or more systems for --hyp");
-    if (args.sentence && eval->n_hyp > 1) return cli_usage(err, "--sentence: takes one --hyp");
+        return cli_usage(err, "--paired: needs two or more --hyp files");
+    if (args.sentence && eval->n_hyp > 1)
+        return cli_usage(err, "--sentence: takes only one --hyp file");
     if (args.sentence && (args.paired || args.confidence))
         return cli_usage(err, "--sentence: cannot be resampled with --%s",
                          args.paired ? "paired" : "confidence");

@@ -25,14 +25,15 @@ static struct export_args {
 #define OPTIONS_OF export_args
 #define OUT_ROW    ROW(STRING, "out", out, NULL, "directory to write", .arg = "DIR", .required = 1)
 #define OVERWRITE_ROWS                                                                             \
-    ROW(FLAG, "overwrite", overwrite, NULL, "replace a model that is there"),                      \
-        ROW(FLAG, "force", overwrite, NULL, "the same: its former name")
+    ROW(FLAG, "overwrite", overwrite, NULL, "replace an existing model"),                          \
+        ROW(FLAG, "force", overwrite, NULL, "former name of --overwrite")
 
 static const struct option export_rows[] = {
     MODEL_ROW(model),
     OUT_ROW,
     ROW(CHOICE, "format", format, NULL, "what to write", .choices = format_names, .required = 1),
-    ROW(CHOICE, "precision", int8, "f32", "of ctranslate2's weights", .choices = ctranslate2_names),
+    ROW(CHOICE, "precision", int8, "f32", "precision of ctranslate2's weights",
+        .choices = ctranslate2_names),
     OVERWRITE_ROWS,
     THREADS_ROW(threads),
     {.name = NULL},

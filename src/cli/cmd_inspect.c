@@ -30,7 +30,7 @@ static struct inspect_args {
 static const struct option rows[] = {
     ROW(WORDS, "dir", dir, NULL, "a model directory or a training run", .arg = "DIR", .min = 1,
         .max = 1),
-    ROW(STRING, "curves", curves, NULL, "draw the learning curves, an SVG", .arg = "FILE"),
+    ROW(STRING, "curves", curves, NULL, "draw the learning curves as an SVG", .arg = "FILE"),
     ROW(FLAG, "log", log, NULL, "losses on a logarithmic axis"),
     ROW(FLAG, "tensors", tensors, NULL, "list every tensor of the model"),
     JSON_ROW(json),
@@ -155,7 +155,7 @@ static int gather(json_t *all, const char *dir, const struct history *h, struct 
     char *newest = NULL, *published = path_join(dir, MODELDIR_WEIGHTS);
     json_object_set_new(all, "directory", path_json(dir));
     int rc = dir_exists(dir) ? modeldir_read_any(dir, &config, &form, err)
-                             : err_set(err, HEED_EIO, "%.180s: there is no such directory", dir);
+                             : err_set(err, HEED_EIO, "%.180s: no such directory", dir);
     if (!rc) json_object_set_new(all, "model", config_to_json(&config));
     if (!rc) rc = gather_checkpoints(all, dir, &newest, err);
     const char *from = file_exists(published) ? dir : newest;
@@ -310,7 +310,7 @@ static int check_target(const char *path, struct err *err) {
 
 static int draw(const char *path, const char *dir, const struct history *h, struct err *err) {
     if (!h->n_train && !h->n_valid)
-        return err_set(err, HEED_EIO, "%.160s/log.jsonl: nothing to draw", dir);
+        return err_set(err, HEED_EIO, "%.160s/log.jsonl: no logged steps to draw", dir);
     struct file_writer w;
     int rc = file_writer_open(&w, path, err);
     if (rc) return rc;

@@ -2,8 +2,8 @@
  * in, in order.
  *
  * Every pair has a score. An empty source is its end mark alone, and so is an empty target, whose
- * score is then that of ending at once. What cannot be scored, a line longer than the model has
- * positions for, ends the command with the line's number, or is `nan` with --skip-long.
+ * score is then that of ending at once. A line with more tokens than the model has positions cannot
+ * be scored: the command fails and names the line, or prints `nan` with --skip-long.
  *
  * Pairs are read in blocks, so that memory does not grow with the files; inside a block they are
  * packed into batches as they come, since nothing is padded. */
@@ -37,11 +37,11 @@ static const struct option rows[] = {
     ROW(FLAG, "normalise", normalise, NULL,
         "divide by the number of target tokens, the end mark counted"),
     ROW(FLAG, "token_scores", token_scores, NULL,
-        "also print every token's log-probability, behind a tab"),
+        "also print each token's log-probability, after a tab"),
     JSON_ROW(json),
     ROW(FLAG, "skip_long", skip_long, NULL,
         "print nan for pairs too long for the model, instead of stopping"),
-    ROW(INT, "tokens", tokens, "4096", "target tokens of a batch (more if one sentence needs them)",
+    ROW(INT, "tokens", tokens, "4096", "target tokens per batch (more if one sentence needs them)",
         .min = 1, .max = 1 << 20),
     PRECISION_ROW(from.precision),
     DEVICE_ROWS(from.where, "auto"),
@@ -78,8 +78,7 @@ struct job {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The tokens of a line behind those that are there: how many, 0 if there are too many for the
- * model. */
+/* Appends the tokens of a line and returns their number, 0 if there are too many for the model. */
 static int add_tokens(struct job *j, const struct line *line, const char *path, struct err *err) {
     int cap = j->loaded.model->config.max_len;
     char what[240];
@@ -99,8 +98,8 @@ static int add_tokens(struct job *j, const struct line *line, const char *path, 
     }
     if (args.skip_long) return 0;
     if (line->flags & LINE_TOO_LONG)
-        return err_set(err, HEED_ELIMIT, "%s: a line of more than %d bytes (--skip-long continues)",
-                       what, (int)TEXT_MAX_LINE);
+        return err_set(err, HEED_ELIMIT, "%s: longer than %d bytes (--skip-long continues)", what,
+                       (int)TEXT_MAX_LINE);
     return err_set(err, HEED_ELIMIT,
                    "%s: %d tokens with the end mark; the model has positions for %d (--skip-long "
                    "continues)",
@@ -234,8 +233,8 @@ static void summary(const struct job *j) {
                 exp(-t->log_prob / (double)t->tokens), exp(-t->log_prob / (double)t->words),
                 -t->log_prob / (double)t->chars / M_LN2);
     fputc('\n', stderr);
-    if (t->skipped) fprintf(stderr, "%s pairs were too long\n", text_grouped(t->skipped));
-    if (replaced) fprintf(stderr, "%s bad UTF-8 sequences were replaced\n", text_grouped(replaced));
+    if (t->skipped) fprintf(stderr, "pairs too long for the model: %s\n", text_grouped(t->skipped));
+    if (replaced) fprintf(stderr, "bad UTF-8 sequences replaced: %s\n", text_grouped(replaced));
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -29,24 +29,24 @@ static const char *const divergence_names[] = {"stop", "skip", "rewind", NULL};
 #define OPTIONS_OF train_args
 static const struct option rows[] = {
     ROW(LIST, "src", src, NULL,
-        "source text, one sentence per line: plain, gzip or xz; several corpora", .arg = "FILE",
+        "source text, one sentence per line: plain, gzip or xz; one file per corpus", .arg = "FILE",
         .required = 1),
     ROW(LIST, "tgt", tgt, NULL, "their translations, line by line", .arg = "FILE", .required = 1),
-    ROW(LIST, "weights", weights, NULL,
-        "how often each corpus is seen per epoch; 1 for all if not given", .arg = "X"),
+    ROW(LIST, "weights", weights, NULL, "how often each corpus is seen per epoch; 1 if not given",
+        .arg = "X"),
     ROW(STRING, "valid_src", valid_src, NULL, "source text to validate on", .arg = "FILE"),
     ROW(STRING, "valid_tgt", valid_tgt, NULL, "its translation", .arg = "FILE"),
     ROW(STRING, "out", trainer.dir, NULL,
-        "the run's directory; one with an earlier part is continued", .arg = "DIR", .required = 1),
+        "the run's directory; an unfinished run there is continued", .arg = "DIR", .required = 1),
     ROW(STRING, "config", config_file, NULL,
-        "options as a JSON object; the command line goes first", .arg = "FILE"),
+        "options as a JSON object; the command line overrides them", .arg = "FILE"),
     ROW(CHOICE, "preset", preset, "base", "the model, see the paper's Table 3",
         .choices = config_preset_names),
     ROW(STRING, "tokenizer", tokenizer, NULL,
         "a SentencePiece model; learnt from the text if not given", .arg = "FILE"),
-    ROW(INT, "vocab_size", vocab_size, "8000", "pieces, when it is learnt",
+    ROW(INT, "vocab_size", vocab_size, "8000", "number of pieces if the tokenizer is learnt",
         .min = TOKENIZER_MIN_SIZE, .max = TOKENIZER_MAX_SIZE),
-    ROW(CHOICE, "vocab_type", vocab_type, "bpe", "their kind, when it is learnt",
+    ROW(CHOICE, "vocab_type", vocab_type, "bpe", "kind of pieces if the tokenizer is learnt",
         .choices = tokenizer_type_names),
     ROW(I64, "steps", trainer.max_steps, "0",
         "updates, counted from the run's beginning; 0: no limit", .max = MANY),
@@ -60,41 +60,42 @@ static const struct option rows[] = {
     ROW(F64, "lr_scale", lr_scale, "1", "factor on the paper's learning rate", .min = 1e-9,
         .max = 1e9),
     ROW(F64, "clip", clip, "0", "largest norm of the gradient; 0: no clipping", .max = 1e9),
-    ROW(U64, "seed", seed, "1", "of initial weights, dropout and order", .max = MANY),
-    ROW(INT, "log_every", trainer.log_every, "50", "updates per line of the log", .min = 1,
+    ROW(U64, "seed", seed, "1", "seed of initial weights, dropout and the data's order",
+        .max = MANY),
+    ROW(INT, "log_every", trainer.log_every, "50", "updates between lines of the log", .min = 1,
         .max = MANY),
     ROW(INT, "valid_every", trainer.valid_every, "500", "updates between validations", .min = 1,
         .max = MANY),
     ROW(INT, "bleu_every", trainer.bleu_every, "0",
-        "updates between validations that also translate and measure BLEU; 0: none do",
-        .max = MANY),
-    ROW(INT, "bleu_lines", bleu_lines, "500", "validation lines to translate for that, at most",
+        "updates between validations that also translate and measure BLEU; 0: never", .max = MANY),
+    ROW(INT, "bleu_lines", bleu_lines, "500", "most validation lines to translate for BLEU",
         .min = 1, .max = 1 << 20),
     ROW(INT, "save_every", trainer.save_every, "500", "updates between checkpoints", .min = 1,
         .max = MANY),
     ROW(INT, "keep", trainer.keep, "5", "checkpoints kept, beside the best one", .min = 1,
         .max = MANY),
     ROW(INT, "patience", trainer.patience, "0",
-        "stop after that many validations without improvement; 0: never", .max = MANY),
+        "stop after this many validations without improvement; 0: never", .max = MANY),
     ROW(CHOICE, "on_divergence", trainer.on_divergence, "stop",
         "stop the run, skip the update, or rewind to the last checkpoint",
         .choices = divergence_names),
-    ROW(INT, "max_length", max_length, "256", "drop pairs with more tokens than that on a side",
-        .min = 2, .max = CORPUS_MAX_LEN),
-    ROW(F64, "ratio", ratio, "9", "drop pairs whose lengths differ by more than that factor",
+    ROW(INT, "max_length", max_length, "256",
+        "drop pairs with more tokens than this on either side", .min = 2, .max = CORPUS_MAX_LEN),
+    ROW(F64, "ratio", ratio, "9", "drop pairs whose lengths differ by more than this factor",
         .min = 1, .max = 1e6),
     ROW(STRING, "cache", cache, NULL,
-        "where tokenised corpora are kept; DIR/cache of the run if not given", .arg = "DIR"),
+        "where to keep tokenised corpora; the run's DIR/cache if not given", .arg = "DIR"),
     ROW(INT, "prefetch", prefetch, "4", "batches prepared ahead by a thread", .max = 64),
     DEVICE_ROWS(where, "auto"),
-    ROW(CHOICE, "dtype", dtype, "auto", "what to compute in; auto: bf16 on a GPU, else f32",
+    ROW(CHOICE, "dtype", dtype, "auto", "type to compute in; auto: bf16 on a GPU, else f32",
         .choices = dtype_names),
-    ROW(FLAG, "dry_run", dry_run, NULL, "say what the run would need and take, and train nothing"),
+    ROW(FLAG, "dry_run", dry_run, NULL,
+        "print the memory and time the run would take, without training"),
     ROW(FLAG, "overwrite", overwrite, NULL, "start over, discarding an earlier run"),
     ROW(FLAG, "new_data", trainer.new_data, NULL,
-        "continue although the data, their order or the batches changed"),
+        "continue even though the data, their order or the batches changed"),
     ROW(FLAG, "new_tokenizer", trainer.new_tokenizer, NULL,
-        "continue although the tokenizer changed"),
+        "continue even though the tokenizer changed"),
     QUIET_ROW(quiet),
     {.name = NULL},
 };
@@ -104,15 +105,18 @@ static struct option_group groups[] = {
 static int check_args(struct err *err) {
     struct trainer_options *o = &args.trainer;
     if (args.src.n != args.tgt.n)
-        return cli_usage(err, "train: %d source files and %d target files", args.src.n, args.tgt.n);
+        return cli_usage(err, "train: %d files for --src but %d for --tgt", args.src.n, args.tgt.n);
     if (args.weights.n && args.weights.n != args.src.n)
-        return cli_usage(err, "train: %d weights for %d corpora", args.weights.n, args.src.n);
+        return cli_usage(err, "--weights: %d numbers for %d corpora; give one for each",
+                         args.weights.n, args.src.n);
     if (!args.valid_src != !args.valid_tgt)
         return cli_usage(err, "train: --valid-src and --valid-tgt belong together");
     if (o->patience && !args.valid_src)
-        return cli_usage(err, "--patience: there is nothing to validate on; give --valid-src");
+        return cli_usage(err,
+                         "--patience: needs validation text; give --valid-src and --valid-tgt");
     if (o->bleu_every && !args.valid_src)
-        return cli_usage(err, "--bleu-every: there is nothing to translate; give --valid-src");
+        return cli_usage(err,
+                         "--bleu-every: needs validation text; give --valid-src and --valid-tgt");
     if (o->bleu_every % o->valid_every)
         return cli_usage(err, "--bleu-every: %d is not a multiple of --valid-every %d",
                          o->bleu_every, o->valid_every);
@@ -129,7 +133,7 @@ static int check_args(struct err *err) {
 enum { STEP, EPOCH, LOSS, PPL, RATE, SPEED, LEFT, N_PART, PART_SIZE = 40 };
 
 /* A bar and as much beside it as the terminal has room for: first what matters, then, as long as
- * the bar is not too small, what is good to know. */
+ * the bar does not get too small, what is nice to know. */
 static void show_parts(struct progress *p, char part[N_PART][PART_SIZE], double fraction) {
     static const int order[N_PART] = {STEP, LOSS, LEFT, SPEED, PPL, EPOCH, RATE};
     enum { N_FIRST = 4, BAR_LEAST = 8, BAR_GOOD = 20, BAR_MOST = 32 };
@@ -266,11 +270,11 @@ static int write_config(struct train_setup *s, struct err *err) {
 static void say_end(struct progress *p, enum train_end end, const struct train_status *s) {
     const char *why = end == TRAIN_STOPPED
                           ? args.overwrite
-                                ? "stopped; the same command without --overwrite continues"
-                                : "stopped; the same command continues"
+                                ? "stopped; run the same command without --overwrite to continue"
+                                : "stopped; run the same command again to continue"
                       : end == TRAIN_PATIENCE ? "no further improvement"
                                               : "done";
-    progress_note(p, "%s: step %lld, %s of training; the model is %s", why, (long long)s->step,
+    progress_note(p, "%s: step %lld, %s of training; the model is in %s", why, (long long)s->step,
                   text_duration(s->seconds), args.trainer.dir);
 }
 
@@ -292,11 +296,10 @@ static int train(struct train_setup *s, enum train_end *end, struct err *err) {
     if (!rc) rc = trainer_new(&trainer, &o, err);
     if (!rc) rc = write_config(s, err);
     if (!rc && o.max_steps && s->opt->step >= o.max_steps)
-        progress_note(
-            s->progress,
-            "nothing left to do: the run has done %lld steps, and --steps %lld counts from "
-            "its beginning",
-            (long long)s->opt->step, (long long)o.max_steps);
+        progress_note(s->progress,
+                      "nothing left to do: the run has done %lld steps; --steps %lld counts from "
+                      "its beginning",
+                      (long long)s->opt->step, (long long)o.max_steps);
     if (!rc) rc = trainer_run(trainer, end, err);
     progress_end(s->progress);
     if (!rc) say_end(s->progress, *end, trainer_status(trainer));
@@ -329,10 +332,10 @@ static int run(struct err *err) {
 }
 
 static const char about[] =
-    "A run that is in --out is continued from its last checkpoint, and ends with the\n"
+    "A run found in --out is continued from its last checkpoint, and ends with the\n"
     "same bytes as if it had never been interrupted. Ctrl-C or SIGTERM saves a\n"
     "checkpoint and ends; a second one ends at once. SIGHUP is ignored: a run outlives\n"
-    "the terminal it was started from; its log is DIR/log.jsonl, its PID in DIR/lock.";
+    "the terminal it was started from. Its log is DIR/log.jsonl; its PID is in DIR/lock.";
 
 const struct command cmd_train = {.name = "train",
                                   .summary = "train a model on parallel text, or continue a run",

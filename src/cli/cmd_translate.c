@@ -1,11 +1,10 @@
-/* cmd_translate.c — `heed translate`: lines in, translations out, in the same order, while they
- * come.
+/* cmd_translate.c — `heed translate`: lines in, translations out, in the same order, as they come.
  *
  * One thread reads a window of lines (feed.h), translates it (search/translator.h) and writes it
  * (outlet.h); then the next. The first window is one batch, so that something is seen soon, and
  * windows grow to --look-ahead, so that sorting pays.
  *
- * Ctrl-C and SIGTERM end it behind a whole line, by the signal itself, as scripts expect; so does a
+ * Ctrl-C and SIGTERM end it after a whole line, by the signal itself, as scripts expect; so does a
  * reader that goes away (SIGPIPE). */
 #include <signal.h>
 #include <stdio.h>
@@ -33,10 +32,11 @@ static struct translator_options options;
 
 #define OPTIONS_OF translate_args
 static const struct option rows[] = {
-    ROW(WORDS, "files", files, NULL, "text to translate; none: standard input", .arg = "FILE"),
+    ROW(WORDS, "files", files, NULL, "text to translate; if not given, standard input",
+        .arg = "FILE"),
     ROW(LIST, "model", model, NULL,
-        "a model directory; repeated: an ensemble of models with one tokenizer", .arg = "DIR",
-        .required = 1),
+        "a model directory; repeat it for an ensemble of models with the same tokenizer",
+        .arg = "DIR", .required = 1),
     ROW(STRING, "output", output, NULL, "where to write; standard output if not given",
         .arg = "FILE"),
     ROW(INT, "nbest", nbest, "0",
@@ -44,8 +44,8 @@ static const struct option rows[] = {
         .max = SEARCH_MAX_BEAM),
     ROW(FLAG, "scores", scores, NULL, "print TEXT ||| SCORE"),
     JSON_ROW(json),
-    ROW(STRING, "prefix", prefix, NULL, "what each translation must begin with, line by line",
-        .arg = "FILE"),
+    ROW(STRING, "prefix", prefix, NULL,
+        "file whose lines say what each translation must begin with", .arg = "FILE"),
     ROW(INT, "look_ahead", look_ahead, "1024", "lines read and sorted at a time", .min = 1,
         .max = 1000000),
     PRECISION_ROW(precision),
@@ -213,7 +213,7 @@ static void print_stats(const struct session *s) {
             args.json ? ",\"load_seconds\":%.4f,\"seconds\":%.4f,\"search_seconds\":%.4f,"
                         "\"tokens_per_s\":%.1f,\"sentences_per_s\":%.2f,\"batch_p50_ms\":%.3f,"
                         "\"batch_p99_ms\":%.3f}\n"
-                      : "loaded in %.3f s, ran %.3f s, of which searching %.3f s\n%.1f target "
+                      : "loaded in %.3f s, ran for %.3f s, searching for %.3f s of it\n%.1f target "
                         "tokens/s, %.2f sentences/s, batches p50 %.3f ms, p99 %.3f ms\n",
             s->load_seconds, seconds, st->seconds, (double)st->tgt_tokens / search,
             (double)st->sentences / search, 1e3 * translator_latency(st, 0.5),
@@ -231,7 +231,7 @@ static int work(const char *const *path, int n_path, struct err *err) {
     progress_end(&s.progress);
     int closed = s.out.closed;
     if (s.feed && !signals_caught && !closed) {
-        warn(&s.replaced, "", "", "held bytes that are not UTF-8, read as U+FFFD");
+        warn(&s.replaced, "", "", "contained bytes that are not UTF-8, read as U+FFFD");
         warn(&s.split, "was", "were", " split: too many tokens for the model");
         warn(&s.cut, "has a translation", "have translations", " that a length limit cut off");
         if (args.stats) print_stats(&s);
@@ -247,10 +247,10 @@ static int run(struct err *err) {
 }
 
 static const char about[] =
-    "One line out for every line in, in order; without a FILE, standard input. The\n"
-    "output is the same whatever the batches and the number of threads. A file for\n"
-    "--output is replaced when all is translated; FILE.part has what was finished\n"
-    "when something came between.";
+    "One line out for every line in, in order; reads standard input if no FILE is given.\n"
+    "The output does not depend on batches or the number of threads. The --output file\n"
+    "is replaced once everything is translated; if that is interrupted, FILE.part has\n"
+    "the lines finished so far.";
 
 const struct command cmd_translate = {.name = "translate",
                                       .summary = "translate text, one sentence per line",

@@ -1,5 +1,5 @@
-/* cmd_vocab.c — `heed vocab`: learns a tokenizer from text files (data/tokenizer.h) and says what
- * it met. */
+/* cmd_vocab.c — `heed vocab`: learns a tokenizer from text files (data/tokenizer.h) and reports
+ * what it found. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -21,20 +21,20 @@ static const struct option rows[] = {
         .arg = "FILE", .required = 1),
     ROW(INT, "size", train.size, "8000", "pieces in the vocabulary", .min = TOKENIZER_MIN_SIZE,
         .max = TOKENIZER_MAX_SIZE),
-    ROW(CHOICE, "type", train.type, "bpe", "what pieces are", .choices = tokenizer_type_names),
+    ROW(CHOICE, "type", train.type, "bpe", "kind of pieces", .choices = tokenizer_type_names),
     ROW(FLAG, "byte_fallback", train.byte_fallback, NULL,
-        "spell unknown characters in bytes; 256 pieces of the size"),
+        "spell unknown characters in bytes, which take 256 of the pieces"),
     ROW(F64, "coverage", train.coverage, "1", "share of the text whose characters get a piece",
         .min = 0.98, .max = 1),
     ROW(STRING, "normalization", train.normalization, "nmt_nfkc",
         "nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity", .arg = "NAME",
         .choices = tokenizer_normalizations),
     ROW(U64, "sample", train.sample, "0",
-        "lines to learn from at most, drawn evenly; 0: 500,000 for unigram, else 2,000,000",
+        "most lines to learn from, drawn evenly; 0: 500,000 for unigram, else 2,000,000",
         .max = 1e9),
     ROW(U64, "seed", train.seed, "1", "seed of the sample", .max = 1 << 30),
     ROW(INT, "threads", train.threads, "0",
-        "threads; 0: 16 on any machine, as unigram's result depends on it", .max = 1024),
+        "threads; 0: 16 on any machine, since unigram's result depends on it", .max = 1024),
     QUIET_ROW(quiet),
     {.name = NULL},
 };

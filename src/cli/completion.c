@@ -8,7 +8,7 @@ const char *const completion_shells[] = {"bash", "zsh", "fish", NULL};
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* The word to complete; `before` is the part of it that is no matter of choice: "--preset=". */
+/* The word to complete; `before` is its fixed beginning: "--preset=". */
 struct question {
     const char *word, *before;
     int n_before;
@@ -41,7 +41,7 @@ static void offer_options(const struct question *q, const struct command *c) {
     offer(q, "--help", "this text");
 }
 
-/* The option whose value the next word is, behind these n; NULL: none. */
+/* The option whose value the word after these n is; NULL: none. */
 static const struct option *open_option(const struct command *c, char *const *word, int n) {
     int at = n - 1;
     while (at >= 0 && strncmp(word[at], "--", 2) != 0) at--;
@@ -96,7 +96,7 @@ void completion_answer(const struct command *const *commands, int n, char **word
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-/* They ask the program that is being called, so that each knows its own options. */
+/* They ask the program being called, so that each build completes its own options. */
 static const char *const scripts[] = {
     "# eval \"$(heed completion bash)\"\n"
     "_heed() {\n"

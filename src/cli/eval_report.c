@@ -97,8 +97,9 @@ static void print_table(const struct eval *eval) {
     for (int m = 0; m < eval->n_metric; m++)
         printf("%s|%s\n", eval->metric[m].name, eval->metric[m].signature);
     if (eval->paired)
-        printf("p: that a difference from %s at least this large is chance; * up to 0.05\n",
-               eval->hyp[0]);
+        printf(
+            "p: probability that chance makes a difference from %s this large; * marks p <= 0.05\n",
+            eval->hyp[0]);
 }
 
 void eval_print_text(const struct eval *eval) {

@@ -130,10 +130,10 @@ static int is_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* argv[0] names a command (of `within`); *used is the command that ran, or was asked wrongly. */
+/* argv[0] names a command (of `within`); *used is the command that ran or was misused. */
 static int run(const struct command **used, const struct command *within, int argc, char **argv,
                struct err *err) {
-    if (argc < 1) return cli_usage(err, "%s: which one?", within->name);
+    if (argc < 1) return cli_usage(err, "%s: which command?", within->name);
     const struct command *c;
     int rc = find(&c, within, argv[0], err);
     if (rc) return rc;

@@ -52,8 +52,8 @@ static const char description[] =
     "heed trains models that translate, and runs them: the Transformer of \"Attention Is All You "
     "Need\", from raw parallel text to a directory with everything a translator needs.\n\n"
     "An option is given as --name VALUE or --name=VALUE. One whose value ends in dots takes all "
-    "words up to the next option; where a command also takes words of its own, it takes one word "
-    "and is repeated. After -- there are no options any more, and - is standard input. The value "
+    "words up to the next option; in a command that also takes plain arguments, it takes one word "
+    "and may be repeated. Everything after -- is an argument, and - is standard input. The value "
     "in parentheses is the default.";
 
 static const struct {
@@ -77,15 +77,15 @@ static const struct {
         {"DIR/tokenizer.model", "its vocabulary, a SentencePiece model"},
         {"RUN/ckpt-NNNNNNNN", "checkpoints of a training run; each is a model directory"},
         {"RUN/log.jsonl", "what a run measured, a JSON object per line"},
-        {"RUN/cache", "tokenised text; it may be removed, and is made again"},
+        {"RUN/cache", "tokenised text; if removed, it is made again"},
         {"FILE.part", "what translate --output FILE had finished when it was interrupted"},
 },
   environment[] = {
       {"HEED_ISA", "instruction set of the cpu device where --isa is not given"},
       {"HEED_PLUGIN_PATH", "where to look for libheed-cuda.so if it is not beside the program"},
-      {"HEED_CUDA_TF32", "1: compute in TF32 where f32 is asked for: faster, less exact"},
+      {"HEED_CUDA_TF32", "1: compute in TF32 where f32 is asked for: faster but less exact"},
       {"HEED_CUDA_SYNC", "1: wait for the GPU after every op, to find out which one fails"},
-      {"CUDA_VISIBLE_DEVICES", "the GPUs that cuda and cuda:N speak of, as in every CUDA program"},
+      {"CUDA_VISIBLE_DEVICES", "the GPUs that cuda and cuda:N refer to, as in every CUDA program"},
       {"TMPDIR", "where bench data keeps its temporary files; /tmp if not set"},
 };
 
@@ -116,5 +116,5 @@ void manual_print(const struct command *const *commands) {
         printf("\n");
     }
     printf(".SH EXIT STATUS\n.TP\n.B 0\nsuccess\n.TP\n.B 1\nfailure\n.TP\n.B 2\nwrong usage\n"
-           ".PP\nA command that SIGINT or SIGTERM stopped ends by that signal.\n");
+           ".PP\nA command stopped by SIGINT or SIGTERM dies of that signal.\n");
 }

@@ -187,10 +187,10 @@ static int check_required(const struct command *command, struct err *err) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Options point into texts from files until the process ends: they are kept here. */
+/* Options point into texts read from files until the process ends: those are kept here. */
 static json_t *kept;
 
-/* What the command line gives, too, is left to it. */
+/* What the command line also gives is left to it. */
 static int file_option(const struct command *command, const char *key, const json_t *value,
                        struct err *err) {
     struct option_group *g;

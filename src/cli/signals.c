@@ -20,7 +20,8 @@ static void on_signal(int number) {
 
 int signals_watch(struct err *err) {
     struct sigaction action = {.sa_handler = on_signal};
-    if (pipe(wake)) return err_set(err, HEED_EIO, "a pipe for signals: %s", strerror(errno));
+    if (pipe(wake))
+        return err_set(err, HEED_EIO, "cannot make a pipe for signals: %s", strerror(errno));
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     return 0;
@@ -42,7 +43,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
         if (write(STDERR_FILENO, text, strlen(text)) < 0) break;
     }
     if (path) _exit(1);
-    signal(number, SIG_DFL); /* not of a file: as if nobody had looked */
+    signal(number, SIG_DFL); /* not in a mapped file: the usual effect */
 }
 
 void signals_explain(void) {

@@ -43,24 +43,24 @@ static int learn_tokenizer(struct train_setup *s, struct err *err) {
     return rc;
 }
 
-/* The run's own tokenizer decides: --vocab-size came too late. One without a run was left by
- * somebody else, and must not win over what is asked for. */
+/* A run keeps its tokenizer: --vocab-size comes too late. A tokenizer without a run was left by
+ * somebody else and must not override what is asked for. */
 static int check_size(const struct train_setup *s, struct err *err) {
     int size = tokenizer_size(s->tokenizer), wanted = s->a->vocab_size;
     if (size == wanted || s->a->tokenizer) return 0;
     if (!s->continues && options_given(s->groups, "vocab_size"))
-        return err_set(err, HEED_EINVAL,
-                       "--vocab-size: %d, but %.80s has %d pieces; --tokenizer %.80s uses it, "
-                       "--overwrite learns another",
-                       wanted, s->tokenizer_path, size, s->tokenizer_path);
+        return err_set(
+            err, HEED_EINVAL,
+            "--vocab-size: %d, but %.80s has %d pieces; use it with --tokenizer %.80s, or "
+            "learn another with --overwrite",
+            wanted, s->tokenizer_path, size, s->tokenizer_path);
     progress_note(s->progress,
-                  "warning: the tokenizer was there already: --vocab-size %d does not apply",
-                  wanted);
+                  "warning: --vocab-size %d is ignored: the run has a tokenizer already", wanted);
     return 0;
 }
 
-/* The tokenizer that is there already: the one given, or the run's own. Otherwise one will be
- * learnt from the corpora. */
+/* The tokenizer that exists already: the one given, or the run's. Otherwise one will be learnt from
+ * the corpora. */
 static int find_tokenizer(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     char *path =
@@ -151,7 +151,8 @@ static int get_config(struct train_setup *s, struct err *err) {
     int n_vocab = s->tokenizer ? tokenizer_size(s->tokenizer) : a->vocab_size;
     if (options_given(s->groups, "n_vocab") || options_given(s->groups, "n_vocab_src") ||
         options_given(s->groups, "n_vocab_tgt"))
-        return err_set(err, HEED_EINVAL, "--n-vocab: the tokenizer decides that (%d)", n_vocab);
+        return err_set(err, HEED_EINVAL,
+                       "--n-vocab: the tokenizer decides the vocabulary (%d pieces)", n_vocab);
     int rc = options_config(&s->config, config_preset_names[a->preset], n_vocab, s->groups, err);
     if (!rc && a->max_length > s->config.max_len)
         rc = err_set(err, HEED_EINVAL, "--max-length: %d is more than the model's max_len %d",
@@ -188,7 +189,7 @@ static int get_state(struct train_setup *s, struct err *err) {
     int rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);
     if (!rc) rc = optimizer_new(&s->opt, s->model, s->acts, &o, err);
     if (rc) return rc;
-    /* Touched now: what is reserved is there. */
+    /* Touched now, so that what is reserved is really there. */
     backend_zero(s->be, s->acts->arena.base, acts_bytes(s->acts));
     return backend_sync(s->be, err);
 }
@@ -215,7 +216,7 @@ static int get_batches(struct train_setup *s, struct err *err) {
     return 0;
 }
 
-/* A slip of the pen must not show after an hour of tokenising. */
+/* A typing error must not surface after an hour of tokenising. */
 int setup_check(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     s->cache = a->cache ? xstrdup(a->cache) : path_join(a->trainer.dir, "cache");
