@@ -158,7 +158,7 @@ expect 2 'give either --src or --src-file' "$heed" attend --model m --out x.svg
 expect 2 "'all' is not one of enc, dec, cross" "${try[@]}" --out x.svg --kind all
 expect 2 '--layer 7: the decoder has 6 layers' "${try[@]}" --out x.svg --layer 7
 expect 2 '--head 9: the model has 8 heads' "${try[@]}" --out x.svg --head 9
-expect 2 '--line 61: v.src has 60 lines' "$heed" attend --model m --src-file v.src --line 61 \
+expect 2 '--line 61: v.src has only 60 lines' "$heed" attend --model m --src-file v.src --line 61 \
     --out x.svg
 expect 1 'positions for 300' "$heed" attend --model m --src "$(head -c 400 t.src | tr '\n' ' ')" \
     --tgt x --out x.svg

@@ -99,7 +99,7 @@ expect 2 '--smooth exp does not use one' -- --ref ref0.txt --hyp hyp.txt --smoot
 expect 2 "--smooth-value: -1 is not between 0 and 1,000,000" -- --ref ref0.txt --hyp hyp.txt \
     --smooth floor --smooth-value=-1
 expect 2 '--paired: needs two' -- --ref ref0.txt --hyp hyp.txt --paired
-expect 2 '--sentence: takes one' -- --ref ref0.txt --hyp hyp.txt hyp_other.txt --sentence
+expect 2 '--sentence: takes only one' -- --ref ref0.txt --hyp hyp.txt hyp_other.txt --sentence
 expect 2 'cannot be resampled' -- --ref ref0.txt --hyp hyp.txt --sentence --confidence
 expect 1 'no-such' -- --ref no-such --hyp hyp.txt
 head -n 7 hyp.txt >"$dir/short"

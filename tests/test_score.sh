@@ -95,7 +95,7 @@ has 'the model has positions for'
 expect 0 '"log_prob":null' "$heed" score --model m --src l.src --tgt l.tgt --skip-long --json
 has 'pairs too long for the model: 1'
 printf 'ba\xffda\n' >bad.src
-expect 0 '1 bad UTF-8' "$heed" score --model m --src bad.src --tgt one.tgt
+expect 0 'bad UTF-8 sequences replaced: 1' "$heed" score --model m --src bad.src --tgt one.tgt
 expect 2 '--model is missing' "$heed" score --src v.src --tgt v.tgt
 expect 2 '--tgt is missing' "$heed" score --model m --src v.src
 expect 2 'standard input' "$heed" score --model m --src - --tgt -
