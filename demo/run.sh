@@ -32,7 +32,7 @@ cat <<END
 
 None of these sentences were in the training data. Try your own, short and simple ones:
     echo 'Where is my book?' | $heed translate --model $out/average
-Its learning curves as a picture:
+To draw its learning curves:
     $heed inspect $out --curves $out/curves.svg
-$out is all it wrote; remove it to train again.
+Everything it wrote is in $out; remove that directory to train again.
 END

@@ -311,7 +311,8 @@ TEST(foreign_states_are_refused) {
     batches_state(b, &saved);
 
     struct batches *x = open_stream(&other, 1, 1, 50, 0);
-    ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL, "data is not the saved run's");
+    ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL,
+               "data differs from the saved run's");
     saved.epoch = 4;
     saved.n_batch = 99;
     ASSERT_OK(batches_restart_epoch(x, &saved, &err), err);
@@ -319,7 +320,7 @@ TEST(foreign_states_are_refused) {
     assert_true(bad.epoch == 4 && bad.n_batch == 99 && bad.data[0] != saved.data[0]);
     batches_free(x);
     x = open_stream(&heavier, 1, 1, 50, 0);
-    ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL, "weights differ");
+    ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL, "filters or weights");
     batches_free(x);
     x = open_stream(&source, 1, 2, 50, 0);
     ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL, "seed: 2, but");

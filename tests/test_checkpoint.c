@@ -214,13 +214,13 @@ TEST(damage_is_found) {
 
     /* The state of another step: told apart by the counters, and were they equal, by the sums. */
     ASSERT_OK(file_copy(state_file, old_state, &err), err);
-    ASSERT_ERR(checkpoint_verify(new, 0, &err), err, HEED_EFORMAT, "the state of step 3");
+    ASSERT_ERR(checkpoint_verify(new, 0, &err), err, HEED_EFORMAT, "the state is of step 3");
 
     struct checkpoint_found found;
     ASSERT_OK(checkpoint_find_last(&found, run.dir, &err), err);
     assert_string_equal(found.path, old);
     assert_int_equal(found.n_damaged, 1);
-    assert_non_null(strstr(found.damage.msg, "the state of step 3"));
+    assert_non_null(strstr(found.damage.msg, "the state is of step 3"));
     xfree(found.path);
     unlink(state_file);
     ASSERT_ERR(checkpoint_verify(new, 0, &err), err, HEED_EIO, "state.safetensors");

@@ -38,7 +38,7 @@ TEST(cuda_plugin_missing) {
     struct err err = {0};
     struct backend_options options = {.device = "cuda"};
     ASSERT_ERR(plugin_load(&be, "nosuch", "/nowhere/at/all", &options, &err), err, HEED_EDEVICE,
-               "libheed-nosuch.so is not there");
+               "libheed-nosuch.so was not found");
     assert_null(be);
     assert_non_null(strstr(err.msg, "looked in"));
 }

@@ -29,7 +29,7 @@ grep -q 'ms per step' "$dir/bench" || fail "bench train printed nothing"
 if [ -e "${heed%/bin/heed}/lib/heed/libheed-cuda.so" ] &&
     ! "$heed" bench train --device cuda --preset tiny --tokens 64 \
     --length 8 --seconds 0 --n_vocab 100 >"$dir/gpu" 2>&1; then
-    if grep -q 'is not there' "$dir/gpu"; then fail \
+    if grep -q 'was not found' "$dir/gpu"; then fail \
         "the plug-in was not found: $(cat "$dir/gpu")"; fi
     grep -q '^heed: cuda: ' "$dir/gpu" || fail "without a GPU it says: $(cat "$dir/gpu")"
 fi

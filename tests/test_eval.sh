@@ -107,7 +107,7 @@ expect 1 'short has 7 lines, ref0.txt has 30' -- --ref ref0.txt --hyp "$dir/shor
 expect 1 'hyp.txt has 30 lines, ' -- --ref ref0.txt "$dir/short" --hyp hyp.txt
 expect 1 'standard input has 0 lines, ref0.txt has 30' -- --ref ref0.txt
 : >"$dir/empty"
-expect 1 'empty: there is no line in it' -- --ref "$dir/empty" --hyp "$dir/empty"
+expect 1 'empty: has no lines' -- --ref "$dir/empty" --hyp "$dir/empty"
 printf 'good\nb\377d \303\n' >"$dir/bad"
 printf 'good\nb\357\277\275d \357\277\275\n' >"$dir/repaired"
 expect 0 'bad: bad UTF-8 sequences and NUL bytes replaced: 2' -- --ref "$dir/bad" \

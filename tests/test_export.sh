@@ -75,10 +75,10 @@ for command in 'translate' 'quantize --out x'; do
 done
 
 "$heed" train "${data[@]}" "${small[@]}" --window 3 --out local --steps 1 2>/dev/null
-expect 2 'window: CTranslate2 has no local attention of 3' "$heed" export --model local --out x \
+expect 2 'window: CTranslate2 has no local attention' "$heed" export --model local --out x \
     --format ctranslate2
 "$heed" train "${data[@]}" "${small[@]}" --d-v 8 --out narrow --steps 1 2>/dev/null
-expect 2 'd_v: CTranslate2 wants keys and values of one width, not 16 and 8' \
+expect 2 'd_v: CTranslate2 needs keys and values of the same width, not 16 and 8' \
     "$heed" export --model narrow --out x --format ctranslate2
 
 # ---- damage: checksums find what would give wrong translations

@@ -177,7 +177,7 @@ TEST(locks) {
     if (pid == 0) {
         int other;
         char number[40];
-        snprintf(number, sizeof number, "another process is at work here: PID %d", (int)getppid());
+        snprintf(number, sizeof number, "in use by another process: PID %d", (int)getppid());
         _exit(file_lock(&other, path, &err) != HEED_EIO || !strstr(err.msg, number));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -81,7 +81,8 @@ TEST(config_refused) {
     expect_refused("{}", HEED_EFORMAT, "format: expected a string, got nothing");
     expect_refused("{\"format\": \"other\"}", HEED_EFORMAT,
                    "format: expected \"heed\", got \"other\"");
-    expect_refused_with("\"version\": 1", "\"version\": 3", HEED_EFORMAT, "version 3 is not known");
+    expect_refused_with("\"version\": 1", "\"version\": 3", HEED_EFORMAT,
+                        "version 3 is not supported");
     expect_refused_with("\"d_model\": 40", "\"d_model\": \"x\"", HEED_EFORMAT,
                         "d_model: expected a whole number, got \"x\"");
     expect_refused_with("\"d_model\": 40", "\"d_model\": 40.0", HEED_EFORMAT, "got 40.0");
@@ -123,7 +124,7 @@ TEST(json_limits) {
     ASSERT_OK(json_in_file(&value, path, &err), err);
     json_decref(value);
     ASSERT_ERR(json_in_text(&value, nul, sizeof nul - 1, "w", &err), err, HEED_EFORMAT,
-               "w:2: a string with the NUL character");
+               "w:2: a string contains the NUL character");
     struct json_in in;
     json_t *object =
         json_pack("{s:s}", "k", "a text that is much too long to be shown in an error");

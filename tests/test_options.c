@@ -161,7 +161,7 @@ TEST(reads_json) {
     ASSERT_ERR(json_in_option(row("flag"), &all, json_array_get(value, 1), kept, &err), err,
                HEED_ECONFIG, "neither true nor false");
     ASSERT_ERR(json_in_option(row("text"), &all, json_array_get(value, 5), kept, &err), err,
-               HEED_ECONFIG, "neither a text nor a number");
+               HEED_ECONFIG, "neither a string nor a number");
     json_decref(value);
     json_decref(kept);
     xfree(all.list.item);

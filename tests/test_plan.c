@@ -54,7 +54,7 @@ TEST(memory_that_would_fit) {
     }
     for (size_t room = 0; room <= SPARE + memory.state; room += SPARE / 4)
         ASSERT_ERR(plan_memory(&memory, toy.model, TOKENS, LENGTH, room, &err), err, HEED_ENOMEM,
-                   "--max-length 40, whatever the batch");
+                   "even for a single sentence of --max-length 40");
     toy_close(&toy);
 }
 

@@ -662,7 +662,7 @@ TEST(not_models) {
     }
     ASSERT_ERR(open_proto(&t, p, &err), err, HEED_EFORMAT, "user-defined pieces begin alike");
     ASSERT_ERR(tokenizer_open_memory(&t, p->data, (size_t)TOKENIZER_MAX_FILE + 1, &err), err,
-               HEED_ELIMIT, "bytes are more");
+               HEED_ELIMIT, "bytes; at most");
     free(p);
 }
 

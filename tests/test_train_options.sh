@@ -159,7 +159,7 @@ wrong() {
 }
 wrong 'stepz: there is no such option' '{"stepz": 1}'
 wrong "steps: 'x' is not a whole number" '{"steps": "x"}'
-wrong 'steps: neither a text nor a number' '{"steps": [1]}'
+wrong 'steps: neither a string nor a number' '{"steps": [1]}'
 wrong 'quiet: neither true nor false' '{"quiet": 1}'
 wrong "d_model: 'x' is not a whole number" '{"d_model": "x"}'
 wrong 'seed: -1 is not between 0 and 2,000,000,000' '{"seed": -1}'
@@ -187,7 +187,7 @@ if ! sanitized; then
     fits=$(sed -n 's/.*; --tokens \([0-9]*\) would fit.*/\1/p' <<<"$out")
     compgen -G 'run/ckpt-*' >/dev/null && fail 'no memory, but a checkpoint'
     expect 0 'done: step 1' short --tokens "$fits"
-    expect 1 'whatever the batch' short --overwrite --tokens 400 --d-model 768 --d-ff 3072 \
+    expect 1 'even for a single sentence' short --overwrite --tokens 400 --d-model 768 --d-ff 3072 \
         --n-head 8
 fi
 

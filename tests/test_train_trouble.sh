@@ -52,16 +52,16 @@ head -n 390 t.src >cut.src
 head -n 390 t.tgt >cut.tgt
 usual=("${data[@]}")
 data=(--src x.src --tgt x.tgt --valid-src v.src --valid-tgt v.tgt)
-refused 'the training data is not'
+refused 'the training data differs'
 has '--new-data'
 data=(--src cut.src --tgt cut.tgt --valid-src v.src --valid-tgt v.tgt)
-refused 'the training data is not'
+refused 'the training data differs'
 goes_on 'continuing from step 60' --new-data
 differ run/model.safetensors long/model.safetensors 'new data made no difference'
 data=("${usual[@]}")
-refused 'the training data is not' --src x.src --tgt x.tgt
-refused 'the training data is not' --weights 2
-refused 'the training data is not' --ratio 1.1
+refused 'the training data differs' --src x.src --tgt x.tgt
+refused 'the training data differs' --weights 2
+refused 'the training data differs' --ratio 1.1
 refused 'seed: 3, but the saved run had 1' --seed 3
 refused 'tokens: 500, but the saved run had 400' --tokens 500
 "$heed" vocab --input x.src x.tgt --size 200 --out other.model --quiet
@@ -222,7 +222,7 @@ for _ in $(seq 100); do
     [ "$(steps run)" != '20 30 40 50 60' ] && break
     sleep 0.1
 done
-expect 1 "another process is at work here: PID $pid" train run "${base[@]}"
+expect 1 "in use by another process: PID $pid" train run "${base[@]}"
 kill -INT $pid
 rc=0
 wait $pid || rc=$?

@@ -207,10 +207,10 @@ t --quiet --prefix pre --max-extra 20 v.src >got || fail '--prefix'
 paste -d '|' pre got | awk -F '|' 'substr($2, 1, length($1)) != $1 { exit 1 }' ||
     fail 'a prefix is not there'
 head -n 5 pre >pre5
-expect 1 'no line for it: it ends after 5' "$heed" "${m[@]}" --quiet --max-extra 2 \
+expect 1 'no line for it; it ends after 5' "$heed" "${m[@]}" --quiet --max-extra 2 \
     --prefix pre5 v.src
 { cat pre; echo x; } >pre61
-expect 1 "more lines than the input's 60" "$heed" "${m[@]}" --quiet --max-extra 20 \
+expect 1 "more lines than the input, which has 60" "$heed" "${m[@]}" --quiet --max-extra 20 \
     --prefix pre61 v.src
 "$heed" translate --model run --model run --min-length 3 --max-extra 2 --quiet v.src >got ||
     fail 'an ensemble'
@@ -245,10 +245,11 @@ expect 1 'nowhere' "$heed" translate --model nowhere
 expect 1 'nothing.txt' "$heed" "${m[@]}" nothing.txt
 expect 2 "'f64'" "$heed" "${m[@]}" --precision f64
 expect 2 "--long: 'cut'" "$heed" "${m[@]}" --long cut
-expect 2 '--nbest: 5 of a beam of 4' "$heed" "${m[@]}" --nbest 5
+expect 2 '--nbest: 5 is more than the beam of 4' "$heed" "${m[@]}" --nbest 5
 expect 2 '64 tokens the model has positions for' "$heed" "${m[@]}" --max-source 65
-expect 2 '--alignment-layer: 2; the decoder has 1' "$heed" "${m[@]}" --alignment --alignment-layer 2
-expect 2 '--alignment-head: 3; a layer has 2' "$heed" "${m[@]}" --alignment --alignment-head 3
+expect 2 '--alignment-layer: 2; the decoder has only 1' "$heed" "${m[@]}" --alignment \
+    --alignment-layer 2
+expect 2 '--alignment-head: 3; a layer has only 2' "$heed" "${m[@]}" --alignment --alignment-head 3
 t --quiet --max-extra 2 --alignment v.src >a0
 t --quiet --max-extra 2 --alignment --alignment-layer 1 v.src | cmp - a0 ||
     fail 'layers do not count from 1'
@@ -267,7 +268,7 @@ forget() { sed -i 's/xxh128:[0-9a-f]*//' "$1/config.json"; } # as older models, 
 forget other
 for command in 'translate' 'score --src v.src --tgt v.tgt' 'attend --src x --out x.svg'; do
     # shellcheck disable=SC2086 # words
-    expect 2 '150 pieces, but the model has' "$heed" $command --model other
+    expect 2 '150 pieces, but the model' "$heed" $command --model other
 done
 "$heed" vocab --input v.tgt --size 200 --out other/tokenizer.model --quiet
 expect 2 'different tokenizers' "$heed" translate --model run --model other v.src

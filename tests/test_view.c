@@ -311,10 +311,10 @@ TEST(impossible_alignments_are_refused) {
     toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
     ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){3, 0},
                            &(struct batch_caps){9, 9, 1}, &err),
-               err, HEED_EINVAL, "alignment_layer: 3; the decoder has 2");
+               err, HEED_EINVAL, "alignment_layer: 3; the decoder has only 2");
     ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 6},
                            &(struct batch_caps){9, 9, 1}, &err),
-               err, HEED_EINVAL, "alignment_head: 6; a layer has 5");
+               err, HEED_EINVAL, "alignment_head: 6; a layer has only 5");
     assert_null(aligner);
     check_ok(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 0},
                          &(struct batch_caps){4, 4, 1}, &err),

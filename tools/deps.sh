@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deps.sh — sees to it that what heed needs is there.
+# deps.sh — makes sure that what heed needs is installed.
 #
 #     tools/deps.sh [--check] build|test|fuzz|lint|bare
 #

@@ -32,8 +32,8 @@ static int check(const heed_model_options *o, struct err *err) {
     if (o->threads < 0 || o->threads > 1024)
         return err_set(err, HEED_EINVAL, "threads: %d is not between 0 and 1024", o->threads);
     if (o->n_ensemble >= SEARCH_MAX_MODELS || (o->n_ensemble > 0 && !o->ensemble))
-        return err_set(err, HEED_EINVAL, "ensemble: %zu further models; at most %d", o->n_ensemble,
-                       SEARCH_MAX_MODELS - 1);
+        return err_set(err, HEED_EINVAL, "ensemble: %zu further models; at most %d are allowed",
+                       o->n_ensemble, SEARCH_MAX_MODELS - 1);
     for (size_t i = 0; i < o->n_ensemble; i++)
         if (!o->ensemble[i]) return err_set(err, HEED_EINVAL, "ensemble: directory %zu is NULL", i);
     return 0;

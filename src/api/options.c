@@ -16,10 +16,10 @@ int api_options_read(void *own, size_t own_size, const void *options, const char
     if (!options) return 0;
     memcpy(&size, options, sizeof size);
     if (size < sizeof size || size > own_size)
-        return err_set(
-            err, HEED_EINVAL,
-            "%s: its size is %zu, at most %zu is known here; call %s_init, or use a newer library",
-            name, size, own_size, name);
+        return err_set(err, HEED_EINVAL,
+                       "%s: size is %zu, but this library knows at most %zu; call %s_init, or use "
+                       "a newer library",
+                       name, size, own_size, name);
     memcpy(own, options, size);
     return 0;
 }

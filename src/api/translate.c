@@ -124,7 +124,7 @@ static int copy_results(heed_result **result, const struct tokenizer *tokenizer,
     carve(&c, in, n);
     c.arena = (struct arena){.base = mem_block(c.arena.used), .cap = c.arena.used};
     if (!c.arena.base)
-        return err_set(err, HEED_ENOMEM, "no memory for results of %zu bytes", c.arena.cap);
+        return err_set(err, HEED_ENOMEM, "not enough memory for results of %zu bytes", c.arena.cap);
     *result = carve(&c, in, n); /* the first thing in the block, so freeing it frees all */
     return 0;
 }

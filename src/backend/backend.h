@@ -28,8 +28,8 @@ void backend_close(struct backend *be);
 
 const char *backend_name(const struct backend *be); /* "cpu" */
 
-/* What opening it took, part by part; a device's start is most of a short run. How many there
- * are. */
+/* How long opening took, part by part: starting a device is most of a short run. Returns the number
+ * of parts. */
 struct backend_lap {
     const char *part;
     double seconds;
@@ -38,8 +38,8 @@ int backend_laps(const struct backend *be, const struct backend_lap **laps);
 
 /* What backend_alloc gives cannot be read by the host. */
 int backend_device_memory(const struct backend *be);
-/* Weights that are only run should come tiled (tile.h); a backend that says no takes plain ones
- * only. */
+/* Weights that are only run should be tiled (tile.h); a backend that says no takes only plain
+ * ones. */
 int backend_wants_tiles(const struct backend *be);
 
 /* Memory. backend_alloc fails with HEED_ENOMEM in *err and returns NULL; the others are queued like
@@ -56,17 +56,16 @@ int backend_sync(struct backend *be, struct err *err);
 /* The same without waiting: what is still queued may fail later. */
 int backend_check(struct backend *be, struct err *err);
 
-/* Recording. A sequence of ops that comes again and again with the very same arguments (addresses,
- * shapes, numbers; what lies at the addresses may change) can be kept by a device and queued in one
- * go:
+/* Recording. A sequence of ops that is repeated with exactly the same arguments (addresses, shapes,
+ * numbers; what lies at the addresses may change) can be kept by a device and queued in one go:
  *
  *     if (!backend_replay(be, &recording))
  *         do { ops; } while (backend_recorded(be, &recording));
  *
- * *recording is NULL at first and the caller's to forget. backend_replay queues what was recorded,
- * or returns 0: then the caller calls the ops, and backend_recorded says whether they have to be
- * called once more because recording them failed. Backends without a queue, and any backend
- * while it profiles, just run the ops. Between the two calls nothing but ops. */
+ * *recording is NULL at first; the caller ends it with backend_forget. backend_replay queues what
+ * was recorded, or returns 0: then the caller calls the ops, and backend_recorded says whether they
+ * have to be called once more because recording them failed. Backends without a queue, and any
+ * backend while it profiles, just run the ops. Only ops may come between the two calls. */
 int backend_replay(struct backend *be, struct recording **recording);
 int backend_recorded(struct backend *be, struct recording **recording);
 void backend_forget(struct backend *be, struct recording *recording);

@@ -57,9 +57,9 @@ static BEAM_FN void beam_strand(struct beam *b, const struct beam_rules *r, int 
 }
 
 /* No descendant of a live hypothesis of log-probability p can score above p / penalty: more tokens
- * only lower p, and the penalty is the kindest there is on the way, which is that of the longest
- * length when penalties grow and that of the next length when they fall. The best live one speaks
- * for all. A tie stops, for a later equal score would not displace the earlier one. */
+ * only lower p, and the penalty is the most favourable one on the way, which is that of the longest
+ * length when penalties grow and that of the next length when they fall. The best live one stands
+ * for all. A tie stops, since a later equal score would not displace the earlier one. */
 static BEAM_FN int beam_settled(const struct beam *b, const struct beam_rules *r) {
     if (b->n_live == 0) return 1;
     if (r->run_on || b->n_end < r->n_best) return 0;

@@ -1,9 +1,10 @@
-/* beam.h — the bookkeeping of one sentence's search: who lives, who has ended, when it is over.
+/* beam.h — the bookkeeping of one sentence's search: which hypotheses live, which have ended, and
+ * when it is over.
  *
- * Nothing here knows of models or devices. Log-probabilities of next tokens come in; the next live
- * hypotheses with their parents, the best ended ones, and the verdict "done" come out. The state is
- * plain arrays that somebody else owns; nothing is allocated and nothing of the C library is
- * called, so that the same source is compiled for the host, where src/search calls it, and for
+ * Nothing here knows about models or devices. Log-probabilities of next tokens come in; the next
+ * live hypotheses with their parents, the best ended ones, and the verdict "done" come out. The
+ * state is plain arrays that somebody else owns; nothing is allocated and nothing of the C library
+ * is called, so that the same source is compiled for the host, where src/search calls it, and for
  * devices, where the op beam_step does (BEAM_FN then says which kind of function it is). Nothing
  * can fail.
  *
@@ -63,13 +64,13 @@ struct beam {
 /* One live hypothesis without tokens. The arrays are set already. */
 BEAM_FN void beam_begin(struct beam *b, int max_len);
 
-/* One token more. value, id [n_live, k]: for each live hypothesis its best next tokens, best first
+/* One more token. value, id [n_live, k]: for each live hypothesis its best next tokens, best first
  * (ties to the lower id), -INFINITY where there are no more. No NaN. k must let every row hold
  * `width` tokens beside the end mark, if it has that many. */
 BEAM_FN void beam_advance(struct beam *b, const struct beam_rules *r, const float *value,
                           const int32_t *id, int k);
 
-/* One token more for samples: value[i], id[i] is what sample i of the live ones drew; id -1:
+/* One more token for samples: value[i], id[i] is what sample i of the live ones drew; id -1:
  * nothing was allowed. The first time there are r->width draws from the only live hypothesis, later
  * n_live. */
 BEAM_FN void beam_draw(struct beam *b, const struct beam_rules *r, const float *value,
@@ -91,7 +92,7 @@ BEAM_FN void beam_trace(int32_t *token, float *log_prob, const struct beam *b,
  * beam_step. */
 struct beam_head {
     int32_t len, max_len, n_live, n_end, done; /* as in struct beam */
-    int32_t row;    /* of the first live hypothesis in the present step */
+    int32_t row;    /* of the first live hypothesis in the current step */
     int32_t broken; /* the model's scores for token `len` were not numbers; done, too */
 };
 
@@ -113,7 +114,7 @@ struct beam_table {
  * one number. */
 BEAM_FN void beam_load(struct beam *b, const struct beam_table *t, const struct beam_rules *r,
                        int longest, int s, int32_t *unused);
-/* What has changed in b goes back to the head; the arrays are the table's own. */
+/* Copies what has changed in b back to the head; the arrays are the table's anyway. */
 BEAM_FN void beam_store(const struct beam *b, const struct beam_table *t, int s);
 
 #endif

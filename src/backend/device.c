@@ -45,7 +45,7 @@ void *backend_scratch(struct backend *be, size_t size) {
     if (be->workspace && size <= be->workspace_size) return be->workspace;
     if (be->committed)
         backend_fail(be, HEED_EINTERNAL,
-                     "%s: an op wants a workspace of %zu bytes, %zu were planned", be->vt->name,
+                     "%s: an op needs a workspace of %zu bytes, but %zu were planned", be->vt->name,
                      size, be->workspace_size);
     else
         backend_reserve(be, size);

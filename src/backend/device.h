@@ -1,4 +1,4 @@
-/* device.h — what a device is made of: for those who write one, and for no one else.
+/* device.h — what a device is made of: only for those who write one.
  *
  * A backend embeds struct backend as its first member and fills a vtable. The program's side of it
  * is backend.c, ops.c and profile.c; device.c is linked into plug-ins, too, which need no other
@@ -17,7 +17,7 @@ struct backend_vtable {
     const char *name;
     /* Capabilities. */
     int device_memory; /* what alloc gives cannot be read by the host */
-    int wants_tiles;   /* weights that are only run should come tiled (tile.h); else only plain */
+    int wants_tiles;   /* weights that are only run should be tiled (tile.h); else plain only */
     void (*close)(struct backend *be);
     void *(*alloc)(struct backend *be, size_t size); /* MEM_ALIGN-aligned, or NULL */
     void (*free)(struct backend *be, void *ptr);
@@ -64,7 +64,7 @@ struct backend {
 /* Between backend_plan and backend_commit: ops ask for their workspace and compute nothing. */
 static inline int backend_planning(const struct backend *be) { return be->planning; }
 
-/* Notes a part of opening that began at `begin` (clock_seconds) and ends now, which is returned. */
+/* Records a part of opening that began at `begin` (clock_seconds) and ends now; returns now. */
 double backend_lap(struct backend *be, const char *part, double begin);
 
 /* Records a failure; the first one wins. */

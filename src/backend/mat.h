@@ -2,7 +2,7 @@
  *
  * A view is plain data: it borrows memory and never owns it. The memory may be a device's, so the
  * functions that look at elements are for host memory only. Every op (ops.h) takes views; weights
- * may be tiled, a layout of their own (tile.h). */
+ * may be tiled, a special layout (tile.h). */
 #ifndef BACKEND_MAT_H
 #define BACKEND_MAT_H
 

@@ -24,7 +24,7 @@ const char *op_name(enum op op) {
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Who asks: the op that messages name. */
+/* The caller: the op that messages name. */
 struct caller {
     struct backend *be;
     const char *op;
@@ -64,8 +64,8 @@ static bool is_weight(struct caller by, const char *name, const struct mat *m, i
     shape.tiled = 0;
     if (!is(by, name, &shape, rows, cols, quantised && t == DTYPE_F32 ? DTYPE_I8 : t)) return false;
     if (quantised && cols > TILE_I8_COLS) {
-        backend_fail(by.be, HEED_EINVAL, "%s: %s is %d wide, i8 weights may be %d", by.op, name,
-                     cols, TILE_I8_COLS);
+        backend_fail(by.be, HEED_EINVAL, "%s: %s is %d wide; i8 weights may be at most %d", by.op,
+                     name, cols, TILE_I8_COLS);
         return false;
     }
     return rule(by,

@@ -100,8 +100,8 @@ int plugin_load(struct backend **be, const char *name, const char *path,
         return err_set(err, HEED_EDEVICE, "%s: the plug-in cannot be loaded: %s", name, s.reason);
     if (!s.handle)
         return err_set(err, HEED_EDEVICE,
-                       "%s: %s is not there: looked in %.140s and where the system's loader does",
-                       name, s.file, s.places);
+                       "%s: %s was not found in %.140s or where the system's loader looks", name,
+                       s.file, s.places);
     union {
         void *object;
         plugin_open *function;

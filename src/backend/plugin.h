@@ -1,9 +1,9 @@
-/* plugin.h — backends that live in shared objects of their own, loaded when asked for.
+/* plugin.h — backends that live in separate shared objects, loaded when asked for.
  *
  * libheed-NAME.so exports heed_NAME_open, of type plugin_open. It needs no symbol of the program
- * that loads it and allocates what it owns itself; a plug-in built for another struct backend
- * refuses to work, which struct plugin_abi lets it see. Plug-ins stay loaded until the process
- * ends: a driver's threads may outlive the backend. */
+ * that loads it and allocates what it owns itself; a plug-in built for another struct backend sees
+ * that in struct plugin_abi and refuses to work. Plug-ins stay loaded until the process ends: a
+ * driver's threads may outlive the backend. */
 #ifndef BACKEND_PLUGIN_H
 #define BACKEND_PLUGIN_H
 
@@ -29,7 +29,7 @@ typedef int plugin_open(const struct plugin_abi *abi, struct backend **be,
 int plugin_load(struct backend **be, const char *name, const char *path,
                 const struct backend_options *options, struct err *err);
 
-/* Is there a driver for NVIDIA devices at all? Much cheaper than to load the plug-in. */
+/* Is there a driver for NVIDIA devices at all? Much cheaper to ask than loading the plug-in. */
 int plugin_driver_present(void);
 
 #endif

@@ -39,7 +39,7 @@ static int io_error(const char *path, struct err *err) {
     return err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
 }
 
-/* The same after a failed write, where one may worry about the old file. */
+/* The same after a failed write, where a user may worry about the old file. */
 static int write_error(const char *path, struct err *err) {
     if (errno == ENOSPC || errno == EDQUOT)
         return err_set(err, HEED_EIO, "%.160s: %s; what was there before is intact", path,
@@ -49,7 +49,7 @@ static int write_error(const char *path, struct err *err) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* All maps, for file_map_at. One that finds no place here has no name, and that is all. */
+/* All maps, for file_map_at. One that finds no room here is not named, and nothing worse. */
 static struct map_place {
     _Atomic(const unsigned char *) data; /* set last */
     size_t size;
@@ -470,7 +470,7 @@ int file_lock(int *lock, const char *path, struct err *err) {
     }
     int rc, held = errno == EWOULDBLOCK;
     if (held && read_whole(*lock, pid, sizeof pid - 1) > 0) pid[strspn(pid, "0123456789")] = 0;
-    rc = held ? err_set(err, HEED_EIO, "%.180s: another process is at work here%s%s", path,
+    rc = held ? err_set(err, HEED_EIO, "%.180s: in use by another process%s%s", path,
                         *pid ? ": PID " : "", pid)
               : io_error(path, err);
     close(*lock);

@@ -23,8 +23,8 @@ int file_map_open(struct file_map *map, const char *path, struct err *err);
 void file_map_close(struct file_map *map);
 
 /* The path (abbreviated) of the open map that holds the address, or NULL. A file that is cut short
- * while it is mapped, or that the disk cannot read, is a SIGBUS at such an address: this is for a
- * handler to name it, and safe to be called by one. */
+ * while it is mapped, or that the disk cannot read, is a SIGBUS at such an address: this lets a
+ * signal handler name it, and is safe to call there. */
 const char *file_map_at(const void *address);
 
 /* [at, at + size) of the map will not be read soon: its pages leave this process's memory and are
@@ -53,7 +53,7 @@ void file_writer_write(struct file_writer *w, const void *data, size_t size);
 void file_writer_printf(struct file_writer *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Bytes given before, [at, at + size), become other ones; nothing may be written after that. */
+/* Replaces bytes given before, [at, at + size); nothing may be written after that. */
 void file_writer_patch(struct file_writer *w, uint64_t at, const void *data, size_t size);
 
 /* Exactly one of the two ends a writer that was opened. Commit makes the file durable or, on error,
@@ -105,7 +105,7 @@ char *path_parent(const char *path);                     /* "a/b" -> "a", "b" ->
 
 /* Makes this process the only one to hold `path` (a file made for that purpose and left there),
  * until it unlocks or ends, however it ends. HEED_EIO when another one holds it; the message gives
- * its number, which the file keeps. */
+ * its PID, which is stored in the file. */
 int file_lock(int *lock, const char *path, struct err *err);
 void file_unlock(int lock);
 

@@ -14,7 +14,7 @@
 #include "base/err.h"
 
 struct newdir {
-    char *path;  /* as the caller called it */
+    char *path;  /* as the caller named it */
     char *place; /* the same without symbolic links */
     char *temp;  /* where the files are to be written */
     int inside;
@@ -23,9 +23,9 @@ struct newdir {
 /* Makes temp, and the parents of path if need be. */
 int newdir_begin(struct newdir *d, const char *path, struct err *err);
 
-/* Ends what was begun. rc 0: everything is written and takes its place. Else, and where that fails,
- * what was there before stays and temp is removed; a message about a file in temp becomes one about
- * the file in path. Returns rc, or what went wrong. */
+/* Finishes. rc 0: everything is written and takes its place. Otherwise, or if that fails, what was
+ * there before stays and temp is removed; a message about a file in temp becomes one about the file
+ * in path. Returns rc, or the status of what went wrong. */
 int newdir_end(struct newdir *d, int rc, struct err *err);
 
 #endif

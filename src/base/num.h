@@ -1,4 +1,4 @@
-/* num.h — the smaller and the larger of two numbers, division that rounds up, numbers to read. */
+/* num.h — the smaller and the larger of two numbers, division that rounds up, digits in groups. */
 #ifndef BASE_NUM_H
 #define BASE_NUM_H
 

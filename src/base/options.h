@@ -5,8 +5,8 @@
  * checking, comparing, JSON (io/json.h), the command line with its help, manual and completion
  * (cli/options.h), and the field of the public header that means the same.
  *
- * Messages of this file do not name the option where it is given by the caller, who knows whether
- * to call it --max-length or max_length. Nothing here prints. */
+ * Where the caller passes the option, messages do not name it: the caller knows whether it is
+ * called --max-length or max_length. Nothing here prints. */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 
@@ -56,7 +56,7 @@ struct option {
         ##__VA_ARGS__                                                                              \
     }
 
-/* The row of that name, '-' being as good as '_'; or NULL. */
+/* The row of that name, where '-' counts as '_'; or NULL. */
 const struct option *option_find(const struct option *rows, const char *name, size_t length);
 
 void options_default(const struct option *rows, void *values);

@@ -247,9 +247,10 @@ void batches_state(const struct batches *b, struct batches_state *state) { *stat
 int batches_restore(struct batches *b, const struct batches_state *state, struct err *err) {
     const struct batches_state *here = &b->taken;
     if (memcmp(state->data, here->data, sizeof here->data) != 0)
-        return err_set(err, HEED_EINVAL,
-                       "the training data is not the saved run's: texts, tokenizer, filters or "
-                       "weights differ");
+        return err_set(
+            err, HEED_EINVAL,
+            "the training data differs from the saved run's in texts, tokenizer, filters or "
+            "weights");
     const struct {
         const char *what;
         uint64_t is, was;

@@ -31,7 +31,7 @@ struct batches_options {
     int n_source; /* at least 1 */
     uint64_t seed;
     int tokens;    /* most source tokens in a batch, and most target tokens */
-    int sentences; /* most pairs in a batch; 0: no limit of its own */
+    int sentences; /* most pairs in a batch; 0: no separate limit */
     int pool;      /* pairs sorted together; 0: 32768 */
     int prefetch;  /* batches prepared ahead by a thread; 0: none */
     int32_t bos;   /* what the decoder's input begins with */
@@ -43,7 +43,7 @@ struct batches_state {
     uint64_t data[2]; /* identifies corpora and weights, in order */
     uint64_t seed, tokens, sentences, pool_size;
     uint64_t epoch, pool, batch; /* the next batch: batch number `batch` of that pool */
-    uint64_t n_batch, n_pair, n_src_tok, n_tgt_tok; /* taken since the very beginning */
+    uint64_t n_batch, n_pair, n_src_tok, n_tgt_tok; /* taken since the run began */
 };
 
 /* An epoch's size. Tokens are exact when all weights are whole numbers, expected otherwise. */

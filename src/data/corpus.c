@@ -1,6 +1,6 @@
 /* corpus.c — opens and reads the cache files of corpus.h; corpus_build.c writes them.
  *
- * corpus_open believes nothing: checksums find damage, and since a checksum can be forged, every
+ * corpus_open trusts nothing: checksums find damage, and since a checksum can be forged, every
  * number is also checked for what reading relies on (places lie inside the ids, in order and
  * without gaps; ids are below n_vocab). Places and ids are checked once more when they are read,
  * which costs nothing beside the reading: another program may have written into the file since. */

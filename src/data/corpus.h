@@ -43,7 +43,7 @@ struct corpus_encoder {
 /* The encoder of a tokenizer, which must outlive it. */
 struct corpus_encoder corpus_encoder_of(const struct tokenizer *tokenizer);
 
-/* How far a build is. Bytes are those of both files as they are stored. */
+/* How far a build has come. Bytes are those of both files as they are stored. */
 enum corpus_phase {
     CORPUS_HASHING,
     CORPUS_WAITING,
@@ -119,8 +119,8 @@ struct corpus {
 int corpus_build(struct corpus *corpus, const struct corpus_options *options,
                  struct corpus_report *report, struct err *err);
 
-/* The errors of a text that a look at its beginning finds: it is missing, unreadable, not a regular
- * file, or of a kind that is not read. */
+/* Finds what is wrong with a text from its beginning: it is missing, unreadable, not a regular
+ * file, or of a kind that is not supported. */
 int corpus_check_text(const char *path, struct err *err);
 
 /* An existing cache file; HEED_EFORMAT when anything in it is wrong. Reads the file

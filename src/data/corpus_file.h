@@ -6,7 +6,7 @@
  *     index    struct corpus_place per pair
  *     struct corpus_trailer
  *
- * What describes the file stands at its end, where it is known when it is written.
+ * The description of the file is at its end, since it is known only when all else is written.
  * Numbers are in the machine's byte order: a cache is local, and one from a machine of the other
  * order fails the version check and is built again. */
 #ifndef DATA_CORPUS_FILE_H

@@ -23,7 +23,7 @@ struct feed {
     int n, cap;
     char *bytes;
     size_t used, size;
-    struct err err; /* the first error, told when the lines before it are done */
+    struct err err; /* the first error, reported once the lines before it are done */
 };
 
 int feed_open(struct feed **feed, const char *const *path, int n, const char *prefix, int stop_fd,
@@ -126,7 +126,7 @@ static int take_line(struct feed *f, struct err *err) {
     if (rc < 0) return rc;
     if (rc == 0)
         return err_set(err, HEED_EFORMAT,
-                       "%.150s %llu: the file of prefixes has no line for it: it ends after %llu",
+                       "%.150s %llu: the prefix file has no line for it; it ends after %llu",
                        f->name[f->at], (unsigned long long)f->number, (unsigned long long)f->total);
     if (prefix.flags & LINE_TOO_LONG)
         return err_set(err, HEED_ELIMIT, "%.150s %llu: its prefix is longer than %d bytes",
@@ -140,7 +140,8 @@ static int check_prefixes(struct feed *f, struct err *err) {
     struct line line;
     int rc = f->prefix ? text_next(f->prefix, &line, err) : 0;
     if (rc > 0)
-        rc = err_set(err, HEED_EFORMAT, "the file of prefixes has more lines than the input's %llu",
+        rc = err_set(err, HEED_EFORMAT,
+                     "the prefix file has more lines than the input, which has %llu",
                      (unsigned long long)f->total);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* sentencepiece.h — the little of SentencePiece that we use, as C.
  *
  * Implemented by sentencepiece.cc, the only C++ here. No exception leaves it, nothing is printed,
- * and the calls that would end the process on bad input are out of reach as long as callers keep
+ * and the calls that would end the process on bad input cannot be reached as long as callers do
  * their part: sp_open wants bytes that tokenizer_check accepted, sp_train sentences that are not
  * all blank. */
 #ifndef DATA_SENTENCEPIECE_H

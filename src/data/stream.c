@@ -37,7 +37,7 @@ static int add_source(struct stream *s, int i, const struct batches_source *from
         return err_set(err, HEED_EINVAL, "weight: %g is not between 0 and 1e6", weight);
     if (n_draw < 1 || n_draw > 0x1p61)
         return err_set(err, HEED_EINVAL, "weight: %g times %lld pairs is %s", weight,
-                       (long long)corpus->n_pair, n_draw < 1 ? "not even one pair" : "too much");
+                       (long long)corpus->n_pair, n_draw < 1 ? "less than one pair" : "too many");
     int longest = corpus->max_src > corpus->max_tgt ? corpus->max_src : corpus->max_tgt;
     if (longest > s->tokens)
         return err_set(

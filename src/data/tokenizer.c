@@ -59,7 +59,8 @@ int tokenizer_open_memory(struct tokenizer **tokenizer, const void *data, size_t
                           struct err *err) {
     *tokenizer = NULL;
     if (size > TOKENIZER_MAX_FILE)
-        return err_set(err, HEED_ELIMIT, "tokenizer: %zu bytes are more than %d", size,
+        return err_set(err, HEED_ELIMIT,
+                       "tokenizer: the file has %zu bytes; at most %d are allowed", size,
                        TOKENIZER_MAX_FILE);
     char *copy = xmalloc(size + 1);
     if (size) memcpy(copy, data, size);

@@ -5,8 +5,8 @@
  * its hash. Files are hostile: what the library would trust (tokenizer_check.c) is checked before
  * it sees them.
  *
- * The files we learn have unk 0, bos 1, eos 2 and no padding. In files of others these ids are
- * where the file says, and may be missing (-1): tokenizer_check_ends tells whether translation can
+ * The files we learn have unk 0, bos 1, eos 2 and no padding. In other people's files these ids are
+ * what the file says, and may be missing (-1): tokenizer_check_ends tells whether translation can
  * work with it.
  *
  * An open tokenizer never changes and may be used by several threads at once. */
@@ -81,7 +81,7 @@ enum {
     TOKENIZER_MAX_THREADS = 128  /* of SentencePiece */
 };
 
-/* What learning met. Filled as it goes, and complete at the end. */
+/* What learning found. Filled in as it goes, complete at the end. */
 struct tokenizer_report {
     uint64_t lines, bytes;      /* read, of all files */
     uint64_t file_at, file_end; /* bytes of the file at hand and its size, 0 if unknown */
@@ -106,7 +106,7 @@ struct tokenizer_train_options {
     double coverage;   /* share of characters that get a piece, 0.98 to 1; 0: 1 */
     /* nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity; NULL: nmt_nfkc */
     const char *normalization;
-    uint64_t sample; /* lines to learn from at most, drawn evenly; 0: tokenizer_sample_lines */
+    uint64_t sample; /* most lines to learn from, drawn evenly; 0: tokenizer_sample_lines */
     uint64_t seed;   /* of the sample */
     int threads;     /* 0: 16 whatever the machine, as they enter the result of unigram */
     /* Called now and then, file being the input at hand or NULL once learning begins; a negative

@@ -208,7 +208,7 @@ static int count_all(struct work *work, struct err *err) {
             work->eval->on_replaced(shown(&work->column[i]), replaced);
     }
     if (work->eval->n_segment) return 0;
-    return err_set(err, HEED_EFORMAT, "%s: there is no line in it", shown(&work->column[0]));
+    return err_set(err, HEED_EFORMAT, "%s: has no lines", shown(&work->column[0]));
 }
 
 static int count(struct eval *eval, struct pool *pool, struct err *err) {

@@ -42,10 +42,10 @@ int json_in_text(json_t **value, const char *text, size_t size, const char *wher
     json_error_t why;
     *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
     if (*value) return 0;
-    /* jansson's words, unless they are about its own flags */
+    /* jansson's words, unless they are about its flags */
     int has_nul = json_error_code(&why) == json_error_null_character;
     return err_set(err, HEED_EFORMAT, "%.120s:%d: %.100s", where, why.line > 0 ? why.line : 1,
-                   has_nul ? "a string with the NUL character, \\u0000" : why.text);
+                   has_nul ? "a string contains the NUL character, \\u0000" : why.text);
 }
 
 int json_in_file(json_t **value, const char *path, struct err *err) {
@@ -158,7 +158,7 @@ int json_in_option(const struct option *o, void *values, const json_t *value, js
         text = json_string_value(json_array_get(kept, json_array_size(kept) - 1));
     }
     return text ? option_set(o, values, text, err)
-                : err_set(err, HEED_ECONFIG, "neither a text nor a number");
+                : err_set(err, HEED_ECONFIG, "neither a string nor a number");
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

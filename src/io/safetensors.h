@@ -1,7 +1,7 @@
 /* safetensors.h — safetensors files: an 8-byte header length, a JSON header, then the tensors.
  *
  * Reading: the file is mapped, not copied: tensors point into the mapping and live as long as it.
- * Files come from outside, so nothing in the header is believed: every size and offset is checked
+ * Files come from outside, so nothing in the header is trusted: every size and offset is checked
  * against the file, the tensors must cover the data exactly, without holes or overlap, and any
  * violation is one error that names the file, the tensor and the value.
  *

@@ -102,7 +102,7 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src,
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* Runs a step of the largest batch through the planning backend, so that every op states its need.
- * A tiled output matrix belongs to a model that is run and not trained: the loss is not for it. */
+ * A tiled output matrix belongs to a model that is only run: the loss does not take it. */
 static void plan_workspace(struct acts *a, const struct view *view) {
     struct model *m = a->model;
     struct params grads;
@@ -225,7 +225,7 @@ static int check_side(const struct packed *p, int cap, int n_vocab, int max_len,
 
 static int check_batch(const struct acts *a, const struct batch *b, struct err *err) {
     const struct config *c = &a->model->config;
-    if (b->n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it is empty");
+    if (b->n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it has no sentences");
     int rc = check_side(&b->src, a->cap_src, c->n_vocab_src, c->max_len, "source", err);
     if (!rc) rc = check_side(&b->tgt, a->cap_tgt, c->n_vocab_tgt, c->max_len, "target", err);
     for (int i = 0; !rc && i < b->tgt.n_tok; i++)
@@ -254,7 +254,7 @@ int acts_load(struct acts *a, const struct batch *b, struct err *err) {
 
 int acts_load_src(struct acts *a, const struct packed *src, int n_seq, struct err *err) {
     const struct config *c = &a->model->config;
-    if (n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it is empty");
+    if (n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it has no sentences");
     int rc = check_side(src, a->cap_src, c->n_vocab_src, c->max_len, "source", err);
     if (rc) return rc;
     carve_all(a, n_seq, src, &(struct packed){0});

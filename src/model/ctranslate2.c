@@ -224,7 +224,7 @@ static void write_string(struct file_writer *w, const char *text) {
 static int type_size(enum type type) { return type == TYPE_I8 ? 1 : type == TYPE_I16 ? 2 : 4; }
 
 /* CTranslate2's rule: 127 / max |row|, 1 for a row of zeros; tiny rows stay within f32. NaN for
- * rows that have values which are no numbers. */
+ * rows with values that are not numbers. */
 static float row_scale(const float *row, int n) {
     float most = 0;
     for (int j = 0; j < n; j++) {
@@ -306,7 +306,7 @@ static int write_model(const char *path, const struct export *x, struct err *err
         n_alias += x->variable[i].kind == KIND_ALIAS;
         if (variable_bytes(&x->variable[i]) > UINT32_MAX)
             return err_set(err, HEED_ELIMIT,
-                           "%.120s: '%s' has 4 GiB or more, too much for the format", path,
+                           "%.120s: '%s' is 4 GiB or larger, too large for the format", path,
                            x->variable[i].name);
     }
     struct file_writer w;
@@ -337,15 +337,16 @@ static int check(const struct modeldir *md, const struct tokenizer *t, struct er
     const struct config *c = &md->config;
     if (c->window)
         return err_set(err, HEED_ECONFIG,
-                       "window: CTranslate2 has no local attention of %d neighbours", c->window);
+                       "window: CTranslate2 has no local attention; the model's window is %d",
+                       c->window);
     if (c->d_k != c->d_v)
         return err_set(err, HEED_ECONFIG,
-                       "d_v: CTranslate2 wants keys and values of one width, not %d and %d", c->d_k,
-                       c->d_v);
+                       "d_v: CTranslate2 needs keys and values of the same width, not %d and %d",
+                       c->d_k, c->d_v);
     if (md->form.tiled && md->form.type == DTYPE_I8)
         return err_set(
             err, HEED_EINVAL,
-            "the weights are int8, rounded by another rule than CTranslate2's; export the "
+            "the weights are int8, rounded by a different rule than CTranslate2's; export the "
             "model they were made from");
     int n = tokenizer_size(t);
     if (n != c->n_vocab_src || n != c->n_vocab_tgt)

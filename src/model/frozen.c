@@ -9,7 +9,7 @@
  *
  * A backend that wants no tiles gets the same runs, straight from the mapping: a pool brings a
  * window of them into the type they will have there, and while it works on the next window the
- * device takes this one. f32 that stays f32 is not even touched before. */
+ * device takes this one. f32 that stays f32 goes there untouched. */
 #include "model/frozen.h"
 
 #include <math.h>

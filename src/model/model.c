@@ -101,8 +101,7 @@ static int refresh_copy(struct model *m, struct err *err) {
 
 static int refuse_frozen(const struct model *m, struct err *err) {
     if (m->flat) return 0;
-    return err_set(err, HEED_EINVAL,
-                   "the model is frozen: its parameters can only be run, not set or read");
+    return err_set(err, HEED_EINVAL, "the model is frozen: its parameters cannot be set or read");
 }
 
 int model_set(struct model *m, const float *flat, struct err *err) {

@@ -204,7 +204,7 @@ static int read_root(struct description *d, const json_t *root, const char *wher
     if (!rc && version != FORMAT_VERSION && version != TILED_VERSION)
         return err_set(err, HEED_EFORMAT,
                        "%.120s: version %" PRId64
-                       " is not known here; this program reads %d and %d",
+                       " is not supported; this program reads versions %d and %d",
                        where, version, FORMAT_VERSION, TILED_VERSION);
     if (!rc) rc = json_in_known(&in, version == TILED_VERSION ? tiled_keys : plain_keys, err);
     if (!rc) rc = read_model_fields(&d->config, &in, err);
@@ -236,10 +236,11 @@ static int read_config(const char *dir, struct description *d, struct err *err) 
 
 static int refuse_tiled(const char *dir, const struct weights_form *form, struct err *err) {
     if (!form->tiled) return 0;
-    return err_set(err, HEED_EFORMAT,
-                   "%.120s: an exported %s model can be run, not trained, averaged or changed; use "
-                   "the model it was exported from",
-                   dir, weights_type_name(form->type));
+    return err_set(
+        err, HEED_EFORMAT,
+        "%.120s: an exported %s model can only be run, not trained, averaged or changed; use "
+        "the model it was exported from",
+        dir, weights_type_name(form->type));
 }
 
 int modeldir_read_config(const char *dir, struct config *config, json_t **training,
@@ -356,8 +357,7 @@ static int read_step(struct modeldir *md, const char *path, struct err *err) {
 
 int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err) {
     *md = (struct modeldir){0};
-    if (!dir_exists(dir))
-        return err_set(err, HEED_EIO, "%.180s: there is no such model directory", dir);
+    if (!dir_exists(dir)) return err_set(err, HEED_EIO, "%.180s: no such model directory", dir);
     struct description d;
     int rc = read_config(dir, &d, err);
     json_decref(d.training);
@@ -534,7 +534,7 @@ static int from_model(void *ctx, size_t offset, size_t count, float *out, struct
 int model_save(struct model *model, const char *path, const struct weights_options *options,
                struct err *err) {
     if (model->type == DTYPE_F64)
-        return err_set(err, HEED_EINVAL, "%.180s: an f64 model is not saved", path);
+        return err_set(err, HEED_EINVAL, "%.180s: an f64 model cannot be saved", path);
     if (!model->flat)
         return err_set(err, HEED_EINVAL, "%.180s: the model is frozen: frozen_write saves it",
                        path);

@@ -186,7 +186,8 @@ int stepper_new(struct stepper **out, struct model *model, const struct stepper_
     int most = model->config.n_vocab_tgt < TOPK_MAX ? model->config.n_vocab_tgt : TOPK_MAX;
     if (cap.top < 1 || cap.top > most)
         return err_set(err, HEED_ELIMIT,
-                       "decoder: the best %d tokens are wanted; at most %d can be", cap.top, most);
+                       "decoder: the best %d tokens are wanted; at most %d are possible", cap.top,
+                       most);
     int n_layer = model->config.n_layer_dec;
     struct stepper *s = xcalloc(1, sizeof *s);
     *s = (struct stepper){.model = model, .cap = cap};
@@ -259,7 +260,7 @@ int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *pa
     int32_t *swap = s->host_old;
     s->host_old = s->host;
     s->host = swap;
-    /* All that the host has to say, without gaps: five numbers per row, then lines of t + 1 cache
+    /* Everything the host sends, without gaps: five numbers per row, then lines of t + 1 cache
      * rows. */
     size_t t = (size_t)s->t, old_n = (size_t)s->n;
     struct stepper_rows to = rows_at(s->host, n, s->t + 1);

@@ -46,7 +46,7 @@ static size_t block_size(const struct view *v) {
     return size;
 }
 
-/* The wishes, checked against the model. */
+/* Checks the options against the model. */
 static int choose(struct view *v, const struct view_options *o, struct err *err) {
     static const char *const stack[] = {"encoder", "decoder", "decoder"};
     const struct acts *a = v->acts;
@@ -56,7 +56,8 @@ static int choose(struct view *v, const struct view_options *o, struct err *err)
         if (want >= n || want < VIEW_NONE)
             return err_set(err, HEED_EINVAL, "layer %d: the %s has %d", want + 1, stack[kind], n);
         if (want != VIEW_NONE && kind != VIEW_ENC && !a->cap_tgt)
-            return err_set(err, HEED_EINVAL, "activations of the encoder alone show no decoder");
+            return err_set(err, HEED_EINVAL,
+                           "activations for the encoder alone have no decoder to look at");
         for (int l = 0; l < n; l++) v->wanted[kind][l] = want == VIEW_ALL || want == l;
     }
     int most = a->cap_src > a->cap_tgt ? a->cap_src : a->cap_tgt;

@@ -29,9 +29,11 @@ static int choose(struct aligner *a, const struct align_options *o, struct err *
     const struct config *c = &a->model->config;
     int last = c->n_layer_dec;
     if (o->layer < 0 || o->layer > last)
-        return err_set(err, HEED_EINVAL, "alignment_layer: %d; the decoder has %d", o->layer, last);
+        return err_set(err, HEED_EINVAL, "alignment_layer: %d; the decoder has only %d", o->layer,
+                       last);
     if (o->head < 0 || o->head > c->n_head)
-        return err_set(err, HEED_EINVAL, "alignment_head: %d; a layer has %d", o->head, c->n_head);
+        return err_set(err, HEED_EINVAL, "alignment_head: %d; a layer has only %d", o->head,
+                       c->n_head);
     a->layer = o->layer ? o->layer - 1 : last > 1 ? last - 2 : 0;
     a->head = o->head - 1; /* -1: all */
     return 0;
@@ -59,7 +61,7 @@ int aligner_new(struct aligner **out, struct model *model, int32_t bos,
     }
     size_t n = size_mul((size_t)a->cells, (size_t)model->config.n_head);
     if (!rc && !(a->host = mem_block(size_mul(n, sizeof *a->host))))
-        rc = err_set(err, HEED_ENOMEM, "alignment: no memory for %zu probabilities", n);
+        rc = err_set(err, HEED_ENOMEM, "alignment: not enough memory for %zu probabilities", n);
     if (rc) {
         aligner_free(a);
         return rc;

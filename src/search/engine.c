@@ -17,7 +17,8 @@ static int check_size(const struct tokenizer *tokenizer, const struct frozen *mo
     const struct config *c = frozen_config(model);
     int size = tokenizer_size(tokenizer);
     if (size == c->n_vocab_src && size == c->n_vocab_tgt) return 0;
-    return err_set(err, HEED_ECONFIG, "%.180s: %d pieces, but the model has %d and %d", name, size,
+    return err_set(err, HEED_ECONFIG,
+                   "%.180s: %d pieces, but the model's vocabularies have %d and %d", name, size,
                    c->n_vocab_src, c->n_vocab_tgt);
 }
 
@@ -27,10 +28,10 @@ static int check_same(const struct tokenizer *a, const struct tokenizer *b, cons
     tokenizer_hash(a, hash[0]);
     tokenizer_hash(b, hash[1]);
     if (memcmp(hash[0], hash[1], TOKENIZER_HASH_SIZE) == 0) return 0;
-    return err_set(
-        err, HEED_ECONFIG,
-        "%.100s and %.100s have different tokenizers; models that translate together share one",
-        dir_a, dir_b);
+    return err_set(err, HEED_ECONFIG,
+                   "%.100s and %.100s have different tokenizers; models that translate together "
+                   "must share one",
+                   dir_a, dir_b);
 }
 
 /* The first model's tokenizer is kept, the others' must be the same. */

@@ -49,7 +49,7 @@ static void carve(struct scorer *s, struct arena *arena) {
 static int reserve_logits(struct scorer *s, struct err *err) {
     struct model *m = s->model;
     if (m->type == DTYPE_F64)
-        return err_set(err, HEED_EINVAL, "scoring: tiled weights and f64 do not go together");
+        return err_set(err, HEED_EINVAL, "scoring: tiled weights and f64 cannot be combined");
     size_t row = (size_t)m->config.n_vocab_tgt * dtype_size(m->type);
     s->chunk = row > LOGITS_BYTES / MAX_CHUNK ? (int)(LOGITS_BYTES / row) : MAX_CHUNK;
     if (s->chunk < 1) s->chunk = 1;
@@ -106,7 +106,7 @@ void scorer_free(struct scorer *s) {
 
 /* ---- scoring --------------------------------------------------------------------------------- */
 
-/* The loss op has them as costs. */
+/* The loss op gives them as costs. */
 static int read_costs(struct scorer *s, const struct pass *pass, struct err *err) {
     struct backend *be = s->model->be;
     const struct mat *nll = &s->acts->row_nll;

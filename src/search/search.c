@@ -16,8 +16,8 @@
  *
  * Plain searches on a device leave all of this to it (resident.h): the fast way, without the host.
  *
- * The rows of a step are ordered by sentence, then by slot of the beam. A sentence that is done has
- * no rows any more, so the steps get cheaper as sentences end. */
+ * The rows of a step are ordered by sentence, then by slot of the beam. A finished sentence no
+ * longer has rows, so the steps get cheaper as sentences end. */
 #include "search/search.h"
 
 #include <limits.h>
@@ -41,7 +41,7 @@ _Static_assert((int)SEARCH_MAX_BEAM == (int)BEAM_MAX, "two names of one limit");
 struct sentence {
     const struct search_input *in;
     struct beam beam;
-    int row; /* of the first live hypothesis in the present step */
+    int row; /* of the first live hypothesis in the current step */
 };
 
 struct searcher {
@@ -96,25 +96,25 @@ const struct option search_rows[] = {
     ROW(INT, "n_best", n_best, "1", NULL, API(n_best), .min = 1, .max = SEARCH_MAX_BEAM),
     ROW(F32, "alpha", alpha, "0.6", "length penalty: scores are divided by ((5 + length) / 6)^X",
         API(alpha), .min = -10, .max = 10),
-    ROW(FLAG, "sample", sample, NULL, "draw translations instead of searching the best",
+    ROW(FLAG, "sample", sample, NULL, "draw random translations instead of searching for the best",
         API(sample)),
-    ROW(F32, "temperature", temperature, "1", "of sampling", API(temperature), .min = 1e-6,
-        .max = 1e6),
+    ROW(F32, "temperature", temperature, "1", "temperature of sampling", API(temperature),
+        .min = 1e-6, .max = 1e6),
     ROW(INT, "top_k", top_k, "0", "sample among the N best tokens; 0: all", API(top_k),
         .max = MANY),
     ROW(F32, "top_p", top_p, "1",
         "sample among the best tokens that together have this probability", API(top_p), .min = 1e-9,
         .max = 1),
-    ROW(U64, "seed", seed, "1", "of sampling", API(seed)),
-    ROW(INT, "min_length", min_len, "0", "tokens of a translation, at least", API(min_length),
+    ROW(U64, "seed", seed, "1", "seed of sampling", API(seed)),
+    ROW(INT, "min_length", min_len, "0", "fewest tokens of a translation", API(min_length),
         .max = MANY),
     ROW(INT, "max_length", max_len, "0",
-        "and at most, end mark included; 0: what the model has positions for", API(max_length),
+        "most tokens, end mark included; 0: as many as the model has positions", API(max_length),
         .max = MANY),
-    ROW(INT, "max_extra", max_extra, "50", "and at most that many more than the source has",
+    ROW(INT, "max_extra", max_extra, "50", "most tokens beyond the number in the source",
         API(max_extra), .max = MANY),
     ROW(INT, "force_length", force_len, "0",
-        "exactly that many, whatever the model says (for benchmarks); 0: off", .max = MANY),
+        "exactly this many tokens, whatever the model says (for benchmarks); 0: off", .max = MANY),
     ROW(INT, "no_repeat_ngram", no_repeat, "0", "write no sequence of N tokens twice; 0: off",
         API(no_repeat), .max = 1000),
     ROW(F32, "repetition_penalty", repetition, "1",
@@ -135,8 +135,8 @@ int search_check(const struct search_options *o, struct err *err) {
     int rc = options_check(search_rows, o, err);
     if (rc) return rc;
     if (!o->sample && o->n_best > o->beam)
-        return err_set(err, HEED_EINVAL, "nbest: %d of a beam of %d; raise the beam", o->n_best,
-                       o->beam);
+        return err_set(err, HEED_EINVAL, "nbest: %d is more than the beam of %d; raise the beam",
+                       o->n_best, o->beam);
     if (o->max_len && o->min_len > o->max_len)
         return err_set(err, HEED_EINVAL, "min_length: %d is more than max_length %d", o->min_len,
                        o->max_len);
@@ -302,7 +302,7 @@ static int open_models(struct searcher *s, struct model *const *models, struct e
 
 static int32_t banned(const struct searcher *s) { return s->options.ban_unk ? s->marks.unk : -1; }
 
-/* Where the device can rank by itself, it shall. */
+/* The device ranks by itself where it can. */
 static int open_resident(struct searcher *s, struct err *err) {
     const struct stepper *stepper = s->stepper[0];
     int wanted = s->options.place == SEARCH_BACKEND ||
@@ -646,8 +646,8 @@ static int plain(const struct search_input *in, int n_seq) {
     return 1;
 }
 
-/* The device searches, the host reads. The sentence to complain of is the one the host's way would
- * have met first: of those with the fewest tokens the first. */
+/* The device searches, the host reads. An error names the sentence that the host would have met
+ * first: the first of those with the fewest tokens. */
 static int run_resident(struct searcher *s, int n_seq, const struct search_poll *poll,
                         struct err *err) {
     const struct sentence *sick = NULL;

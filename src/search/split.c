@@ -17,7 +17,7 @@ struct reader {
     size_t size, at;
 };
 
-/* The character at r->at, which is then behind it; 0 at the end. */
+/* Takes the character at r->at and moves past it; 0 at the end. */
 static uint32_t take(struct reader *r) {
     uint32_t code = 0;
     if (r->at == r->size) return 0;
@@ -62,7 +62,7 @@ static const uint32_t closing[] = {'"',    '\'',   ')',    ']',    '}',    0xBB,
                                    0x2018, 0x2019, 0x201C, 0x201D, 0x203A, 0x2039, 0x300D,
                                    0x300F, 0x3011, 0xFF09, 0xFF3D, 0};
 
-/* c has just been taken. If it ends a piece of this rank, moves behind its closing marks and the
+/* c has just been taken. If it ends a piece of this rank, moves past its closing marks and the
  * space. */
 static int ends_here(struct reader *r, uint32_t c, const struct marks *m) {
     int alone = among(c, m->alone);
@@ -102,7 +102,7 @@ struct splitter {
     split_count *count;
     void *ctx;
     struct split_part *part;
-    int *group; /* [n] of each part: what was cut out of one too long piece stays among itself */
+    int *group; /* [n] of each part: pieces cut out of one that was too long stay together */
     int n, cap, n_group;
     struct err *err;
 };
@@ -187,7 +187,7 @@ static int shatter(struct splitter *s, size_t begin, size_t end, enum split_rank
 
 /* Joins neighbours of one group: where a sentence had to be cut, its end is not glued to the next.
  * Tokens of a whole are not quite the sum of its pieces', so the result is counted again, and a
- * piece given back where that says so. */
+ * piece is given back if it is too long. */
 static int pack(struct splitter *s) {
     int kept = 0;
     for (int i = 0; i < s->n;) {

@@ -133,12 +133,12 @@ const struct option translator_rows[] = {
     ROW(FLAG, "alignment", alignment, NULL,
         "add ||| I-J ...: source piece I for every target piece J", API(alignment)),
     ROW(INT, "alignment_layer", align.layer, "0",
-        "of the decoder, counted from 1; 0: the last but one", API(alignment_layer), .max = 1000),
-    ROW(INT, "alignment_head", align.head, "0", "counted from 1; 0: the mean of all",
-        API(alignment_head), .max = 1024),
+        "decoder layer to align by, counted from 1; 0: the last but one", API(alignment_layer),
+        .max = 1000),
+    ROW(INT, "alignment_head", align.head, "0",
+        "head to align by, counted from 1; 0: the mean of all", API(alignment_head), .max = 1024),
     ROW(INT, "max_source", max_source, "0",
-        "tokens translated at a time, end mark included; 0: what the model has positions "
-        "for",
+        "most tokens in a part, end mark included; 0: as many as the model has positions",
         API(max_source), .max = MANY),
     ROW(CHOICE, "long", refuse_long, "split", "split longer lines at sentence ends, or refuse them",
         API(refuse_long), .choices = long_names),
@@ -249,7 +249,7 @@ static struct part *add_part(struct translator *t) {
     return &t->part[t->n_part++];
 }
 
-/* Copies n ids from the scratch, an end mark behind them if wished. */
+/* Copies n ids from the scratch, followed by an end mark if wanted. */
 static const int32_t *keep_ids(struct translator *t, int n, int end) {
     int32_t *ids = keep_take(&t->keep, ((size_t)n + 1) * sizeof *ids);
     if (n > 0) memcpy(ids, t->ids, (size_t)n * sizeof *ids);
@@ -302,8 +302,8 @@ static int add_prefix(struct translator *t, struct part *p, const struct transla
     int n = tokenizer_encode(t->tokenizer, in->prefix, in->prefix_size, t->ids, room);
     if (n < 0) return fail(in, n, "its prefix cannot be tokenised", err);
     if (n > most) {
-        snprintf(why, sizeof why, "its prefix has %d tokens, a translation of it at most %d", n,
-                 most);
+        snprintf(why, sizeof why,
+                 "its prefix has %d tokens, but its translation may have at most %d", n, most);
         return fail(in, HEED_ELIMIT, why, err);
     }
     p->n_prefix = n;
@@ -324,11 +324,11 @@ static int prepare(struct translator *t, int text, const struct translator_input
         out->notes |= TRANSLATION_REPLACED;
     }
     if (in->prefix && utf8_clean_prefix(in->prefix, in->prefix_size) < in->prefix_size)
-        out->notes |= TRANSLATION_REPLACED; /* the tokenizer reads it as the text */
+        out->notes |= TRANSLATION_REPLACED; /* the tokenizer reads it the way it reads the text */
     int n = tokenizer_encode(t->tokenizer, in->text, in->size, t->ids, t->limit - 1);
     if (n < 0)
-        return fail(in, n,
-                    n == HEED_ELIMIT ? "it is too long for a text" : "it cannot be tokenised", err);
+        return fail(
+            in, n, n == HEED_ELIMIT ? "it is too long to tokenise" : "it cannot be tokenised", err);
     int rc = 0;
     if (n >= t->limit)
         rc = split(t, text, in, n, err);
@@ -407,7 +407,7 @@ static int keep_result(struct translator *t, struct part *p, const struct search
  * for. */
 static int aligned_rows(const struct candidate *c) { return c->n_tok + !(c->cut && c->n_tok > 0); }
 
-/* One pair per candidate of the batch; their matrices lie behind each other in t->matrix. */
+/* One pair per candidate of the batch; their matrices lie one after another in t->matrix. */
 static int collect_pairs(struct translator *t, const int *order, int n) {
     size_t need = 0, at = 0;
     int n_pair = 0;
@@ -609,7 +609,7 @@ int translator_run(struct translator *t, const struct translator_input *in, int 
     t->n_part = 0;
     for (int i = 0; i < n; i++) out[i] = (struct translation){0};
     for (; good < n && !rc; good += !rc) rc = prepare(t, good, &in[good], &out[good], err);
-    if (rc) { /* what comes before the bad one is translated all the same */
+    if (rc) { /* what comes before the bad one is still translated */
         t->n_part -= out[good].n_part;
         out[good] = (struct translation){0};
     }

@@ -31,7 +31,7 @@ static int same_config(const struct averaging *a, int i, struct err *err) {
                    option_text(o, x, left), a->dir[0], option_text(o, y, right), a->dir[i]);
 }
 
-/* Both without one is agreement, too. */
+/* They also agree if neither has one. */
 static int same_tokenizer(const char *dir, const char *other, struct err *err) {
     char *path[2] = {path_join(dir, MODELDIR_TOKENIZER), path_join(other, MODELDIR_TOKENIZER)};
     struct file_map map[2] = {{0}, {0}};

@@ -296,7 +296,8 @@ static int match_state(struct opened *o, const char *path, struct err *err) {
     if (!rc) rc = read_counter(&o->n_batch, &o->st, "n_batch", path, err);
     if (!rc && o->md.step != o->step)
         return err_set(err, HEED_EFORMAT,
-                       "%.120s: the state of step %" PRId64 " beside the weights of step %" PRId64,
+                       "%.120s: the state is of step %" PRId64
+                       ", but the weights are of step %" PRId64,
                        path, o->step, o->md.step);
     return rc;
 }

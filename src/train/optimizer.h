@@ -46,11 +46,11 @@ int optimizer_new(struct optimizer **opt, struct model *model, struct acts *acts
                   const struct optimizer_options *options, struct err *err);
 void optimizer_free(struct optimizer *opt);
 
-/* The memory that takes, known before there is one. */
+/* The memory that an optimizer takes, known before it is made. */
 size_t optimizer_bytes(const struct model *model);
 
 /* The gradient of n >= 1 batches, each within the activations' budget; then either apply or discard
- * it. Apart, because whoever watches for divergence must look before the parameters change. */
+ * it. Separate, because whoever watches for divergence must look before the parameters change. */
 int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, int n,
                        struct update_report *report, struct err *err);
 int optimizer_apply(struct optimizer *opt, struct update_report *report, struct err *err);

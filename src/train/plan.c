@@ -45,14 +45,16 @@ int plan_memory(struct plan_memory *memory, struct model *model, int tokens, int
     size_t left = room > memory->state ? room - memory->state : 0;
     int fits = fitting_tokens(model, tokens, max_length, left);
     if (fits > 0)
-        return err_set(err, HEED_ENOMEM,
-                       "--tokens %d needs %.1f GiB more memory, %.1f are available; --tokens %d "
-                       "would fit (with --accumulate %d for the same batch)",
-                       tokens, gib(more), gib(room), fits, (tokens + fits - 1) / fits);
-    return err_set(err, HEED_ENOMEM,
-                   "training this model needs %.1f GiB more memory and room for a sentence of "
-                   "--max-length %d, whatever the batch; %.1f are available",
-                   gib(memory->state), max_length, gib(room));
+        return err_set(
+            err, HEED_ENOMEM,
+            "--tokens %d needs %.1f GiB more memory, %.1f GiB are available; --tokens %d "
+            "would fit (with --accumulate %d for the same batch)",
+            tokens, gib(more), gib(room), fits, (tokens + fits - 1) / fits);
+    return err_set(
+        err, HEED_ENOMEM,
+        "training this model needs more than %.1f GiB of further memory, even for a single "
+        "sentence of --max-length %d; %.1f GiB are available",
+        gib(memory->state), max_length, gib(room));
 }
 
 /* ---- shape ----------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* plan.h — can this run be done? What is looked at before a run begins: whether its memory fits,
- * and whether its model is that of the run it continues. */
+/* plan.h — can this run be done? What is checked before a run begins: whether its memory fits, and
+ * whether its model is that of the run it continues. */
 #ifndef TRAIN_PLAN_H
 #define TRAIN_PLAN_H
 

@@ -40,8 +40,8 @@ void state_set_u64(struct state *state, const char *key, uint64_t value);
 void state_set_f64(struct state *state, const char *key, double value);
 void state_set_text(struct state *state, const char *key, const char *value);
 
-/* Absent, or of another kind: HEED_EFORMAT and a message naming the key. The text lives until the
- * state changes. */
+/* Absent, or of another kind: HEED_EFORMAT and a message naming the key. The text is valid until
+ * the state changes. */
 int state_get_i64(const struct state *state, const char *key, int64_t *value, struct err *err);
 int state_get_u64(const struct state *state, const char *key, uint64_t *value, struct err *err);
 int state_get_f64(const struct state *state, const char *key, double *value, struct err *err);

@@ -2,7 +2,7 @@
  *
  * A directory with checkpoints is a run: the command that began it continues it, and nothing else
  * writes there. One with weights and no checkpoints is a finished model, the work of hours: it is
- * replaced only by those who say so. */
+ * replaced only on request. */
 #ifndef TRAIN_TARGET_H
 #define TRAIN_TARGET_H
 
@@ -15,7 +15,7 @@ int target_has_run(const char *dir);
 int target_for_run(const char *dir, int overwrite, struct err *err);
 
 /* Of a model made from the n directories `from`: never one of those (HEED_EINVAL), never a run or a
- * checkpoint of one, nor a directory that another process holds; one that has files in it only to
+ * checkpoint of one, nor a directory that another process holds; one that has files in it only with
  * overwrite (HEED_EIO). */
 int target_for_model(const char *dir, const char *const *from, int n, int overwrite,
                      struct err *err);

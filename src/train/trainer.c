@@ -30,7 +30,7 @@ struct trainer {
     int64_t best_step; /* -1: none yet */
     int64_t n_stale;   /* validations since then */
     int64_t saved_step;
-    int64_t log_size; /* of the log when the checkpoint was taken from which this part goes on */
+    int64_t log_size; /* of the log at the checkpoint that this part continues from */
     int n_bad, n_rewind;
     char text[256];
 };
@@ -45,7 +45,7 @@ static void tell(struct trainer *t, enum train_event event) {
     t->status.text = NULL;
 }
 
-/* t->text says what went wrong; `done` what came of it. */
+/* t->text says what went wrong, `done` what was done about it. */
 static void warn(struct trainer *t, const char *event, const char *done) {
     size_t n = strlen(t->text);
     snprintf(t->text + n, sizeof t->text - n, "; %s", done);
@@ -102,7 +102,7 @@ static int state_batches(const struct state *state, struct batches_state *at, st
     return rc;
 }
 
-/* Other tokens are other data: to allow the one is to allow the other. */
+/* Another tokenizer means other data: allowing the one allows the other. */
 static int check_tokenizer(struct trainer *t, const struct state *state, struct err *err) {
     const char *was;
     char is[TOKENIZER_HASH_TEXT];
@@ -276,7 +276,7 @@ static int rewind_run(struct trainer *t, struct err *err) {
     if (!found.path)
         return err_set(err, HEED_EINTERNAL,
                        "diverged at %.150s; there is no checkpoint to go back to", t->text);
-    int64_t n_batch = t->opt->n_batch; /* masks and data go on: the same again would fail again */
+    int64_t n_batch = t->opt->n_batch; /* masks and data go on: repeating them would fail again */
     rc = checkpoint_load(found.path, t->opt, NULL, err);
     t->opt->n_batch = n_batch;
     t->saved_step = t->opt->step;
@@ -397,7 +397,7 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
     int rc = runlog_open(&t->log, t->o.dir, t->log_size, t->opt->step + 1, err);
     if (rc) return rc;
     if (t->opt->step > 0) runlog_note(t->log, t->opt->step, "resumed", t->text);
-    /* The very first checkpoint, of the untrained model: a full or read-only disk shows now and not
+    /* The first checkpoint is of the untrained model: a full or read-only disk shows now and not
      * after hours, and a run that diverges early has something to go back to. */
     if (t->saved_step < 0) rc = save(t, err);
     while (!rc && !limit_reached(t) && !out_of_patience(t) && !stop_asked(t)) {

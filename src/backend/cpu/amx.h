@@ -1,4 +1,4 @@
-/* amx.h — the AMX operations that the kernels use, under names of our own.
+/* amx.h — the AMX operations that the kernels use, under our names.
  *
  * The tests define AMX_EMULATED and supply the same names in software
  * (tests/amx_emulated.c), so that gemm_amx.c and tiled_amx.c are tested on machines without AMX.

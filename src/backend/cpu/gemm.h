@@ -36,8 +36,8 @@ struct gemm {
     int relu;
 };
 
-/* c = op(a) op(b), an operand being transposed where its flag is set; what else a product may do is
- * the caller's to add. Over no memory, as in a plan, a product of no memory. */
+/* c = op(a) op(b), an operand being transposed where its flag is set; the caller adds whatever else
+ * the product should do. Over no memory, as in a plan, a product of no memory. */
 static inline struct gemm gemm_of(const struct mat *c, const struct mat *a, int a_trans,
                                   const struct mat *b, int b_trans) {
     return (struct gemm){.m = a_trans ? a->cols : a->rows,

@@ -139,6 +139,6 @@ int isa_select(const struct isa **isa, const char *name, struct err *err) {
         snprintf(list + used, sizeof list - used, " %s", (*i)->name);
     }
     if (*isa) return 0;
-    return err_set(err, HEED_EINVAL, "isa: '%s' is not among what this machine runs:%s", name,
+    return err_set(err, HEED_EINVAL, "isa: '%s' cannot be used on this machine; these can:%s", name,
                    list);
 }

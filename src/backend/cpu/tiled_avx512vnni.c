@@ -1,6 +1,6 @@
 /* tiled_avx512vnni.c — I8 products for AVX-512 with VNNI: vpdpbusd multiplies 4 bytes of each lane
- * by 4 bytes and adds all to the lane's int32, which is the very shape of a line of w times a word
- * of x.
+ * by 4 bytes and adds all to the lane's int32, which is exactly the shape of a line of w times a
+ * word of x.
  *
  * The instruction takes unsigned bytes on one side, so x is staged as u + 128, and sums begin at
  * -128 times the sum of w's row. Blocks are of at most 14 rows by two tiles: per step 28 vpdpbusd,

@@ -1,7 +1,7 @@
 /* attention_step.cu — one query per hypothesis over a cache of keys and values, for decoding.
  *
  * Bound by reading the cache: each key and value row of a head is used once, for one multiply-add
- * per element. So all the kernel does is to keep many rows on their way. 16 bytes of a row go to
+ * per element. So the kernel's only task is to keep many rows in flight. 16 bytes of a row go to
  * one lane, so D / 8 lanes (bf16) or D / 4 (f32) form a team that takes one key at a time, four of
  * them in flight; team m of n takes the steps t = m, m + n, ... with a streaming softmax of its
  * own. At the end the teams' maxima, sums and outputs are combined, in a fixed order, through

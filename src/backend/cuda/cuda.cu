@@ -22,7 +22,7 @@ bool cuda_ok(struct cuda_backend *be, cudaError_t rc, const char *what) {
     if (rc == cudaSuccess) return true;
     backend_fail(&be->base, rc == cudaErrorMemoryAllocation ? HEED_ENOMEM : HEED_EDEVICE,
                  "cuda: %s: %s (%s)", what, cudaGetErrorString(rc), cudaGetErrorName(rc));
-    cudaGetLastError(); /* forgotten where it can be: the next call speaks for itself */
+    cudaGetLastError(); /* cleared where possible: the next call reports its own errors */
     return false;
 }
 
@@ -187,12 +187,12 @@ static int count_devices(int *n, struct err *err) {
     cudaRuntimeGetVersion(&runtime);
     if (rc == cudaErrorInsufficientDriver && driver > 0)
         return err_set(err, HEED_EDEVICE,
-                       "cuda: the driver speaks CUDA %d.%d, this build needs %d.%d or newer",
+                       "cuda: the driver supports CUDA %d.%d; this build needs %d.%d or newer",
                        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (rc == cudaErrorInsufficientDriver)
         return err_set(err, HEED_EDEVICE, "cuda: there is no NVIDIA driver (libcuda.so.1)");
     if (rc == cudaSuccess || rc == cudaErrorNoDevice)
-        return err_set(err, HEED_EDEVICE, "cuda: there is no GPU that can be used%s",
+        return err_set(err, HEED_EDEVICE, "cuda: there is no usable GPU%s",
                        visible_devices(hidden, sizeof hidden));
     return err_set(err, HEED_EDEVICE, "cuda: no device can be used: %s (%s)%s",
                    cudaGetErrorString(rc), cudaGetErrorName(rc),
@@ -231,7 +231,7 @@ static int describe_device(struct cuda_backend *be, struct err *err) {
     be->chain = be->capability >= 90;
     be->l2_size = (size_t)l2;
     if (be->capability >= LEAST_CAPABILITY) return cudaGetLastError(), 0;
-    /* All properties at once take long: only who has to name the device asks for them. */
+    /* All properties at once take long: they are only asked for to name the device. */
     bool known = cudaGetDeviceProperties(&prop, be->device) == cudaSuccess;
     cudaGetLastError();
     return err_set(err, HEED_EDEVICE,
@@ -261,7 +261,7 @@ static int open_device(struct cuda_backend *be, struct err *err) {
     be->blas_workspace = cuda_alloc(&be->base, be->blas_workspace_size);
     if (!be->blas_workspace)
         return err_set(err, HEED_ENOMEM,
-                       "cuda: device %d has %.0f of %.0f MiB left, too few to begin with",
+                       "cuda: device %d has only %.0f of %.0f MiB left, too little to start",
                        be->device, (double)left / 1048576.0, (double)all / 1048576.0);
     begin = backend_lap(&be->base, "memory", begin);
     cublasStatus_t blas = cublasLtCreate(&be->blas);
@@ -285,7 +285,7 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     if (memcmp(&mine, abi, sizeof mine) != 0)
         return err_set(
             err, HEED_EDEVICE,
-            "cuda: the plug-in belongs to another version of heed (interface %d, want %d)",
+            "cuda: the plug-in belongs to another version of heed (interface %d, expected %d)",
             (int)mine.version, (int)abi->version);
     double begin = clock_seconds();
     int code = count_devices(&n, err);
@@ -293,7 +293,7 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     if (!code) code = parse_device(&device, options->device, n, err);
     if (code) return code;
     struct cuda_backend *be = (struct cuda_backend *)calloc(1, sizeof *be);
-    if (!be) return err_set(err, HEED_ENOMEM, "cuda: no host memory");
+    if (!be) return err_set(err, HEED_ENOMEM, "cuda: out of host memory");
     be->base.vt = cuda_vtable();
     be->device = device;
     backend_lap(&be->base, "driver", begin + clock_seconds() - found);

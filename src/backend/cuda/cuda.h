@@ -244,7 +244,7 @@ static __device__ __forceinline__ void store8(T *to, const float (&in)[8], int n
     }
 }
 
-/* Host: may rows of m be read `bytes` at a time? An absent matrix does not stand in the way. */
+/* Host: may rows of m be read `bytes` at a time? An absent matrix is no obstacle. */
 static inline bool cuda_aligned(const struct mat *m, size_t bytes) {
     size_t one = dtype_size(m->type);
     return mat_empty(m) || ((uintptr_t)m->data % bytes == 0 && (size_t)m->ld * one % bytes == 0 &&
@@ -383,7 +383,7 @@ struct cuda_gemm {
 };
 void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *g);
 
-/* c = op(a) op(b); what else a product may do is the caller's to add. */
+/* c = op(a) op(b); the caller adds whatever else the product should do. */
 static inline struct cuda_gemm cuda_gemm_of(const struct mat *c, const struct mat *a, int a_trans,
                                             const struct mat *b, int b_trans) {
     struct cuda_gemm g = {};

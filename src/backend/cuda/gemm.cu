@@ -43,7 +43,7 @@ struct cuda_products {
 
 int cuda_products_new(struct cuda_backend *be, struct err *err) {
     be->products = (struct cuda_products *)calloc(1, sizeof *be->products);
-    return be->products ? 0 : err_set(err, HEED_ENOMEM, "cuda: no host memory");
+    return be->products ? 0 : err_set(err, HEED_ENOMEM, "cuda: out of host memory");
 }
 
 void cuda_products_free(struct cuda_backend *be) {

@@ -24,7 +24,7 @@ struct cuda_staging {
 int cuda_staging_new(struct cuda_backend *be, struct err *err) {
     struct cuda_staging *s = (struct cuda_staging *)calloc(1, sizeof *s);
     be->staging = s;
-    if (!s) return err_set(err, HEED_ENOMEM, "cuda: no host memory");
+    if (!s) return err_set(err, HEED_ENOMEM, "cuda: out of host memory");
     size_t size = (size_t)SLOTS * SLOT_SIZE + BOUNCE_SIZE;
     cudaError_t rc = cudaMallocHost((void **)&s->ring, size);
     for (int i = 0; i < SLOTS && rc == cudaSuccess; i++)

@@ -6,7 +6,7 @@
  *     8..) B [16 deep, 8 columns] b0: (2t.., g)  b1: (2t + 8.., g)
  *     C [16 rows, 8 columns] c0, c1: (g, 2t), (g, 2t + 1)      c2, c3: (g + 8, 2t), (g + 8, 2t + 1)
  * where (i, j..) is a register with two neighbours. C of two products side by side is therefore A
- * of the next product without any exchange between lanes, which is what attention lives on.
+ * of the next product without any exchange between lanes, which attention relies on.
  *
  * ldmatrix fetches four 8 x 8 matrices from shared memory: lanes 8m .. 8m + 7 give the addresses of
  * the eight 16-byte rows of matrix m, and lane l gets elements 2 (l % 4), 2 (l % 4) + 1 of row l /

@@ -91,7 +91,7 @@ struct cuda_posts {
 
 int cuda_posts_new(struct cuda_backend *be, struct err *err) {
     struct cuda_posts *p = be->posts = (struct cuda_posts *)calloc(1, sizeof *p);
-    if (!p) return err_set(err, HEED_ENOMEM, "cuda: no host memory");
+    if (!p) return err_set(err, HEED_ENOMEM, "cuda: out of host memory");
     cudaError_t rc = cudaMallocHost((void **)&p->pinned, POST_SLOTS * POST_SIZE);
     for (int i = 0; i < POST_SLOTS && rc == cudaSuccess; i++)
         rc = cudaEventCreateWithFlags(&p->there[i], cudaEventDisableTiming);
