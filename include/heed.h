@@ -90,7 +90,7 @@ typedef struct heed_model heed_model;
 
 typedef struct heed_model_options {
     size_t size;           /* set by heed_model_options_init */
-    const char *precision; /* "f32", "bf16", "int8", or "auto": as stored */
+    const char *precision; /* "f32", "bf16", "int8", or "auto": int8 if the model is, else f32 */
     const char *device;    /* "auto", "cpu", "cuda" */
     const char *isa;       /* instruction set of the CPU: NULL or "auto", or a name like "avx2" */
     /* How many calls of heed_translate can run at the same time; further calls wait. Each session

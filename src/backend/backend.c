@@ -12,7 +12,7 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* The best there is: a GPU that works, else the CPU. */
+/* The best available: a usable GPU, else the CPU. */
 static int open_auto(struct backend **be, struct backend_options *o, const char *path,
                      struct err *err) {
     o->device = "cuda";

@@ -16,7 +16,7 @@ struct mat;
 struct recording;
 
 struct backend_options {
-    const char *device; /* NULL or "auto": the best there is; "cpu", "ref", "cuda", "cuda:N" */
+    const char *device; /* NULL or "auto": the best available; "cpu", "ref", "cuda", "cuda:N" */
     int n_thread;       /* 0: all CPUs the process may use */
     /* cpu only: NULL or "auto" for the best, or a name of isa_table (cpu/isa.h). HEED_ISA, unless
      * empty, stands in for NULL. */
@@ -80,7 +80,7 @@ void backend_collect(struct backend *be, int slot, void *host_dst, size_t size);
 
 /* Workspace. Ops need scratch memory. Between backend_plan and backend_commit ops check their
  * arguments and record the largest scratch they would need, but compute nothing and touch no data
- * (addresses may be NULL). backend_commit then allocates that much, once; from there on an op that
+ * (addresses may be NULL). backend_commit then allocates that much, once; from then on an op that
  * wants more is a sticky error. Without plan and commit the workspace grows when needed, which is
  * convenient in tests. */
 void backend_plan(struct backend *be);

@@ -1,4 +1,4 @@
-/* gemm.c — how fast are matrix products, beside what the processor could do at best?
+/* gemm.c — how fast are matrix products, compared with the best the processor could do?
  *
  * The products that a linear layer of the base model makes, as training runs them: y = x w^T + b
  * forward, dx = dy w and dw += dy^T x backward, for M rows. Both operands are packed inside the

@@ -1,5 +1,4 @@
-/* tiled.c — how fast are products with tiled weights, beside what the machine could do at
- * best?
+/* tiled.c — how fast are products with tiled weights, compared with the best the machine could do?
  *
  * The shapes are those of decoding with the base model: M rows (hypotheses, or words of a batch)
  * against its weights. Two yardsticks, measured on the same threads and in turns with the products:
@@ -8,7 +7,7 @@
  * any of them down, so each is the best of many short runs.
  *
  * Weights come in enough copies, used in turn, that none is still in a cache when its turn comes,
- * as in a model whose layers take turns: that is how w is met while decoding. */
+ * as in a model whose layers take turns: that is how decoding meets w. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,4 @@
-/* cmd_export.c — `heed export` and `heed quantize`: a model in the form in which it is run, here or
- * elsewhere.
+/* cmd_export.c — `heed export` and `heed quantize`: a model ready to run, here or elsewhere.
  *
  * f32, bf16 and int8 are tiled directories that heed maps (model/frozen.h); ctranslate2 is a
  * directory for CTranslate2. `heed quantize` is `heed export --format int8`. */
@@ -99,7 +98,7 @@ static int run_quantize(struct err *err) {
 
 const struct command cmd_export = {
     .name = "export",
-    .summary = "write a model in the form in which it runs, for heed or for CTranslate2",
+    .summary = "write a model in a form ready to run, for heed or for CTranslate2",
     .usage = "--model DIR --out DIR --format f32|bf16|int8|ctranslate2",
     .groups = export_groups,
     .run = run_export};

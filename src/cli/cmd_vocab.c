@@ -34,7 +34,8 @@ static const struct option rows[] = {
         .max = 1e9),
     ROW(U64, "seed", train.seed, "1", "seed of the sample", .max = 1 << 30),
     ROW(INT, "threads", train.threads, "0",
-        "threads; 0: 16 on any machine, since unigram's result depends on it", .max = 1024),
+        "number of threads; 0: 16 on any machine, since unigram's result depends on it",
+        .max = 1024),
     QUIET_ROW(quiet),
     {.name = NULL},
 };

@@ -38,7 +38,7 @@ static void offer_options(const struct question *q, const struct command *c) {
             snprintf(name, sizeof name, "--%s", w.name);
             offer(q, name, w.help);
         }
-    offer(q, "--help", "this text");
+    offer(q, "--help", "show the options");
 }
 
 /* The option whose value the word after these n is; NULL: none. */
@@ -90,7 +90,7 @@ void completion_answer(const struct command *const *commands, int n, char **word
     }
     for (const struct command *const *list = c ? c->sub : commands; *list; list++)
         offer(&q, command_name(*list), (*list)->summary);
-    offer(&q, "--help", "this text");
+    offer(&q, "--help", "show the commands");
     if (!c) offer(&q, "--version", "the version of this program");
 }
 

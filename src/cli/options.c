@@ -322,7 +322,7 @@ void options_help(const struct command *command) {
             help_row(w.name, w.arg, w.help);
         }
     if (command->groups)
-        help_row("help", "", "this text");
+        help_row("help", "", "show this text");
     else
         printf("\n`heed %s COMMAND --help` lists the options of one.\n", command->name);
 }

@@ -72,22 +72,24 @@ void options_words(struct option_words *words, const struct command *command,
 /* Rows that fill a struct backend_options. */
 #define DEVICE_ROWS(FIELD, DEVICE)                                                                 \
     ROW(STRING, "device", FIELD.device, (DEVICE),                                                  \
-        "what to run on: cpu, cuda, cuda:N, ref; auto: a GPU that works, else the cpu",            \
+        "device to run on: cpu, cuda, cuda:N, ref; auto: a usable GPU, else the cpu",              \
         .arg = "NAME", .choices = device_names),                                                   \
         ROW(STRING, "isa", FIELD.isa, NULL,                                                        \
-            "instruction set of the cpu device; the best there is if not given", .arg = "NAME",    \
+            "instruction set of the cpu device; the best available if not given", .arg = "NAME",   \
             .choices = isa_names),                                                                 \
         THREADS_ROW(FIELD.n_thread)
-#define THREADS_ROW(FIELD) ROW(INT, "threads", FIELD, "0", "threads; 0: all CPUs", .max = 1024)
+#define THREADS_ROW(FIELD)                                                                         \
+    ROW(INT, "threads", FIELD, "0", "number of threads; 0: all CPUs", .max = 1024)
 #define MODEL_ROW(FIELD)                                                                           \
     ROW(STRING, "model", FIELD, NULL, "a model directory, such as heed train writes",              \
         .arg = "DIR", .required = 1)
 #define PRECISION_ROW(FIELD)                                                                       \
-    ROW(CHOICE, "precision", FIELD, "auto", "what to compute in; auto: as the model is stored",    \
+    ROW(CHOICE, "precision", FIELD, "auto",                                                        \
+        "precision to compute in; auto: int8 if the model is, else f32",                           \
         .choices = precision_names)
-#define JSON_ROW(FIELD) ROW(FLAG, "json", FIELD, NULL, "print JSON, an object per line")
+#define JSON_ROW(FIELD) ROW(FLAG, "json", FIELD, NULL, "print JSON, one object per line")
 #define QUIET_ROW(FIELD)                                                                           \
-    ROW(FLAG, "quiet", FIELD, NULL, "say nothing but errors: no progress, no warnings")
+    ROW(FLAG, "quiet", FIELD, NULL, "print only errors: no progress, no warnings")
 extern const char *const device_names[], *const isa_names[];
 
 /* ---- models ---------------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ struct text {
     int chunk_last;          /* nothing follows the chunk */
     size_t raw_at, raw_size, chunk_at, chunk_size;
     size_t max_line, gathered; /* gathered: bytes of a line whose end has not been read yet */
-    int gathering, waits; /* waits: not a plain file, so reading may take until somebody writes */
+    int gathering, waits; /* waits: not a plain file: reading may block until somebody writes */
     int skipping;         /* the line is too long: its remaining bytes are dropped as they come */
     char *raw, *chunk, *gather, *clean; /* clean is made when first needed */
     struct text_counts counts;

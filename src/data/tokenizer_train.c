@@ -37,7 +37,7 @@ const char *const tokenizer_type_names[] = {[TOKENIZER_UNIGRAM] = "unigram",
 const char *const tokenizer_normalizations[] = {"nmt_nfkc", "nfkc",     "nmt_nfkc_cf",
                                                 "nfkc_cf",  "identity", NULL};
 
-/* Unigram learning takes some thirty bytes per byte of text, the others a few. */
+/* Unigram learning takes about thirty bytes per byte of text, the others a few. */
 uint64_t tokenizer_sample_lines(enum tokenizer_type type) {
     return type == TOKENIZER_UNIGRAM ? 500000 : 2000000;
 }

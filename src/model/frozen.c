@@ -32,7 +32,7 @@ struct frozen {
     struct mat *view;    /* [table.n_param]; NULL: no tiles, the weights are as md has them */
     struct mat position; /* [max_len, d_model] sinusoids in act type; absent when learned */
     struct modeldir md;  /* the mapping, where views point into it */
-    void *block;         /* memory of our own, where they do not */
+    void *block;         /* private memory, where they do not */
     size_t bytes;
     int64_t step; /* updates the weights have seen; -1: not known */
 };

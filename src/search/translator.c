@@ -138,7 +138,7 @@ const struct option translator_rows[] = {
     ROW(INT, "alignment_head", align.head, "0",
         "head to align by, counted from 1; 0: the mean of all", API(alignment_head), .max = 1024),
     ROW(INT, "max_source", max_source, "0",
-        "most tokens in a part, end mark included; 0: as many as the model has positions",
+        "most tokens translated at a time, end mark included; 0: the model's positions",
         API(max_source), .max = MANY),
     ROW(CHOICE, "long", refuse_long, "split", "split longer lines at sentence ends, or refuse them",
         API(refuse_long), .choices = long_names),

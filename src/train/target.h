@@ -11,12 +11,12 @@
 /* Are there checkpoints, from which a run can be continued? */
 int target_has_run(const char *dir);
 
-/* Of a run that is to begin or to go on: HEED_EIO where a finished model is, unless overwrite. */
+/* For a run that begins or continues: HEED_EIO if a finished model is there, unless overwrite. */
 int target_for_run(const char *dir, int overwrite, struct err *err);
 
-/* Of a model made from the n directories `from`: never one of those (HEED_EINVAL), never a run or a
- * checkpoint of one, nor a directory that another process holds; one that has files in it only with
- * overwrite (HEED_EIO). */
+/* For a model made from the n directories `from`: never one of those (HEED_EINVAL), never a run or
+ * a checkpoint of one, nor a directory that another process holds; one that has files in it only
+ * with overwrite (HEED_EIO). */
 int target_for_model(const char *dir, const char *const *from, int n, int overwrite,
                      struct err *err);
 

@@ -2,7 +2,7 @@
  *
  * beam.c itself, compiled for the device: double sums, the same order, hence the host's results to
  * the bit. A block per sentence brings the candidates into shared memory and strikes, a thread per
- * hypothesis; then one thread merges and ranks. That is some hundred dependent steps, a few
+ * hypothesis; then one thread merges and ranks. That is about a hundred dependent steps, a few
  * microseconds, in which the device would wait for the host otherwise.
  *
  * The second kernel makes the rows of the next step, again a block per sentence. Where its rows
@@ -70,7 +70,7 @@ static __device__ __forceinline__ int block_count(int x, int *slot) {
     return sum;
 }
 
-/* The last block: what the host wants to know, and rows in which nobody lives. */
+/* The last block: what the host wants to know, and unused rows. */
 static __device__ void settle_rest(const struct beam_step_args &a, int n_row, int n_active) {
     struct beam_count *count = a.table.count;
     int step = a.begin ? 0 : count->step + 1;
