@@ -40,7 +40,7 @@ TEST(cuda_plugin_missing) {
     ASSERT_ERR(plugin_load(&be, "nosuch", "/nowhere/at/all", &options, &err), err, HEED_EDEVICE,
                "libheed-nosuch.so was not found");
     assert_null(be);
-    assert_non_null(strstr(err.msg, "looked in"));
+    assert_non_null(strstr(err.msg, "was not found in "));
 }
 
 /* A file of that name which is no plug-in. */
