@@ -269,14 +269,14 @@ TEST(from_model_is_from_file) {
     ASSERT_OK(modeldir_open(&md, dir, &err), err);
     for (int p = 0; p < 3; p++) {
         struct frozen *live, *again, *file = open_frozen("plain", precisions[p]);
-        ASSERT_OK(frozen_from_model(&live, m, precisions[p], &err), err);
+        ASSERT_OK(frozen_from_model(&live, m, precisions[p], 1, &err), err);
         float *a = frozen_logits(live, &on_cpu), *b = frozen_logits(file, &on_cpu);
         assert_memory_equal(a, b, (size_t)TGT_TOKENS * (size_t)c.n_vocab_tgt * sizeof *a);
         assert_int_equal(frozen_bytes(live), frozen_bytes(file));
         ASSERT_OK(frozen_write(live, out, NULL, &err), err); /* no step: it is not known */
         ASSERT_OK(model_draw(m, 5 + (uint64_t)p, &err), err);
         ASSERT_OK(frozen_refresh(live, m, &err), err);
-        ASSERT_OK(frozen_from_model(&again, m, precisions[p], &err), err);
+        ASSERT_OK(frozen_from_model(&again, m, precisions[p], 1, &err), err);
         float *x = frozen_logits(live, &on_cpu), *y = frozen_logits(again, &on_cpu);
         assert_memory_equal(x, y, (size_t)TGT_TOKENS * (size_t)c.n_vocab_tgt * sizeof *a);
         assert_memory_not_equal(a, x, (size_t)TGT_TOKENS * (size_t)c.n_vocab_tgt * sizeof *a);

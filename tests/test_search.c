@@ -774,7 +774,7 @@ static void crowd_open(struct rig *rig, struct frozen **frozen, const char *how,
     rig_open(rig, 1, MAX_V, type, n_thread, 15);
     if (!dash) return;
     ASSERT_OK(precision_parse(&precision, dash + 1, &err), err);
-    ASSERT_OK(frozen_from_model(frozen, rig->toy[0].model, precision, &err), err);
+    ASSERT_OK(frozen_from_model(frozen, rig->toy[0].model, precision, 1, &err), err);
     ASSERT_OK(frozen_model(&rig->model[0], *frozen, rig->toy[0].be, &err), err);
 }
 
@@ -929,7 +929,7 @@ TEST(impossible_searchers) {
     WITH(o.beam = 0, "beam: 0");
     WITH(o.beam = 65, "beam: 65");
     WITH(o.n_best = 5, "nbest: 5");
-    WITH(o.n_best = 0, "n_best: 0");
+    WITH(o.n_best = 0, "nbest: 0");
     WITH(o.alpha = NAN, "alpha: ");
     WITH(o.alpha = 11, "alpha: 11");
     WITH(o.min_len = -1, "min_length: -1");

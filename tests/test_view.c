@@ -311,10 +311,10 @@ TEST(impossible_alignments_are_refused) {
     toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
     ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){3, 0},
                            &(struct batch_caps){9, 9, 1}, &err),
-               err, HEED_EINVAL, "alignment_layer: 3; the decoder has only 2");
+               err, HEED_EINVAL, "alignment_layer: there is no such layer; the decoder has 2");
     ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 6},
                            &(struct batch_caps){9, 9, 1}, &err),
-               err, HEED_EINVAL, "alignment_head: 6; a layer has only 5");
+               err, HEED_EINVAL, "alignment_head: there is no such head; a layer has 5");
     assert_null(aligner);
     check_ok(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 0},
                          &(struct batch_caps){4, 4, 1}, &err),
@@ -413,7 +413,7 @@ static void frozen_agrees(enum precision precision, double tolerance) {
     float *matrix[N_SEQ];
     toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
     toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 12);
-    check_ok(frozen_from_model(&frozen, toy.model, precision, &err), &err);
+    check_ok(frozen_from_model(&frozen, toy.model, precision, 1, &err), &err);
     check_ok(frozen_model(&model, frozen, toy.be, &err), &err);
     force(&want, &batch);
     force(&got, &batch);

@@ -74,10 +74,9 @@ static struct bench_data_options data;
 static struct config fields;
 
 #define BENCH_ROWS(WHERE, DTYPE, JSON)                                                             \
-    DEVICE_ROWS(WHERE, "cpu"),                                                                     \
+    DEVICE_ROWS(WHERE, "cpu"), JSON_ROW(JSON),                                                     \
         ROW(CHOICE, "dtype", DTYPE, "f32", "type to compute in; auto is f32",                      \
-            .choices = dtype_names),                                                               \
-        JSON_ROW(JSON)
+            .choices = dtype_names)
 #define PRESET_ROW                                                                                 \
     ROW(CHOICE, "preset", preset, "base", "the model, see the paper's Table 3",                    \
         .choices = config_preset_names)
@@ -122,7 +121,8 @@ static const struct option translate_rows[] = {
     ROW(INT, "sentences", sentences, "256", "how many", .min = 1, .max = 1 << 24),
     ROW(INT, "length", length, "32", "tokens of a random sentence", .min = 2, .max = 1 << 20),
     ROW(INT, "batch", batch, "32", "sentences per batch", .min = 1, .max = 1 << 16),
-    BENCH_ROWS(on.where, on.dtype, on.json),
+    DEVICE_ROWS(where, "cpu"),
+    JSON_ROW(json),
     {.name = NULL},
 };
 #undef OPTIONS_OF

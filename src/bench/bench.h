@@ -43,8 +43,9 @@ int bench_train_run(const struct bench_train_options *o, struct err *err);
 int bench_scale_run(const struct bench_device *on, struct err *err);
 
 struct bench_translate_options {
-    struct bench_device on; /* dtype is not used */
-    const char *model;      /* a model directory, or NULL: random weights of `config` */
+    struct backend_options where;
+    int json;
+    const char *model; /* a model directory, or NULL: random weights of `config` */
     int preset;
     struct config config; /* checked */
     enum precision precision;

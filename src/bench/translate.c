@@ -138,7 +138,7 @@ static int draw_model(struct bench *s, struct err *err) {
     int rc = model_new(&drawn, &s->o->config, s->be, type, err);
     if (!rc) rc = model_draw(drawn, 1, err);
     if (!rc && tiles) {
-        rc = frozen_from_model(&s->frozen, drawn, s->precision, err);
+        rc = frozen_from_model(&s->frozen, drawn, s->precision, s->o->where.n_thread, err);
         model_free(drawn);
         if (!rc) rc = frozen_model(&s->model, s->frozen, s->be, err);
         if (!rc) s->bytes = frozen_bytes(s->frozen);
@@ -152,7 +152,7 @@ static int draw_model(struct bench *s, struct err *err) {
 static int open_model(struct bench *s, struct err *err) {
     const struct bench_translate_options *o = s->o;
     struct engine_options from = {
-        .dir = &o->model, .n = 1, .precision = o->precision, .where = o->on.where, .ids_only = 1};
+        .dir = &o->model, .n = 1, .precision = o->precision, .where = o->where, .ids_only = 1};
     double begin = clock_seconds();
     int rc;
     s->precision = o->precision;
@@ -231,7 +231,7 @@ static double reading_rate(const struct bench *s) {
     size_t size = s->bytes;
     char *memory = mem_block(size);
     double best = 0;
-    if (!memory || pool_new(&pool, s->o->on.where.n_thread, &err)) return mem_block_free(memory), 0;
+    if (!memory || pool_new(&pool, s->o->where.n_thread, &err)) return mem_block_free(memory), 0;
     memset(memory, 1, size);
     for (int i = 0; i < 5; i++) best = fmax(best, bench_read_rate(pool, memory, size));
     pool_free(pool);
@@ -245,7 +245,7 @@ static double product_rate(const struct bench *s, struct err *err) {
     enum { ROWS = 512 };
     struct backend *be;
     double best = 0;
-    if (backend_open(&be, &s->o->on.where, err)) return 0;
+    if (backend_open(&be, &s->o->where, err)) return 0;
     char *block = NULL;
     struct mat w = s->model->w.out;
     enum dtype type = s->model->type;
@@ -296,14 +296,14 @@ static void print_figures(struct bench *s, const struct floor *f, double rss) {
     qsort(s->took, (size_t)s->calls, sizeof *s->took, bench_by_value);
     double p50 = s->took[s->calls / 2], p99 = s->took[(s->calls * 99 + 99) / 100 - 1];
     const char *precision = precision_name(s->precision);
-    if (o->on.json) {
+    if (o->json) {
         printf("{\"bench\":\"translate\",\"engine\":\"heed\",\"precision\":\"%s\",\"threads\":%d,"
                "\"batch\":%d,\"beam\":%d,\"sentences\":%d,\"tokens\":%lld,\"tokens_per_s\":%.1f,"
                "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"open_ms\":%.2f,\"first_ms\":%.2f,"
                "\"peak_mb\":%.1f",
-               precision, o->on.where.n_thread, o->batch, o->search.beam, s->n,
-               (long long)s->tokens, (double)s->tokens / s->seconds, 1e3 * p50, 1e3 * p99,
-               1e3 * s->opened, 1e3 * s->first, rss);
+               precision, o->where.n_thread, o->batch, o->search.beam, s->n, (long long)s->tokens,
+               (double)s->tokens / s->seconds, 1e3 * p50, 1e3 * p99, 1e3 * s->opened,
+               1e3 * s->first, rss);
         if (f->seconds > 0) printf(",\"over_floor\":%.3f", s->seconds / f->seconds);
         printf("}\n");
         return;
@@ -350,7 +350,7 @@ static int measure(struct bench *s, double began, struct err *err) {
                            "bench translate: not enough memory to measure the floor");
     }
     print_figures(s, &floor, rss);
-    return s->o->on.json ? 0 : print_breakdown(s, err);
+    return s->o->json ? 0 : print_breakdown(s, err);
 }
 
 int bench_translate_run(const struct bench_translate_options *o, struct err *err) {

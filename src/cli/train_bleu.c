@@ -113,7 +113,7 @@ static int take_weights(struct train_bleu *b, struct err *err) {
                                 .tokenizer = s->tokenizer};
     int rc = 0;
     if (backend_wants_tiles(s->be)) {
-        rc = frozen_from_model(&b->tiles, s->model, PRECISION_F32, err);
+        rc = frozen_from_model(&b->tiles, s->model, PRECISION_F32, s->a->where.n_thread, err);
         if (!rc) rc = frozen_model(&b->engine.model[0], b->tiles, s->be, err);
     }
     if (!rc) b->translator = translator_new(&b->engine);

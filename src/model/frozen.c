@@ -35,6 +35,7 @@ struct frozen {
     void *block;         /* private memory, where they do not */
     size_t bytes;
     int64_t step; /* updates the weights have seen; -1: not known */
+    int n_thread; /* for tiling and for bringing weights to a device; 0: all CPUs */
 };
 
 /* ---- precision ------------------------------------------------------------------------------- */
@@ -217,11 +218,11 @@ static int check_finite(const struct frozen *f, struct err *err) {
     return 0;
 }
 
-static int tile_all(struct frozen *f, const struct source *source, int n_thread, struct err *err) {
+static int tile_all(struct frozen *f, const struct source *source, struct err *err) {
     struct pool *pool = NULL;
     struct tiling t = {.f = f, .source = source};
     int n_run, rc = f->block ? 0 : reserve(f, err);
-    if (rc || (rc = pool_new(&pool, n_thread, err))) return rc;
+    if (rc || (rc = pool_new(&pool, f->n_thread, err))) return rc;
     struct run *run = list_runs(&f->table, &n_run, &t.most);
     t.run = run;
     t.scratch = mem_block(size_mul(size_mul((size_t)pool_size(pool), t.most), sizeof *t.scratch));
@@ -283,13 +284,14 @@ int frozen_open(struct frozen **out, const char *dir, enum precision precision,
         const struct weights_form *form = &f->md.form;
         begin(f, &f->md.config, precision);
         f->step = f->md.step;
+        f->n_thread = n_thread;
         if (be && !backend_wants_tiles(be)) {
             /* as they are */
         } else if (form->tiled && form->type == f->type) {
             f->view = f->md.view;
             f->md.view = NULL;
         } else {
-            rc = tile_all(f, &(struct source){.md = &f->md}, n_thread, err);
+            rc = tile_all(f, &(struct source){.md = &f->md}, err);
             modeldir_close(&f->md);
         }
     }
@@ -302,11 +304,12 @@ int frozen_open(struct frozen **out, const char *dir, enum precision precision,
 }
 
 int frozen_from_model(struct frozen **out, struct model *model, enum precision precision,
-                      struct err *err) {
+                      int n_thread, struct err *err) {
     *out = NULL;
     struct frozen *f = xcalloc(1, sizeof *f);
     begin(f, &model->config, precision == PRECISION_AUTO ? PRECISION_F32 : precision);
     f->step = -1;
+    f->n_thread = n_thread;
     int rc = frozen_refresh(f, model, err);
     if (!rc) rc = finish(f, err);
     if (rc)
@@ -330,7 +333,7 @@ int frozen_refresh(struct frozen *f, struct model *model, struct err *err) {
     } else {
         rc = backend_sync(model->be, err);
     }
-    if (!rc) rc = tile_all(f, &source, 0, err);
+    if (!rc) rc = tile_all(f, &source, err);
     mem_block_free(copy);
     return rc;
 }
@@ -432,7 +435,7 @@ static int copy_to_device(struct model **out, const struct frozen *f, struct bac
                           struct err *err) {
     struct upload u = {.f = f, .source = {.md = &f->md}, .type = plain_type(f)};
     struct pool *pool;
-    int n_run, rc = pool_new(&pool, 0, err);
+    int n_run, rc = pool_new(&pool, f->n_thread, err);
     if (rc) return rc;
     struct run *run = list_runs(&f->table, &n_run, &u.most);
     u.scratch = mem_block(size_mul((size_t)pool_size(pool), u.most * sizeof *u.scratch));

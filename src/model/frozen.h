@@ -30,7 +30,7 @@ const char *precision_name(enum precision precision);
 struct frozen;
 
 /* be: a backend of the kind the model will run on; NULL: one that wants tiles. n_thread: for tiling
- * what is not tiled yet; 0: all CPUs. A stored precision can be converted to the one asked for
+ * what is not tiled yet and for copying to a device; 0: all CPUs. A stored precision can be converted to the one asked for
  * unless that needs what rounding has lost: int8 files run in int8 only. */
 int frozen_open(struct frozen **frozen, const char *dir, enum precision precision,
                 const struct backend *be, int n_thread, struct err *err);
@@ -40,7 +40,7 @@ void frozen_close(struct frozen *frozen);
  * frozen_refresh takes over the current values of the same model; nobody may be using the tiles
  * meanwhile. */
 int frozen_from_model(struct frozen **frozen, struct model *model, enum precision precision,
-                      struct err *err);
+                      int n_thread, struct err *err);
 int frozen_refresh(struct frozen *frozen, struct model *model, struct err *err);
 
 const struct config *frozen_config(const struct frozen *frozen);

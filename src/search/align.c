@@ -29,10 +29,10 @@ static int choose(struct aligner *a, const struct align_options *o, struct err *
     const struct config *c = &a->model->config;
     int last = c->n_layer_dec;
     if (o->layer < 0 || o->layer > last)
-        return err_set(err, HEED_EINVAL, "alignment_layer: %d; the decoder has only %d", o->layer,
-                       last);
+        return err_set(err, HEED_EINVAL,
+                       "alignment_layer: there is no such layer; the decoder has %d", last);
     if (o->head < 0 || o->head > c->n_head)
-        return err_set(err, HEED_EINVAL, "alignment_head: %d; a layer has only %d", o->head,
+        return err_set(err, HEED_EINVAL, "alignment_head: there is no such head; a layer has %d",
                        c->n_head);
     a->layer = o->layer ? o->layer - 1 : last > 1 ? last - 2 : 0;
     a->head = o->head - 1; /* -1: all */
