@@ -149,8 +149,8 @@ typedef struct heed_translate_options {
     int max_source;
     int refuse_long;     /* non-zero: fail with HEED_ELIMIT instead of splitting. Default 0. */
     int alignment;       /* non-zero: also return links between source and target pieces */
-    int alignment_layer; /* of the decoder, counted from 1; 0 (default): the last but one */
-    int alignment_head;  /* counted from 1; 0 (default): the mean of all heads */
+    int alignment_layer; /* of the decoder, counted from 0; -1 (default): the last but one */
+    int alignment_head;  /* counted from 0; -1 (default): the mean of all heads */
     int sample;          /* non-zero: draw n_best random translations instead of searching */
     float temperature;   /* when sampling. Default 1. */
     int top_k;           /* sample from the k most likely tokens. Default 0: from all. */

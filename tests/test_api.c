@@ -96,6 +96,8 @@ TEST(options_have_defaults) {
     assert_int_equal(o.beam, 4);
     assert_int_equal(o.n_best, 1);
     assert_int_equal(o.max_extra, 50);
+    assert_int_equal(o.alignment_layer, -1);
+    assert_int_equal(o.alignment_head, -1);
     ASSERT_NEAR(o.alpha, 0.6, 1e-6);
     /* A caller that knows only the beginning of the structure gets no more. */
     unsigned char old[offsetof(heed_translate_options, alpha) + 1];
@@ -231,11 +233,19 @@ TEST(errors) {
     refuse(model, text, 1, &o, HEED_EINVAL, "beam");
     heed_translate_options_init(&o, sizeof o);
     o.n_best = 5;
-    refuse(model, text, 1, &o, HEED_EINVAL, "nbest");
+    refuse(model, text, 1, &o, HEED_EINVAL, "n_best: 5 is more than the beam");
     heed_translate_options_init(&o, sizeof o);
     o.alignment = 1;
-    o.alignment_layer = 9;
-    refuse(model, text, 1, &o, HEED_EINVAL, "layer");
+    o.alignment_layer = 2; /* the last is 1 */
+    refuse(model, text, 1, &o, HEED_EINVAL, "alignment_layer: there is no such layer");
+    o.alignment_layer = -2;
+    refuse(model, text, 1, &o, HEED_EINVAL, "alignment_layer: -2");
+    heed_translate_options_init(&o, sizeof o);
+    o.repetition = -1;
+    refuse(model, text, 1, &o, HEED_EINVAL, "repetition: -1");
+    o.repetition = 1;
+    o.no_repeat = -1;
+    refuse(model, text, 1, &o, HEED_EINVAL, "no_repeat: -1");
     heed_translate_options_init(&o, sizeof o);
     o.max_source = 65;
     refuse(model, text, 1, &o, HEED_EINVAL, "64");
@@ -252,6 +262,14 @@ TEST(errors) {
     heed_result_free(r);
     assert_int_equal(heed_translate(model, text, 1, NULL, &r, NULL),
                      HEED_OK); /* and it still works */
+    heed_result_free(r);
+    heed_translate_options_init(&o, sizeof o);
+    o.alignment = 1;
+    o.alignment_layer = 1;
+    o.alignment_head = 3;
+    o.sample = 1;
+    o.temperature = 1e-9f;
+    assert_int_equal(heed_translate(model, text, 1, &o, &r, NULL), HEED_OK);
     heed_result_free(r);
     heed_model_close(model);
 }

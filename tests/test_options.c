@@ -23,7 +23,7 @@ static const struct option rows[] = {
     ROW(INT, "whole_number", whole, "7", NULL, .min = -5, .max = 1000000),
     ROW(CHOICE, "choice", choice, "green", NULL, .choices = colours),
     ROW(INT, "both", whole, NULL, NULL, .max = 10, .also = offsetof(struct all, pair)),
-    ROW(I64, "big", big, "3000000000", NULL, .max = 4e9),
+    ROW(I64, "big", big, "3000000000", NULL, .max = 1e19),
     ROW(U64, "seed", seed, "1", NULL),
     ROW(F32, "f", f, "1e-12", NULL, .min = 1e-12, .max = 1, .below = 1),
     ROW(F64, "d", d, "0.5", NULL, .min = 1e-9, .max = 1e6),
@@ -66,10 +66,13 @@ TEST(reads_and_writes_every_kind) {
                 {"whole-number", "-5", "-5"},
                 {"whole-number", "1e3", "1000"},
                 {"choice", "blue", "blue"},
-                {"big", "4000000000", "4000000000"},
+                {"big", "9007199254740993", "9007199254740993"},
                 {"seed", "18446744073709551615", "18446744073709551615"},
                 {"f", "0.25", "0.25"},
                 {"d", "1e-9", "1e-09"},
+                {"d", "0.12345678901234568", "0.12345678901234568"},
+                {"f", "0.1", "0.1"},
+                {"f", "0.10000002", "0.10000002"},
                 {"text", "x y", "x y"}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         char text[OPTION_TEXT];
@@ -121,14 +124,35 @@ TEST(writes_json) {
     struct err err = {0};
     options_default(rows, &all);
     ASSERT_OK(option_set(row("list"), &all, "a\xff", &err), err);
+    all.seed = UINT64_MAX;
     json_t *object = json_out_options(rows, &all);
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    assert_string_equal(text, "{\"flag\":false,\"whole_number\":0,\"choice\":\"green\",\"both\":0,"
-                              "\"big\":3000000000,\"seed\":1,\"f\":1e-12,\"d\":0.5,"
-                              "\"text\":\"abc\",\"list\":[\"a\xef\xbf\xbd\"]}");
+    assert_string_equal(
+        text, "{\"flag\":false,\"whole_number\":0,\"choice\":\"green\",\"both\":0,"
+              "\"big\":3000000000,\"seed\":\"18446744073709551615\",\"f\":1e-12,\"d\":0.5,"
+              "\"text\":\"abc\",\"list\":[\"a\xef\xbf\xbd\"]}");
     free(text);
     json_decref(object);
     xfree(all.list.item);
+}
+
+TEST(a_file_keeps_every_bit) {
+    struct err err = {0};
+    char path[600];
+    json_t *value = json_pack("{s:f, s:f}", "a", 0.1, "b", 1e-5), *back;
+    snprintf(path, sizeof path, "%s/v.json", test_dir());
+    ASSERT_OK(json_out_file(path, value, &err), err);
+    char *text;
+    size_t size;
+    ASSERT_OK(file_read_all(&text, &size, path, 1000, &err), err);
+    assert_string_equal(text, "{\n  \"a\": 0.1,\n  \"b\": 1e-5\n}\n");
+    xfree(text);
+    json_object_set_new(value, "b", json_real(0.12345678901234568));
+    ASSERT_OK(json_out_file(path, value, &err), err);
+    ASSERT_OK(json_in_file(&back, path, &err), err);
+    assert_true(json_equal(value, back));
+    json_decref(back);
+    json_decref(value);
 }
 
 /* A field that no row knows would be left out of comparisons and defaults without a word. */
@@ -197,5 +221,5 @@ TEST(api_fields_go_both_ways) {
 
 TESTS(T(finds_names_with_either_dash), T(reads_and_writes_every_kind),
       T(says_what_is_wrong_in_one_way), T(checks_however_a_value_came), T(writes_json),
-      T(reads_json), T(every_field_of_a_search_has_a_row), T(any_difference_is_seen),
-      T(api_fields_go_both_ways))
+      T(a_file_keeps_every_bit), T(reads_json), T(every_field_of_a_search_has_a_row),
+      T(any_difference_is_seen), T(api_fields_go_both_ways))

@@ -8,6 +8,7 @@
 #include "api/model.h"
 #include "api/options.h"
 #include "base/mem.h"
+#include "base/num.h"
 
 _Static_assert((int)HEED_NOTE_REPLACED == (int)TRANSLATION_REPLACED &&
                    (int)HEED_NOTE_SPLIT == (int)TRANSLATION_SPLIT &&
@@ -22,6 +23,8 @@ static heed_translate_options defaults(void) {
     heed_translate_options o = {.size = sizeof o};
     options_to_api(search_rows, &t.search, &o);
     options_to_api(translator_rows, &t, &o);
+    o.alignment_layer--; /* C programs count from 0, the command line from 1 */
+    o.alignment_head--;
     return o;
 }
 
@@ -30,12 +33,25 @@ void heed_translate_options_init(heed_translate_options *options, size_t size) {
     api_options_init(options, size, &d, sizeof d);
 }
 
+/* The number of a layer or head. */
+static int from_one(int from_zero) { return min_int(from_zero, INT_MAX - 1) + 1; }
+
 static struct translator_options internal(const heed_translate_options *o) {
     struct translator_options t = translator_defaults();
     options_from_api(search_rows, &t.search, o);
     options_from_api(translator_rows, &t, o);
+    t.align = (struct align_options){from_one(o->alignment_layer), from_one(o->alignment_head)};
     t.refuse_long = t.refuse_long != 0;
     return t;
+}
+
+/* The translator's messages begin with its own names of the options. */
+static int set_options(struct translator *t, const struct translator_options *o, struct err *err) {
+    int rc = translator_set(t, o, err);
+    if (!rc) return 0;
+    options_name_api(search_rows, err);
+    options_name_api(translator_rows, err);
+    return rc;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -183,7 +199,7 @@ static int translate(heed_model *m, const char *const *texts, size_t n, heed_tra
     struct translation *out = xcalloc(n + 1, sizeof *out);
     int rc = gather(in, texts, n, o, err);
     if (!rc) rc = model_take_session(m, &s, o->progress, o->progress_context, err);
-    if (!rc) rc = translator_set(s->translator, &options, err);
+    if (!rc) rc = set_options(s->translator, &options, err);
     if (!rc) rc = translator_run(s->translator, in, (int)n, out, &poll, err);
     if (!rc) rc = copy_results(result, s->engine->tokenizer, options.alignment, out, n, err);
     if (s) model_give_session(m, s);
@@ -201,6 +217,10 @@ int heed_translate(heed_model *model, const char *const *texts, size_t n,
     if (!rc) rc = api_options_read(&o, sizeof o, options, "heed_translate_options", &err);
     if (!rc && (!model || (n > 0 && !texts)))
         rc = err_set(&err, HEED_EINVAL, "%s is NULL", model ? "texts" : "the model");
+    if (!rc && min_int(o.alignment_layer, o.alignment_head) < -1)
+        rc = err_set(&err, HEED_EINVAL,
+                     "alignment_layer: %d and alignment_head: %d; -1 is the least",
+                     o.alignment_layer, o.alignment_head);
     if (!rc && n > INT_MAX / 2) rc = err_set(&err, HEED_ELIMIT, "%zu texts in one call", n);
     if (!rc) rc = translate(model, texts, n, &o, result, &err);
     return api_error(error, rc, &err);

@@ -22,10 +22,17 @@ const struct option *option_find(const struct option *rows, const char *name, si
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
+const char *real_text(double value, int single, char text[OPTION_TEXT]) {
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, OPTION_TEXT, "%.*g", digits, value);
+        if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
+    }
+    return text;
+}
+
 const char *number_text(double value, char text[OPTION_TEXT]) {
     if (value != floor(value) || fabs(value) >= 1e15) {
-        snprintf(text, OPTION_TEXT, "%g", value);
-        char *e = strchr(text, 'e');
+        char *e = strchr(real_text(value, 0, text), 'e');
         if (e && e[2] == '0') memmove(e + 2, e + 3, strlen(e + 3) + 1); /* 1e-09 */
         return text;
     }
@@ -84,10 +91,13 @@ static int set_number(const struct option *o, void *at, const char *text, struct
         return err_set(err, HEED_EINVAL, "'%.60s' is not a %snumber", text,
                        is_whole(o) ? "whole " : "");
     if (!in_range(o, v)) return range_error(o, text, err);
+    errno = 0;
+    int64_t i = strtoll(text, &end, 10); /* a double would round it */
+    if (*end || errno) i = (int64_t)v;   /* 1e3 */
     if (o->kind == OPTION_INT)
         memcpy(at, &(int){(int)v}, sizeof(int));
     else if (o->kind == OPTION_I64)
-        memcpy(at, &(int64_t){(int64_t)v}, sizeof(int64_t));
+        memcpy(at, &i, sizeof(int64_t));
     else if (o->kind == OPTION_F32)
         memcpy(at, &(float){(float)v}, sizeof(float));
     else
@@ -235,9 +245,17 @@ void options_from_api(const struct option *rows, void *values, const void *api) 
     }
 }
 
+void options_name_api(const struct option *rows, struct err *err) {
+    struct err was = *err;
+    size_t length = strcspn(was.msg, ":");
+    const struct option *o = option_find(rows, was.msg, length);
+    if (o && o->api) err_set(err, was.code, "%s%.200s", o->api_name, was.msg + length);
+}
+
 const char *option_text(const struct option *o, const void *values, char text[OPTION_TEXT]) {
     const char *at = (const char *)values + o->offset, *word = NULL;
     uint64_t u;
+    int64_t i;
     switch (o->kind) {
     case OPTION_CHOICE:
         return o->choices[as_int(at)];
@@ -253,10 +271,13 @@ const char *option_text(const struct option *o, const void *values, char text[OP
         return text;
     case OPTION_F32:
     case OPTION_F64:
-        snprintf(text, OPTION_TEXT, "%g", as_number(o, at));
+        return real_text(as_number(o, at), o->kind == OPTION_F32, text);
+    case OPTION_I64:
+        memcpy(&i, at, sizeof i);
+        snprintf(text, OPTION_TEXT, "%" PRId64, i);
         return text;
     default:
-        snprintf(text, OPTION_TEXT, "%.0f", o->kind == OPTION_FLAG ? as_int(at) : as_number(o, at));
+        snprintf(text, OPTION_TEXT, "%d", as_int(at));
         return text;
     }
 }

@@ -40,12 +40,14 @@ struct option {
     size_t offset, size;        /* of the field */
     size_t also;                /* the value goes there, too; 0: nowhere */
     size_t api;                 /* of the same field in a struct of heed.h; 0: it has none */
+    const char *api_name;       /* what heed.h calls it */
     const char *def;            /* the default, as text; NULL: 0, or nothing */
     const char *help;           /* NULL: the command line does not have it */
     const char *arg;            /* what help calls the value; NULL: N, X, or the choices */
     const char *const *choices; /* NULL-terminated; empty words are not offered */
     double min, max;            /* of numbers, inclusive; both 0: anything */
     int below;                  /* max itself is too much */
+    int once;                   /* only for this call: not stored with a run */
 };
 
 /* A row for a field of the struct that OPTIONS_OF names: default and help, then .max = and such. */
@@ -55,6 +57,9 @@ struct option {
         .size = sizeof((struct OPTIONS_OF *)0)->FIELD, .def = (DEFAULT), .help = (HELP),           \
         ##__VA_ARGS__                                                                              \
     }
+
+/* A row's field in a struct of heed.h. */
+#define API_FIELD(STRUCT, FIELD) .api = offsetof(STRUCT, FIELD), .api_name = #FIELD
 
 /* The row of that name, where '-' counts as '_'; or NULL. */
 const struct option *option_find(const struct option *rows, const char *name, size_t length);
@@ -75,9 +80,15 @@ void option_copy(const struct option *option, void *to, const void *from);
 void options_to_api(const struct option *rows, const void *values, void *api);
 void options_from_api(const struct option *rows, void *values, const void *api);
 
-/* The field's value as option_set would read it, lists excepted. */
+/* Where a message begins with an option's name, puts that of heed.h in its place. */
+void options_name_api(const struct option *rows, struct err *err);
+
+/* The field's value as option_set would read it, without loss; lists excepted. */
 enum { OPTION_TEXT = 64 };
 const char *option_text(const struct option *option, const void *values, char text[OPTION_TEXT]);
+
+/* A float (single) or double in the fewest digits, at least 6, that read back as the same. */
+const char *real_text(double value, int single, char text[OPTION_TEXT]);
 
 /* 1000000 as "1,000,000", 0.5 as "0.5", 1e-9 as "1e-9". */
 const char *number_text(double value, char text[OPTION_TEXT]);

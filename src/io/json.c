@@ -1,6 +1,7 @@
 /* json.c — see json.h. */
 #include "io/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,13 +165,9 @@ int json_in_option(const struct option *o, void *values, const json_t *value, js
 /* ---- writing --------------------------------------------------------------------------------- */
 
 json_t *json_out_float(float value) {
-    char text[32];
+    char text[OPTION_TEXT];
     BUG_ON(!isfinite(value));
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
-    }
-    return json_real(strtod(text, NULL));
+    return json_real(strtod(real_text((double)value, 1, text), NULL));
 }
 
 json_t *json_out_string(const char *text) {
@@ -200,18 +197,33 @@ json_t *json_out_option(const struct option *o, const void *values) {
     const char *text = option_text(o, values, number);
     if (!text) return json_null();
     if (o->kind == OPTION_STRING || o->kind == OPTION_CHOICE) return json_out_string(text);
-    return json_integer(strtoll(text, NULL, 10));
+    errno = 0;
+    long long whole = strtoll(text, NULL, 10);
+    return errno ? json_string(text) : json_integer(whole); /* JSON's numbers end at 2^63 */
 }
 
 json_t *json_out_options(const struct option *rows, const void *values) {
     json_t *object = json_object();
     for (const struct option *o = rows; o->name; o++)
-        json_object_set_new(object, o->name, json_out_option(o, values));
+        if (!o->once) json_object_set_new(object, o->name, json_out_option(o, values));
     return object;
 }
 
+/* In the fewest digits from 15 that read back as the same value. */
+static char *dump(const json_t *value) {
+    char *text = NULL;
+    for (size_t digits = 15, same = 0; digits <= 17 && !same; digits++) {
+        free(text);
+        text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
+        json_t *back = text ? json_loads(text, 0, NULL) : NULL;
+        same = (size_t)json_equal(back, value);
+        json_decref(back);
+    }
+    return text;
+}
+
 int json_out_file(const char *path, const json_t *value, struct err *err) {
-    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    char *text = dump(value);
     if (!text) return err_set(err, HEED_EINTERNAL, "%.180s: not a JSON document", path);
     struct file_writer w;
     int rc = file_writer_open(&w, path, err);

@@ -45,13 +45,13 @@ int json_in_option(const struct option *option, void *values, const json_t *valu
 /* `where: key: expected WHAT, got VALUE`, for checks of the caller's own. */
 int json_in_expected(const struct json_in *in, const char *key, const char *what, struct err *err);
 
-/* A float as the shortest decimal that reads back as the same float. */
+/* A float as a short decimal that reads back as the same float. */
 json_t *json_out_float(float value);
 
 /* A text from anywhere: what is not UTF-8 becomes U+FFFD. */
 json_t *json_out_string(const char *text);
 
-/* Options as an object, or the value of one: choices as words, lists as arrays; new references. */
+/* Options as an object (but for rows that hold only for one call), or the value of one: choices as words, lists as arrays; new references. */
 json_t *json_out_option(const struct option *option, const void *values);
 json_t *json_out_options(const struct option *rows, const void *values);
 

@@ -89,22 +89,22 @@ enum { MANY = INT_MAX };
 static const char *const place_names[] = {"auto", "host", "backend", NULL};
 
 #define OPTIONS_OF search_options
-#define API(FIELD) .api = offsetof(heed_translate_options, FIELD)
+#define API(FIELD) API_FIELD(heed_translate_options, FIELD)
 const struct option search_rows[] = {
     ROW(INT, "beam", beam, "4", "hypotheses kept; 1 is greedy", API(beam), .min = 1,
         .max = SEARCH_MAX_BEAM),
-    ROW(INT, "n_best", n_best, "1", NULL, API(n_best), .min = 1, .max = SEARCH_MAX_BEAM),
+    ROW(INT, "nbest", n_best, "1", NULL, API(n_best), .min = 1, .max = SEARCH_MAX_BEAM),
     ROW(F32, "alpha", alpha, "0.6", "length penalty: scores are divided by ((5 + length) / 6)^X",
         API(alpha), .min = -10, .max = 10),
     ROW(FLAG, "sample", sample, NULL, "draw random translations instead of searching for the best",
         API(sample)),
     ROW(F32, "temperature", temperature, "1", "temperature of sampling", API(temperature),
-        .min = 1e-6, .max = 1e6),
+        .min = 1e-45, .max = 1e38),
     ROW(INT, "top_k", top_k, "0", "sample among the N best tokens; 0: all", API(top_k),
         .max = MANY),
     ROW(F32, "top_p", top_p, "1",
-        "sample among the best tokens that together have this probability", API(top_p), .min = 1e-9,
-        .max = 1),
+        "sample among the best tokens that together have this probability", API(top_p),
+        .min = 1e-45, .max = 1),
     ROW(U64, "seed", seed, "1", "seed of sampling", API(seed)),
     ROW(INT, "min_length", min_len, "0", "fewest tokens of a translation", API(min_length),
         .max = MANY),
@@ -116,10 +116,10 @@ const struct option search_rows[] = {
     ROW(INT, "force_length", force_len, "0",
         "exactly this many tokens, whatever the model says (for benchmarks); 0: off", .max = MANY),
     ROW(INT, "no_repeat_ngram", no_repeat, "0", "write no sequence of N tokens twice; 0: off",
-        API(no_repeat), .max = 1000),
+        API(no_repeat), .max = MANY),
     ROW(F32, "repetition_penalty", repetition, "1",
-        "make tokens already written less likely; 1: off", API(repetition), .min = 1e-3,
-        .max = 1e3),
+        "make tokens already written less likely; 1: off", API(repetition), .min = 1e-45,
+        .max = 1e38),
     ROW(FLAG, "no_unknown", ban_unk, NULL, "never write the unknown token", API(no_unknown)),
     ROW(CHOICE, "place", place, "auto", NULL, .choices = place_names),
     {.name = NULL},

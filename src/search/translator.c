@@ -128,7 +128,7 @@ enum { MANY = INT_MAX };
 static const char *const long_names[] = {"split", "refuse", NULL};
 
 #define OPTIONS_OF translator_options
-#define API(FIELD) .api = offsetof(heed_translate_options, FIELD)
+#define API(FIELD) API_FIELD(heed_translate_options, FIELD)
 const struct option translator_rows[] = {
     ROW(FLAG, "alignment", alignment, NULL,
         "add ||| I-J ...: source piece I for every target piece J", API(alignment)),
