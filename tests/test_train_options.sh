@@ -64,6 +64,7 @@ expect 1 'no usable pair' learn --vocab-size 160 --valid-src blank --valid-tgt b
 [ ! -e run/tokenizer.model ] || fail 'a failed run leaves a tokenizer'
 expect 0 'learnt from the texts, 150 pieces (cached)' learn --vocab-size 150 --dry-run
 lacks 'learning the vocabulary'
+expect 2 '--vocab-size: 9000 is more than this corpus allows' learn --vocab-size 9000
 expect 0 'learnt from the texts, 170 pieces' learn --vocab-size 170
 grep -q '"n_vocab_tgt": 170' run/config.json || fail 'a vocabulary of another size'
 expect 0 '--vocab-size 180 is ignored' learn --vocab-size 180 --steps 3
@@ -148,6 +149,11 @@ diff c1.json c2.json || fail 'the effective options differ'
 grep -q '"steps": 20' c1/config.json || fail 'the command line does not win'
 "$heed" train --config c1/config.json --out c4 # a run's own config repeats the run
 same c1/model.safetensors c4/model.safetensors 'the config.json of a run'
+# ... but not what was asked of that call alone.
+"$heed" train --config c1/config.json --out c5 --overwrite --quiet
+if grep -q '"overwrite"\|"quiet"' c5/config.json; then fail 'a run keeps --overwrite'; fi
+sed 's/"training": {/&"overwrite": true, "dry_run": true,/' c5/config.json >c5.json
+expect 0 'nothing left to do: the run is at step 20' "$heed" train --config c5.json
 # Lists of the command line replace the file's, they do not add to them.
 "$heed" train --config options.json --src v.src --tgt v.tgt --weights 2 --out c3 --steps 1
 [ "$(tr -d ' \n' <c3/config.json | sed 's/.*"training"://; s/,"valid_src.*//')" = \
@@ -164,6 +170,8 @@ wrong 'quiet: neither true nor false' '{"quiet": 1}'
 wrong "d_model: 'x' is not a whole number" '{"d_model": "x"}'
 wrong 'seed: -1 is not between 0 and 2,000,000,000' '{"seed": -1}'
 wrong 'expected a JSON object' '[]'
+echo '{"src": [], "tgt": []}' >empty.json
+expect 2 '--src names no file' "$heed" train --config empty.json --out run
 echo '{"steps":' >wrong.json
 expect 1 'wrong.json' "$heed" train --config=wrong.json "${only[@]}" --out run
 expect 1 'absent.json' "$heed" train --config absent.json "${only[@]}" --out run

@@ -40,7 +40,7 @@ expect 0 '' train good "${base[@]}" --quiet
 [ "$out" = '' ] || fail "quiet, but says $out"
 [ "$before" = "$(state_of good)" ] || fail 'starting a finished run changed it'
 fresh
-expect 0 'nothing left to do: the run has done 60 steps; --steps 60 counts' train run \
+expect 0 'nothing left to do: the run is at step 60; --steps 60 counts' train run \
     "${base[@]}"
 has 'done: step 60'
 goes_on 'continuing from step 60'

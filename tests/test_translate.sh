@@ -243,6 +243,7 @@ cmp out want || fail 'messages went into the output'
 expect 2 '--model is missing' "$heed" translate
 expect 1 'nowhere' "$heed" translate --model nowhere
 expect 1 'nothing.txt' "$heed" "${m[@]}" nothing.txt
+expect 1 'heed: seed: No such file' "$heed" "${m[@]}" seed # not --seed
 expect 2 "'f64'" "$heed" "${m[@]}" --precision f64
 expect 2 "--long: 'cut'" "$heed" "${m[@]}" --long cut
 expect 2 '--nbest: 5 is more than the beam of 4' "$heed" "${m[@]}" --nbest 5

@@ -90,12 +90,12 @@ static const struct option rows[] = {
     ROW(CHOICE, "dtype", dtype, "auto", "type to compute in; auto: bf16 on a GPU, else f32",
         .choices = dtype_names),
     ROW(FLAG, "dry_run", dry_run, NULL,
-        "print the memory and time the run would take, without training"),
-    ROW(FLAG, "overwrite", overwrite, NULL, "start over, discarding an earlier run"),
+        "print the memory and time the run would take, without training", .once = 1),
+    ROW(FLAG, "overwrite", overwrite, NULL, "start over, discarding an earlier run", .once = 1),
     ROW(FLAG, "new_data", trainer.new_data, NULL,
-        "continue even though the data, their order or the batches changed"),
+        "continue even though the data, their order or the batches changed", .once = 1),
     ROW(FLAG, "new_tokenizer", trainer.new_tokenizer, NULL,
-        "continue even though the tokenizer changed"),
+        "continue even though the tokenizer changed", .once = 1),
     QUIET_ROW(quiet),
     {.name = NULL},
 };
@@ -104,6 +104,7 @@ static struct option_group groups[] = {
 
 static int check_args(struct err *err) {
     struct trainer_options *o = &args.trainer;
+    if (!args.src.n) return cli_usage(err, "train: --src names no file");
     if (args.src.n != args.tgt.n)
         return cli_usage(err, "train: %d files for --src but %d for --tgt", args.src.n, args.tgt.n);
     if (args.weights.n && args.weights.n != args.src.n)
@@ -297,8 +298,8 @@ static int train(struct train_setup *s, enum train_end *end, struct err *err) {
     if (!rc) rc = write_config(s, err);
     if (!rc && o.max_steps && s->opt->step >= o.max_steps)
         progress_note(s->progress,
-                      "nothing left to do: the run has done %lld steps; --steps %lld counts from "
-                      "its beginning",
+                      "nothing left to do: the run is at step %lld; --steps %lld counts from its "
+                      "beginning",
                       (long long)s->opt->step, (long long)o.max_steps);
     if (!rc) rc = trainer_run(trainer, end, err);
     progress_end(s->progress);

@@ -144,10 +144,12 @@ static int run(const struct command **used, const struct command *within, int ar
     return rc > 0 ? 0 : rc < 0 ? rc : c->run(err);
 }
 
-/* The library calls an option max_source; here it is --max-source. */
+/* The library calls an option max_source; here it is --max-source. Where an option is to blame, that
+ * is: other messages begin with the name of a file, which may be called "seed". */
 static void complain(const struct command *used, const struct err *err) {
     const char *rest;
-    const struct option *o = options_named(used ? used->groups : NULL, err->msg, &rest);
+    int usage = err->code == HEED_EINVAL || err->code == HEED_ECONFIG || err->code == HEED_ELIMIT;
+    const struct option *o = used && usage ? options_named(used->groups, err->msg, &rest) : NULL;
     struct option_words words;
     if (o) options_words(&words, used, o);
     if (o)

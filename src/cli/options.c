@@ -190,26 +190,27 @@ static int check_required(const struct command *command, struct err *err) {
 /* Options point into texts read from files until the process ends: those are kept here. */
 static json_t *kept;
 
-/* What the command line also gives is left to it. */
+/* What the command line also gives is left to it. of_run: the file is the config.json of a run,
+ * which says nothing about this call. */
 static int file_option(const struct command *command, const char *key, const json_t *value,
-                       struct err *err) {
+                       int of_run, struct err *err) {
     struct option_group *g;
     const struct option *o = find(command->groups, key, strlen(key), &g);
     if (!o) return err_set(err, HEED_ECONFIG, "there is no such option");
-    if (g->seen & bit_of(g, o) || json_is_null(value)) return 0;
+    if (g->seen & bit_of(g, o) || json_is_null(value) || (of_run && o->once)) return 0;
     mark(g, o);
     return json_in_option(o, g->values, value, kept, err);
 }
 
 static int file_object(const struct command *command, const char *path, const json_t *object,
-                       struct err *err) {
+                       int of_run, struct err *err) {
     const char *key;
     json_t *value;
     if (!json_is_object(object))
         return err_set(err, HEED_ECONFIG, "%s: expected a JSON object", path);
     json_object_foreach((json_t *)object, key, value) {
         struct err why = {0};
-        if (file_option(command, key, value, &why))
+        if (file_option(command, key, value, of_run, &why))
             return err_set(err, HEED_ECONFIG, "%.100s: %.40s: %.100s", path, key, why.msg);
     }
     return 0;
@@ -226,11 +227,11 @@ static int read_file(const struct command *command, const char *path, struct err
     json_array_append_new(kept, root);
     json_t *model = json_object_get(root, "model"), *training = json_object_get(root, "training");
     if (!json_is_object(model) || !json_is_object(training))
-        return file_object(command, path, root, err);
+        return file_object(command, path, root, 0, err);
     json_object_del(model, "n_vocab_src");
     json_object_del(model, "n_vocab_tgt");
-    rc = file_object(command, path, training, err);
-    return rc ? rc : file_object(command, path, model, err);
+    rc = file_object(command, path, training, 1, err);
+    return rc ? rc : file_object(command, path, model, 1, err);
 }
 
 int options_parse(const struct command *command, int argc, char **argv, struct err *err) {

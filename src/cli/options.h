@@ -51,7 +51,7 @@ const struct option *options_named(const struct option_group *groups, const char
                                    const char **rest);
 
 /* The options' current values as a JSON object that could serve as the options file, without the
- * model fields; a new reference. */
+ * model fields and what holds for one call only; a new reference. */
 json_t *options_json(const struct option_group *groups);
 
 /* "train" of "bench train". */
@@ -89,7 +89,7 @@ void options_words(struct option_words *words, const struct command *command,
         .choices = precision_names)
 #define JSON_ROW(FIELD) ROW(FLAG, "json", FIELD, NULL, "print JSON, one object per line")
 #define QUIET_ROW(FIELD)                                                                           \
-    ROW(FLAG, "quiet", FIELD, NULL, "print only errors: no progress, no warnings")
+    ROW(FLAG, "quiet", FIELD, NULL, "print only errors: no progress, no warnings", .once = 1)
 extern const char *const device_names[], *const isa_names[];
 
 /* ---- models ---------------------------------------------------------------------------------- */

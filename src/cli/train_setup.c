@@ -1,6 +1,7 @@
 /* train_setup.c — from options to something that can train: tokenizer, corpora, model, memory. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/backend.h"
 #include "backend/ops.h"
@@ -35,6 +36,8 @@ static int learn_tokenizer(struct train_setup *s, struct err *err) {
     int rc = tokenizer_cached(&s->tokenizer_path, &reused, &o, s->cache, err);
     progress_end(s->progress);
     xfree(input);
+    struct err why = *err;
+    if (rc && strncmp(why.msg, "size:", 5) == 0) err_set(err, rc, "vocab_%.200s", why.msg);
     if (!rc) rc = tokenizer_open(&s->tokenizer, s->tokenizer_path, err);
     if (!rc)
         progress_note(s->progress, "tokenizer: learnt from the texts, %s pieces%s",
