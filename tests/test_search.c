@@ -944,7 +944,7 @@ TEST(impossible_searchers) {
     WITH(o.sample = 1; o.top_p = 0, "top_p: 0");
     WITH(o.sample = 1; o.top_p = 1.5f, "top_p: 1.5");
     WITH(o.sample = 1; o.top_k = -1, "top_k: -1");
-    WITH(o.sample = 1; o.n_best = 65, "n_best: 65");
+    WITH(o.sample = 1; o.n_best = 65, "nbest: 65");
     WITH(rig.weight[1] = -1, "weight of model 2 is -1");
     rig.weight[1] = 1;
 #undef WITH
