@@ -163,31 +163,98 @@ TEST(replaces_all_or_nothing) {
     xfree(guest);
 }
 
+static struct file_calls real_calls;
+static int no_errno, moves_left;
+
 static int no_exchange(const char *a, const char *b) {
     (void)a, (void)b;
-    errno = EINVAL;
+    errno = no_errno;
     return -1;
+}
+
+/* One move fails; what has "data" in its name, which may be a mount point, always does. */
+static int fail_move(const char *a, const char *b) {
+    errno = EBUSY;
+    return strstr(a, "/data") || --moves_left == 0 ? -1 : real_calls.rename(a, b);
 }
 
 /* A file system that cannot exchange two names, and a link in the place of the directory. */
 TEST(replaces_everywhere) {
+    static const int why[] = {EINVAL, EXDEV, EBUSY, EPERM};
     struct err err = {0};
     struct config config = toy_config(), other = config;
     other.d_ff = 24;
     char *a = make_model("a", config, 1, DTYPE_F32, "one"),
-         *b = make_model("b", other, 2, DTYPE_F32, "one");
-    char *out = path_join(test_dir(), "out"), *link = path_join(test_dir(), "link");
-    int (*real)(const char *, const char *) = file_calls.exchange;
-    xfree(make_model("out", other, 3, DTYPE_F32, "two"));
-    file_calls.exchange = no_exchange;
-    ASSERT_OK(average_models(out, (const char *[]){a}, 1, &err), err);
-    file_calls.exchange = real;
-    assert_int_equal(whole(out), config.d_ff);
+         *b = make_model("b", other, 2, DTYPE_F32, NULL);
+    char *out = path_join(test_dir(), "out"), *link = path_join(test_dir(), "link"),
+         *spm = path_join(out, MODELDIR_TOKENIZER);
+    real_calls = file_calls;
+    for (int i = 0; i < 4; i++) {
+        xfree(make_model("out", other, 3, DTYPE_F32, "two"));
+        file_calls.exchange = no_exchange;
+        no_errno = why[i];
+        ASSERT_OK(average_models(out, (const char *[]){a}, 1, &err), err);
+        assert_int_equal(whole(out), config.d_ff);
+        file_calls = real_calls;
+    }
     assert_int_equal(symlink("out", link), 0);
     ASSERT_OK(average_models(link, (const char *[]){b}, 1, &err), err);
     assert_int_equal(whole(out), other.d_ff);
-    char *all[] = {a, b, out, link};
-    for (int i = 0; i < 4; i++) xfree(all[i]);
+    assert_false(file_exists(spm)); /* that of another model */
+    assert_int_equal(chdir(out), 0);
+    ASSERT_OK(average_models(".", (const char *[]){a}, 1, &err), err);
+    assert_int_equal(whole("."), config.d_ff); /* not in a removed directory */
+    assert_int_equal(whole(out), config.d_ff);
+    ASSERT_ERR(average_models("/proc/x", (const char *[]){a}, 1, &err), err, HEED_EIO,
+               "/proc/x: cannot be created: No such file");
+    char *all[] = {a, b, out, link, spm};
+    for (int i = 0; i < 5; i++) xfree(all[i]);
+}
+
+/* A directory that has others in it stays, and the files change one by one: after a failure all are
+ * the old ones, after a kill it is the old model, the new one or none. */
+TEST(replaces_one_by_one) {
+    struct err err = {0};
+    struct config config = toy_config(), other = config;
+    int dies = strcmp(TEST_ARG, "die") == 0, done = 0, n = 0;
+    other.d_ff = 24;
+    char *a = make_model("a", config, 1, DTYPE_F32, "one"), *out = path_join(test_dir(), "out");
+    char *guest = path_join(out, "README"), *data = path_join(out, "data"),
+         *settings = path_join(out, MODELDIR_CONFIG);
+    real_calls = file_calls;
+    for (; !done; n++) {
+        assert_true(n < 1000);
+        xfree(make_model("out", other, 2, DTYPE_F32, "two"));
+        ASSERT_OK(file_write_all(guest, "x", 1, &err), err);
+        ASSERT_OK(dir_make(data, &err), err);
+        moves_left = n + 4; /* the first three are in temp */
+        pid_t pid = dies ? fork() : 0;
+        assert_true(pid >= 0);
+        if (dies && pid == 0) faults_arm(n + 1, 0);
+        if (!dies) file_calls.rename = fail_move;
+        if (pid == 0) done = average_models(out, (const char *[]){a}, 1, &err) == 0;
+        file_calls = real_calls;
+        if (dies && pid == 0) _exit(!done);
+        if (dies) {
+            int status;
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+            done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+            if (file_exists(settings)) whole(out);
+        } else if (!done) {
+            assert_int_equal(whole(out), other.d_ff);
+            assert_non_null(strstr(err.msg, "out: cannot be replaced: Device or resource busy; "
+                                            "what was there before is intact"));
+        }
+        assert_true(file_exists(guest) && dir_exists(data));
+    }
+    assert_true(n > 6);
+    assert_int_equal(whole(out), config.d_ff);
+    struct dir_names left;
+    ASSERT_OK(dir_read(&left, out, &err), err);
+    if (!dies) assert_int_equal(left.n, 5);
+    dir_names_release(&left);
+    char *all[] = {a, out, guest, data, settings};
+    for (int i = 0; i < 5; i++) xfree(all[i]);
 }
 
 /* ---- where ----------------------------------------------------------------------------------- */
@@ -225,4 +292,5 @@ TEST(keeps_off_what_is_there) {
 }
 
 TESTS(T(is_the_mean), T(refuses_strangers), TP(replaces_all_or_nothing, "ENOSPC"),
-      TP(replaces_all_or_nothing, "die"), T(replaces_everywhere), T(keeps_off_what_is_there))
+      TP(replaces_all_or_nothing, "die"), T(replaces_everywhere), TP(replaces_one_by_one, "EBUSY"),
+      TP(replaces_one_by_one, "die"), T(keeps_off_what_is_there))

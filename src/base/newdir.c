@@ -12,8 +12,13 @@
 #include "base/mem.h"
 
 static int failed(const struct newdir *d, struct err *err) {
-    return err_set(err, HEED_EIO, "%.160s: cannot be replaced: %s%s", d->path, strerror(errno),
-                   d->inside ? "" : "; what was there before is intact");
+    const char *why = strerror(errno);
+    if (!d->is_there) return err_set(err, HEED_EIO, "%.180s: cannot be created: %s", d->path, why);
+    if (d->old)
+        return err_set(err, HEED_EIO, "%.80s: cannot be replaced: %.40s; its files are in %.100s",
+                       d->path, why, d->old);
+    return err_set(err, HEED_EIO, "%.160s: cannot be replaced: %s; what was there before is intact",
+                   d->path, why);
 }
 
 /* A new directory PREFIX.PID-N.tmp; NULL and errno when there can be none. */
@@ -29,78 +34,141 @@ static char *make_temp(const char *prefix) {
     return NULL;
 }
 
-/* What is mounted cannot be renamed. */
-static int is_mounted(const char *path, const struct stat *st) {
-    struct stat above;
+static char *make_inner_temp(const char *dir) {
+    char *prefix = path_join(dir, ""), *temp = make_temp(prefix);
+    xfree(prefix);
+    return temp;
+}
+
+/* What is mounted cannot be renamed, and whoever started us is probably in our current directory,
+ * too, and would find themselves in a removed one. */
+static int must_stay(const char *path, const struct stat *st) {
+    struct stat above, here;
     char *parent = path_parent(path);
     int mounted = stat(parent, &above) == 0 && above.st_dev != st->st_dev;
     xfree(parent);
-    return mounted;
+    return mounted ||
+           (stat(".", &here) == 0 && here.st_dev == st->st_dev && here.st_ino == st->st_ino);
 }
 
-int newdir_begin(struct newdir *d, const char *path, struct err *err) {
+int newdir_begin(struct newdir *d, const char *path, const char *const *own, struct err *err) {
     struct stat st;
     char *real = realpath(path, NULL), *parent = path_parent(path);
-    int is_there = real && stat(real, &st) == 0, rc = 0;
-    *d = (struct newdir){.path = xstrdup(path), .place = xstrdup(real ? real : path)};
+    int rc = 0;
+    *d = (struct newdir){.path = xstrdup(path), .place = xstrdup(real ? real : path), .own = own};
+    d->is_there = real && stat(real, &st) == 0;
     free(real);
     for (size_t n = strlen(d->place); n > 1 && d->place[n - 1] == '/';) d->place[--n] = 0;
-    if (is_there && !S_ISDIR(st.st_mode))
+    if (d->is_there && !S_ISDIR(st.st_mode))
         rc = err_set(err, HEED_EIO, "%.180s: not a directory", path);
-    else if (!is_there)
+    else if (!d->is_there)
         rc = dir_make(parent, err);
     xfree(parent);
-    errno = EXDEV;
-    if (!rc && !(is_there && is_mounted(d->place, &st))) d->temp = make_temp(d->place);
-    if (!rc && !d->temp && is_there && (errno == EXDEV || errno == EACCES || errno == EROFS)) {
-        char *prefix = path_join(d->place, "");
-        d->temp = make_temp(prefix);
+    if (!rc && !(d->is_there && must_stay(d->place, &st))) d->temp = make_temp(d->place);
+    if (!rc && !d->temp && d->is_there) {
+        d->temp = make_inner_temp(d->place);
         d->inside = 1;
-        xfree(prefix);
     }
     if (!rc && !d->temp) rc = failed(d, err);
-    if (!rc && is_there && !d->inside) chmod(d->temp, st.st_mode & 07777);
     return rc ? newdir_end(d, rc, err) : 0;
 }
 
-/* Moves the files of one directory to another; those that are there already only if they are to be
- * replaced. From the last name to the first: config.json, by which a model is known, is late. */
-static int move_files(const char *from, const char *to, int replace) {
+static int is_own(const struct newdir *d, const char *name) {
+    for (int i = 0; d->own[i]; i++)
+        if (strcmp(d->own[i], name) == 0) return 1;
+    return 0;
+}
+
+/* The new directory gets the owner and the mode of the old one, and another name for each of its
+ * files that stay; fails where one of them is a directory. */
+static int take_after(const struct newdir *d) {
     struct dir_names names;
-    int rc = dir_read(&names, from, NULL);
-    for (int i = names.n - 1; i >= 0 && !rc; i--) {
-        char *source = path_join(from, names.name[i]), *target = path_join(to, names.name[i]);
-        if (replace || !file_exists(target)) rc = file_calls.rename(source, target);
-        xfree(source);
-        xfree(target);
+    struct stat st;
+    if (stat(d->place, &st) || chown(d->temp, st.st_uid, st.st_gid)) return -1;
+    int rc = dir_read(&names, d->place, NULL);
+    for (int i = 0; i < names.n && !rc; i++) {
+        if (is_own(d, names.name[i])) continue;
+        char *from = path_join(d->place, names.name[i]), *to = path_join(d->temp, names.name[i]);
+        rc = file_calls.link(from, to) && errno != EEXIST; /* which is a new version */
+        xfree(from);
+        xfree(to);
     }
     dir_names_release(&names);
+    return rc ? rc : chmod(d->temp, st.st_mode & 07777);
+}
+
+/* A file that is not there is fine. */
+static int move(const char *from, const char *to, const char *name) {
+    char *source = path_join(from, name), *target = path_join(to, name);
+    int rc = file_calls.rename(source, target) && errno != ENOENT;
+    if (rc && errno == EXDEV) rc = file_copy(target, source, NULL); /* into a bind mount */
+    xfree(source);
+    xfree(target);
     return rc;
 }
 
-/* The old directory, which has files, and the new one change names; temp is the old one then. */
-static int swap(struct newdir *d) {
-    if (file_calls.exchange(d->temp, d->place) == 0) return 0;
-    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return -1;
-    char *aside = path_append(d->temp, ".old");
-    int rc = file_calls.rename(d->place, aside);
-    if (!rc && (rc = file_calls.rename(d->temp, d->place))) file_calls.rename(aside, d->place);
-    xfree(rc ? aside : d->temp);
-    if (!rc) d->temp = aside;
+/* What has left goes back. */
+static void move_back(struct newdir *d) {
+    struct dir_names names;
+    int why = errno, rc = dir_read(&names, d->old, NULL);
+    for (int i = names.n - 1; i >= 0; i--) rc |= move(d->old, d->place, names.name[i]);
+    dir_names_release(&names);
+    if (!rc && file_calls.rmdir(d->old) == 0) {
+        xfree(d->old);
+        d->old = NULL;
+    }
+    errno = why;
+}
+
+/* One by one. The first name, config.json, without which nothing is a model, goes first and comes
+ * last. */
+static int move_in(struct newdir *d, const struct dir_names *new) {
+    int rc = 0, n = new->n;
+    if (!(d->old = make_inner_temp(d->place))) return -1;
+    for (int i = 0; d->own[i] && !rc; i++) rc = move(d->place, d->old, d->own[i]);
+    for (int i = 0; i < n && !rc; i++) rc = move(d->place, d->old, new->name[i]);
+    if (!rc) {
+        while (n > 0 && !rc) rc = move(d->temp, d->place, new->name[--n]);
+        for (int why = errno; rc && n < new->n; n++, errno = why) {
+            char *path = path_join(d->place, new->name[n]);
+            file_calls.unlink(path);
+            xfree(path);
+        }
+    }
+    if (rc) move_back(d);
     return rc;
 }
 
 static int take_place(struct newdir *d) {
-    if (d->inside) return move_files(d->temp, d->place, 1);
-    if (file_calls.rename(d->temp, d->place) == 0) { /* nothing there, or nothing in it */
+    struct dir_names new;
+    int rc = dir_read(&new, d->temp, NULL);
+    int whole = !rc && !d->inside && (!d->is_there || !take_after(d));
+    if (whole && file_calls.rename(d->temp, d->place) == 0) { /* nothing there, or nothing in it */
         xfree(d->temp);
         d->temp = NULL;
-        return 0;
+    } else if (whole && d->is_there && file_calls.exchange(d->temp, d->place) == 0) {
+        d->old = d->temp;
+        d->temp = NULL;
+    } else if (!rc) {
+        rc = d->is_there ? move_in(d, &new) : -1;
     }
-    if (errno != ENOTEMPTY && errno != EEXIST) return -1;
-    int rc = swap(d);
-    if (!rc) move_files(d->temp, d->place, 0);
+    dir_names_release(&new);
     return rc;
+}
+
+/* Of the old files only those that have a new version or are ours to delete. */
+static int remove_old(const struct newdir *d) {
+    struct dir_names names;
+    int rc = dir_read(&names, d->old, NULL);
+    chmod(d->old, 0700);
+    for (int i = 0; i < names.n; i++) {
+        char *old = path_join(d->old, names.name[i]), *new = path_join(d->place, names.name[i]);
+        if (is_own(d, names.name[i]) || file_exists(new)) file_calls.unlink(old);
+        xfree(old);
+        xfree(new);
+    }
+    dir_names_release(&names);
+    return rc ? rc : file_calls.rmdir(d->old);
 }
 
 /* "TEMP/name: why" is about PATH/name. */
@@ -113,17 +181,23 @@ static void rename_in(struct err *err, const struct newdir *d) {
 }
 
 int newdir_end(struct newdir *d, int rc, struct err *err) {
-    if (!rc) rc = dir_sync(d->temp, err);
-    if (rc)
-        rename_in(err, d);
-    else if (take_place(d))
-        rc = failed(d, err);
-    if (d->temp) dir_remove(d->temp, NULL);
     char *parent = path_parent(d->place);
-    if (!rc && dir_sync(d->inside ? d->place : parent, NULL))
-        rc = err_set(err, HEED_EIO, "%.160s: replaced, but the disk may not have it yet: %s",
-                     d->path, strerror(errno));
+    if (!rc) rc = dir_sync(d->temp, err);
+    if (rc) {
+        rename_in(err, d);
+    } else if (take_place(d)) {
+        rc = failed(d, err);
+    } else {
+        if (dir_sync(d->place, NULL) || dir_sync(parent, NULL))
+            rc = err_set(err, HEED_EIO, "%.160s: replaced, but the disk may not have it yet: %s",
+                         d->path, strerror(errno));
+        if (d->old && remove_old(d) && !rc)
+            rc = err_set(err, HEED_EIO, "%.80s: replaced, but its old files are still in %.90s: %s",
+                         d->path, d->old, strerror(errno));
+    }
+    if (d->temp) dir_remove(d->temp, NULL);
     xfree(parent);
+    xfree(d->old);
     xfree(d->temp);
     xfree(d->place);
     xfree(d->path);

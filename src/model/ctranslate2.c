@@ -387,7 +387,7 @@ int ctranslate2_write(const char *dir, const struct modeldir *md, const struct t
     struct export x = {.md = md, .int8 = int8};
     struct newdir new;
     int rc = check(md, tokenizer, err);
-    if (!rc) rc = newdir_begin(&new, dir, err);
+    if (!rc) rc = newdir_begin(&new, dir, modeldir_files, err);
     if (rc) return rc;
     list_variables(&x);
     char *vocabulary = path_join(new.temp, "shared_vocabulary.json");

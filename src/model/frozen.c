@@ -488,7 +488,7 @@ int frozen_model(struct model **out, const struct frozen *f, struct backend *be,
 int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer, struct err *err) {
     struct newdir new;
     BUG_ON(!f->view);
-    int rc = newdir_begin(&new, dir, err);
+    int rc = newdir_begin(&new, dir, modeldir_files, err);
     if (rc) return rc;
     char *path = path_join(new.temp, MODELDIR_WEIGHTS);
     if (tokenizer) rc = modeldir_copy_tokenizer(new.temp, tokenizer, err);

@@ -17,6 +17,9 @@
 enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a time */ };
 #define TILED_LAYOUT "tile16"
 
+const char *const modeldir_files[] = {MODELDIR_CONFIG, MODELDIR_WEIGHTS,         MODELDIR_TOKENIZER,
+                                      "model.bin",     "shared_vocabulary.json", NULL};
+
 /* ---- config ---------------------------------------------------------------------------------- */
 
 json_t *config_to_json(const struct config *config) {

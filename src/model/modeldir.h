@@ -29,6 +29,9 @@
 #define MODELDIR_WEIGHTS   "model.safetensors"
 #define MODELDIR_TOKENIZER "tokenizer.model"
 
+/* Their names, the configuration first, and those of a CTranslate2 model; then NULL. */
+extern const char *const modeldir_files[];
+
 /* ---- configuration --------------------------------------------------------------------------- */
 
 /* Every field of the configuration in the order of config_rows; a new reference. */

@@ -91,7 +91,7 @@ static int average_part(void *ctx, size_t offset, size_t count, float *out, stru
 static int write_average(const char *out, struct averaging *a, struct err *err) {
     const struct modeldir *last = &a->model[a->n - 1];
     struct newdir new;
-    int rc = newdir_begin(&new, out, err);
+    int rc = newdir_begin(&new, out, modeldir_files, err);
     if (rc) return rc;
     char *tokenizer = path_join(a->dir[a->n - 1], MODELDIR_TOKENIZER),
          *weights = path_join(new.temp, MODELDIR_WEIGHTS);
