@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,8 +83,29 @@ static void search_all(struct search *s, const char *path) {
     try_folder(s, "");
 }
 
-/* cppcheck-suppress leakReturnValNotUsed ; it stays open: what comes next wants it */
-int plugin_driver_present(void) { return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != NULL; }
+/* It stays open: whoever asks wants it next. */
+static void *driver(void) { return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL); }
+
+int plugin_driver_present(void) { return driver() != NULL; }
+
+/* The driver takes about as long to start as the plug-in and its libraries to load, and neither
+ * needs the other, so they do it at the same time. If it cannot start, the plug-in says why. */
+static void *start_driver(void *handle) {
+    union {
+        void *object;
+        int (*function)(unsigned);
+    } init = {.object = dlsym(handle, "cuInit")};
+    if (init.object) init.function(0);
+    return NULL;
+}
+
+static void load(struct search *s, const char *name, const char *path) {
+    pthread_t thread;
+    void *handle = strcmp(name, "cuda") == 0 ? driver() : NULL;
+    int starting = handle && pthread_create(&thread, NULL, start_driver, handle) == 0;
+    search_all(s, path);
+    if (starting) pthread_join(thread, NULL);
+}
 
 int plugin_load(struct backend **be, const char *name, const char *path,
                 const struct backend_options *options, struct err *err) {
@@ -94,7 +116,7 @@ int plugin_load(struct backend **be, const char *name, const char *path,
     snprintf(s.file, sizeof s.file, "libheed-%s.so", name);
     snprintf(symbol, sizeof symbol, "heed_%s_open", name);
     double begin = clock_seconds();
-    search_all(&s, path);
+    load(&s, name, path);
     double loading = clock_seconds() - begin;
     if (s.reason[0])
         return err_set(err, HEED_EDEVICE, "%s: the plug-in cannot be loaded: %s", name, s.reason);
@@ -111,6 +133,6 @@ int plugin_load(struct backend **be, const char *name, const char *path,
         return err_set(err, HEED_EDEVICE, "%s: %s lacks %s", name, s.file, symbol);
     }
     int rc = open.function(&abi, be, options, err);
-    if (!rc) backend_lap(*be, "plug-in", clock_seconds() - loading);
+    if (!rc) backend_lap(*be, "driver and plug-in", clock_seconds() - loading);
     return rc;
 }

@@ -296,7 +296,7 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     if (!be) return err_set(err, HEED_ENOMEM, "cuda: out of host memory");
     be->base.vt = cuda_vtable();
     be->device = device;
-    backend_lap(&be->base, "driver", begin + clock_seconds() - found);
+    backend_lap(&be->base, "devices", begin + clock_seconds() - found);
     be->tf32 = env_on("HEED_CUDA_TF32");
     be->sync_each = env_on("HEED_CUDA_SYNC");
     if ((code = open_device(be, err))) {

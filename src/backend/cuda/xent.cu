@@ -250,6 +250,15 @@ void cuda_xent(struct backend *base, const struct xent_args *a) {
     if (!c.base) return;
     c.used = 0;
     carve(be, &c, &job, chunk);
+    /* The kernel reads eight logits at a time, past the end of a row whose length is not a multiple
+     * of eight. It ignores what it finds there, which is defined all the same. */
+    size_t size = dtype_size(job.z.type), past = (size_t)(-a->w.rows & 7);
+    if (past)
+        cuda_ok(be,
+                cudaMemset2DAsync((char *)job.z.data + (size_t)a->w.rows * size,
+                                  (size_t)job.z.ld * size, 0, past * size, (size_t)chunk,
+                                  be->stream),
+                "xent");
     /* Chunks of about equal length. */
     int n_chunk = cuda_blocks(n, most), even = cuda_blocks(n, n_chunk);
     even = cuda_blocks(even, CHUNK_UNIT) * CHUNK_UNIT;
