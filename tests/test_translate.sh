@@ -229,6 +229,17 @@ expect 1 'finished are in out.part' "$heed" "${m[@]}" --max-extra 2 --output out
 t --quiet --max-extra 2 --output out v.src || fail '--output'
 cmp out want || fail '--output differs from standard output'
 compgen -G 'out.*.tmp' >/dev/null && fail 'a temporary file is left'
+chmod 600 out
+ln -sf out link
+t --quiet --max-extra 2 --output link v.src || fail '--output through a link'
+[ -L link ] && cmp out want || fail 'a link was replaced'
+[ "$(stat -c %a out)" = 600 ] || fail 'the mode of a replaced file is lost'
+ln -s /proc/self/fd/1 stdout # as /dev/stdout, which is better not tried by root
+{
+    echo first
+    t --quiet --max-extra 2 --output stdout v.src || fail '--output to an open file'
+} >got
+[ -L stdout ] && { echo first; cat want; } | cmp - got || fail 'an open file was replaced'
 
 # ---- descriptors that are closed: an error, no hang, nothing written elsewhere
 expect 1 'standard input: Bad file descriptor' bash -c '"$0" "$@" <&-' "$heed" "${m[@]}"

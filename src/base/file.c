@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -40,10 +41,11 @@ static int io_error(const char *path, struct err *err) {
 }
 
 /* The same after a failed write, where a user may worry about the old file. */
-static int write_error(const char *path, struct err *err) {
+static int write_error(const char *path, int intact, struct err *err) {
     if (errno == ENOSPC || errno == EDQUOT)
-        return err_set(err, HEED_EIO, "%.160s: %s; what was there before is intact", path,
-                       errno == ENOSPC ? "no space left on the disk" : "disk quota exceeded");
+        return err_set(err, HEED_EIO, "%.160s: %s%s", path,
+                       errno == ENOSPC ? "no space left on the disk" : "disk quota exceeded",
+                       intact ? "; what was there before is intact" : "");
     return err_set(err, HEED_EIO, "%.180s: cannot write: %s", path, strerror(errno));
 }
 
@@ -185,20 +187,60 @@ static int create_temp(struct file_writer *w) {
     return w->fd < 0;
 }
 
-int file_writer_open(struct file_writer *w, const char *path, struct err *err) {
+/* Where a file written through the links of path would be; NULL where they lead through /proc, to a
+ * file that a process has open (/dev/stdout). */
+static char *follow_links(const char *path) {
+    char *at = xstrdup(path), link[PATH_MAX];
+    for (int i = 0; at && i < 40; i++) { /* a circle is open's to report */
+        char *parent = path_parent(at), *dir = realpath(parent, NULL), *next = at;
+        ssize_t n = readlink(at, link, sizeof link - 1);
+        if (dir && (strcmp(dir, "/proc") == 0 || strncmp(dir, "/proc/", 6) == 0)) {
+            next = NULL;
+        } else if (dir && n > 0) {
+            link[n] = 0;
+            next = *link == '/' ? xstrdup(link) : path_join(dir, link);
+        }
+        free(dir);
+        xfree(parent);
+        if (next == at) break;
+        xfree(at);
+        at = next;
+    }
+    return at;
+}
+
+static int open_direct(struct file_writer *w, int flags) {
+    if (w->fd >= 0) {
+        close(w->fd);
+        file_calls.unlink(w->temp);
+    }
+    xfree(w->temp);
+    w->temp = NULL;
+    return (w->fd = open(w->path, O_WRONLY | O_CLOEXEC | flags)) < 0;
+}
+
+static int open_writer(struct file_writer *w, const char *path, int through, struct err *err) {
     struct stat st;
-    *w = (struct file_writer){.fd = -1, .path = xstrdup(path)};
+    char *real = follow_links(path);
     int is_there = stat(path, &st) == 0, failed;
+    *w = (struct file_writer){.fd = -1, .path = xstrdup(through && real ? real : path)};
     if (is_there && S_ISDIR(st.st_mode)) {
         errno = EISDIR;
         failed = 1;
-    } else if (is_there && !S_ISREG(st.st_mode)) {
-        failed = (w->fd = open(path, O_WRONLY | O_CLOEXEC)) < 0;
+    } else if (!real || (is_there && !S_ISREG(st.st_mode))) {
+        failed = open_direct(w, O_APPEND);
     } else {
         failed = create_temp(w);
+        int barred = failed && (errno == EACCES || errno == EPERM || errno == EROFS);
+        if (!failed && is_there) {
+            barred = fchown(w->fd, st.st_uid, st.st_gid) != 0;
+            barred |= fchmod(w->fd, st.st_mode & 0777) != 0;
+        }
+        if (through && is_there && barred) failed = open_direct(w, O_TRUNC);
     }
+    xfree(real);
     if (failed) {
-        int rc = write_error(path, err);
+        int rc = write_error(path, 1, err);
         xfree(w->temp);
         xfree(w->path);
         *w = (struct file_writer){.fd = -1};
@@ -208,13 +250,31 @@ int file_writer_open(struct file_writer *w, const char *path, struct err *err) {
     return 0;
 }
 
+int file_writer_open(struct file_writer *w, const char *path, struct err *err) {
+    return open_writer(w, path, 0, err);
+}
+
+int file_writer_open_output(struct file_writer *w, const char *path, struct err *err) {
+    return open_writer(w, path, 1, err);
+}
+
+/* Makes the name durable that path was given. */
+static int sync_name(const char *path, struct err *err) {
+    char *dir = path_parent(path);
+    int rc = dir_sync(dir, NULL);
+    xfree(dir);
+    return rc ? err_set(err, rc, "%.160s: written, but the disk may not have it yet: %s", path,
+                        strerror(errno))
+              : 0;
+}
+
 static void write_out(struct file_writer *w, const unsigned char *data, size_t size) {
     while (size && !w->err.code) {
         ssize_t n = file_calls.write(w->fd, data, size);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             if (n == 0) errno = EIO;
-            write_error(w->path, &w->err);
+            write_error(w->path, w->temp != NULL, &w->err);
             return;
         }
         data += n;
@@ -257,7 +317,8 @@ void file_writer_printf(struct file_writer *w, const char *fmt, ...) {
 
 void file_writer_patch(struct file_writer *w, uint64_t at, const void *data, size_t size) {
     flush(w);
-    if (!w->err.code && lseek(w->fd, (off_t)at, SEEK_SET) < 0) write_error(w->path, &w->err);
+    if (!w->err.code && lseek(w->fd, (off_t)at, SEEK_SET) < 0)
+        write_error(w->path, w->temp != NULL, &w->err);
     write_out(w, data, size);
 }
 
@@ -276,19 +337,18 @@ void file_writer_abort(struct file_writer *w) {
 
 int file_writer_commit(struct file_writer *w, struct err *err) {
     flush(w);
-    if (!w->err.code && w->temp && file_calls.fsync(w->fd)) write_error(w->path, &w->err);
+    if (!w->err.code && w->temp && file_calls.fsync(w->fd))
+        write_error(w->path, w->temp != NULL, &w->err);
     int fd = w->fd;
     w->fd = -1;
-    if (close(fd) && !w->err.code) write_error(w->path, &w->err);
+    if (close(fd) && !w->err.code) write_error(w->path, w->temp != NULL, &w->err);
     struct err failure = w->err;
     if (!failure.code && w->temp && file_calls.rename(w->temp, w->path) == 0) {
         xfree(w->temp);
         w->temp = NULL;
-        char *dir = path_parent(w->path);
-        dir_sync(dir, &failure);
-        xfree(dir);
+        sync_name(w->path, &failure);
     } else if (!failure.code && w->temp) {
-        write_error(w->path, &failure);
+        write_error(w->path, 1, &failure);
     }
     writer_end(w);
     return failure.code ? err_set(err, failure.code, "%s", failure.msg) : 0;
@@ -312,11 +372,8 @@ int file_copy(const char *dst, const char *src, struct err *err) {
 }
 
 int file_rename(const char *from, const char *to, struct err *err) {
-    if (file_calls.rename(from, to)) return write_error(to, err);
-    char *dir = path_parent(to);
-    int rc = dir_sync(dir, err);
-    xfree(dir);
-    return rc;
+    if (file_calls.rename(from, to)) return write_error(to, 1, err);
+    return sync_name(to, err);
 }
 
 int file_link(const char *dst, const char *src, struct err *err) {
@@ -330,7 +387,7 @@ int file_link(const char *dst, const char *src, struct err *err) {
         file_calls.unlink(path); /* also where dst was the same file, which rename leaves alone */
     } else if (errno == ENOSPC || errno == EDQUOT || errno == EROFS || errno == EACCES ||
                errno == ENOENT || errno == EIO) {
-        rc = write_error(dst, err);
+        rc = write_error(dst, 1, err);
     } else {
         rc = file_copy(dst, src, err);
     }
@@ -404,7 +461,7 @@ int dir_sync(const char *path, struct err *err) {
     if (fd < 0) return io_error(path, err);
     int rc = 0;
     /* EINVAL: this file system cannot sync a directory. */
-    if (file_calls.fsync(fd) && errno != EINVAL) rc = write_error(path, err);
+    if (file_calls.fsync(fd) && errno != EINVAL) rc = write_error(path, 1, err);
     close(fd);
     return rc;
 }
@@ -460,7 +517,7 @@ int dir_remove(const char *path, struct err *err) {
 
 int file_lock(int *lock, const char *path, struct err *err) {
     *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (*lock < 0) return write_error(path, err);
+    if (*lock < 0) return write_error(path, 1, err);
     char pid[16] = "";
     if (flock(*lock, LOCK_EX | LOCK_NB) == 0) {
         int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());

@@ -38,7 +38,9 @@ int file_read_all(char **data, size_t *size, const char *path, size_t limit, str
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Buffered. The first error sticks: keep writing, and commit reports it. A target that exists and
- * is neither a file nor a directory (a terminal, a pipe, /dev/null) is written directly. */
+ * is neither a file nor a directory (a terminal, a pipe, /dev/null), or that a process has open
+ * (/dev/stdout), is written directly. A new file has the mode and, if possible, the owner of the
+ * one it replaces. */
 struct file_writer {
     int fd;
     char *path, *temp; /* temp NULL: written directly */
@@ -49,6 +51,11 @@ struct file_writer {
 };
 
 int file_writer_open(struct file_writer *w, const char *path, struct err *err);
+
+/* The same for a file that the user names: links are followed, not replaced, and a file that may be
+ * written but not replaced (its directory is read-only, its owner another) is emptied and written
+ * directly. */
+int file_writer_open_output(struct file_writer *w, const char *path, struct err *err);
 void file_writer_write(struct file_writer *w, const void *data, size_t size);
 void file_writer_printf(struct file_writer *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

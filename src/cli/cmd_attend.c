@@ -261,7 +261,7 @@ static int draw(struct job *j, int svg, struct err *err) {
         if (a.set[kind].n_layer) shown = kind;
     }
     struct file_writer w;
-    int rc = file_writer_open(&w, args.out, err);
+    int rc = file_writer_open_output(&w, args.out, err);
     if (rc) return rc;
     if (svg)
         attention_svg(&w, &a, (enum attention_kind)shown);

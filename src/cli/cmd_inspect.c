@@ -312,7 +312,7 @@ static int draw(const char *path, const char *dir, const struct history *h, stru
     if (!h->n_train && !h->n_valid)
         return err_set(err, HEED_EIO, "%.160s/log.jsonl: no logged steps to draw", dir);
     struct file_writer w;
-    int rc = file_writer_open(&w, path, err);
+    int rc = file_writer_open_output(&w, path, err);
     if (rc) return rc;
     size_t size = 5 * (size_t)h->n_train + 5 * (size_t)h->n_valid;
     double *store = xcalloc(size, sizeof *store);

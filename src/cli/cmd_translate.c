@@ -137,8 +137,10 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
 }
 
 static void session_close(struct session *s) {
-    if (outlet_close(&s->out) && !args.quiet)
-        fprintf(stderr, "heed: the lines that were finished are in %s.part\n", args.output);
+    char *part = outlet_close(&s->out);
+    if (part && !args.quiet)
+        fprintf(stderr, "heed: the lines that were finished are in %s\n", part);
+    xfree(part);
     feed_close(s->feed);
     translator_free(s->translator);
     engine_close(s->engine);

@@ -12,7 +12,7 @@
 int outlet_open(struct outlet *o, const char *path, struct err *err) {
     *o = (struct outlet){.fd = STDOUT_FILENO, .name = "standard output"};
     if (!path) return 0;
-    int rc = file_writer_open(&o->file, path, err);
+    int rc = file_writer_open_output(&o->file, path, err);
     o->fd = o->file.fd;
     o->name = path;
     return rc;
@@ -22,18 +22,21 @@ int outlet_commit(struct outlet *o, struct err *err) {
     return o->file.path ? file_writer_commit(&o->file, err) : 0;
 }
 
-int outlet_close(struct outlet *o) {
-    int kept = 0;
+char *outlet_close(struct outlet *o) {
+    char *part = NULL;
     if (o->file.temp && o->written) {
-        char *part = path_append(o->file.path, ".part");
+        part = path_append(o->file.path, ".part");
         xfree(o->file.path);
-        o->file.path = part;
-        kept = file_writer_commit(&o->file, NULL) == 0;
+        o->file.path = xstrdup(part);
+        if (file_writer_commit(&o->file, NULL)) {
+            xfree(part);
+            part = NULL;
+        }
     }
     file_writer_abort(&o->file);
     xfree(o->bytes);
     *o = (struct outlet){.fd = -1};
-    return kept;
+    return part;
 }
 
 static char *room_for(struct outlet *o, size_t size) {

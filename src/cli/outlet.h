@@ -1,7 +1,8 @@
 /* outlet.h — whole lines to standard output or a file, as they come.
  *
  * A file is written beside its target and renamed once it is complete (base/file.h); what an
- * interrupted command has written is kept as FILE.part. Pipes and devices are written directly.
+ * interrupted command has written is kept as FILE.part. Pipes, devices and what cannot be replaced
+ * are written directly.
  *
  * Lines are gathered and written together when asked. A stop in the middle of writing takes effect
  * after a whole line, never within one. A reader that goes away also ends the writing, and the
@@ -26,9 +27,9 @@ int outlet_open(struct outlet *o, const char *path, struct err *err);
 /* Everything was written: the file gets its name. */
 int outlet_commit(struct outlet *o, struct err *err);
 
-/* Gives up without a commit. Returns 1 if FILE.part has the lines so far, else 0; 0 after a
- * commit. */
-int outlet_close(struct outlet *o);
+/* Gives up without a commit. Returns FILE.part (to xfree) if it has the lines so far, else NULL;
+ * NULL after a commit. */
+char *outlet_close(struct outlet *o);
 
 void outlet_put(struct outlet *o, const char *text, size_t size);
 void outlet_printf(struct outlet *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
