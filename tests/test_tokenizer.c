@@ -95,7 +95,6 @@ TEST(types) {
     assert_int_equal(tokenizer_unk(t), 0);
     assert_int_equal(tokenizer_bos(t), 1);
     assert_int_equal(tokenizer_eos(t), 2);
-    assert_int_equal(tokenizer_pad(t), -1);
     ASSERT_OK(tokenizer_check_ends(t, &err), err);
     int size = tokenizer_size(t);
     if (type == TOKENIZER_CHAR)
@@ -106,9 +105,6 @@ TEST(types) {
     assert_string_equal(tokenizer_piece(t, 2), "</s>");
     assert_null(tokenizer_piece(t, -1));
     assert_null(tokenizer_piece(t, size));
-    for (int id = 0; id < size; id++)
-        assert_int_equal(tokenizer_find(t, tokenizer_piece(t, id)), id);
-    assert_int_equal(tokenizer_find(t, "no such piece"), -1);
     if (type != TOKENIZER_WORD)
         assert_string_equal(there_and_back(t, "bake limtoto xsur"), "bake limtoto xsur");
     assert_string_equal(there_and_back(t, ""), "");
@@ -606,7 +602,6 @@ TEST(files_of_others) {
     put_piece(p, "\xE2\x96\x81", NORMAL);
     put_piece(p, "<extra>", USER);
     ASSERT_OK(open_proto(&t, p, &err), err);
-    assert_int_equal(tokenizer_pad(t), 0);
     assert_int_equal(tokenizer_eos(t), 1);
     assert_int_equal(tokenizer_unk(t), 2);
     assert_int_equal(tokenizer_bos(t), -1);

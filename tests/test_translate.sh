@@ -259,9 +259,11 @@ expect 2 "'f64'" "$heed" "${m[@]}" --precision f64
 expect 2 "--long: 'cut'" "$heed" "${m[@]}" --long cut
 expect 2 '--nbest: 5 is more than the beam of 4' "$heed" "${m[@]}" --nbest 5
 expect 2 '64 tokens the model has positions for' "$heed" "${m[@]}" --max-source 65
-expect 2 '--alignment-layer: there is no such layer; the decoder has 1' "$heed" "${m[@]}" --alignment \
+expect 2 '--alignment-layer: there is no such layer; the decoder has 1' "$heed" "${m[@]}" \
+    --alignment \
     --alignment-layer 2
-expect 2 '--alignment-head: there is no such head; a layer has 2' "$heed" "${m[@]}" --alignment --alignment-head 3
+expect 2 '--alignment-head: there is no such head; a layer has 2' "$heed" "${m[@]}" --alignment \
+    --alignment-head 3
 t --quiet --max-extra 2 --alignment v.src >a0
 t --quiet --max-extra 2 --alignment --alignment-layer 1 v.src | cmp - a0 ||
     fail 'layers do not count from 1'

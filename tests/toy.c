@@ -2,6 +2,7 @@
 #include "toy.h"
 
 #include "backend/device.h"
+#include "model/modeldir.h"
 #include "model/transformer.h"
 #include "test.h"
 
@@ -95,4 +96,19 @@ float *toy_params(struct toy *toy) {
     float *flat = xcalloc(toy->model->table.n_elem, sizeof *flat);
     check_ok(model_get(toy->model, flat, &err), &err);
     return flat;
+}
+
+int model_load(struct model **model, const char *dir, struct backend *be, enum dtype type,
+               struct err *err) {
+    *model = NULL;
+    struct modeldir md;
+    int rc = modeldir_open(&md, dir, err);
+    if (rc) return rc;
+    rc = model_new(model, &md.config, be, type, err);
+    if (!rc && (rc = model_load_weights(*model, &md, err))) {
+        model_free(*model);
+        *model = NULL;
+    }
+    modeldir_close(&md);
+    return rc;
 }

@@ -35,6 +35,10 @@ float *toy_logits(struct toy *toy, const struct batch *batch);
 /* All parameters, f32; caller frees with xfree. */
 float *toy_params(struct toy *toy);
 
+/* A model directory as a model on a backend: modeldir_open, model_new, all values. */
+int model_load(struct model **model, const char *dir, struct backend *be, enum dtype type,
+               struct err *err);
+
 void check_ok(int rc, const struct err *err);
 
 #endif

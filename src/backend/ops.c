@@ -118,11 +118,10 @@ static bool check_embed(struct caller by, const struct embed_args *a, bool bwd) 
 static bool check_linear(struct caller by, const struct linear_args *a, bool bwd) {
     int n = a->x.rows, in = a->x.cols, out = a->w.rows;
     enum dtype t = a->x.type, w = dtype_wide(t);
-    bool smooth = a->act == ACT_GELU || a->act == ACT_SILU;
     if (!act_type_ok(by, t) || !drop_ok(by, &a->drop)) return false;
     if (!IS(x, n, in, t)) return false;
     if (bwd ? !IS(w, out, in, t) : !IS_WEIGHT(w, out, in, t)) return false;
-    if (smooth ? !IS(z, n, out, t) : !IS_ABSENT(z)) return false;
+    if (act_keeps_z(a->act) ? !IS(z, n, out, t) : !IS_ABSENT(z)) return false;
     if (!bwd) return IS(y, n, out, t) && IS_OR_ABSENT(b, 1, out, t);
     bool y_needed = a->act == ACT_RELU;
     return (!y_needed || IS(y, n, out, t)) && IS(dy, n, out, t) && IS_OR_ABSENT(dx, n, in, t) &&

@@ -57,6 +57,7 @@ static inline float dropout_scale(float p) {
 }
 
 enum act { ACT_NONE, ACT_RELU, ACT_GELU, ACT_SILU }; /* GELU is the exact one, x Phi(x) */
+static inline int act_keeps_z(enum act act) { return act == ACT_GELU || act == ACT_SILU; }
 
 /* embed: token embedding plus position.
  *     y[i,:] = drop(scale * table[ids[i],:] + pos_table[pos[i],:])
@@ -168,6 +169,11 @@ struct attention_step_args {
     int n_head, max_len, window;
     float scale;
 };
+
+/* row(b, t), where index, start and len are in the memory of the host. */
+static inline int64_t attention_step_row(const struct attention_step_args *a, int b, int t) {
+    return a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
+}
 
 /* topk: the k best tokens of each row by log-probability.
  *     value[b,i], id[b,i] = i-th largest of log_softmax(logits[b,:]), ties to the lower id

@@ -12,10 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    WORDS = TILE_LINES,
-    DEEP_MOST = WORDS * 4
-}; /* words of a row in a square, elements at most */
+enum { WORDS = TILE_LINES }; /* of a row in a square */
 
 union bits {
     float f;

@@ -1,4 +1,5 @@
-/* num.h — the smaller and the larger of two numbers, division that rounds up, digits in groups. */
+/* num.h — the smaller and the larger of two numbers, division that rounds up, order, GiB, digits in
+ * groups. */
 #ifndef BASE_NUM_H
 #define BASE_NUM_H
 
@@ -14,6 +15,14 @@ static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 /* a / b rounded up; b > 0, a >= 0. */
 static inline int ceil_div(int a, int b) { return a / b + (a % b != 0); }
+
+/* For qsort. */
+static inline int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static inline double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
 
 /* The number with its digits in groups, 157,739: somewhere in out. */
 static inline const char *num_grouped(char out[28], uint64_t n) {

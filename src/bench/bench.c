@@ -19,11 +19,6 @@ double bench_peak_mb(void) {
     return (double)usage.ru_maxrss / 1024.0;
 }
 
-int bench_by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 struct reading {
     const uint64_t *words;
     size_t share; /* of a task, in words */

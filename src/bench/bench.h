@@ -65,8 +65,7 @@ struct bench_data_options {
 int bench_data_run(const struct bench_data_options *o, struct err *err);
 
 /* Shared by the model benchmarks. */
-double bench_peak_mb(void);                       /* largest resident size of this process so far */
-int bench_by_value(const void *a, const void *b); /* for qsort: doubles, ascending */
+double bench_peak_mb(void); /* largest resident size of this process so far */
 
 /* Bytes per second at which the pool's threads together read this memory once. */
 double bench_read_rate(struct pool *pool, const void *memory, size_t size);

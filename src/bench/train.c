@@ -20,6 +20,7 @@
 #include "backend/ops.h"
 #include "backend/profile.h"
 #include "base/clock.h"
+#include "base/num.h"
 #include "base/rng.h"
 #include "bench/bench.h"
 #include "cli/options.h"
@@ -242,7 +243,7 @@ static double peak_mb(const struct bench *s) {
 static double typical(const struct bench *s, double *took, int n) {
     double sum = 0;
     if (!s->o->bucketed) {
-        qsort(took, (size_t)n, sizeof *took, bench_by_value);
+        qsort(took, (size_t)n, sizeof *took, compare_doubles);
         return took[n / 2];
     }
     n -= n % N_BATCH;

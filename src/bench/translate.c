@@ -24,10 +24,10 @@
 #include "backend/profile.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "bench/bench.h"
-#include "cli/options.h"
 #include "data/text.h"
 #include "search/engine.h"
 
@@ -293,7 +293,7 @@ static struct floor floor_of(const struct bench *s, struct err *err) {
 
 static void print_figures(struct bench *s, const struct floor *f, double rss) {
     const struct bench_translate_options *o = s->o;
-    qsort(s->took, (size_t)s->calls, sizeof *s->took, bench_by_value);
+    qsort(s->took, (size_t)s->calls, sizeof *s->took, compare_doubles);
     double p50 = s->took[s->calls / 2], p99 = s->took[(s->calls * 99 + 99) / 100 - 1];
     const char *precision = precision_name(s->precision);
     if (o->json) {

@@ -11,25 +11,26 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/loaded.h"
+#include "cli/cli.h"
 #include "data/text.h"
 #include "model/transformer.h"
 #include "model/view.h"
-#include "search/search.h"
+#include "search/engine.h"
 #include "viz/attention.h"
 
 enum { MAX_CELLS = 1 << 26 }; /* probabilities in one picture: 256 MiB of them */
 
 static struct attend_args {
-    struct loaded_options from;
+    const char *dir;
+    struct engine_options from;
     const char *src, *tgt, *src_file, *tgt_file, *out;
     int kind, line, layer, head, quiet;
-} args;
+} args = {.from = {.dir = &args.dir, .n = 1}};
 static const char *const kind_names[] = {"enc", "dec", "cross", "auto", NULL};
 
 #define OPTIONS_OF attend_args
 static const struct option rows[] = {
-    MODEL_ROW(from.dir),
+    MODEL_ROW(dir),
     ROW(STRING, "src", src, NULL, "a sentence", .arg = "TEXT"),
     ROW(STRING, "tgt", tgt, NULL, "its translation; if not given, the model translates",
         .arg = "TEXT"),
@@ -61,7 +62,7 @@ struct sentence {
 };
 
 struct job {
-    struct loaded loaded;
+    struct engine *engine;
     struct sentence src, tgt;
     struct acts *acts;
     struct view *view;
@@ -92,9 +93,9 @@ static int read_line(char **text, const char *path, struct err *err) {
 }
 
 static int encode(struct job *j, struct sentence *s, const char *what, struct err *err) {
-    int cap = j->loaded.model->config.max_len;
+    int cap = j->engine->model[0]->config.max_len;
     s->ids = xcalloc((size_t)cap, sizeof *s->ids);
-    s->n = loaded_encode(&j->loaded, s->text, strlen(s->text), s->ids, cap);
+    s->n = tokenizer_encode_end(j->engine->tokenizer, s->text, strlen(s->text), s->ids, cap);
     if (s->n < 0) return err_set(err, s->n, "%s cannot be tokenised", what);
     if (s->n > cap)
         return err_set(err, HEED_ELIMIT,
@@ -105,19 +106,19 @@ static int encode(struct job *j, struct sentence *s, const char *what, struct er
 
 /* The model's own translation. */
 static int translate(struct job *j, struct err *err) {
-    const struct tokenizer *t = j->loaded.tokenizer;
+    const struct tokenizer *t = j->engine->tokenizer;
     struct searcher *searcher;
     struct search_options options = search_defaults();
     struct search_marks marks = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_unk(t)};
     struct search_input in = {.src = j->src.ids, .n_src = j->src.n};
     struct search_result result;
     struct search_setup setup = {
-        .model = &j->loaded.model, .n_model = 1, .marks = marks, .caps = {1, j->src.n, j->src.n}};
+        .model = j->engine->model, .n_model = 1, .marks = marks, .caps = {1, j->src.n, j->src.n}};
     int rc = searcher_new(&searcher, &setup, &options, err);
     if (rc) return rc;
     rc = searcher_run(searcher, &in, 1, &result, NULL, err);
     int n = rc || !result.n ? 0 : result.best[0].n;
-    if (n >= j->loaded.model->config.max_len) n = j->loaded.model->config.max_len - 1;
+    if (n >= j->engine->model[0]->config.max_len) n = j->engine->model[0]->config.max_len - 1;
     j->tgt.ids = xcalloc((size_t)n + 1, sizeof *j->tgt.ids);
     if (n) memcpy(j->tgt.ids, result.best[0].ids, (size_t)n * sizeof *j->tgt.ids);
     j->tgt.ids[n] = marks.eos;
@@ -140,17 +141,13 @@ static int read_pair(struct job *j, struct err *err) {
         j->tgt.text = xstrdup(args.tgt);
     else if (!rc && args.tgt_file)
         rc = read_line(&j->tgt.text, args.tgt_file, err);
-    if (!rc) rc = loaded_open(&j->loaded, &args.from, err);
+    if (!rc) rc = engine_open(&j->engine, &args.from, err);
     if (!rc) rc = encode(j, &j->src, "the source", err);
     if (!rc) rc = j->tgt.text ? encode(j, &j->tgt, "the target", err) : translate(j, err);
     return rc;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
-
-static int layers_of(const struct config *c, int kind) {
-    return kind == VIEW_ENC ? c->n_layer_enc : c->n_layer_dec;
-}
 
 /* Which layers of which kinds, or an error that names what does not exist. */
 static int choose(struct view_options *o, const struct config *c, int svg, struct err *err) {
@@ -160,9 +157,9 @@ static int choose(struct view_options *o, const struct config *c, int svg, struc
         return cli_usage(err, "--head %d: the model has %d heads", head, c->n_head);
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
         o->layer[kind] = only >= 0 && only != kind ? VIEW_NONE : layer ? layer - 1 : VIEW_ALL;
-        if (o->layer[kind] >= layers_of(c, kind))
+        if (o->layer[kind] >= view_layers(c, kind))
             return cli_usage(err, "--layer %d: the %s has %d layers", layer,
-                             kind == VIEW_ENC ? "encoder" : "decoder", layers_of(c, kind));
+                             kind == VIEW_ENC ? "encoder" : "decoder", view_layers(c, kind));
     }
     return 0;
 }
@@ -173,11 +170,11 @@ static int queries_of(const struct job *j, int kind) {
 static int keys_of(const struct job *j, int kind) { return kind == VIEW_DEC ? j->tgt.n : j->src.n; }
 
 static int check_size(const struct job *j, const struct view_options *o, struct err *err) {
-    const struct config *c = &j->loaded.model->config;
+    const struct config *c = &j->engine->model[0]->config;
     double cells = 0;
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
         int n = o->layer[kind] == VIEW_NONE  ? 0
-                : o->layer[kind] == VIEW_ALL ? layers_of(c, kind)
+                : o->layer[kind] == VIEW_ALL ? view_layers(c, kind)
                                              : 1;
         cells += (double)n * c->n_head * queries_of(j, kind) * keys_of(j, kind);
     }
@@ -190,25 +187,25 @@ static int check_size(const struct job *j, const struct view_options *o, struct 
 
 /* One forced pass that keeps everything chosen. */
 static int look(struct job *j, const struct view_options *o, struct err *err) {
-    struct model *m = j->loaded.model;
+    struct model *m = j->engine->model[0];
     struct batch batch;
     int rc = check_size(j, o, err);
     if (!rc) rc = acts_new(&j->acts, m, j->src.n, j->tgt.n, 0, err);
     if (!rc) rc = view_new(&j->view, j->acts, o, err);
     if (rc) return rc;
-    rc = batch_init(&batch, j->src.n, j->tgt.n, 1, tokenizer_bos(j->loaded.tokenizer), err);
+    rc = batch_init(&batch, j->src.n, j->tgt.n, 1, tokenizer_bos(j->engine->tokenizer), err);
     if (rc) return rc;
     rc = batch_add(&batch, j->src.ids, j->src.n, j->tgt.ids, j->tgt.n, err);
     if (rc > 0) rc = acts_load(j->acts, &batch, err);
     if (!rc) rc = view_load(j->view, err);
     if (!rc) transformer_fwd(&(struct pass){.model = m, .acts = j->acts, .view = j->view});
     for (int kind = 0; kind < VIEW_KINDS; kind++)
-        for (int l = 0; l < layers_of(&m->config, kind) && !rc && o->layer[kind] != VIEW_NONE;
+        for (int l = 0; l < view_layers(&m->config, kind) && !rc && o->layer[kind] != VIEW_NONE;
              l++) {
             if (o->layer[kind] >= 0 && o->layer[kind] != l) continue;
             if (!j->probs[kind])
                 j->probs[kind] =
-                    xcalloc((size_t)layers_of(&m->config, kind), sizeof *j->probs[kind]);
+                    xcalloc((size_t)view_layers(&m->config, kind), sizeof *j->probs[kind]);
             j->probs[kind][l] = xcalloc(view_size(j->view, kind), sizeof(float));
             rc = view_read(j->view, kind, l, j->probs[kind][l], err);
         }
@@ -220,7 +217,7 @@ static int look(struct job *j, const struct view_options *o, struct err *err) {
 
 static const char **tokens_of(const struct job *j, const int32_t *ids, int n, int shifted) {
     const char **token = xcalloc((size_t)n, sizeof *token);
-    const struct tokenizer *t = j->loaded.tokenizer;
+    const struct tokenizer *t = j->engine->tokenizer;
     for (int i = 0; i < n; i++)
         token[i] = tokenizer_piece(t, !shifted ? ids[i] : i ? ids[i - 1] : tokenizer_bos(t));
     return token;
@@ -229,7 +226,7 @@ static const char **tokens_of(const struct job *j, const int32_t *ids, int n, in
 /* What the drawing needs of one kind: the layers that were kept, from their first chosen head
  * on. */
 static void fill_set(struct attention_set *s, const struct job *j, int kind) {
-    int n = layers_of(&j->loaded.model->config, kind);
+    int n = view_layers(&j->engine->model[0]->config, kind);
     *s = (struct attention_set){.query = kind == VIEW_ENC ? j->src_token : j->tgt_token,
                                 .key = kind == VIEW_DEC ? j->in_token : j->src_token,
                                 .n_query = queries_of(j, kind),
@@ -249,7 +246,7 @@ static void fill_set(struct attention_set *s, const struct job *j, int kind) {
 static int draw(struct job *j, int svg, struct err *err) {
     struct attention a = {.source = j->src.text,
                           .target = j->tgt.text,
-                          .n_head = args.head ? 1 : j->loaded.model->config.n_head,
+                          .n_head = args.head ? 1 : j->engine->model[0]->config.n_head,
                           .first_head = args.head ? args.head : 1};
     j->src_token = tokens_of(j, j->src.ids, j->src.n, 0);
     j->tgt_token = tokens_of(j, j->tgt.ids, j->tgt.n, 0);
@@ -277,14 +274,14 @@ static int draw(struct job *j, int svg, struct err *err) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static void job_release(struct job *j) {
-    for (int kind = 0; kind < VIEW_KINDS && j->loaded.model; kind++) {
-        for (int l = 0; l < layers_of(&j->loaded.model->config, kind) && j->probs[kind]; l++)
+    for (int kind = 0; kind < VIEW_KINDS && j->engine; kind++) {
+        for (int l = 0; l < view_layers(&j->engine->model[0]->config, kind) && j->probs[kind]; l++)
             xfree(j->probs[kind][l]);
         xfree(j->probs[kind]);
     }
     view_free(j->view);
     acts_free(j->acts);
-    loaded_close(&j->loaded);
+    engine_close(j->engine);
     xfree(j->src.text);
     xfree(j->src.ids);
     xfree(j->tgt.text);
@@ -323,7 +320,7 @@ static int run(struct err *err) {
     struct job j = {0};
     struct view_options view = {0};
     int rc = read_pair(&j, err);
-    if (!rc) rc = choose(&view, &j.loaded.model->config, svg, err);
+    if (!rc) rc = choose(&view, &j.engine->model[0]->config, svg, err);
     if (!rc) rc = look(&j, &view, err);
     if (!rc) rc = draw(&j, svg, err);
     job_release(&j);

@@ -2,7 +2,6 @@
  *
  * Everything is gathered into one JSON value first; --json prints that, otherwise it is laid out as
  * text. */
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "io/json.h"
 #include "model/modeldir.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
@@ -40,18 +39,6 @@ static const struct option rows[] = {
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
 /* ---- gathering ------------------------------------------------------------------------------- */
-
-/* JSON has no NaN. */
-static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
-/* Nor has it paths that are not UTF-8. */
-static json_t *path_json(const char *path) {
-    uint64_t n_replaced = 0;
-    char *clean = xcalloc(strlen(path), 3);
-    json_t *string = json_stringn(clean, utf8_clean(clean, path, strlen(path), &n_replaced));
-    xfree(clean);
-    return string;
-}
 
 struct summary {
     double sumsq, min, max;
@@ -91,8 +78,9 @@ static void gather_weights(json_t *all, const struct modeldir *md) {
         json_array_append_new(
             tensors, json_pack("{s:s, s:s, s:[i, i], s:I, s:o, s:o, s:o, s:I}", "name", p->name,
                                "dtype", md->tensor[i]->dtype, "shape", p->rows, p->cols, "count",
-                               (json_int_t)p->rows * p->cols, "norm", real(sqrt(s.sumsq)), "min",
-                               real(s.min), "max", real(s.max), "not_finite", (json_int_t)s.n_bad));
+                               (json_int_t)p->rows * p->cols, "norm", json_out_real(sqrt(s.sumsq)),
+                               "min", json_out_real(s.min), "max", json_out_real(s.max),
+                               "not_finite", (json_int_t)s.n_bad));
     }
     if (md->step >= 0) json_object_set_new(all, "step", json_integer(md->step));
     json_object_set_new(all, "parameters", json_integer((json_int_t)md->table.n_value));
@@ -101,8 +89,9 @@ static void gather_weights(json_t *all, const struct modeldir *md) {
 }
 
 static json_t *valid_json(const struct valid_point *p) {
-    return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)p->step, "loss", real(p->loss),
-                     "nll", real(p->nll), "ppl", real(p->ppl));
+    return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)p->step, "loss",
+                     json_out_real(p->loss), "nll", json_out_real(p->nll), "ppl",
+                     json_out_real(p->ppl));
 }
 
 static json_t *bleu_json(const struct valid_point *p) {
@@ -114,9 +103,10 @@ static void gather_history(json_t *all, const struct history *h) {
         const struct train_point *p = &h->train[h->n_train - 1];
         json_object_set_new(all, "train",
                             json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "step",
-                                      (json_int_t)p->step, "epoch", real(p->epoch), "loss",
-                                      real(p->loss), "nll", real(p->nll), "ppl", real(p->ppl), "lr",
-                                      real(p->lr), "tok_s", real(p->tok_s)));
+                                      (json_int_t)p->step, "epoch", json_out_real(p->epoch), "loss",
+                                      json_out_real(p->loss), "nll", json_out_real(p->nll), "ppl",
+                                      json_out_real(p->ppl), "lr", json_out_real(p->lr), "tok_s",
+                                      json_out_real(p->tok_s)));
     }
     const struct valid_point *best = NULL, *bleu = NULL, *best_bleu = NULL;
     for (int i = 0; i < h->n_valid; i++) {
@@ -153,7 +143,7 @@ static int gather(json_t *all, const char *dir, const struct history *h, struct 
     struct weights_form form;
     struct modeldir md;
     char *newest = NULL, *published = path_join(dir, MODELDIR_WEIGHTS);
-    json_object_set_new(all, "directory", path_json(dir));
+    json_object_set_new(all, "directory", json_out_string(dir));
     int rc = dir_exists(dir) ? modeldir_read_any(dir, &config, &form, err)
                              : err_set(err, HEED_EIO, "%.180s: no such directory", dir);
     if (!rc) json_object_set_new(all, "model", config_to_json(&config));

@@ -14,23 +14,25 @@
 #include "base/mem.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
-#include "cli/loaded.h"
+#include "cli/cli.h"
 #include "cli/progress.h"
 #include "data/text.h"
 #include "io/json.h"
+#include "search/engine.h"
 #include "search/scorer.h"
 
 enum { BLOCK_PAIRS = 1024, JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 
 static struct score_args {
-    struct loaded_options from;
+    const char *dir;
+    struct engine_options from;
     const char *src, *tgt;
     int tokens, normalise, json, token_scores, skip_long, quiet;
-} args;
+} args = {.from = {.dir = &args.dir, .n = 1}};
 
 #define OPTIONS_OF score_args
 static const struct option rows[] = {
-    MODEL_ROW(from.dir),
+    MODEL_ROW(dir),
     ROW(STRING, "src", src, NULL, "source text: plain, gzip, xz, or - for standard input",
         .arg = "FILE", .required = 1),
     ROW(STRING, "tgt", tgt, NULL, "its translation, line by line", .arg = "FILE", .required = 1),
@@ -63,7 +65,7 @@ struct totals {
 };
 
 struct job {
-    struct loaded loaded;
+    struct engine *engine;
     struct scorer *scorer;
     struct text *src, *tgt;
     struct entry entry[BLOCK_PAIRS];
@@ -80,7 +82,7 @@ struct job {
 
 /* Appends the tokens of a line and returns their number, 0 if there are too many for the model. */
 static int add_tokens(struct job *j, const struct line *line, const char *path, struct err *err) {
-    int cap = j->loaded.model->config.max_len;
+    int cap = j->engine->model[0]->config.max_len;
     char what[240];
     snprintf(what, sizeof what, "%.200s:%llu", path, (unsigned long long)j->totals.pairs + 1);
     if (j->n_ids + (size_t)cap > j->cap_ids) {
@@ -88,9 +90,9 @@ static int add_tokens(struct job *j, const struct line *line, const char *path, 
         j->ids = xrealloc(j->ids, j->cap_ids * sizeof *j->ids);
         j->score = xrealloc(j->score, j->cap_ids * sizeof *j->score);
     }
-    int n = line->flags & LINE_TOO_LONG
-                ? cap + 1
-                : loaded_encode(&j->loaded, line->text, line->size, j->ids + j->n_ids, cap);
+    int n = line->flags & LINE_TOO_LONG ? cap + 1
+                                        : tokenizer_encode_end(j->engine->tokenizer, line->text,
+                                                               line->size, j->ids + j->n_ids, cap);
     if (n < 0) return err_set(err, n, "%.200s: cannot be tokenised", what);
     if (n <= cap) {
         j->n_ids += (size_t)n;
@@ -168,20 +170,18 @@ static int read_block(struct job *j, struct err *err) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 static void print_json(const struct job *j, const struct entry *e, uint64_t line, double sum) {
     json_t *o = json_object();
     json_object_set_new(o, "line", json_integer((json_int_t)line));
-    json_object_set_new(o, "log_prob", number(sum));
+    json_object_set_new(o, "log_prob", json_out_real(sum));
     json_object_set_new(o, "tokens", json_integer(e->n_tgt));
-    if (args.normalise) json_object_set_new(o, "per_token", number(sum / e->n_tgt));
+    if (args.normalise) json_object_set_new(o, "per_token", json_out_real(sum / e->n_tgt));
     if (args.token_scores) {
         json_t *pieces = json_array(), *scores = json_array();
         for (int i = 0; i < e->n_tgt; i++) {
-            const char *piece = tokenizer_piece(j->loaded.tokenizer, j->ids[e->tgt + (size_t)i]);
+            const char *piece = tokenizer_piece(j->engine->tokenizer, j->ids[e->tgt + (size_t)i]);
             json_array_append_new(pieces, json_out_string(piece));
-            json_array_append_new(scores, number((double)j->score[e->tgt + (size_t)i]));
+            json_array_append_new(scores, json_out_real((double)j->score[e->tgt + (size_t)i]));
         }
         json_object_set_new(o, "pieces", pieces);
         json_object_set_new(o, "token_log_probs", scores);
@@ -253,11 +253,11 @@ static int score_block(struct job *j, struct err *err) {
 static int open_all(struct job *j, struct err *err) {
     int rc = text_open(&j->src, args.src, err);
     if (!rc) rc = text_open(&j->tgt, args.tgt, err);
-    if (!rc) rc = loaded_open(&j->loaded, &args.from, err);
+    if (!rc) rc = engine_open(&j->engine, &args.from, err);
     if (rc) return rc;
-    int max_len = j->loaded.model->config.max_len;
+    int max_len = j->engine->model[0]->config.max_len;
     int cap = args.tokens > max_len ? args.tokens : max_len;
-    return scorer_new(&j->scorer, j->loaded.model, tokenizer_bos(j->loaded.tokenizer),
+    return scorer_new(&j->scorer, j->engine->model[0], tokenizer_bos(j->engine->tokenizer),
                       &(struct batch_caps){cap, cap, cap}, err);
 }
 
@@ -285,7 +285,7 @@ static int run(struct err *err) {
     if (!rc) rc = score(j, err);
     progress_end(&j->progress);
     scorer_free(j->scorer);
-    loaded_close(&j->loaded);
+    engine_close(j->engine);
     text_close(j->src);
     text_close(j->tgt);
     xfree(j->ids);

@@ -4,7 +4,7 @@
 #define CLI_CMD_TRAIN_H
 
 #include "backend/mat.h"
-#include "backend/ops.h"
+#include "base/num.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "data/batches.h"
@@ -57,7 +57,5 @@ struct train_setup {
 int setup_check(struct train_setup *s, struct err *err);
 int setup_build(struct train_setup *s, struct err *err);
 void setup_release(struct train_setup *s);
-
-static inline double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
 
 #endif

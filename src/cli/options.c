@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "base/mem.h"
 #include "base/similar.h"
 #include "io/json.h"
 

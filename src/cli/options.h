@@ -97,7 +97,7 @@ extern const char *const device_names[], *const isa_names[];
 /* Groups of a command that builds a model: the fields that were given replace the preset's. */
 #define MODEL_FIELDS(CONFIG)                                                                       \
     {.rows = config_pairs, .values = (CONFIG)}, { .rows = config_rows, .values = (CONFIG) }
-extern const char *const dtype_names[]; /* auto, f32, bf16: enum train_dtype */
+extern const char *const dtype_names[]; /* for options_dtype */
 
 /* What --dtype means: auto is bf16 on a GPU, f32 otherwise. be may be NULL: the cpu. */
 enum dtype options_dtype(int index, const struct backend *be);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "backend/ops.h"
 #include "cli/cmd_train.h"
 #include "model/modeldir.h"
 #include "train/target.h"

@@ -1,7 +1,6 @@
 /* translate_print.c — see translate_print.h. */
 #include "cli/translate_print.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +20,6 @@ static void print_plain(struct outlet *out, const struct print_options *o,
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* JSON has no infinity. */
-static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
 static json_t *pieces(const struct tokenizer *tokenizer, const int32_t *ids, int n) {
     json_t *array = json_array();
     for (int i = 0; i < n; i++)
@@ -34,8 +30,8 @@ static json_t *pieces(const struct tokenizer *tokenizer, const int32_t *ids, int
 static void add_candidate(json_t *object, const struct print_options *o,
                           const struct candidate *c) {
     json_object_set_new(object, "text", json_stringn(c->text, c->size));
-    json_object_set_new(object, "score", number((double)c->score));
-    json_object_set_new(object, "log_prob", number((double)c->log_prob));
+    json_object_set_new(object, "score", json_out_real((double)c->score));
+    json_object_set_new(object, "log_prob", json_out_real((double)c->log_prob));
     json_object_set_new(object, "tokens", json_integer(c->n_tok));
     if (c->cut) json_object_set_new(object, "cut", json_true());
     if (!o->alignment) return;

@@ -99,7 +99,6 @@ void sp_free(struct sp *sp) { delete sp; }
 int sp_size(const struct sp *sp) { return sp->processor.GetPieceSize(); }
 int sp_bos(const struct sp *sp) { return sp->processor.bos_id(); }
 int sp_eos(const struct sp *sp) { return sp->processor.eos_id(); }
-int sp_pad(const struct sp *sp) { return sp->processor.pad_id(); }
 const char *sp_piece(const struct sp *sp, int id) { return sp->processor.IdToPiece(id).c_str(); }
 
 /* By its kind, for files may call it anything; a model that opened has exactly one. */
@@ -107,11 +106,6 @@ int sp_unk(const struct sp *sp) {
     int id = 0;
     while (id < sp_size(sp) && !sp->processor.IsUnknown(id)) id++;
     return id < sp_size(sp) ? id : -1;
-}
-
-int sp_find(const struct sp *sp, const char *piece) {
-    int id = sp->processor.PieceToId(piece);
-    return sp->processor.IdToPiece(id) == piece ? id : -1;
 }
 
 /* ---- using ----------------------------------------------------------------------------------- */

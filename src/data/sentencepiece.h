@@ -21,9 +21,7 @@ int sp_size(const struct sp *sp);
 int sp_unk(const struct sp *sp);
 int sp_bos(const struct sp *sp);
 int sp_eos(const struct sp *sp);
-int sp_pad(const struct sp *sp);
 const char *sp_piece(const struct sp *sp, int id); /* id in [0, size) */
-int sp_find(const struct sp *sp, const char *piece);
 
 /* See tokenizer_encode and tokenizer_decode. */
 int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap);

@@ -16,7 +16,7 @@ struct tokenizer {
     char *bytes; /* the file */
     size_t n_byte;
     unsigned char hash[TOKENIZER_HASH_SIZE];
-    int size, unk, bos, eos, pad;
+    int size, unk, bos, eos;
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -42,7 +42,6 @@ static int open_bytes(struct tokenizer **tokenizer, const char *name, char *byte
     t->unk = sp_unk(t->sp);
     t->bos = sp_bos(t->sp);
     t->eos = sp_eos(t->sp);
-    t->pad = sp_pad(t->sp);
     *tokenizer = t;
     return 0;
 }
@@ -80,7 +79,6 @@ int tokenizer_size(const struct tokenizer *t) { return t->size; }
 int tokenizer_unk(const struct tokenizer *t) { return t->unk; }
 int tokenizer_bos(const struct tokenizer *t) { return t->bos; }
 int tokenizer_eos(const struct tokenizer *t) { return t->eos; }
-int tokenizer_pad(const struct tokenizer *t) { return t->pad; }
 
 int tokenizer_check_ends(const struct tokenizer *t, struct err *err) {
     if (t->bos >= 0 && t->eos >= 0) return 0;
@@ -105,14 +103,19 @@ const char *tokenizer_piece(const struct tokenizer *t, int id) {
     return id >= 0 && id < t->size ? sp_piece(t->sp, id) : NULL;
 }
 
-int tokenizer_find(const struct tokenizer *t, const char *piece) { return sp_find(t->sp, piece); }
-
 /* ---- using ----------------------------------------------------------------------------------- */
 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, int32_t *ids,
                      int cap) {
     if (size > TOKENIZER_MAX_TEXT) return HEED_ELIMIT;
     return sp_encode(t->sp, text, size, ids, cap);
+}
+
+int tokenizer_encode_end(const struct tokenizer *t, const char *text, size_t size, int32_t *ids,
+                         int cap) {
+    int n = tokenizer_encode(t, text, size, ids, cap);
+    if (n >= 0 && n < cap) ids[n] = t->eos;
+    return n < 0 ? n : n + 1;
 }
 
 int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int n, char *out, size_t cap) {

@@ -39,7 +39,6 @@ int tokenizer_size(const struct tokenizer *tokenizer); /* ids are in [0, size) *
 int tokenizer_unk(const struct tokenizer *tokenizer);
 int tokenizer_bos(const struct tokenizer *tokenizer); /* -1: none */
 int tokenizer_eos(const struct tokenizer *tokenizer); /* -1: none */
-int tokenizer_pad(const struct tokenizer *tokenizer); /* -1: none, which is usual and fine */
 
 /* 0 when the tokenizer has the beginning and the end mark that translation models need. */
 int tokenizer_check_ends(const struct tokenizer *tokenizer, struct err *err);
@@ -52,15 +51,15 @@ void tokenizer_hash_text(const struct tokenizer *tokenizer, char text[TOKENIZER_
 /* The piece as the file spells it (U+2581 for a space), or NULL for an id out of range. */
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int id);
 
-/* The id of a piece as the file spells it, or -1. */
-int tokenizer_find(const struct tokenizer *tokenizer, const char *piece);
-
 /* How many ids the text has, no end mark among them; the first `cap` of them are written. Text may
  * be anything: bytes that are not UTF-8 count as U+FFFD. Negative: HEED_ELIMIT beyond
  * TOKENIZER_MAX_TEXT, HEED_ENOMEM, HEED_EINTERNAL. Scratch memory belongs to the thread and is used
  * again. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                      int cap);
+/* The same, the end mark included. */
+int tokenizer_encode_end(const struct tokenizer *tokenizer, const char *text, size_t size,
+                         int32_t *ids, int cap);
 
 /* The text of n ids: how many bytes it has; it is written, followed by a NUL, if that fits in cap.
  * bos, eos and other control ids give nothing, unk gives " U+2047 ", an id out of range is

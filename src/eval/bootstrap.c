@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/rng.h"
 
 /* ---- drawing --------------------------------------------------------------------------------- */
@@ -91,16 +92,11 @@ int bootstrap_run(struct bootstrap_series *series, int n_series, size_t n_segmen
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 struct interval bootstrap_interval(const double *scores, int n) {
     BUG_ON(n < 1);
     double *sorted = xmalloc((size_t)n * sizeof *sorted), sum = 0;
     memcpy(sorted, scores, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_doubles);
     for (int i = 0; i < n; i++) sum += sorted[i];
     int low = n / 40, high = n - low - 1;
     struct interval result = {sum / n, 0.5 * (sorted[high] - sorted[low])};

@@ -88,13 +88,6 @@ void chrf_count(struct chrf *chrf, uint64_t *stat, struct segment hyp, const str
     }
 }
 
-void chrf_add(struct chrf *chrf, struct segment hyp, const struct segment *ref, int n_ref) {
-    uint64_t stat[CHRF_MAX_STAT];
-    chrf_count(chrf, stat, hyp, ref, n_ref);
-    for (int i = 0; i < chrf_n_stat(&chrf->options); i++) chrf->sum[i] += stat[i];
-    chrf->n_segment++;
-}
-
 /* ---- scoring --------------------------------------------------------------------------------- */
 
 double chrf_score(const uint64_t *sum, const struct chrf_options *options) {

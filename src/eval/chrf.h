@@ -26,8 +26,6 @@ struct chrf_options {
  * reference and in both. chrf_n_stat says how many. */
 struct chrf {
     struct chrf_options options;
-    uint64_t sum[CHRF_MAX_STAT];
-    uint64_t n_segment;
     struct codes hyp, ref, scratch, symbols;
     struct tokens hyp_words, ref_words;
     struct lexicon lexicon;
@@ -40,7 +38,6 @@ int chrf_n_stat(const struct chrf_options *options);
 
 void chrf_count(struct chrf *chrf, uint64_t *stat, struct segment hyp, const struct segment *ref,
                 int n_ref);
-void chrf_add(struct chrf *chrf, struct segment hyp, const struct segment *ref, int n_ref);
 
 double chrf_score(const uint64_t *sum, const struct chrf_options *options); /* 0 to 100 */
 double chrf_value(const uint64_t *sum, const void *options); /* the same, for bootstrap_run */

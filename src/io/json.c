@@ -155,8 +155,11 @@ int json_in_option(const struct option *o, void *values, const json_t *value, js
             snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
         else
             snprintf(number, sizeof number, "%.17g", json_real_value(value));
-        json_array_append_new(kept, json_string(number));
-        text = json_string_value(json_array_get(kept, json_array_size(kept) - 1));
+        text = number;
+        if (o->kind == OPTION_STRING || o->kind == OPTION_LIST) { /* which would point to it */
+            json_array_append_new(kept, json_string(number));
+            text = json_string_value(json_array_get(kept, json_array_size(kept) - 1));
+        }
     }
     return text ? option_set(o, values, text, err)
                 : err_set(err, HEED_ECONFIG, "neither a string nor a number");
@@ -169,6 +172,8 @@ json_t *json_out_float(float value) {
     BUG_ON(!isfinite(value));
     return json_real(strtod(real_text((double)value, 1, text), NULL));
 }
+
+json_t *json_out_real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 json_t *json_out_string(const char *text) {
     json_t *value = json_string(text);

@@ -37,8 +37,8 @@ int json_in_object(const struct json_in *in, const char *key, const json_t **val
 int json_in_known(const struct json_in *in, const char *const *keys, struct err *err);
 
 /* Sets an option from JSON: true or false for flags, texts or numbers for the others, an array for
- * a list. Texts stay in the value, which must live as long; those of numbers are added to
- * `kept`. */
+ * a list. Texts stay in the value, which must live as long; those of numbers that
+ * become text are added to `kept`, which may be NULL where none can. */
 int json_in_option(const struct option *option, void *values, const json_t *value, json_t *kept,
                    struct err *err);
 
@@ -47,6 +47,9 @@ int json_in_expected(const struct json_in *in, const char *key, const char *what
 
 /* A float as a short decimal that reads back as the same float. */
 json_t *json_out_float(float value);
+
+/* null for NaN and infinity, which JSON does not have. */
+json_t *json_out_real(double value);
 
 /* A text from anywhere: what is not UTF-8 becomes U+FFFD. */
 json_t *json_out_string(const char *text);

@@ -2,6 +2,7 @@
  * duplicate keys and limits nesting; what the header claims is checked here. */
 #include "io/safetensors.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,6 +187,13 @@ int safetensors_metadata_each(const struct safetensors *st,
         if ((rc = fn(ctx, key, json_string_value(value)))) break;
     }
     return rc;
+}
+
+void tensor_shape_text(char *text, size_t size, const int64_t *shape, int rank) {
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < rank && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, i ? ", %" PRId64 : "%" PRId64, shape[i]);
+    if (at < size) snprintf(text + at, size - at, "]");
 }
 
 size_t tensor_count(const struct tensor *t) { return t->size / dtype_bytes(t->dtype); }

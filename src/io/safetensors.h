@@ -59,6 +59,8 @@ int tensor_is_float(const struct tensor *t); /* is it one of the two? */
 void tensor_values(const struct tensor *t, size_t first, size_t count, float *out);
 size_t tensor_count(const struct tensor *t); /* elements */
 
+void tensor_shape_text(char *text, size_t size, const int64_t *shape, int rank); /* "[2, 3]" */
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* A tensor to come. Each must begin at a multiple of its element's size (the wider types first). */

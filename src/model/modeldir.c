@@ -26,28 +26,19 @@ json_t *config_to_json(const struct config *config) {
     return json_out_options(config_rows, config);
 }
 
-/* Range and choice are config_set's to judge: one set of rules and messages for files and
- * options. */
+/* A number must be a number here, where an options file may also have its text. */
 static int set_from_json(struct config *config, const struct option *o, const struct json_in *in,
                          struct err *err) {
-    char number[64];
-    const char *text = number;
-    int rc = 0;
-    if (o->kind == OPTION_INT) {
-        int64_t v = 0;
-        rc = json_in_int(in, o->name, &v, err);
-        snprintf(number, sizeof number, "%" PRId64, v);
-    } else if (o->kind == OPTION_F32) {
-        double v = 0;
-        rc = json_in_real(in, o->name, &v, err);
-        snprintf(number, sizeof number, "%.17g", v);
-    } else {
-        rc = json_in_string(in, o->name, &text, err);
-    }
-    if (rc) return rc;
+    const json_t *value = json_object_get(in->object, o->name);
     struct err why = {0};
-    rc = config_set(config, o->name, text, &why);
-    return rc ? err_set(err, rc, "%.100s: %.150s", in->where, why.msg) : 0;
+    if (o->kind == OPTION_INT && !json_is_integer(value))
+        return json_in_expected(in, o->name, "a whole number", err);
+    if (o->kind == OPTION_F32 && !json_is_number(value))
+        return json_in_expected(in, o->name, "a number", err);
+    if (o->kind == OPTION_CHOICE && !json_is_string(value))
+        return json_in_expected(in, o->name, "a string", err);
+    if (json_in_option(o, config, value, NULL, &why) == 0) return 0;
+    return err_set(err, HEED_ECONFIG, "%.100s: %s: %.150s", in->where, o->name, why.msg);
 }
 
 int config_from_json(struct config *config, const json_t *object, const char *where,
@@ -293,19 +284,12 @@ static int shape_fits(const struct tensor *t, const struct param *p) {
     return t->rank == 1 && p->rows == 1 && t->shape[0] == p->cols;
 }
 
-static void shape_text(char *text, size_t size, const struct tensor *t) {
-    size_t at = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < t->rank && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, i ? ", %" PRId64 : "%" PRId64, t->shape[i]);
-    if (at < size) snprintf(text + at, size - at, "]");
-}
-
 static int match_tensor(const struct tensor **out, const struct safetensors *st,
                         const struct param *p, const char *path, struct err *err) {
     const struct tensor *t = safetensors_find(st, p->name);
     char shape[80];
     if (!t) return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is missing", path, p->name);
-    shape_text(shape, sizeof shape, t);
+    tensor_shape_text(shape, sizeof shape, t->shape, t->rank);
     if (!shape_fits(t, p))
         return err_set(err, HEED_EFORMAT,
                        "%.100s: tensor '%s' has shape %s, the model's is [%d, %d]", path, p->name,
@@ -440,21 +424,6 @@ int model_load_weights(struct model *model, const struct modeldir *md, struct er
         modeldir_values(md, i, 0, tensor_count(md->tensor[i]), flat + model->table.param[i].offset);
     rc = model_set(model, flat, err);
     mem_block_free(flat);
-    return rc;
-}
-
-int model_load(struct model **model, const char *dir, struct backend *be, enum dtype type,
-               struct err *err) {
-    *model = NULL;
-    struct modeldir md;
-    int rc = modeldir_open(&md, dir, err);
-    if (rc) return rc;
-    rc = model_new(model, &md.config, be, type, err);
-    if (!rc && (rc = model_load_weights(*model, &md, err))) {
-        model_free(*model);
-        *model = NULL;
-    }
-    modeldir_close(&md);
     return rc;
 }
 

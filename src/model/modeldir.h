@@ -100,11 +100,7 @@ int modeldir_verify(const struct modeldir *md, const char *dir, int n_thread, st
 /* Elements [first, first + count) of parameter i as f32; int8 as what it stands for. */
 void modeldir_values(const struct modeldir *md, int i, size_t first, size_t count, float *out);
 
-/* The directory as a model on a backend: modeldir_open, model_new, all values. */
-int model_load(struct model **model, const char *dir, struct backend *be, enum dtype type,
-               struct err *err);
-
-/* The values alone, into a model of the same configuration. Nothing changes unless the whole file
+/* All values, into a model of the same configuration. Nothing changes unless the whole file
  * fits. */
 int model_load_weights(struct model *model, const struct modeldir *md, struct err *err);
 

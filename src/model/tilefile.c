@@ -59,13 +59,6 @@ int tilefile_tensors(const struct param_table *table, enum dtype type) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void shape_text(char *text, size_t size, const int64_t *shape, int rank) {
-    size_t at = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < rank && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, i ? ", %" PRId64 : "%" PRId64, shape[i]);
-    if (at < size) snprintf(text + at, size - at, "]");
-}
-
 struct file {
     const struct safetensors *st;
     const char *path;
@@ -81,8 +74,8 @@ static int match_part(const void **data, const struct file *file, const struct p
     struct tensor_spec spec = part_spec(p, part, type);
     const struct tensor *t = safetensors_find(file->st, name);
     if (!t) return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is missing", path, name);
-    shape_text(is, sizeof is, t->shape, t->rank);
-    shape_text(wanted, sizeof wanted, spec.shape, spec.rank);
+    tensor_shape_text(is, sizeof is, t->shape, t->rank);
+    tensor_shape_text(wanted, sizeof wanted, spec.shape, spec.rank);
     if (strcmp(t->dtype, spec.dtype) != 0 || strcmp(is, wanted) != 0)
         return err_set(err, HEED_EFORMAT, "%.70s: tensor '%s' is %s %s, the model's is %s %s", path,
                        name, t->dtype, is, spec.dtype, wanted);

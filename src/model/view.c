@@ -2,10 +2,6 @@
 #include "model/view.h"
 #include "backend/backend.h"
 
-static int layers_of(const struct config *c, enum view_kind kind) {
-    return kind == VIEW_ENC ? c->n_layer_enc : c->n_layer_dec;
-}
-
 /* How the queries and the keys of a kind lie in the batch. */
 static const struct rows *queries_of(const struct acts *a, enum view_kind kind) {
     return kind == VIEW_ENC ? &a->src.rows : &a->tgt.rows;
@@ -24,7 +20,7 @@ static void carve(struct view *v) {
     const struct config *c = &a->model->config;
     v->arena.used = 0;
     for (int kind = 0; kind < VIEW_KINDS; kind++)
-        for (int l = 0; l < layers_of(c, kind); l++)
+        for (int l = 0; l < view_layers(c, kind); l++)
             if (v->wanted[kind][l])
                 v->probs[kind][l] = mat_take(&v->arena, c->n_head * queries_of(a, kind)->n_tok,
                                              keys_of(a, kind)->max_len, dtype_wide(a->model->type));
@@ -40,7 +36,7 @@ static size_t block_size(const struct view *v) {
         if (v->cells < cells) cells = v->cells;
         size_t one = size_mul(size_mul((size_t)cells, (size_t)c->n_head),
                               dtype_size(dtype_wide(a->model->type)));
-        for (int l = 0; l < layers_of(c, kind); l++)
+        for (int l = 0; l < view_layers(c, kind); l++)
             if (v->wanted[kind][l]) size = size_add(size, size_add(one, MEM_ALIGN));
     }
     return size;
@@ -52,7 +48,7 @@ static int choose(struct view *v, const struct view_options *o, struct err *err)
     const struct acts *a = v->acts;
     const struct config *c = &a->model->config;
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
-        int n = layers_of(c, kind), want = o->layer[kind];
+        int n = view_layers(c, kind), want = o->layer[kind];
         if (want >= n || want < VIEW_NONE)
             return err_set(err, HEED_EINVAL, "layer %d: the %s has %d", want + 1, stack[kind], n);
         if (want != VIEW_NONE && kind != VIEW_ENC && !a->cap_tgt)
@@ -90,7 +86,7 @@ int view_new(struct view **out, struct acts *acts, const struct view_options *op
     v->acts = acts;
     v->cells = options->cells ? options->cells : INT64_MAX;
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
-        size_t n = (size_t)layers_of(&acts->model->config, kind);
+        size_t n = (size_t)view_layers(&acts->model->config, kind);
         v->probs[kind] = xcalloc(n, sizeof *v->probs[kind]);
         v->wanted[kind] = xcalloc(n, 1);
     }
@@ -117,7 +113,7 @@ void view_free(struct view *v) {
 int view_load(struct view *v, struct err *err) {
     const struct config *c = &v->acts->model->config;
     for (int kind = 0; kind < VIEW_KINDS; kind++)
-        for (int l = 0; l < layers_of(c, kind); l++)
+        for (int l = 0; l < view_layers(c, kind); l++)
             if (v->wanted[kind][l] && cells_of(v->acts, kind) > v->cells)
                 return err_set(err, HEED_ELIMIT,
                                "a batch of %d queries and up to %d keys is too large to look at",

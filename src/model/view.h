@@ -37,6 +37,10 @@ struct view {
     int64_t cells;
 };
 
+static inline int view_layers(const struct config *config, enum view_kind kind) {
+    return kind == VIEW_ENC ? config->n_layer_enc : config->n_layer_dec;
+}
+
 int view_new(struct view **view, struct acts *acts, const struct view_options *options,
              struct err *err);
 void view_free(struct view *view);

@@ -26,10 +26,9 @@ struct scorer {
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static struct linear_args projection(const struct scorer *s, int first, int n) {
-    struct mat x = transformer_output(s->acts), y = s->logits;
-    if (x.data) x.data = (char *)x.data + (size_t)first * (size_t)x.ld * dtype_size(x.type);
-    x.rows = y.rows = n;
-    return (struct linear_args){.y = y, .x = x, .w = s->model->w.out};
+    return (struct linear_args){.y = mat_rows(s->logits, 0, n),
+                                .x = mat_rows(transformer_output(s->acts), first, n),
+                                .w = s->model->w.out};
 }
 
 static struct topk_args best_of(const struct scorer *s, int n) {

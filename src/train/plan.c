@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/num.h"
 #include "model/modeldir.h"
 #include "train/optimizer.h"
 
@@ -10,8 +11,6 @@
 
 /* Left free: prepared batches, a thread's stack, buffers for checkpoints and text. */
 static const size_t spare = (size_t)64 << 20;
-
-static double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
 
 /* The most tokens per batch that fit, the need growing with them; 0: not even a sentence. */
 static int fitting_tokens(struct model *model, int tokens, int max_length, size_t room) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "io/json.h"
 #include "train/tensorboard.h"
 
 struct runlog {
@@ -83,9 +84,8 @@ static void append(struct runlog *log, json_t *object) {
     free(text);
 }
 
-/* JSON knows no NaN or infinity: those become null. */
 static void put(json_t *object, const char *key, double value) {
-    json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
+    json_object_set_new(object, key, json_out_real(value));
 }
 
 void runlog_train(struct runlog *log, const struct runlog_train *x) {

@@ -75,8 +75,6 @@ void state_set_text(struct state *state, const char *key, const char *value) {
     put(state, key, STATE_TEXT)->as.text = copy;
 }
 
-int state_has(const struct state *state, const char *key) { return find(state, key) != NULL; }
-
 static int get(const struct state *state, const char *key, enum state_kind kind,
                const struct state_item **out, struct err *err) {
     const struct state_item *item = find(state, key);

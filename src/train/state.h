@@ -46,7 +46,6 @@ int state_get_i64(const struct state *state, const char *key, int64_t *value, st
 int state_get_u64(const struct state *state, const char *key, uint64_t *value, struct err *err);
 int state_get_f64(const struct state *state, const char *key, double *value, struct err *err);
 int state_get_text(const struct state *state, const char *key, const char **value, struct err *err);
-int state_has(const struct state *state, const char *key);
 
 /* One item as text ("i64:300", "f64:0x1.8p+1", "text:...") and back. The caller frees with
  * xfree. */

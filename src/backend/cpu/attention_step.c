@@ -19,13 +19,9 @@ struct step_job {
     int rows_per_task;
 };
 
-static int64_t cache_row(const struct attention_step_args *a, int b, int t) {
-    return a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
-}
-
 /* The new key and value go into the cache. Nobody but this hypothesis reads them in this call. */
 static void append(const struct attention_step_args *a, int b) {
-    int64_t row = cache_row(a, b, a->len[b] - 1);
+    int64_t row = attention_step_row(a, b, a->len[b] - 1);
     size_t size = dtype_size(a->k.type);
     memcpy(mat_row(&a->k, row), mat_row(&a->k_new, b), (size_t)a->k.cols * size);
     memcpy(mat_row(&a->v, row), mat_row(&a->v_new, b), (size_t)a->v.cols * size);

@@ -24,7 +24,6 @@
 
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/num.h"
 
 enum {

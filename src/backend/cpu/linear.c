@@ -48,7 +48,7 @@ static int fwd_tiled(struct cpu_backend *be, const struct linear_args *a, const 
 
 void cpu_linear_fwd(struct backend *base, const struct linear_args *a) {
     struct cpu_backend *be = cpu_of(base);
-    int smooth = a->act == ACT_GELU || a->act == ACT_SILU;
+    int smooth = act_keeps_z(a->act);
     const struct mat *z = smooth ? &a->z : &a->y;
     if (!(a->w.tiled ? fwd_tiled : fwd_plain)(be, a, z)) return;
     if (!smooth && dropout_threshold(a->drop.p) == 0) return;

@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
-#include "base/mem.h"
 
 struct topk_job {
     const struct topk_args *a;

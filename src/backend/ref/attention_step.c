@@ -6,14 +6,9 @@
 #include "backend/ref/ref.h"
 #include "base/mem.h"
 
-/* Row of the cache that holds step t of hypothesis b. */
-static int64_t cache_row(const struct attention_step_args *a, int b, int t) {
-    return a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
-}
-
 static void append(const struct attention_step_args *a) {
     for (int b = 0; b < a->k_new.rows; b++) {
-        int64_t row = cache_row(a, b, a->len[b] - 1);
+        int64_t row = attention_step_row(a, b, a->len[b] - 1);
         for (int c = 0; c < a->k.cols; c++) put(&a->k, row, c, get(&a->k_new, b, c));
         for (int c = 0; c < a->v.cols; c++) put(&a->v, row, c, get(&a->v_new, b, c));
     }
@@ -31,13 +26,14 @@ void ref_attention_step(const struct attention_step_args *a) {
             int first = a->window > 0 && len - 1 > a->window ? len - 1 - a->window : 0;
             double max = -INFINITY, sum = 0;
             for (int t = first; t < len; t++) {
-                p[t] = a->scale * dot(&q, b, &k, cache_row(a, b, t));
+                p[t] = a->scale * dot(&q, b, &k, attention_step_row(a, b, t));
                 max = fmax(max, p[t]);
             }
             for (int t = first; t < len; t++) sum += p[t] = exp(p[t] - max);
             for (int c = 0; c < d_v; c++) {
                 double y = 0;
-                for (int t = first; t < len; t++) y += p[t] / sum * get(&v, cache_row(a, b, t), c);
+                for (int t = first; t < len; t++)
+                    y += p[t] / sum * get(&v, attention_step_row(a, b, t), c);
                 put(&o, b, c, y);
             }
         }

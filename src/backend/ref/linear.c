@@ -36,8 +36,6 @@ static double act_bwd(enum act act, double z) {
     }
 }
 
-static int keeps_z(enum act act) { return act == ACT_GELU || act == ACT_SILU; }
-
 static double product(const struct linear_args *a, int i, int j) {
     return dot(&a->x, i, &a->w, j) + (mat_empty(&a->b) ? 0 : get(&a->b, 0, j));
 }
@@ -64,7 +62,7 @@ void ref_linear_fwd(const struct linear_args *a) {
     for (int i = 0; i < a->y.rows; i++)
         for (int j = 0; j < a->y.cols; j++) {
             double z = quantised ? product_i8(a, i, j) : product(a, i, j);
-            if (keeps_z(a->act)) {
+            if (act_keeps_z(a->act)) {
                 put(&a->z, i, j, z);
                 z = get(&a->z, i, j); /* the z that the backward pass will see */
             }
@@ -79,7 +77,7 @@ void ref_linear_bwd(const struct linear_args *a) {
         for (int j = 0; j < n_out; j++) {
             /* Where y = drop(relu(z)) is positive so is z; where dropout zeroed it nothing
              * flows. */
-            double z = keeps_z(a->act)      ? get(&a->z, i, j)
+            double z = act_keeps_z(a->act)  ? get(&a->z, i, j)
                        : a->act == ACT_RELU ? get(&a->y, i, j)
                                             : 0;
             double dy = dropout_factor(&a->drop, i, j) * get(&a->dy, i, j);
