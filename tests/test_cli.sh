@@ -42,6 +42,30 @@ expect 0 'bench gemm' -- bench --help
 expect 2 'did you mean translate?' -- help tanslate
 expect 2 'which command?' -- bench
 expect 0 'SIGHUP is ignored' -- train --help
+expect 2 'did you mean --help?' -- --hepl
+for option in model output prefix; do expect 2 "--$option: is empty" -- translate --$option ''; done
+expect 2 'translate: FILE is empty' -- translate --model m ''
+expect 2 '--output needs a value' -- translate --model m --output --quiet
+expect 1 'm: no such model' -- translate --model m --output=--quiet
+expect 2 '--weights: -1 is not a number above 0' -- train --src a --tgt b --out o --weights -1
+expect 2 '--weights: 1e300 is not a number above 0, at most 1,000,000' -- \
+    train --src a --tgt b --out o --weights 1e300
+expect 2 '--seed: 18446744073709551616 is too large' -- translate --seed 18446744073709551616
+expect 2 '--alpha: 1e400 is not between -10 and 10' -- translate --alpha 1e400
+for name in cuda:x cuda:-1 cuda: cuda:99999999999 cuda:0x; do
+    expect 2 "--device: '$name' is not one of" -- bench train --preset tiny --n-vocab 50 --device $name
+done
+expect 2 "HEED_ISA: 'sse9' cannot be used" env HEED_ISA=sse9 "$heed" bench train --device cpu
+echo '{"tokenz": 3}' >"$dir/options.json"
+expect 2 'tokenz: there is no such option; did you mean tokens?' -- train \
+    --config "$dir/options.json"
+# Whole words, within the terminal.
+for columns in 50 80; do
+    expect 0 '' env COLUMNS=$columns "$heed" translate --help
+    wide=$(printf %s "$out" | sed '1,/^usage/d' | awk -v n=$columns 'length > n || / $/')
+    [ -z "$wide" ] || fail "beyond $columns columns: $wide"
+done
+has $'\n                              included; 0: the model\'s positions'
 
 tiny="--preset tiny --n-vocab 100 --tokens 64 --length 16 --seconds 0.1"
 json=$("$heed" bench train $tiny --json)

@@ -86,15 +86,15 @@ TEST(config_refused) {
     expect_refused_with("\"d_model\": 40", "\"d_model\": \"x\"", HEED_EFORMAT,
                         "d_model: expected a whole number, got \"x\"");
     expect_refused_with("\"d_model\": 40", "\"d_model\": 40.0", HEED_EFORMAT, "got 40.0");
-    expect_refused_with("\"d_model\": 40", "\"d_model\": -40", HEED_ECONFIG, "d_model: -40");
-    expect_refused_with("\"d_model\": 40", "\"d_model\": 9223372036854775807", HEED_ECONFIG,
+    expect_refused_with("\"d_model\": 40", "\"d_model\": -40", HEED_EFORMAT, "d_model: -40");
+    expect_refused_with("\"d_model\": 40", "\"d_model\": 9223372036854775807", HEED_EFORMAT,
                         "d_model: 922337203685477");
     expect_refused_with("\"d_model\": 40", "\"d_modle\": 40", HEED_EFORMAT, "'d_model' is missing");
     expect_refused_with("\"d_model\": 40", "\"d_model\": 40, \"d_modle\": 40", HEED_EFORMAT,
                         "no field 'd_modle'");
     expect_refused_with("\"d_model\": 40", "\"d_model\": 40, \"d_model\": 41", HEED_EFORMAT,
                         "duplicate");
-    expect_refused_with("\"norm\": \"post\"", "\"norm\": \"both\"", HEED_ECONFIG,
+    expect_refused_with("\"norm\": \"post\"", "\"norm\": \"both\"", HEED_EFORMAT,
                         "'both' is not one of post, pre");
     expect_refused_with("\"norm\": \"post\"", "\"norm\": 1", HEED_EFORMAT,
                         "expected a string, got 1");

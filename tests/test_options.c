@@ -94,13 +94,13 @@ TEST(says_what_is_wrong_in_one_way) {
     refused("whole-number", "2.5", "'2.5' is not a whole number");
     refused("whole-number", "", "'' is not a whole number");
     refused("whole-number", "1000001", "1000001 is not between -5 and 1,000,000");
-    refused("whole-number", "1e400", "'1e400' is not a whole number");
+    refused("whole-number", "1e400", "1e400 is not between -5 and 1,000,000");
     refused("f", "1", "1 is not at least 1e-12 and below 1");
     refused("f", "1e-13", "1e-13 is not at least 1e-12 and below 1");
     refused("d", "nan", "'nan' is not a number");
     refused("d", "0", "0 is not between 1e-9 and 1,000,000");
     refused("seed", "-1", "'-1' is not a whole number");
-    refused("seed", "18446744073709551616", "'18446744073709551616' is not a whole number");
+    refused("seed", "18446744073709551616", "18446744073709551616 is too large");
     refused("choice", "", "'' is not one of green, blue");
     refused("choice", "red", "'red' is not one of green, blue");
 }

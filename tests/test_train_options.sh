@@ -23,7 +23,7 @@ expect 2 "--dtype: 'f16'" bare --out run --dtype f16
 lacks 'pairs read' # before anything is tokenised
 expect 2 'the tokenizer decides the vocabulary' bare --out run --n-vocab 300
 expect 2 "more than the model's max_len 1024" bare --out run --max-length 2000 --tokens 4000
-expect 2 "'0' is not a positive number" bare --out run --weights 0
+expect 2 "0 is not a number above 0" bare --out run --weights 0
 expect 1 'nothing.src: No such file' "$heed" train --src nothing.src --tgt t.tgt "${small[@]}" \
     --out run
 expect 1 't.src: not a SentencePiece model' "$heed" train --src t.src --tgt t.tgt "${small[@]}" \
@@ -41,8 +41,8 @@ early 2 "--preset: 'large'" --preset large
 early 2 '33 is not divisible by n_head 2' --d-model 33
 early 2 'is not divisible by n_head 5' --n-head 5
 early 2 "more than the model's max_len 30" --max-len 30
-early 2 "'0' is not a positive number" --weights 0
-early 2 "'x' is not a positive number" --weights x
+early 2 "0 is not a number above 0" --weights 0
+early 2 "x is not a number above 0" --weights x
 early 1 'none.src: No such file' --valid-src none.src --valid-tgt v.tgt
 early 1 'none.tgt: No such file' --valid-src v.src --valid-tgt none.tgt
 early 1 'none.src: No such file' --src none.src --tgt t.tgt

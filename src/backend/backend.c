@@ -21,19 +21,34 @@ static int open_auto(struct backend **be, struct backend_options *o, const char 
     return cpu_open(be, o, err);
 }
 
+/* "cuda" or "cuda:N". */
+static bool is_cuda(const char *device) {
+    if (strncmp(device, "cuda", 4) != 0) return false;
+    size_t digits = device[4] == ':' ? strspn(device + 5, "0123456789") : 0;
+    return !device[4] || (digits > 0 && digits <= 4 && !device[5 + digits]);
+}
+
+static int open_device(struct backend **be, struct backend_options *o, struct err *err) {
+    const char *path = getenv("HEED_PLUGIN_PATH");
+    if (!o->device || strcmp(o->device, "auto") == 0) return open_auto(be, o, path, err);
+    if (strcmp(o->device, "cpu") == 0) return cpu_open(be, o, err);
+    if (strcmp(o->device, "ref") == 0) return ref_open(be, o, err);
+    if (is_cuda(o->device)) return plugin_load(be, "cuda", path, o, err);
+    return err_set(err, HEED_EINVAL, "device: '%s' is not one of auto, cpu, ref, cuda, cuda:N",
+                   o->device);
+}
+
 int backend_open(struct backend **be, const struct backend_options *options, struct err *err) {
     struct backend_options o = options ? *options : (struct backend_options){0};
-    const char *path = getenv("HEED_PLUGIN_PATH");
+    struct err why = {0};
     const char *isa = getenv("HEED_ISA");
-    if (!o.isa && isa && *isa) o.isa = isa;
+    int from_env = !o.isa && isa && *isa;
+    if (from_env) o.isa = isa;
     *be = NULL;
-    if (!o.device || strcmp(o.device, "auto") == 0) return open_auto(be, &o, path, err);
-    if (strcmp(o.device, "cpu") == 0) return cpu_open(be, &o, err);
-    if (strcmp(o.device, "ref") == 0) return ref_open(be, &o, err);
-    if (strncmp(o.device, "cuda", 4) == 0 && (o.device[4] == 0 || o.device[4] == ':'))
-        return plugin_load(be, "cuda", path, &o, err);
-    return err_set(err, HEED_EINVAL, "device: '%s' is not one of auto, cpu, ref, cuda, cuda:N",
-                   o.device);
+    int rc = open_device(be, &o, &why);
+    if (rc && from_env && strncmp(why.msg, "isa:", 4) == 0)
+        return err_set(err, rc, "HEED_ISA%s", why.msg + strlen("isa"));
+    return rc ? err_set(err, rc, "%s", why.msg) : 0;
 }
 
 void backend_close(struct backend *be) {

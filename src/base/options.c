@@ -75,9 +75,10 @@ static int set_u64(const struct option *o, void *at, const char *text, struct er
     errno = 0;
     uint64_t v = strtoull(text, &end, 10);
     if (text[0] == '-' && end != text && !*end && o->max > 0) return range_error(o, text, err);
-    if (text[0] < '0' || text[0] > '9' || *end || errno)
+    if (text[0] < '0' || text[0] > '9' || *end)
         return err_set(err, HEED_EINVAL, "'%.60s' is not a whole number", text);
     if (!in_range(o, (double)v)) return range_error(o, text, err);
+    if (errno) return err_set(err, HEED_EINVAL, "%.60s is too large", text);
     memcpy(at, &v, sizeof v);
     return 0;
 }
@@ -87,10 +88,11 @@ static int set_number(const struct option *o, void *at, const char *text, struct
     errno = 0;
     double v = strtod(text, &end);
     int overflow = errno == ERANGE && fabs(v) > 1;
-    if (end == text || *end || overflow || !isfinite(v) || (is_whole(o) && v != floor(v)))
+    if (end == text || *end || (!overflow && !isfinite(v)) || (is_whole(o) && v != floor(v)))
         return err_set(err, HEED_EINVAL, "'%.60s' is not a %snumber", text,
                        is_whole(o) ? "whole " : "");
     if (!in_range(o, v)) return range_error(o, text, err);
+    if (overflow) return err_set(err, HEED_EINVAL, "%.60s is too large", text);
     errno = 0;
     int64_t i = strtoll(text, &end, 10); /* a double would round it */
     if (*end || errno) i = (int64_t)v;   /* 1e3 */
@@ -139,6 +141,8 @@ int choice_parse(int *index, const char *const *choices, const char *word, struc
 
 static int set_field(const struct option *o, void *at, const char *text, struct err *err) {
     int index = 0, rc = 0;
+    if (!*text && o->arg && strcmp(o->arg, "TEXT") != 0)
+        return err_set(err, HEED_EINVAL, "is empty");
     switch (o->kind) {
     case OPTION_FLAG:
         index = strcmp(text, "0") != 0;

@@ -43,7 +43,8 @@ struct option {
     const char *api_name;       /* what heed.h calls it */
     const char *def;            /* the default, as text; NULL: 0, or nothing */
     const char *help;           /* NULL: the command line does not have it */
-    const char *arg;            /* what help calls the value; NULL: N, X, or the choices */
+    const char *arg;            /* what help calls the value, empty only if that is TEXT; NULL: N,
+                                   X, or the choices */
     const char *const *choices; /* NULL-terminated; empty words are not offered */
     double min, max;            /* of numbers, inclusive; both 0: anything */
     int below;                  /* max itself is too much */

@@ -139,7 +139,7 @@ static void show_parts(struct progress *p, char part[N_PART][PART_SIZE], double 
     static const int order[N_PART] = {STEP, LOSS, LEFT, SPEED, PPL, EPOCH, RATE};
     enum { N_FIRST = 4, BAR_LEAST = 8, BAR_GOOD = 20, BAR_MOST = 32 };
     char bar[BAR_MOST + 1] = "", line[N_PART * (PART_SIZE + 2) + 1] = "";
-    int room = progress_columns() - 1;
+    int room = progress_columns(STDERR_FILENO) - 1;
     for (int i = 0; i < N_PART; i++) {
         int size = (int)strlen(part[order[i]]) + 2;
         if (size + (i < N_FIRST ? BAR_LEAST : BAR_GOOD) > room)
@@ -333,9 +333,9 @@ static int run(struct err *err) {
 }
 
 static const char about[] =
-    "A run found in --out is continued from its last checkpoint, and ends with the\n"
-    "same bytes as if it had never been interrupted. Ctrl-C or SIGTERM saves a\n"
-    "checkpoint and ends; a second one ends at once. SIGHUP is ignored: a run outlives\n"
+    "A run found in --out is continued from its last checkpoint, and ends with the "
+    "same bytes as if it had never been interrupted. Ctrl-C or SIGTERM saves a "
+    "checkpoint and ends; a second one ends at once. SIGHUP is ignored: a run outlives "
     "the terminal it was started from. Its log is DIR/log.jsonl; its PID is in DIR/lock.";
 
 const struct command cmd_train = {.name = "train",

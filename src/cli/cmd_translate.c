@@ -249,9 +249,9 @@ static int run(struct err *err) {
 }
 
 static const char about[] =
-    "One line out for every line in, in order; reads standard input if no FILE is given.\n"
-    "The output does not depend on batches or the number of threads. The --output file\n"
-    "is replaced once everything is translated; if that is interrupted, FILE.part has\n"
+    "One line out for every line in, in order; reads standard input if no FILE is given. "
+    "The output does not depend on batches or the number of threads. The --output file "
+    "is replaced once everything is translated; if that is interrupted, FILE.part has "
     "the lines finished so far.";
 
 const struct command cmd_translate = {.name = "translate",

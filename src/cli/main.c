@@ -1,6 +1,7 @@
 /* main.c — the `heed` command: finds the sub-command, prints its error, exits.
  *
- * Exit status: 0 success, 1 failure, 2 wrong usage. */
+ * Exit status: 0 success, 2 where the command line, its environment or its --config file asks for
+ * something wrong (HEED_EINVAL, HEED_ECONFIG), 1 for every other failure, damaged files included. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ static int find(const struct command **found, const struct command *within, cons
         if (strcmp(command_name(list[i]), word) == 0) return *found = list[i], 0;
         similar_try(&similar, command_name(list[i]));
     }
+    if (!within) similar_try(&similar, "--help"), similar_try(&similar, "--version");
     return err_set(err, HEED_EINVAL, "there is no command '%s%s%.60s'%s%s%s",
                    within ? within->name : "", within ? " " : "", word,
                    similar.best ? "; did you mean " : "", similar.best ? similar.best : "",

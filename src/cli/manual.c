@@ -115,6 +115,8 @@ void manual_print(const struct command *const *commands) {
         text(environment[i].help);
         printf("\n");
     }
-    printf(".SH EXIT STATUS\n.TP\n.B 0\nsuccess\n.TP\n.B 1\nfailure\n.TP\n.B 2\nwrong usage\n"
+    printf(".SH EXIT STATUS\n.TP\n.B 0\nsuccess\n.TP\n.B 1\nfailure: a file is missing or damaged, "
+           "a device fails, memory runs out\n.TP\n.B 2\nwrong usage: what the options, the "
+           "environment or a \\-\\-config file ask for is not possible\n"
            ".PP\nA command stopped by SIGINT or SIGTERM dies of that signal.\n");
 }

@@ -2,10 +2,13 @@
 #include "cli/options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/backend.h"
 #include "base/similar.h"
+#include "cli/progress.h"
 #include "io/json.h"
 
 const char *const device_names[] = {"auto", "cpu", "cuda", "ref", NULL};
@@ -91,20 +94,34 @@ static int set(struct option_group *g, const struct option *o, const char *text,
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-static int no_option(const struct command *command, const char *name, size_t length,
-                     struct err *err) {
+/* "; did you mean --label-smoothing?", or nothing. */
+static const char *guess(const struct command *command, const char *name, size_t length,
+                         const char *dashes) {
+    static char text[80];
+    char best[40];
     struct similar similar = {.word = name, .length = length};
     for (const struct option_group *g = command->groups; g->rows; g++)
         for (const struct option *o = g->rows; o->name; o++)
             if (o->help && o->kind != OPTION_WORDS) similar_try(&similar, o->name);
-    char best[64] = "";
-    if (similar.best) dashed(best, sizeof best, similar.best);
-    return err_set(err, HEED_EINVAL, "%s: there is no option '--%.*s'%s%s%s", command->name,
-                   (int)(length < 60 ? length : 60), name, best[0] ? "; did you mean --" : "", best,
-                   best[0] ? "?" : "");
+    if (!similar.best) return "";
+    dashed(best, sizeof best, similar.best);
+    snprintf(text, sizeof text, "; did you mean %s%s?", dashes, *dashes ? best : similar.best);
+    return text;
 }
 
-static int is_option(const char *word) { return word[0] == '-' && word[1]; }
+/* A negative number is a value. */
+static int is_option(const char *word) {
+    char *end = NULL;
+    return word[0] == '-' && word[1] && (strtod(word, &end), *end);
+}
+
+/* In place of a value: it was forgotten. */
+static int is_known_option(const struct command *command, const char *word) {
+    struct option_group *g;
+    return strncmp(word, "--", 2) == 0 &&
+           (strcmp(word, "--help") == 0 ||
+            find(command->groups, word + 2, strcspn(word, "=") - 2, &g));
+}
 
 static int needs_value(const struct option *o, const char *name, struct err *err) {
     return err_set(err, HEED_EINVAL, "--%s needs %s value", name,
@@ -123,7 +140,9 @@ static int parse_option(const struct command *command, int argc, char **argv, in
                        argv[0]);
     size_t length = equals ? (size_t)(equals - text) : strlen(text);
     const struct option *o = find(command->groups, text, length, &g);
-    if (!o) return no_option(command, text, length, err);
+    if (!o)
+        return err_set(err, HEED_EINVAL, "%s: there is no option '--%.*s'%s", command->name,
+                       (int)(length < 60 ? length : 60), text, guess(command, text, length, "--"));
     dashed(name, sizeof name, o->name);
     if (o->kind == OPTION_FLAG)
         return equals ? err_set(err, HEED_EINVAL, "--%s takes no value", name)
@@ -135,8 +154,8 @@ static int parse_option(const struct command *command, int argc, char **argv, in
         while (!rc && *used < argc && !is_option(argv[*used]))
             rc = set(g, o, argv[(*used)++], &why);
         if (*used == 1) return needs_value(o, name, err);
-    } else { /* whatever it looks like: -1 is a number */
-        if (argc < 2) return needs_value(o, name, err);
+    } else {
+        if (argc < 2 || is_known_option(command, argv[1])) return needs_value(o, name, err);
         *used = 2;
         rc = set(g, o, argv[1], &why);
     }
@@ -149,7 +168,9 @@ static int parse_word(const struct command *command, const char *word, struct er
     const struct option_list *list = o ? (const void *)((char *)g->values + o->offset) : NULL;
     if (!o || (g->seen & bit_of(g, o) && o->max > 0 && list->n >= (int)o->max))
         return err_set(err, HEED_EINVAL, "%s: unexpected argument '%.100s'", command->name, word);
-    return set(g, o, word, err);
+    struct err why = {0};
+    int rc = set(g, o, word, &why);
+    return rc ? err_set(err, rc, "%s: %s %s", command->name, o->arg, why.msg) : 0;
 }
 
 static int walk(const struct command *command, int argc, char **argv, struct err *err) {
@@ -195,7 +216,9 @@ static int file_option(const struct command *command, const char *key, const jso
                        int of_run, struct err *err) {
     struct option_group *g;
     const struct option *o = find(command->groups, key, strlen(key), &g);
-    if (!o) return err_set(err, HEED_ECONFIG, "there is no such option");
+    if (!o)
+        return err_set(err, HEED_ECONFIG, "there is no such option%s",
+                       guess(command, key, strlen(key), ""));
     if (g->seen & bit_of(g, o) || json_is_null(value) || (of_run && o->once)) return 0;
     mark(g, o);
     return json_in_option(o, g->values, value, kept, err);
@@ -300,10 +323,24 @@ void options_words(struct option_words *w, const struct command *command, const 
              shown ? o->def : "", shown ? ")" : "");
 }
 
+/* Words in lines that begin at column `left`; the cursor is at column `at`. */
+static void wrap(const char *text, int left, int at) {
+    const char *columns = getenv("COLUMNS");
+    int end = columns ? atoi(columns) : progress_columns(STDOUT_FILENO);
+    if (end < 40) end = 80;
+    if (at >= left && at) at = (putchar('\n'), 0);
+    for (int first = 1; *text; first = 0) {
+        int n = (int)strcspn(text, " "), breaks = !first && at + 1 + n > end;
+        if (breaks) at = (putchar('\n'), 0);
+        at += printf("%*s%.*s", at < left ? left - at : !first && !breaks, "", n, text);
+        text += n + (text[n] != 0);
+    }
+    putchar('\n');
+}
+
 static void help_row(const char *name, const char *arg, const char *help) {
-    char left[160];
-    snprintf(left, sizeof left, "--%s %s", name, arg);
-    printf("  %-38s %s\n", left, help);
+    enum { INDENT = 30 };
+    wrap(help, INDENT, printf("  --%s%s%s", name, *arg ? " " : "", arg));
 }
 
 void options_help(const struct command *command) {
@@ -311,7 +348,7 @@ void options_help(const struct command *command) {
            command->usage ? command->usage
            : command->sub ? "COMMAND [options]"
                           : "[options]");
-    if (command->about) printf("%s\n\n", command->about);
+    if (command->about) wrap(command->about, 0, 0), putchar('\n');
     for (int i = 0; command->sub && command->sub[i]; i++)
         printf("  %-18s %s\n", command->sub[i]->name, command->sub[i]->summary);
     for (const struct option_group *g = command->groups; g && g->rows; g++)

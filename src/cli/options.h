@@ -25,13 +25,13 @@ struct option_group {
 };
 
 struct command {
-    const char *name;            /* "bench train" */
-    const char *summary;         /* one line */
-    const char *usage;           /* what follows the name; NULL: [options] */
-    const char *about;           /* more about it, or NULL: plain text, wrapped at 80 columns */
-    struct option_group *groups; /* NULL where there are sub-commands */
-    const char *const *config;   /* the option that names a file of options, or NULL */
-    int (*run)(struct err *err); /* once all options are read */
+    const char *name;                 /* "bench train" */
+    const char *summary;              /* one line */
+    const char *usage;                /* what follows the name; NULL: [options] */
+    const char *about;                /* more about it, or NULL: plain text */
+    struct option_group *groups;      /* NULL where there are sub-commands */
+    const char *const *config;        /* the option that names a file of options, or NULL */
+    int (*run)(struct err *err);      /* once all options are read */
     const struct command *const *sub; /* NULL-terminated, or NULL */
 };
 

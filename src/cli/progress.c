@@ -26,9 +26,9 @@ void progress_end(struct progress *p) {
     p->open = 0;
 }
 
-int progress_columns(void) {
+int progress_columns(int fd) {
     struct winsize size = {0};
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+    return ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
 }
 
 static void print(struct progress *p, int stays, const char *fmt, va_list ap) {
@@ -38,7 +38,7 @@ static void print(struct progress *p, int stays, const char *fmt, va_list ap) {
     if (p->open) { /* a line that wraps could not be taken back */
         char line[512];
         vsnprintf(line, sizeof line, fmt, ap);
-        fprintf(stderr, "%.*s", progress_columns() - 1, line);
+        fprintf(stderr, "%.*s", progress_columns(STDERR_FILENO) - 1, line);
     } else {
         vfprintf(stderr, fmt, ap);
     }

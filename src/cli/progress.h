@@ -17,7 +17,7 @@ void progress_begin(struct progress *p, int quiet);
 int progress_due(const struct progress *p, double plain);
 
 /* The width of the terminal; 80 where that is unknown. */
-int progress_columns(void);
+int progress_columns(int fd);
 
 /* A line that the next one replaces (terminal), or just a line. */
 void progress_line(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

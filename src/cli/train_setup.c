@@ -135,7 +135,8 @@ static int check_texts(struct train_setup *s, struct err *err) {
         char *end = NULL;
         *weight = a->weights.n ? strtod(a->weights.item[i], &end) : 1;
         if (a->weights.n && (*end || end == a->weights.item[i] || !(*weight > 0 && *weight <= 1e6)))
-            return err_set(err, HEED_EINVAL, "--weights: '%s' is not a positive number",
+            return err_set(err, HEED_EINVAL,
+                           "--weights: %s is not a number above 0, at most 1,000,000",
                            a->weights.item[i]);
         rc = corpus_check_text(a->src.item[i], err);
         if (!rc) rc = corpus_check_text(a->tgt.item[i], err);

@@ -38,7 +38,7 @@ static int set_from_json(struct config *config, const struct option *o, const st
     if (o->kind == OPTION_CHOICE && !json_is_string(value))
         return json_in_expected(in, o->name, "a string", err);
     if (json_in_option(o, config, value, NULL, &why) == 0) return 0;
-    return err_set(err, HEED_ECONFIG, "%.100s: %s: %.150s", in->where, o->name, why.msg);
+    return err_set(err, HEED_EFORMAT, "%.100s: %s: %.150s", in->where, o->name, why.msg);
 }
 
 int config_from_json(struct config *config, const json_t *object, const char *where,
@@ -94,7 +94,7 @@ static int check_tokenizer(const char *dir, const char *digest, struct err *err)
     char is[DIGEST_SIZE];
     int rc = tokenizer_digest(is, dir, err);
     if (rc || !is[0] || !digest[0] || strcmp(is, digest) == 0) return rc;
-    return err_set(err, HEED_ECONFIG,
+    return err_set(err, HEED_EFORMAT,
                    "%.120s: " MODELDIR_TOKENIZER
                    " is not the tokenizer that this model was trained with",
                    dir);
@@ -137,7 +137,7 @@ static int read_model_fields(struct config *config, const struct json_in *in, st
     if (!rc) rc = config_from_json(config, model, in->where, err);
     struct err why = {0};
     if (!rc && (rc = config_check(config, &why)))
-        return err_set(err, rc, "%.100s: %.150s", in->where, why.msg);
+        return err_set(err, HEED_EFORMAT, "%.100s: %.150s", in->where, why.msg);
     return rc;
 }
 

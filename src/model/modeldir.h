@@ -88,7 +88,7 @@ struct modeldir {
 };
 
 /* Reads and checks the configuration, and the names, shapes and types of all tensors, and that the
- * tokenizer, if there is one, is the one the model was trained with (HEED_ECONFIG). The first
+ * tokenizer, if there is one, is the one the model was trained with (HEED_EFORMAT). The first
  * refuses tiled models, which can no longer be trained or averaged; the second opens them, too. */
 int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
 int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err);

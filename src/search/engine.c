@@ -17,7 +17,7 @@ static int check_size(const struct tokenizer *tokenizer, const struct frozen *mo
     const struct config *c = frozen_config(model);
     int size = tokenizer_size(tokenizer);
     if (size == c->n_vocab_src && size == c->n_vocab_tgt) return 0;
-    return err_set(err, HEED_ECONFIG,
+    return err_set(err, HEED_EFORMAT,
                    "%.180s: %d pieces, but the model's vocabularies have %d and %d", name, size,
                    c->n_vocab_src, c->n_vocab_tgt);
 }

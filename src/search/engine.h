@@ -44,8 +44,8 @@ struct engine_options {
     int ids_only;                 /* do not open the tokenizer */
 };
 
-/* HEED_ECONFIG when the models do not share one tokenizer, or when a tokenizer does not belong to
- * its model. */
+/* HEED_ECONFIG when the models do not share one tokenizer, HEED_EFORMAT when a tokenizer does not
+ * belong to its model. */
 int engine_open(struct engine **engine, const struct engine_options *options, struct err *err);
 
 /* Another engine for another thread. `first` must outlive it. */
