@@ -146,8 +146,8 @@ static int run(const struct command **used, const struct command *within, int ar
     return rc > 0 ? 0 : rc < 0 ? rc : c->run(err);
 }
 
-/* The library calls an option max_source; here it is --max-source. Where an option is to blame, that
- * is: other messages begin with the name of a file, which may be called "seed". */
+/* The library calls an option max_source; here it is --max-source. That goes for errors of usage:
+ * other messages begin with the name of a file, which may well be "seed". */
 static void complain(const struct command *used, const struct err *err) {
     const char *rest;
     int usage = err->code == HEED_EINVAL || err->code == HEED_ECONFIG || err->code == HEED_ELIMIT;

@@ -54,7 +54,8 @@ json_t *json_out_real(double value);
 /* A text from anywhere: what is not UTF-8 becomes U+FFFD. */
 json_t *json_out_string(const char *text);
 
-/* Options as an object (but for rows that hold only for one call), or the value of one: choices as words, lists as arrays; new references. */
+/* Options as an object, without those that hold for one call only; or the value of one. Choices as
+ * words, lists as arrays; new references. */
 json_t *json_out_option(const struct option *option, const void *values);
 json_t *json_out_options(const struct option *rows, const void *values);
 

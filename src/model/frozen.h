@@ -30,8 +30,9 @@ const char *precision_name(enum precision precision);
 struct frozen;
 
 /* be: a backend of the kind the model will run on; NULL: one that wants tiles. n_thread: for tiling
- * what is not tiled yet and for copying to a device; 0: all CPUs. A stored precision can be converted to the one asked for
- * unless that needs what rounding has lost: int8 files run in int8 only. */
+ * what is not tiled yet and for copying to a device; 0: all CPUs. A stored precision can be
+ * converted to the one asked for unless that needs what rounding has lost: int8 files run in int8
+ * only. */
 int frozen_open(struct frozen **frozen, const char *dir, enum precision precision,
                 const struct backend *be, int n_thread, struct err *err);
 void frozen_close(struct frozen *frozen);
