@@ -14,6 +14,14 @@ case $out in *enc.0.self.w_qkv*) fail 'tensors are listed unasked' ;; esac
 expect 0 'enc.0.self.w_qkv' -- inspect "$run" --tensors
 expect 1 'no logged steps to draw' -- inspect "$run" --curves "$dir/x.svg"
 
+{ # the first lines of a run
+    echo '{"step":5500,"epoch":0,"loss":9.5,"nll":9.25,"lr":0.001,"tokens":9,"tok_s":5000,"time":1}'
+    echo '{"step":5500,"valid_loss":9.5,"valid_nll":9.25,"valid_ppl":77,"valid_bleu":0}'
+} >"$run/log.jsonl"
+expect 0 'BLEU         step 5,500  0.00' -- inspect "$run" --curves "$dir/x.svg"
+[ "$(grep -c '<circle' "$dir/x.svg")" = 7 ] || fail 'a lone point is not drawn'
+grep -q '>5,000</text>' "$dir/x.svg" || fail 'the digits of an axis are not grouped'
+! grep -q '>-[0-9.]*</text>' "$dir/x.svg" || fail 'an axis begins below 0'
 {
     for s in $(seq 1 200); do
         printf '{"step":%d,"epoch":1,"loss":%d.5,"nll":2.5,"ppl":12.2,"lr":0.001,' $s $((300 - s))

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "viz/label.h"
 
 enum { WIDTH = 860, LEFT = 76, RIGHT = 24, TOP = 58, GAP = 56, BOTTOM = 52, MAX_TICKS = 16 };
@@ -66,13 +67,15 @@ static void log_ticks(struct axis *a) {
         }
 }
 
-/* low and high hold the data's range, or NaN if there is none; they grow to whole ticks. */
+/* low and high hold the data's range, or NaN if there is none; they grow to whole ticks. A linear
+ * axis begins at 0 unless there is something below. */
 static void finish_axis(struct axis *a, int n) {
     if (!(a->low <= a->high)) a->low = a->log ? -1 : 0, a->high = 1;
+    if (!a->log && a->low > 0) a->low = 0;
     double magnitude = fmax(fabs(a->low), fabs(a->high));
     if (a->high - a->low <= fmax(1e-9 * magnitude, SMALLEST)) {
         double room = a->log ? 0.5 : magnitude > SMALLEST ? 0.1 * magnitude : 1;
-        a->low -= room;
+        if (a->log || a->low < 0) a->low -= room;
         a->high += room;
     }
     if (a->log) {
@@ -95,19 +98,15 @@ static void finish_axis(struct axis *a, int n) {
         if (first + i * step <= high * (1 + 1e-12) + 1e-300) add_tick(a, first + i * step);
 }
 
-/* 0.0004, 20, 30k, 1.5M: short. Whether it is 5000 or 5k depends on the whole axis, so that its
- * labels agree. */
-static void tick_text(char *text, size_t size, const struct axis *a, int i) {
+/* 0.0004, 20, 5,500, 12.5M: short. Whether it is 5,000,000 or 5M depends on the whole axis, so that
+ * its labels agree. */
+static const char *tick_text(char text[32], const struct axis *a, int i) {
     double v = a->tick[i], m = 0;
     for (int k = 0; k < a->n_tick; k++) m = fmax(m, fabs(a->tick[k]));
-    if (fabs(v) < 1e-9 * m || v == 0)
-        snprintf(text, size, "0");
-    else if (m >= 1e7)
-        snprintf(text, size, "%.4gM", v / 1e6);
-    else if (m >= 1e4)
-        snprintf(text, size, "%.4gk", v / 1e3);
-    else
-        snprintf(text, size, "%.4g", v);
+    if (fabs(v) < 1e-9 * m || v == 0) return "0";
+    if (m < 1e7 && v >= 1e3) return num_grouped(text, (uint64_t)(v + 0.5));
+    snprintf(text, 32, m < 1e7 ? "%.4g" : "%.4gM", m < 1e7 ? v : v / 1e6);
+    return text;
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */
@@ -116,28 +115,30 @@ static void draw_grid(struct file_writer *w, const struct axis *x, const struct 
     char text[32];
     for (int i = 0; i < y->n_tick; i++) {
         double at = place(y, y->tick[i]);
-        tick_text(text, sizeof text, y, i);
         file_writer_printf(w,
                            "<line class='g' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>"
                            "<text class='t' x='%d' y='%.1f' text-anchor='end'>%s</text>\n",
-                           LEFT, LEFT + PLOT, at, at, LEFT - 8, at + 4, text);
+                           LEFT, LEFT + PLOT, at, at, LEFT - 8, at + 4, tick_text(text, y, i));
     }
     for (int i = 0; i < x->n_tick; i++) {
         double at = place(x, x->tick[i]);
         file_writer_printf(w, "<line class='g' x1='%.1f' x2='%.1f' y1='%.1f' y2='%.1f'/>\n", at, at,
                            y->from, y->to);
-        tick_text(text, sizeof text, x, i);
         if (last)
             file_writer_printf(w,
                                "<text class='t' x='%.1f' y='%.1f' text-anchor='middle'>%s</text>\n",
-                               at, y->from + 18, text);
+                               at, y->from + 18, tick_text(text, x, i));
     }
     file_writer_printf(w, "<rect class='f' x='%d' y='%.1f' width='%d' height='%.1f'/>\n", LEFT,
                        y->to, PLOT, y->from - y->to);
 }
 
+static int drawn(const struct curve *c, int i, const struct axis *x, const struct axis *y) {
+    return i >= 0 && i < c->n && shows(x, c->x[i]) && shows(y, c->y[i]);
+}
+
 /* The points of one pixel column become a stroke from its first over lowest and highest to its
- * last. */
+ * last; a point without neighbours becomes a dot. */
 static void draw_curve(struct file_writer *w, const struct curve *c, const struct axis *x,
                        const struct axis *y, const char *stroke) {
     int pen_down = 0, thin = c->n > 2 * PLOT;
@@ -146,7 +147,7 @@ static void draw_curve(struct file_writer *w, const struct curve *c, const struc
                        "stroke-linejoin='round' d='",
                        stroke);
     for (int i = 0; i < c->n;) {
-        if (!shows(y, c->y[i]) || !shows(x, c->x[i])) {
+        if (!drawn(c, i, x, y)) {
             pen_down = 0;
             i++;
             continue;
@@ -165,8 +166,8 @@ static void draw_curve(struct file_writer *w, const struct curve *c, const struc
         i = k;
     }
     file_writer_printf(w, "'/>\n");
-    for (int i = 0; c->marked && i < c->n; i++)
-        if (shows(y, c->y[i]) && shows(x, c->x[i]))
+    for (int i = 0; i < c->n; i++)
+        if (drawn(c, i, x, y) && (c->marked || !(drawn(c, i - 1, x, y) || drawn(c, i + 1, x, y))))
             file_writer_printf(w, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>\n",
                                place(x, c->x[i]), place(y, c->y[i]), stroke);
 }
@@ -212,8 +213,7 @@ void curves_write(struct file_writer *w, const char *title, const char *x_label,
             for (int j = 0; j < panel[i].curve[k].n; j++)
                 if (shows(&x, panel[i].curve[k].x[j])) widen(&x, panel[i].curve[k].x[j]);
     }
-    if (x.low > 0) x.low = 0;
-    double low = x.low, high = x.high;
+    double low = fmin(x.low, 0), high = x.high;
     finish_axis(&x, 8);
     if (low < high) { /* no empty edges here: only the ticks are round */
         x.low = low;

@@ -1,10 +1,10 @@
 /* curves.h — line charts as a self-contained SVG: learning curves to look at, print or put into a
  * page.
  *
- * A picture is a column of panels that share their horizontal axis, which begins at 0. Points that
- * are not finite (and, on a logarithmic axis, not positive) leave a gap. Long curves are thinned to
- * what the width can show: each pixel column draws the range of its points, so that no spike is
- * lost. The title may be any bytes, such as a path. */
+ * A picture is a column of panels that share their horizontal axis. Linear axes begin at 0. Points
+ * that are not finite (and, on a logarithmic axis, not positive) leave a gap, and a point between
+ * gaps is a dot. Long curves are thinned to what the width can show: each pixel column draws the
+ * range of its points, so that no spike is lost. The title may be any bytes, such as a path. */
 #ifndef VIZ_CURVES_H
 #define VIZ_CURVES_H
 
