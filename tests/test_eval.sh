@@ -114,7 +114,7 @@ expect 0 'bad: bad UTF-8 sequences and NUL bytes replaced: 2' -- --ref "$dir/bad
     --hyp "$dir/repaired"
 expect 0 '= 100.0 ' -- --ref "$dir/bad" --hyp "$dir/repaired" --metric bleu --effective-order
 head -c 70000 /dev/zero | tr '\0' x >"$dir/long"
-expect 1 'long: line 1 is longer than 65536 bytes' -- --ref "$dir/long" --hyp "$dir/long"
+expect 1 'long: line 1 is longer than 65,536 bytes' -- --ref "$dir/long" --hyp "$dir/long"
 printf '\n\n' >"$dir/blank"
 expect 0 '= 0.0 0.0/0.0/0.0/0.0 (BP = 1.000 ratio = 0.000 hyp_len = 0 ref_len = 0)' -- \
     --ref "$dir/blank" --hyp "$dir/blank"

@@ -32,10 +32,11 @@ grep -q '>5,000</text>' "$dir/x.svg" || fail 'the digits of an axis are not grou
     echo '{"step":200,"valid_loss":4.75,"valid_nll":4.5,"valid_ppl":90,"valid_bleu":11.25}'
     echo '{"event":"saved","step":200}'
     echo '{"step":201,"los'                # killed in the middle of a line
-    echo '{"step":150,"loss":9.25,"nll":2,"ppl":7,"lr":0.001}' # and resumed earlier
+    echo '{"step":150,"loss":9.25,"nll":2,"ppl":7,"lr":0.001,"epoch":1}' # and resumed earlier
 } >"$run/log.jsonl"
 expect 0 'training     step 150  loss 9.2500' -- inspect "$run" --curves "$dir/x.svg"
 has 'validation   step 200  loss 4.7500'
+has '  epoch 2' # counted from 1, as train does
 has 'best         step 100  loss 4.5000'
 has 'BLEU         step 200  11.25'
 has 'best BLEU    step 50  12.50'

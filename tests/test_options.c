@@ -93,7 +93,7 @@ TEST(says_what_is_wrong_in_one_way) {
     refused("whole-number", "x", "'x' is not a whole number");
     refused("whole-number", "2.5", "'2.5' is not a whole number");
     refused("whole-number", "", "'' is not a whole number");
-    refused("whole-number", "1000001", "1000001 is not between -5 and 1,000,000");
+    refused("whole-number", "1000001", "1,000,001 is not between -5 and 1,000,000");
     refused("whole-number", "1e400", "1e400 is not between -5 and 1,000,000");
     refused("f", "1", "1 is not at least 1e-12 and below 1");
     refused("f", "1e-13", "1e-13 is not at least 1e-12 and below 1");
@@ -111,7 +111,7 @@ TEST(checks_however_a_value_came) {
     options_default(rows, &all);
     all.whole = 2000000;
     ASSERT_ERR(options_check(rows, &all, &err), err, HEED_EINVAL,
-               "whole_number: 2000000 is not between -5 and 1,000,000");
+               "whole_number: 2,000,000 is not between -5 and 1,000,000");
     options_default(rows, &all);
     all.choice = 0;
     ASSERT_ERR(options_check(rows, &all, &err), err, HEED_EINVAL, "choice: '0' is not one of");

@@ -84,7 +84,9 @@ fi
 
 # What cannot be scored.
 expect 1 'v.src has 60 lines, one.tgt has 1' "$heed" score --model m --src v.src --tgt one.tgt
-expect 1 'one.src has 1 lines, v.tgt has 60' "$heed" score --model m --src one.src --tgt v.tgt
+expect 1 'one.src has 1 line, v.tgt has 60' "$heed" score --model m --src one.src --tgt v.tgt
+head -n 3 v.tgt >three.tgt
+expect 1 'one.src has 1 line, three.tgt has 3' "$heed" score --model m --src one.src --tgt three.tgt
 printf 'bada bada %.0s' $(seq 2000) >long
 cat one.src long >l.src
 cat one.tgt one.tgt >l.tgt

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -355,6 +356,14 @@ static void *feed_bytewise(void *ctx) {
     return NULL;
 }
 
+static void *feed_whole(void *ctx) {
+    struct feed *f = ctx;
+    ssize_t done = write(f->fd, f->data, f->size);
+    (void)done; /* the reader goes away first */
+    close(f->fd);
+    return NULL;
+}
+
 /* A pipe that gives one byte at a time hides signatures and marks from whoever reads only once. */
 TEST(text_pipe) {
     static const char marked[] = "\xEF\xBB\xBF"
@@ -386,16 +395,6 @@ TEST(text_pipe) {
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-
-static void *feed_huge(void *ctx) {
-    struct feed *f = ctx;
-    char block[1 << 16];
-    memset(block, 'q', sizeof block);
-    for (size_t i = 0; i < f->size; i++)
-        if (write(f->fd, block, sizeof block) != (ssize_t)sizeof block) break;
-    close(f->fd);
-    return NULL;
-}
 
 /* Nothing is waited for that has not been written: neither at the beginning, where the kind of file
  * is looked for, nor in the middle of a line. */
@@ -507,25 +506,46 @@ TEST(text_endless_line) {
     xfree(data);
 }
 
-/* A single line of 200 MB costs nothing. */
-TEST(text_bounded_memory) {
+/* In a pipe, where it may go on for ever, it is an error in the end. */
+TEST(text_endless_pipe) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    struct feed feed = {.fd = ends[1], .size = 3200};
+    size_t size = 2 * TEXT_ENDLESS;
+    unsigned char *data = xcalloc(size, 1);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
+    sigaction(SIGPIPE, &ignore, &old);
+    struct feed feed = {ends[1], data, size};
     pthread_t thread;
-    struct rusage before, after;
-    getrusage(RUSAGE_SELF, &before);
-    assert_int_equal(pthread_create(&thread, NULL, feed_huge, &feed), 0);
+    assert_int_equal(pthread_create(&thread, NULL, feed_whole, &feed), 0);
     struct err err = {0};
     struct text *text;
     struct line line;
     ASSERT_OK(text_open_fd(&text, ends[0], 1, "pipe", &err), err);
     assert_int_equal(text_next(text, &line, &err), 1);
     assert_int_equal(line.flags, LINE_TOO_LONG);
+    ASSERT_ERR(text_next(text, &line, &err), err, HEED_ELIMIT,
+               "pipe: line 1 is longer than 1,048,576 bytes");
+    text_close(text);
+    pthread_join(thread, NULL);
+    sigaction(SIGPIPE, &old, NULL);
+    xfree(data);
+}
+
+/* A single line of 200 MB costs nothing. */
+TEST(text_bounded_memory) {
+    const char *path = file_with("huge", "q", 1);
+    assert_int_equal(truncate(path, 3200l << 16), 0);
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    struct err err = {0};
+    struct text *text;
+    struct line line;
+    ASSERT_OK(text_open(&text, path, &err), err);
+    assert_int_equal(text_next(text, &line, &err), 1);
+    assert_int_equal(line.flags, LINE_TOO_LONG);
     assert_int_equal(text_next(text, &line, &err), 0);
     assert_int_equal(text_counts(text).bytes, 3200l << 16);
     text_close(text);
-    pthread_join(thread, NULL);
     getrusage(RUSAGE_SELF, &after);
     if (!TEST_SANITIZED) assert_true(after.ru_maxrss - before.ru_maxrss < 4096);
 }
@@ -533,4 +553,4 @@ TEST(text_bounded_memory) {
 TESTS(T(utf8_code_points), T(utf8_replacement), T(text_lines), T(text_long_lines),
       T(text_replaced_long_line), T(text_concatenated), T(text_damaged), T(text_refused),
       T(text_pipe), T(text_ready_lines), T(text_longer_lines), T(text_endless_line),
-      T(text_bounded_memory))
+      T(text_endless_pipe), T(text_bounded_memory))

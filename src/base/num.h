@@ -24,6 +24,9 @@ static inline int compare_doubles(const void *a, const void *b) {
 
 static inline double gib(size_t bytes) { return (double)bytes / 1073741824.0; }
 
+/* "1 line", "2 lines": the ending for n. */
+#define PLURAL(n) ((n) == 1 ? "" : "s")
+
 /* The number with its digits in groups, 157,739: somewhere in out. */
 static inline const char *num_grouped(char out[28], uint64_t n) {
     char *at = out + 27;

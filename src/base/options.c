@@ -63,7 +63,9 @@ static int in_range(const struct option *o, double v) {
 
 /* text: the value as it was given. */
 static int range_error(const struct option *o, const char *text, struct err *err) {
-    char min[OPTION_TEXT], max[OPTION_TEXT];
+    char min[OPTION_TEXT], max[OPTION_TEXT], value[OPTION_TEXT];
+    size_t n = strlen(text);
+    if (n < 16 && strspn(text, "0123456789") == n) text = number_text(strtod(text, NULL), value);
     return err_set(err, HEED_EINVAL,
                    o->below ? "%.60s is not at least %s and below %s"
                             : "%.60s is not between %s and %s",

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "cli/cli.h"
 #include "data/text.h"
 #include "model/transformer.h"
@@ -82,10 +83,10 @@ static int read_line(char **text, const char *path, struct err *err) {
     while ((rc = text_next(file, &line, err)) > 0 && ++n < args.line) continue;
     if (rc == 0)
         rc = err_set(err, HEED_EINVAL, "--line %d: %.180s has only %d line%s", args.line, path, n,
-                     n == 1 ? "" : "s");
+                     PLURAL(n));
     else if (rc > 0 && line.flags & LINE_TOO_LONG)
-        rc = err_set(err, HEED_ELIMIT, "%.180s:%d: the line is longer than %d bytes", path,
-                     args.line, (int)TEXT_MAX_LINE);
+        rc = err_set(err, HEED_ELIMIT, "%.180s:%d: the line is longer than %s bytes", path,
+                     args.line, num_grouped((char[28]){0}, TEXT_MAX_LINE));
     else if (rc > 0)
         *text = xstrdup(line.text);
     text_close(file);
@@ -267,7 +268,7 @@ static int draw(struct job *j, int svg, struct err *err) {
     rc = file_writer_commit(&w, err);
     if (!rc && !args.quiet)
         fprintf(stderr, "wrote %s: %d source and %d target tokens, %d head%s\n", args.out, j->src.n,
-                j->tgt.n, n_head, n_head == 1 ? "" : "s");
+                j->tgt.n, n_head, PLURAL(n_head));
     return rc;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "cli/cli.h"
 #include "train/average.h"
 #include "train/checkpoint.h"
@@ -32,15 +33,14 @@ static int average_last(const char *run, struct err *err) {
     int last = args.last;
     if (list.n < last)
         rc = err_set(err, HEED_EINVAL, "--last %d: %.180s has only %d checkpoint%s", last, run,
-                     list.n, list.n == 1 ? "" : "s");
+                     list.n, PLURAL(list.n));
     const char **dir = xcalloc((size_t)last, sizeof *dir);
     for (int i = 0; i < last && !rc; i++) dir[i] = list.item[list.n - last + i].path;
     if (!rc) rc = target_for_model(args.out, dir, last, args.overwrite, err);
     if (!rc) rc = average_models(args.out, dir, last, err);
     if (!rc)
-        printf("%s: average of %d checkpoint%s, steps %lld to %lld\n", args.out, last,
-               last == 1 ? "" : "s", (long long)list.item[list.n - last].step,
-               (long long)list.item[list.n - 1].step);
+        printf("%s: average of %d checkpoint%s, steps %lld to %lld\n", args.out, last, PLURAL(last),
+               (long long)list.item[list.n - last].step, (long long)list.item[list.n - 1].step);
     xfree(dir);
     checkpoint_list_release(&list);
     return rc;
@@ -53,7 +53,7 @@ static int run(struct err *err) {
     if (args.last) return average_last(args.models.item[0], err);
     int rc = target_for_model(args.out, args.models.item, n, args.overwrite, err);
     if (!rc) rc = average_models(args.out, args.models.item, n, err);
-    if (!rc) printf("%s: average of %d model%s\n", args.out, n, n == 1 ? "" : "s");
+    if (!rc) printf("%s: average of %d model%s\n", args.out, n, PLURAL(n));
     return rc;
 }
 

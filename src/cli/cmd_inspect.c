@@ -137,6 +137,16 @@ static int gather_checkpoints(json_t *all, const char *dir, char **newest, struc
     return 0;
 }
 
+/* The last of the epochs asked for; a run that has ended counts one more as begun. */
+static double last_epoch(const char *dir) {
+    struct config config;
+    json_t *training = NULL;
+    modeldir_read_config(dir, &config, &training, NULL);
+    json_int_t epochs = json_integer_value(json_object_get(training, "epochs"));
+    json_decref(training);
+    return epochs > 0 ? (double)epochs : (double)INFINITY;
+}
+
 /* A run that has not published a model yet is looked at through its newest checkpoint. */
 static int gather(json_t *all, const char *dir, const struct history *h, struct err *err) {
     struct config config;
@@ -202,7 +212,7 @@ static void print_tensors(const json_t *all) {
     }
 }
 
-static void print_point(const char *what, const json_t *p) {
+static void print_point(const char *what, const json_t *p, double last) {
     if (!p) return;
     printf("%-12s step %s", what, whole(p, "step"));
     if (json_object_get(p, "bleu")) {
@@ -212,12 +222,12 @@ static void print_point(const char *what, const json_t *p) {
     printf("  loss %.4f  nll %.4f  ppl %.2f", number(p, "loss"), number(p, "nll"),
            number(p, "ppl"));
     if (json_object_get(p, "lr")) printf("  lr %.3g", number(p, "lr"));
-    if (isfinite(number(p, "epoch"))) printf("  epoch %g", number(p, "epoch"));
+    if (isfinite(number(p, "epoch"))) printf("  epoch %g", fmin(number(p, "epoch") + 1, last));
     if (isfinite(number(p, "tok_s"))) printf("  %s tokens/s", whole(p, "tok_s"));
     printf("\n");
 }
 
-static void print_all(const json_t *all) {
+static void print_all(const json_t *all, double last) {
     static const char *const points[][2] = {{"training", "train"},
                                             {"validation", "valid"},
                                             {"best", "best_valid"},
@@ -244,7 +254,7 @@ static void print_all(const json_t *all) {
         printf("\n");
     }
     for (i = 0; i < sizeof points / sizeof *points; i++)
-        print_point(points[i][0], json_object_get(all, points[i][1]));
+        print_point(points[i][0], json_object_get(all, points[i][1]), last);
 }
 
 /* ---- curves ---------------------------------------------------------------------------------- */
@@ -349,11 +359,11 @@ static int inspect(const char *dir, struct err *err) {
         puts(text ? text : "{}");
         free(text);
     } else if (!rc) {
-        print_all(all);
+        print_all(all, last_epoch(dir));
     }
     if (!rc && history.n_bad && !args.json && !args.quiet)
         fprintf(stderr, "heed: warning: %s:%d: %d line%s could not be read\n", log,
-                history.first_bad, history.n_bad, history.n_bad == 1 ? "" : "s");
+                history.first_bad, history.n_bad, PLURAL(history.n_bad));
     if (!rc && args.curves) rc = draw(args.curves, dir, &history, err);
     if (!rc && number(all, "not_finite") > 0)
         rc = err_set(err, HEED_EFORMAT, "%.160s: %.0f weights are NaN or infinite", dir,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
@@ -100,8 +101,8 @@ static int add_tokens(struct job *j, const struct line *line, const char *path, 
     }
     if (args.skip_long) return 0;
     if (line->flags & LINE_TOO_LONG)
-        return err_set(err, HEED_ELIMIT, "%s: longer than %d bytes (--skip-long continues)", what,
-                       (int)TEXT_MAX_LINE);
+        return err_set(err, HEED_ELIMIT, "%s: longer than %s bytes (--skip-long continues)", what,
+                       text_grouped(TEXT_MAX_LINE));
     return err_set(err, HEED_ELIMIT,
                    "%s: %d tokens with the end mark; the model has positions for %d (--skip-long "
                    "continues)",
@@ -143,13 +144,13 @@ static int add_pair(struct job *j, const struct line *src, const struct line *tg
 /* One file has ended before the other: counts the rest of that one, to name both. */
 static int mismatch(struct job *j, struct err *err) {
     struct line line;
-    int rc;
-    while ((rc = text_next(j->src, &line, err)) > 0) continue;
-    while (!rc && (rc = text_next(j->tgt, &line, err)) > 0) continue;
+    int rc = 0;
+    for (int i = 0; i < 2 && !rc; i++)
+        while ((rc = text_next(i ? j->tgt : j->src, &line, err)) > 0) continue;
     if (rc) return rc;
-    return err_set(err, HEED_EFORMAT, "%.90s has %llu lines, %.90s has %llu", args.src,
-                   (unsigned long long)text_counts(j->src).lines, args.tgt,
-                   (unsigned long long)text_counts(j->tgt).lines);
+    return err_set(err, HEED_EFORMAT, "%.90s has %s line%s, %.90s has %s", args.src,
+                   text_grouped(text_counts(j->src).lines), PLURAL(text_counts(j->src).lines),
+                   args.tgt, text_grouped(text_counts(j->tgt).lines));
 }
 
 /* Fills the block: 1 when there may be more, 0 at the end of both files. */
@@ -226,8 +227,8 @@ static void print_block(struct job *j) {
 static void summary(const struct job *j) {
     const struct totals *t = &j->totals;
     uint64_t replaced = text_counts(j->src).replaced + text_counts(j->tgt).replaced;
-    fprintf(stderr, "%s pairs, %s target tokens: log-probability %.6g", text_grouped(t->pairs),
-            text_grouped(t->tokens), t->log_prob);
+    fprintf(stderr, "%s pair%s, %s target token%s: log-probability %.6g", text_grouped(t->pairs),
+            PLURAL(t->pairs), text_grouped(t->tokens), PLURAL(t->tokens), t->log_prob);
     if (t->tokens)
         fprintf(stderr, ", perplexity %.6g per token, %.6g per word, %.4g bits per character",
                 exp(-t->log_prob / (double)t->tokens), exp(-t->log_prob / (double)t->words),

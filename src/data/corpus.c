@@ -292,7 +292,7 @@ void corpus_report_text(const struct corpus_report *r, char *text, size_t size) 
     if (size == 0) return;
     size_t at = 0;
     char a[28], b[28];
-    append(text, size, &at, "%s pairs read, %s kept", num_grouped(a, r->n_read),
+    append(text, size, &at, "%s pair%s read, %s kept", num_grouped(a, r->n_read), PLURAL(r->n_read),
            num_grouped(b, r->n_kept));
     const char *between = "; dropped: ";
     for (int why = 0; why < CORPUS_N_DROP; why++) {
@@ -303,6 +303,7 @@ void corpus_report_text(const struct corpus_report *r, char *text, size_t size) 
         between = ", ";
     }
     if (r->n_replaced)
-        append(text, size, &at, "; %s bad UTF-8 sequences replaced (first: line %s)",
-               num_grouped(a, r->n_replaced), num_grouped(b, r->first_replaced));
+        append(text, size, &at, "; %s bad UTF-8 sequence%s replaced (first: line %s)",
+               num_grouped(a, r->n_replaced), PLURAL(r->n_replaced),
+               num_grouped(b, r->first_replaced));
 }

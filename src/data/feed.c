@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 
 enum { WINDOW_BYTES = 4 << 20 };
 
@@ -119,8 +120,8 @@ static int take_line(struct feed *f, struct err *err) {
     if (rc <= 0) return rc;
     f->number++;
     if (line.flags & LINE_TOO_LONG)
-        return err_set(err, HEED_ELIMIT, "%.150s %llu: longer than %d bytes", f->name[f->at],
-                       (unsigned long long)f->number, FEED_MAX_LINE);
+        return err_set(err, HEED_ELIMIT, "%.150s %llu: longer than %s bytes", f->name[f->at],
+                       (unsigned long long)f->number, num_grouped((char[28]){0}, FEED_MAX_LINE));
     if (!f->prefix) return add(f, &line, NULL), 1;
     rc = text_next(f->prefix, &prefix, err);
     if (rc < 0) return rc;
@@ -129,8 +130,9 @@ static int take_line(struct feed *f, struct err *err) {
                        "%.150s %llu: the prefix file has no line for it; it ends after %llu",
                        f->name[f->at], (unsigned long long)f->number, (unsigned long long)f->total);
     if (prefix.flags & LINE_TOO_LONG)
-        return err_set(err, HEED_ELIMIT, "%.150s %llu: its prefix is longer than %d bytes",
-                       f->name[f->at], (unsigned long long)f->number, TEXT_MAX_LINE);
+        return err_set(err, HEED_ELIMIT, "%.150s %llu: its prefix is longer than %s bytes",
+                       f->name[f->at], (unsigned long long)f->number,
+                       num_grouped((char[28]){0}, TEXT_MAX_LINE));
     add(f, &line, &prefix);
     return 1;
 }

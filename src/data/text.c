@@ -21,6 +21,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/utf8.h"
 
 enum {
@@ -47,6 +48,7 @@ struct text {
     size_t max_line, gathered; /* gathered: bytes of a line whose end has not been read yet */
     int gathering, waits; /* waits: not a plain file: reading may block until somebody writes */
     int skipping;         /* the line is too long: its remaining bytes are dropped as they come */
+    uint64_t skip_from;   /* counts.bytes when that began */
     char *raw, *chunk, *gather, *clean; /* clean is made when first needed */
     struct text_counts counts;
     struct err err; /* the first error */
@@ -167,6 +169,10 @@ static int read_xz(struct text *t) {
 
 static int next_chunk(struct text *t) {
     static int (*const readers[])(struct text *) = {read_plain, read_gzip, read_xz};
+    if (t->skipping && t->waits && t->counts.bytes - t->skip_from > TEXT_ENDLESS)
+        return err_set(&t->err, HEED_ELIMIT, "%s: line %llu is longer than %s bytes", t->name,
+                       (unsigned long long)t->counts.lines,
+                       num_grouped((char[28]){0}, TEXT_ENDLESS));
     t->chunk_at = t->chunk_size = 0;
     return t->chunk_last ? 0 : readers[t->kind](t);
 }
@@ -317,6 +323,7 @@ static int gather_chunk(struct text *t) {
         if (n > room) {
             used = n = room;
             t->skipping = ready = 1;
+            t->skip_from = t->counts.bytes - t->gathered;
         }
         memcpy(t->gather + t->gathered, from, n);
         t->gathered += n;

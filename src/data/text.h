@@ -10,7 +10,8 @@
  *   bad UTF-8        each bad sequence (base/utf8.h) becomes U+FFFD, LINE_REPLACED is set
  *   NUL byte         becomes U+FFFD as well
  *   too long         a line of more than TEXT_MAX_LINE bytes arrives empty with LINE_TOO_LONG set,
- *                    as soon as that is known: whoever refuses it need not wait for its end
+ *                    as soon as that is known: whoever refuses it need not wait for its end; in
+ *                    a pipe one of more than TEXT_ENDLESS is an error: it may have no end
  *   anything else    is left alone: tabs, single CRs, control characters, unassigned code points
  *
  * A directory, an unreadable file, UTF-16, a kind of compression we do not read, and a damaged or
@@ -23,7 +24,7 @@
 
 #include "base/err.h"
 
-enum { TEXT_MAX_LINE = 64 << 10 }; /* bytes, the line end not counted */
+enum { TEXT_MAX_LINE = 64 << 10, TEXT_ENDLESS = 1 << 20 }; /* bytes, the line end not counted */
 
 enum line_flags { LINE_TOO_LONG = 1, LINE_REPLACED = 2 };
 

@@ -18,6 +18,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/options.h"
 #include "base/utf8.h"
 #include "data/sample.h"
@@ -72,8 +73,9 @@ static int check_options(const struct tokenizer_train_options *o, struct err *er
     int least = TOKENIZER_MIN_SIZE + (o->byte_fallback ? N_BYTE_PIECE : 0), chosen;
     if (o->n_input < 1) return err_set(err, HEED_EINVAL, "input: no text file was given");
     if (o->size < least || o->size > TOKENIZER_MAX_SIZE)
-        return err_set(err, HEED_ECONFIG, "size: %d is not between %d and %d%s", o->size, least,
-                       TOKENIZER_MAX_SIZE, o->byte_fallback ? " (256 of them are bytes)" : "");
+        return err_set(err, HEED_ECONFIG, "size: %d is not between %d and %s%s", o->size, least,
+                       num_grouped((char[28]){0}, TOKENIZER_MAX_SIZE),
+                       o->byte_fallback ? " (256 of them are bytes)" : "");
     if (o->coverage && !(o->coverage >= 0.98 && o->coverage <= 1))
         return err_set(err, HEED_ECONFIG, "coverage: %g is not between 0.98 and 1", o->coverage);
     if (o->threads < 0 || o->threads > TOKENIZER_MAX_THREADS)

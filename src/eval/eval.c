@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "data/text.h"
 
 enum {
@@ -54,8 +55,9 @@ static int read_line(struct column *c, int at, struct err *err) {
     int rc = text_next(c->text, &line, err);
     if (rc <= 0) return rc;
     if (line.flags & LINE_TOO_LONG)
-        return err_set(err, HEED_ELIMIT, "%s: line %llu is longer than %d bytes", shown(c),
-                       (unsigned long long)text_counts(c->text).lines, (int)TEXT_MAX_LINE);
+        return err_set(err, HEED_ELIMIT, "%s: line %llu is longer than %s bytes", shown(c),
+                       (unsigned long long)text_counts(c->text).lines,
+                       num_grouped((char[28]){0}, TEXT_MAX_LINE));
     if (c->used + line.size > c->room) {
         c->room = 2 * (c->used + line.size);
         c->buffer = xrealloc(c->buffer, c->room);

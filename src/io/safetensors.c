@@ -11,6 +11,7 @@
 
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/pool.h"
 #include "io/json.h"
 
@@ -36,8 +37,8 @@ static int header_bounds(const struct file_map *map, const char *path, size_t *l
                          struct err *err) {
     uint64_t n = 0;
     if (map->size < 8)
-        return err_set(err, HEED_EFORMAT, "%.120s: %zu bytes are too few for a safetensors file",
-                       path, map->size);
+        return err_set(err, HEED_EFORMAT, "%.120s: %zu byte%s: too short for a safetensors file",
+                       path, map->size, PLURAL(map->size));
     for (int i = 7; i >= 0; i--) n = n << 8 | map->data[i];
     if (n > MAX_HEADER || n > map->size - 8)
         return err_set(err, HEED_EFORMAT, "%.120s: header of %llu bytes in a file of %zu", path,

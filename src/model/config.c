@@ -6,6 +6,7 @@
 
 #include "backend/ops.h"
 #include "base/mem.h"
+#include "base/num.h"
 
 static const char *const norm_choice[] = {"post", "pre", NULL};
 static const char *const positions_choice[] = {"sinusoidal", "learned", NULL};
@@ -134,9 +135,10 @@ static int check_total(const struct config *c, struct err *err) {
     n = size_add(n, c->positions == POSITIONS_LEARNED ? 2 * (size_t)c->max_len * d : 0);
     if (n > INT_MAX - (1 << 24))
         return err_set(err, HEED_ECONFIG,
-                       "d_model: %d with these layers and vocabularies makes %.3g "
-                       "parameters; at most %d are supported",
-                       c->d_model, (double)n, INT_MAX);
+                       "d_model: %d with these layers and vocabularies makes %s "
+                       "parameters; at most %s are supported",
+                       c->d_model, num_grouped((char[28]){0}, n),
+                       num_grouped((char[28]){0}, INT_MAX - (1 << 24)));
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/utf8.h"
 
 /* ---- characters ------------------------------------------------------------------------------ */
@@ -157,8 +158,8 @@ static int cut_hard(struct splitter *s, size_t at, size_t end, int group) {
         int count, rc = longest_run(s, at, end, &run_end, &count);
         if (rc < 0) return rc;
         if (rc == 0)
-            return err_set(s->err, HEED_ELIMIT, "one character of it has more than %d tokens",
-                           s->limit);
+            return err_set(s->err, HEED_ELIMIT, "one character of it has more than %d token%s",
+                           s->limit, PLURAL(s->limit));
         add(s, at, run_end, count, group);
         at = run_end;
     }

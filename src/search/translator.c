@@ -462,6 +462,7 @@ static int bucket_of(double seconds) {
 double translator_latency(const struct translator_stats *stats, double share) {
     uint64_t sum = 0;
     int k = 0;
+    if (!stats->batches) return 0;
     for (; k < LATENCY_BUCKETS - 1; k++) {
         sum += stats->latency[k];
         if ((double)sum >= share * (double)stats->batches && sum > 0) break;
