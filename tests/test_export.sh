@@ -114,3 +114,4 @@ rc=0
 wait $child || rc=$?
 [ $rc = 1 ] || fail "a file cut short while in use: exit $rc: $(cat errors)"
 grep -q 'cut/model.safetensors: can no longer be read' errors || fail "says: $(cat errors)"
+[ "$(wc -l <errors)" = 2 ] || fail "several threads say: $(cat errors)"

@@ -15,7 +15,7 @@ valid=(--valid-src v.src --valid-tgt v.tgt)
 expect 2 '--src is missing' "$heed" train --out run
 expect 2 '--out is missing' "$heed" train --src t.src --tgt t.tgt
 expect 2 '2 files for --src but 1 for --tgt' bare --out run --src v.src
-expect 2 '2 numbers for 1 corpora' bare --out run --weights 1 2
+expect 2 '2 numbers for 1 --src file; give' bare --out run --weights 1 2
 expect 2 'belong together' bare --out run --valid-src v.src
 expect 2 '--tokens: 30 is smaller than one sentence of --max-length 40' bare --out run --tokens 30
 expect 2 'needs validation text' bare --out run --patience 2
@@ -70,6 +70,10 @@ grep -q '"n_vocab_tgt": 170' run/config.json || fail 'a vocabulary of another si
 expect 0 '--vocab-size 180 is ignored' learn --vocab-size 180 --steps 3
 expect 0 'learnt from the texts, 180 pieces' learn --vocab-size 180 --overwrite
 rm -rf run && mkdir run && cp tok.model run/tokenizer.model
+expect 0 'tokenizer: run/tokenizer.model, 200 pieces' "$heed" train --src t.src --tgt t.tgt \
+    --out run --preset tiny --tokens 400 --max-length 40 --threads 1 --steps 1 --dry-run
+lacks 'is ignored' # nobody gave --vocab-size
+has '1 step: about'
 expect 2 '--vocab-size: 150, but run/tokenizer.model has 200 pieces' learn --vocab-size 150
 expect 0 'tokenizer: run/tokenizer.model, 200 pieces' learn --tokenizer run/tokenizer.model \
     --vocab-size 150

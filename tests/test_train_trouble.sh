@@ -92,6 +92,18 @@ for model in finished finished8; do
     expect 1 "$model holds a finished model and no checkpoint" train $model "${base[@]}"
     [ "$before" = "$(state_of $model)" ] || fail "$model was refused, but changed"
 done
+"$heed" export --model good --format ctranslate2 --out other >/dev/null
+mkdir foreign
+echo '{"model_type": "marian"}' >foreign/config.json
+for model in other foreign; do
+    before=$(state_of $model)
+    expect 1 "--out: $model" train $model "${base[@]}"
+    has '--overwrite replaces it'
+    [ "$before" = "$(state_of $model)" ] || fail "$model was refused, but changed"
+done
+expect 0 'done: step 10' train other "${base[@]}" --steps 10 --overwrite
+lacks 'is ignored'
+[ ! -e other/model.bin ] && [ ! -e other/shared_vocabulary.json ] || fail 'two models in one place'
 expect 0 'done: step 10' train finished8 "${base[@]}" --steps 10 --overwrite
 expect 0 'continuing from step 10' train finished8 "${base[@]}" --steps 20
 "$heed" translate --model finished8 --quiet v.src >/dev/null ||
@@ -175,6 +187,14 @@ out=$(train run "${base[@]}" --steps 80 2>&1) || rc=$?
 touch file
 expect 1 'file: not a directory' train file "${base[@]}"
 expect 1 'file: not a directory' train file/run "${base[@]}"
+expect 1 '/dev/null: not a directory' train nothing "${base[@]}" --cache /dev/null/x
+[ ! -e nothing ] || fail 'a cache that cannot be made leaves a run behind'
+for file in config.json tokenizer.model; do # whoever opens a pipe waits
+    cp -a finished pipe && rm pipe/$file && mkfifo pipe/$file
+    expect 1 "pipe/$file: not a regular file" timeout 20 "$heed" translate --model pipe v.src
+    expect 1 "pipe/$file: not a regular file" timeout 20 "$heed" train "${data[@]}" --out pipe
+    rm -r pipe
+done
 as_user=()
 [ "$(id -u)" != 0 ] || as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 if "${as_user[@]}" test -x "$heed" -a -r t.src 2>/dev/null; then

@@ -99,6 +99,22 @@ wait $child || rc=$?
 [ $rc = 130 ] || fail "SIGINT while waiting: exit $rc"
 [ ! -s err ] || fail "SIGINT is not quiet: $(cat err)"
 exec 5>&-
+for signal in HUP PIPE; do # what was finished stays
+    rm -f stream.part
+    "$heed" "${m[@]}" --quiet --output stream <in.fifo 2>err &
+    child=$!
+    exec 5>in.fifo
+    sed -n 1p v.src >&5
+    for _ in $(seq 50); do [ -s "$(compgen -G 'stream.*.tmp')" ] && break; sleep 0.1; done
+    kill -$signal $child
+    rc=0
+    wait $child || rc=$?
+    exec 5>&-
+    [ $rc = $((128 + $(kill -l $signal))) ] || fail "SIG$signal: exit $rc"
+    cmp stream.part <(head -n 1 want) || fail "SIG$signal: the finished line is lost"
+done
+expect 1 'limited: File too large' bash -c 'ulimit -f 0; exec "$0" "$@"' "$heed" "${m[@]}" \
+    --output limited v.src
 yes "$(cat v.src | tr '\n' ' ' | head -c 200)" | "$heed" "${m[@]}" >stream 2>err &
 for _ in $(seq 50); do [ -s stream ] && break; sleep 0.1; done
 kill -TERM $!
@@ -130,9 +146,9 @@ has 'the first is line 1'
 out=$(t --max-extra 2 --quiet bad 2>&1 >got)
 [ -z "$out" ] || fail "--quiet says: $out"
 head -c 1100000 /dev/zero | tr '\0' 'a' >huge
-expect 1 'line 2: longer than 1048576 bytes' "$heed" "${m[@]}" --quiet \
+expect 1 'line 2: longer than 1,048,576 bytes' "$heed" "${m[@]}" --quiet \
     --max-extra 0 <(sed -n 1p v.src; cat huge)
-expect 1 'line 1: longer than 1048576 bytes' timeout 60 "$heed" "${m[@]}" --quiet \
+expect 1 'line 1: longer than 1,048,576 bytes' timeout 60 "$heed" "${m[@]}" --quiet \
     --max-extra 0 <(tr '\0' a </dev/zero)
 
 # ---- long lines: split, or refused after what comes before them
@@ -189,6 +205,7 @@ END
 fi
 t --quiet --json --stats --max-extra 2 v.src 2>err >/dev/null
 grep -q '"tokens_per_s":' err || fail "--stats: $(cat err)"
+expect 0 'batches p50 0.000 ms, p99 0.000 ms' "$heed" "${m[@]}" --stats /dev/null
 
 # ---- search options arrive
 t --quiet --max-length 4 v.src --json >got

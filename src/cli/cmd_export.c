@@ -77,7 +77,7 @@ static int export_ctranslate2(struct err *err) {
     if (!rc) rc = ctranslate2_write(args.out, &md, tokenizer, args.int8, err);
     if (!rc)
         printf("%s: CTranslate2 model, %s, %.1f MB; %s has %.1f MB\n", args.out,
-               ctranslate2_names[args.int8], megabytes(args.out, "model.bin"), args.model,
+               ctranslate2_names[args.int8], megabytes(args.out, MODELDIR_CTRANSLATE2), args.model,
                megabytes(args.model, MODELDIR_WEIGHTS));
     tokenizer_free(tokenizer);
     xfree(path);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/num.h"
 #include "cli/cli.h"
 #include "cli/signals.h"
 #include "cli/train_bleu.h"
@@ -106,10 +107,11 @@ static int check_args(struct err *err) {
     struct trainer_options *o = &args.trainer;
     if (!args.src.n) return cli_usage(err, "train: --src names no file");
     if (args.src.n != args.tgt.n)
-        return cli_usage(err, "train: %d files for --src but %d for --tgt", args.src.n, args.tgt.n);
+        return cli_usage(err, "train: %d file%s for --src but %d for --tgt", args.src.n,
+                         PLURAL(args.src.n), args.tgt.n);
     if (args.weights.n && args.weights.n != args.src.n)
-        return cli_usage(err, "--weights: %d numbers for %d corpora; give one for each",
-                         args.weights.n, args.src.n);
+        return cli_usage(err, "--weights: %d number%s for %d --src file%s; give one for each",
+                         args.weights.n, PLURAL(args.weights.n), args.src.n, PLURAL(args.src.n));
     if (!args.valid_src != !args.valid_tgt)
         return cli_usage(err, "train: --valid-src and --valid-tgt belong together");
     if (o->patience && !args.valid_src)
@@ -205,14 +207,6 @@ static void listen(void *ctx, enum train_event event, const struct train_status 
     }
 }
 
-/* ---- stopping -------------------------------------------------------------------------------- */
-
-static int watch_signals(struct err *err) {
-    signal(SIGPIPE, SIG_IGN); /* a closed terminal must not lose a run */
-    signal(SIGHUP, SIG_IGN);
-    return signals_watch(err);
-}
-
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* A few updates on real batches, timed and thrown away. */
@@ -243,10 +237,10 @@ static int dry_run(struct train_setup *s, struct err *err) {
            text_grouped((uint64_t)(tokens / seconds)), per_update, text_duration(per_epoch));
     int64_t steps = args.trainer.max_steps, epochs = args.trainer.max_epochs;
     if (steps)
-        printf("%s steps: about %s\n", text_grouped((uint64_t)steps),
+        printf("%s step%s: about %s\n", text_grouped((uint64_t)steps), PLURAL(steps),
                text_duration(per_update * (double)steps));
     if (epochs)
-        printf("%lld epochs: about %s\n", (long long)epochs,
+        printf("%lld epoch%s: about %s\n", (long long)epochs, PLURAL(epochs),
                text_duration(per_epoch * (double)epochs));
     return 0;
 }
@@ -314,6 +308,8 @@ static int run(struct err *err) {
     struct progress progress;
     int rc = check_args(err), lock = -1;
     if (rc) return rc;
+    signal(SIGPIPE, SIG_IGN); /* a closed terminal must not lose a run */
+    signal(SIGHUP, SIG_IGN);
     progress_begin(&progress, args.quiet);
     struct train_setup s = {.a = &args, .groups = groups, .progress = &progress};
     rc = setup_check(&s, err);
@@ -323,7 +319,7 @@ static int run(struct err *err) {
     if (!rc && args.dry_run) {
         rc = dry_run(&s, err);
     } else if (!rc) {
-        rc = watch_signals(err);
+        rc = signals_watch(err);
         if (!rc) rc = train(&s, &end, err);
     }
     setup_release(&s);

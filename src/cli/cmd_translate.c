@@ -4,8 +4,8 @@
  * (outlet.h); then the next. The first window is one batch, so that something is seen soon, and
  * windows grow to --look-ahead, so that sorting pays.
  *
- * Ctrl-C and SIGTERM end it after a whole line, by the signal itself, as scripts expect; so does a
- * reader that goes away (SIGPIPE). */
+ * Ctrl-C, SIGTERM and SIGHUP end it after a whole line, by the signal itself, as scripts expect; so
+ * does a reader that goes away (SIGPIPE). */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
@@ -96,7 +97,7 @@ static void tally_add(struct tally *t, const struct feed_line *line) {
 static void warn(const struct tally *t, const char *one, const char *more, const char *what) {
     if (t->n == 0 || args.quiet) return;
     fprintf(stderr, "heed: warning: %s line%s %s%s; the first is %s %s\n", text_grouped(t->n),
-            t->n == 1 ? "" : "s", t->n == 1 ? one : more, what, t->name, text_grouped(t->first));
+            PLURAL(t->n), t->n == 1 ? one : more, what, t->name, text_grouped(t->first));
 }
 
 /* The output must not be one of the inputs. */
@@ -251,8 +252,8 @@ static int run(struct err *err) {
 static const char about[] =
     "One line out for every line in, in order; reads standard input if no FILE is given. "
     "The output does not depend on batches or the number of threads. The --output file "
-    "is replaced once everything is translated; if that is interrupted, FILE.part has "
-    "the lines finished so far.";
+    "is replaced once everything is translated; after an error, Ctrl-C, SIGTERM, SIGHUP or "
+    "SIGPIPE, FILE.part has the lines finished so far.";
 
 const struct command cmd_translate = {.name = "translate",
                                       .summary = "translate text, one sentence per line",

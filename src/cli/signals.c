@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,36 +20,48 @@ static void on_signal(int number) {
 }
 
 int signals_watch(struct err *err) {
-    struct sigaction action = {.sa_handler = on_signal};
+    static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    struct sigaction action = {.sa_handler = on_signal}, before;
     if (pipe(wake))
         return err_set(err, HEED_EIO, "cannot make a pipe for signals: %s", strerror(errno));
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (int i = 0; i < 4; i++) {
+        sigaction(watched[i], NULL, &before);
+        if (i < 2 || before.sa_handler != SIG_IGN) sigaction(watched[i], &action, NULL);
+    }
     return 0;
 }
 
 int signals_fd(void) { return wake[0]; }
 
-/* Nothing but calls that a handler may make. */
+/* Nothing but calls that a handler may make. Several threads may come here at once: one tells, and
+ * ends the others. */
 static void on_bus_error(int number, siginfo_t *info, void *context) {
-    static const char *const message[] = {
-        "heed: ", NULL,
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    const char *path = file_map_at(info->si_addr);
+    const char *const part[] = {
+        "heed: ", path,
         ": can no longer be read: it was cut short or overwritten while in use, or the disk "
         "failed\nhint: replace models by renaming a new one into their place; never write into "
         "them\n"};
-    const char *path = file_map_at(info->si_addr);
+    char text[512];
+    size_t n = 0;
     (void)context;
-    for (int i = 0; i < 3 && path; i++) {
-        const char *text = message[i] ? message[i] : path;
-        if (write(STDERR_FILENO, text, strlen(text)) < 0) break;
+    if (!path) { /* not in a mapped file: the usual effect */
+        signal(number, SIG_DFL);
+        return;
     }
-    if (path) _exit(1);
-    signal(number, SIG_DFL); /* not in a mapped file: the usual effect */
+    while (atomic_flag_test_and_set(&told)) pause();
+    for (int i = 0; i < 3; i++)
+        for (const char *c = part[i]; *c && n < sizeof text; c++) text[n++] = *c;
+    ssize_t done = write(STDERR_FILENO, text, n);
+    (void)done; /* nothing more can be said */
+    _exit(1);
 }
 
 void signals_explain(void) {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
     sigaction(SIGBUS, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void signals_end_by(int number) {

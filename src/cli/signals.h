@@ -1,7 +1,7 @@
-/* signals.h — SIGINT and SIGTERM ask for an orderly end.
+/* signals.h — SIGINT, SIGTERM, SIGHUP and SIGPIPE ask for an orderly end.
  *
  * The first one is recorded for loops to check, and wakes those who wait; a second one has its
- * usual effect at once. */
+ * usual effect at once. SIGHUP and SIGPIPE stay ignored where they are (nohup). */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
 
@@ -15,7 +15,8 @@ int signals_watch(struct err *err);
 int signals_fd(void);
 
 /* From now on a mapped file that can no longer be read ends the program with a message that names
- * it, and exit status 1, instead of SIGBUS. */
+ * it, and exit status 1, instead of SIGBUS; a file that may not grow (SIGXFSZ) is an error like any
+ * other. */
 void signals_explain(void);
 
 /* Ends the process by the signal, as if it had never been caught, so that a calling script stops,

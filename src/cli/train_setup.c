@@ -49,8 +49,8 @@ static int learn_tokenizer(struct train_setup *s, struct err *err) {
  * somebody else and must not override what is asked for. */
 static int check_size(const struct train_setup *s, struct err *err) {
     int size = tokenizer_size(s->tokenizer), wanted = s->a->vocab_size;
-    if (size == wanted || s->a->tokenizer) return 0;
-    if (!s->continues && options_given(s->groups, "vocab_size"))
+    if (size == wanted || s->a->tokenizer || !options_given(s->groups, "vocab_size")) return 0;
+    if (!s->continues)
         return err_set(
             err, HEED_EINVAL,
             "--vocab-size: %d, but %.80s has %d pieces; use it with --tokenizer %.80s, or "
@@ -232,6 +232,7 @@ int setup_check(struct train_setup *s, struct err *err) {
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = backend_open(&s->be, &a->where, err);
     if (!rc) s->type = options_dtype(a->dtype, s->be);
+    if (!rc && a->cache) rc = dir_make(a->cache, err);
     return rc;
 }
 

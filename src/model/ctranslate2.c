@@ -390,8 +390,9 @@ int ctranslate2_write(const char *dir, const struct modeldir *md, const struct t
     if (!rc) rc = newdir_begin(&new, dir, modeldir_files, err);
     if (rc) return rc;
     list_variables(&x);
-    char *vocabulary = path_join(new.temp, "shared_vocabulary.json");
-    char *settings = path_join(new.temp, "config.json"), *model = path_join(new.temp, "model.bin");
+    char *vocabulary = path_join(new.temp, MODELDIR_VOCABULARY);
+    char *settings = path_join(new.temp, "config.json"),
+         *model = path_join(new.temp, MODELDIR_CTRANSLATE2);
     char *pieces = path_join(new.temp, MODELDIR_TOKENIZER);
     size_t size;
     const void *bytes = tokenizer_bytes(tokenizer, &size);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 #include "backend/backend.h"
@@ -17,8 +18,8 @@
 enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a time */ };
 #define TILED_LAYOUT "tile16"
 
-const char *const modeldir_files[] = {MODELDIR_CONFIG, MODELDIR_WEIGHTS,         MODELDIR_TOKENIZER,
-                                      "model.bin",     "shared_vocabulary.json", NULL};
+const char *const modeldir_files[] = {MODELDIR_CONFIG,      MODELDIR_WEIGHTS,    MODELDIR_TOKENIZER,
+                                      MODELDIR_CTRANSLATE2, MODELDIR_VOCABULARY, NULL};
 
 /* ---- config ---------------------------------------------------------------------------------- */
 
@@ -211,11 +212,24 @@ static int read_root(struct description *d, const json_t *root, const char *wher
     return rc;
 }
 
+int modeldir_check_files(const char *dir, struct err *err) {
+    int rc = 0;
+    for (int i = 0; modeldir_files[i] && !rc; i++) {
+        struct stat st;
+        char *path = path_join(dir, modeldir_files[i]);
+        if (!stat(path, &st) && !S_ISREG(st.st_mode))
+            rc = err_set(err, HEED_EIO, "%.180s: not a regular file", path);
+        xfree(path);
+    }
+    return rc;
+}
+
 static int read_config(const char *dir, struct description *d, struct err *err) {
     *d = (struct description){0};
-    char *path = path_join(dir, MODELDIR_CONFIG), *foreign = path_join(dir, "model.bin");
-    json_t *root;
-    int rc = json_in_file(&root, path, err);
+    char *path = path_join(dir, MODELDIR_CONFIG), *foreign = path_join(dir, MODELDIR_CTRANSLATE2);
+    json_t *root = NULL;
+    int rc = modeldir_check_files(dir, err);
+    if (!rc) rc = json_in_file(&root, path, err);
     if (!rc && !json_object_get(root, "format") && file_exists(foreign))
         rc = err_set(err, HEED_EFORMAT,
                      "%.120s: a CTranslate2 model, which heed can write but not open; give the "

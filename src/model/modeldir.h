@@ -29,8 +29,16 @@
 #define MODELDIR_WEIGHTS   "model.safetensors"
 #define MODELDIR_TOKENIZER "tokenizer.model"
 
+/* The weights and pieces of a CTranslate2 model. */
+#define MODELDIR_CTRANSLATE2 "model.bin"
+#define MODELDIR_VOCABULARY  "shared_vocabulary.json"
+
 /* Their names, the configuration first, and those of a CTranslate2 model; then NULL. */
 extern const char *const modeldir_files[];
+
+/* Those that are there must be regular files: whoever opens a pipe waits for ever. All functions
+ * that read config.json check it. */
+int modeldir_check_files(const char *dir, struct err *err);
 
 /* ---- configuration --------------------------------------------------------------------------- */
 

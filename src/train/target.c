@@ -34,11 +34,20 @@ static int same_place(const char *a, const char *b) {
 }
 
 int target_for_run(const char *dir, int overwrite, struct err *err) {
-    if (overwrite || !has_file(dir, MODELDIR_WEIGHTS) || target_has_run(dir)) return 0;
-    return err_set(err, HEED_EIO,
-                   "--out: %.140s holds a finished model and no checkpoint to continue from; "
-                   "--overwrite replaces it",
-                   dir);
+    struct config config;
+    int rc = modeldir_check_files(dir, err);
+    if (rc || overwrite || target_has_run(dir)) return rc;
+    if (has_file(dir, MODELDIR_WEIGHTS) || has_file(dir, MODELDIR_CTRANSLATE2))
+        return err_set(err, HEED_EIO,
+                       "--out: %.140s holds a finished model and no checkpoint to continue from; "
+                       "--overwrite replaces it",
+                       dir);
+    if (has_file(dir, MODELDIR_CONFIG) && modeldir_read_config(dir, &config, NULL, NULL))
+        return err_set(err, HEED_EIO,
+                       "--out: %.140s/" MODELDIR_CONFIG
+                       " does not belong to a run; --overwrite replaces it",
+                       dir);
+    return 0;
 }
 
 /* A run that has only begun has no checkpoint yet, but a lock. */
@@ -73,10 +82,13 @@ int target_for_model(const char *dir, const char *const *from, int n, int overwr
 }
 
 int target_clear(const char *dir, struct err *err) {
-    char *weights = path_join(dir, MODELDIR_WEIGHTS);
+    static const char *const old[] = {MODELDIR_WEIGHTS, MODELDIR_CTRANSLATE2, MODELDIR_VOCABULARY};
     int rc = checkpoint_forget(dir, -1, err);
-    if (!rc && file_calls.unlink(weights) && errno != ENOENT)
-        rc = err_set(err, HEED_EIO, "%.180s: cannot remove: %s", weights, strerror(errno));
-    xfree(weights);
+    for (int i = 0; i < 3 && !rc; i++) {
+        char *path = path_join(dir, old[i]);
+        if (file_calls.unlink(path) && errno != ENOENT)
+            rc = err_set(err, HEED_EIO, "%.180s: cannot remove: %s", path, strerror(errno));
+        xfree(path);
+    }
     return rc;
 }

@@ -1,8 +1,8 @@
 /* target.h — may something be written to this directory?
  *
  * A directory with checkpoints is a run: the command that began it continues it, and nothing else
- * writes there. One with weights and no checkpoints is a finished model, the work of hours: it is
- * replaced only on request. */
+ * writes there. One with weights and no checkpoints is a finished model, the work of hours, and a
+ * config.json that no run wrote is somebody else's: they are replaced only on request. */
 #ifndef TRAIN_TARGET_H
 #define TRAIN_TARGET_H
 
@@ -11,7 +11,8 @@
 /* Are there checkpoints, from which a run can be continued? */
 int target_has_run(const char *dir);
 
-/* For a run that begins or continues: HEED_EIO if a finished model is there, unless overwrite. */
+/* For a run that begins or continues: HEED_EIO if a finished model or a foreign one is there, unless
+ * overwrite. */
 int target_for_run(const char *dir, int overwrite, struct err *err);
 
 /* For a model made from the n directories `from`: never one of those (HEED_EINVAL), never a run or
