@@ -154,6 +154,8 @@ attend --src-file long --tgt-file long --layer 3 --out long-3.svg && xml long-3.
 try=("$heed" attend --model m --src x --tgt y)
 expect 2 'ends neither in .svg nor in .html' "${try[@]}" --out x.png
 expect 2 '--out is missing' "${try[@]}"
+expect 0 'warning: the source contained bytes that are not UTF-8' "$heed" attend --model m \
+    --src $'a\xff' --out bad.svg
 expect 2 'give either --src or --src-file' "$heed" attend --model m --out x.svg
 expect 2 "'all' is not one of enc, dec, cross" "${try[@]}" --out x.svg --kind all
 expect 2 '--layer 7: the decoder has 6 layers' "${try[@]}" --out x.svg --layer 7

@@ -24,7 +24,7 @@ expect 2 '--tokens needs a value' -- bench train --tokens
 expect 2 '--json takes no value' -- bench train --json=yes
 expect 2 "unexpected argument 'x'" -- bench train x
 expect 2 '--dropout: 1 is not at least 0 and below 1' -- bench train --dropout 1
-expect 2 '--d-model: 100 is not divisible by n_head 8' -- bench train --d-model 100
+expect 2 '--d-model: 100 is not divisible by the number of heads, 8' -- bench train --d-model 100
 expect 2 "--preset: 'huge' is not one of tiny, small, base, big" -- bench train --preset huge
 expect 2 '--n-layer: 0 is not between 1 and 1,000' -- bench train --n-layer 0
 expect 2 "norm: 'both' is not one of post, pre" -- bench train --norm both

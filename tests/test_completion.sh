@@ -46,6 +46,11 @@ want 'data.txt' heed train --src da
 want '' heed train --steps da
 want 'models' heed inspect m
 want 'zsh' heed completion z
+want 'train translate' heed help tr
+want 'gemm' heed help bench ge
+want '' heed help train ''
+want 'bleu,chrf bleu,chrf++' heed eval --metric bleu,c
+want '--metric=bleu,chrf --metric=bleu,chrf++' heed eval --metric=bleu,c
 out=" $(offers heed bench '') "
 has ' train '
 out=" $(offers heed bench train '') "

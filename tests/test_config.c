@@ -129,7 +129,7 @@ TEST(impossible_combinations_are_named) {
     c.d_k = c.d_v = 0;
     c.d_model = 41;
     refused(config_check(&c, &err), &err, "d_model", "41");
-    assert_non_null(strstr(err.msg, "n_head 5"));
+    assert_non_null(strstr(err.msg, "number of heads, 5"));
     c.d_k = c.d_v = 8; /* given: then it need not divide */
     check_ok(config_check(&c, &err), &err);
 

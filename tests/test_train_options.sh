@@ -22,13 +22,17 @@ expect 2 'needs validation text' bare --out run --patience 2
 expect 2 "--dtype: 'f16'" bare --out run --dtype f16
 lacks 'pairs read' # before anything is tokenised
 expect 2 'the tokenizer decides the vocabulary' bare --out run --n-vocab 300
-expect 2 "more than the model's max_len 1024" bare --out run --max-length 2000 --tokens 4000
+expect 2 "more than the model's --max-len 1024" bare --out run --max-length 2000 --tokens 4000
 expect 2 "0 is not a number above 0" bare --out run --weights 0
 expect 1 'nothing.src: No such file' "$heed" train --src nothing.src --tgt t.tgt "${small[@]}" \
     --out run
 expect 1 't.src: not a SentencePiece model' "$heed" train --src t.src --tgt t.tgt "${small[@]}" \
     --out run --tokenizer t.src
 [ ! -e run ] || fail "wrong use left $(ls run)"
+mkdir own && cp t.src own/log.jsonl
+expect 2 '--out: the run would replace its own text, own/log.jsonl' "$heed" train --out own \
+    --src own/log.jsonl --tgt t.tgt "${small[@]}"
+same own/log.jsonl t.src
 # early CODE TEXT OPTION... — found out before the vocabulary is learnt or anything is tokenised or
 # written
 early() {
@@ -38,9 +42,9 @@ early() {
     [ ! -e run ] || fail "$*: left $(ls run)"
 }
 early 2 "--preset: 'large'" --preset large
-early 2 '33 is not divisible by n_head 2' --d-model 33
-early 2 'is not divisible by n_head 5' --n-head 5
-early 2 "more than the model's max_len 30" --max-len 30
+early 2 '33 is not divisible by the number of heads, 2' --d-model 33
+early 2 'is not divisible by the number of heads, 5' --n-head 5
+early 2 "more than the model's --max-len 30" --max-len 30
 early 2 "0 is not a number above 0" --weights 0
 early 2 "x is not a number above 0" --weights x
 early 1 'none.src: No such file' --valid-src none.src --valid-tgt v.tgt

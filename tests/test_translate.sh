@@ -140,7 +140,7 @@ has '2 lines contained bytes that are not UTF-8'
 printf 'ba\xff\n' >badpre
 sed -n 1p v.src >one
 out=$(t --prefix badpre one 2>&1 >/dev/null)
-has '1 line contained bytes that are not UTF-8'
+has '1 line has a prefix with bytes that are not UTF-8'
 has 'the first is line 1'
 [ "$(wc -l <got)" = 3 ] || fail 'not three lines'
 out=$(t --max-extra 2 --quiet bad 2>&1 >got)
@@ -238,6 +238,11 @@ cp v.src both
 expect 2 '--output: both is also an input' "$heed" "${m[@]}" --output both both
 cmp both v.src || fail 'an input was touched'
 expect 2 'is also an input' "$heed" "${m[@]}" --output both --prefix both v.src
+for name in config.json model.safetensors tokenizer.model log.jsonl; do
+    cp "run/$name" was
+    expect 2 "run/$name is a file of the model" "$heed" "${m[@]}" --output "run/$name" v.src
+    same "run/$name" was
+done
 echo old >out
 expect 1 'nothing.txt' "$heed" "${m[@]}" --output out nothing.txt
 [ "$(cat out)" = old ] || fail 'a file was emptied for nothing'
@@ -287,6 +292,9 @@ t --quiet --max-extra 2 --alignment --alignment-layer 1 v.src | cmp - a0 ||
 expect 2 "device: 'tpu'" "$heed" "${m[@]}" --device tpu
 expect 2 '--force-length: 1000000 is more than the 64 tokens' "$heed" "${m[@]}" \
     --force-length 1000000
+expect 2 '--min-length: 65 is more than the 64 tokens' "$heed" "${m[@]}" --min-length 65
+expect 2 '--min-length: 5 is more than the greatest length allowed, 4' "$heed" "${m[@]}" \
+    --min-length 5 --max-length 4
 expect 2 '--max-extra: -1 is not between 0 and 2,147,483,647' "$heed" "${m[@]}" --max-extra -1
 expect 1 'no/such/dir' "$heed" "${m[@]}" --output no/such/dir/file v.src
 if [ -w /dev/full ]; then expect 1 'No space left' "$heed" "${m[@]}" --max-extra 2 --quiet \

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "data/text.h"
 #include "model/transformer.h"
@@ -74,7 +75,7 @@ struct job {
 /* ---- sentences ------------------------------------------------------------------------------- */
 
 /* Line --line of a file. */
-static int read_line(char **text, const char *path, struct err *err) {
+static int read_line(char **text, int *replaced, const char *path, struct err *err) {
     struct text *file;
     struct line line;
     int rc = text_open(&file, path, err);
@@ -88,9 +89,24 @@ static int read_line(char **text, const char *path, struct err *err) {
         rc = err_set(err, HEED_ELIMIT, "%.180s:%d: the line is longer than %s bytes", path,
                      args.line, num_grouped((char[28]){0}, TEXT_MAX_LINE));
     else if (rc > 0)
-        *text = xstrdup(line.text);
+        *text = xstrdup(line.text), *replaced = (line.flags & LINE_REPLACED) != 0;
     text_close(file);
     return rc < 0 ? rc : 0;
+}
+
+/* The text given, or that of the file, if any. */
+static int read_text(char **to, const char *text, const char *path, const char *what,
+                     struct err *err) {
+    size_t size = text ? strlen(text) : 0;
+    int rc = 0, replaced = text && utf8_clean_prefix(text, size) < size;
+    if (text)
+        *to = xstrdup(text);
+    else if (path)
+        rc = read_line(to, &replaced, path, err);
+    if (!rc && replaced && !args.quiet)
+        fprintf(stderr, "heed: warning: %s contained bytes that are not UTF-8, read as U+FFFD\n",
+                what);
+    return rc;
 }
 
 static int encode(struct job *j, struct sentence *s, const char *what, struct err *err) {
@@ -133,15 +149,8 @@ static int translate(struct job *j, struct err *err) {
 }
 
 static int read_pair(struct job *j, struct err *err) {
-    int rc = 0;
-    if (args.src)
-        j->src.text = xstrdup(args.src);
-    else
-        rc = read_line(&j->src.text, args.src_file, err);
-    if (!rc && args.tgt)
-        j->tgt.text = xstrdup(args.tgt);
-    else if (!rc && args.tgt_file)
-        rc = read_line(&j->tgt.text, args.tgt_file, err);
+    int rc = read_text(&j->src.text, args.src, args.src_file, "the source", err);
+    if (!rc) rc = read_text(&j->tgt.text, args.tgt, args.tgt_file, "the target", err);
     if (!rc) rc = engine_open(&j->engine, &args.from, err);
     if (!rc) rc = encode(j, &j->src, "the source", err);
     if (!rc) rc = j->tgt.text ? encode(j, &j->tgt, "the target", err) : translate(j, err);

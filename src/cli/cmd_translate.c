@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "cli/signals.h"
 #include "cli/translate_print.h"
+#include "train/target.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -80,7 +81,7 @@ struct session {
     struct outlet out;
     struct print_options print;
     struct progress progress;
-    struct tally replaced, split, cut;
+    struct tally replaced, replaced_prefix, split, cut;
     struct translator_input *input;
     struct translation *result;
     int cap;
@@ -100,14 +101,16 @@ static void warn(const struct tally *t, const char *one, const char *more, const
             PLURAL(t->n), t->n == 1 ? one : more, what, t->name, text_grouped(t->first));
 }
 
-/* The output must not be one of the inputs. */
+/* The output must be neither an input nor a file of a model. */
 static int check_output(const char *const *path, int n_path, struct err *err) {
-    const char *same = args.prefix && file_same(args.prefix, args.output) ? args.prefix : NULL;
-    for (int i = 0; i < n_path && !same; i++)
-        if (file_same(strcmp(path[i], "-") == 0 ? "/dev/stdin" : path[i], args.output))
-            same = args.output;
-    return same ? cli_usage(err, "--output: %.150s is also an input; choose another file", same)
-                : 0;
+    const char *out = args.output, *what = NULL;
+    if (args.prefix && file_same(args.prefix, out)) what = "also an input";
+    for (int i = 0; i < n_path; i++)
+        if (file_same(strcmp(path[i], "-") == 0 ? "/dev/stdin" : path[i], out))
+            what = "also an input";
+    for (int i = 0; i < args.model.n; i++)
+        if (target_holds(args.model.item[i], out)) what = "a file of the model";
+    return what ? cli_usage(err, "--output: %.150s is %s; choose another file", out, what) : 0;
 }
 
 static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
@@ -170,6 +173,7 @@ static int answer(struct session *s, int n, struct err *err) {
     for (int i = 0; i < n && s->result[i].n > 0; i++) {
         translate_print(&s->out, &s->print, &line[i], &s->result[i]);
         if (line[i].flags & LINE_REPLACED) tally_add(&s->replaced, &line[i]);
+        if (line[i].prefix_flags & LINE_REPLACED) tally_add(&s->replaced_prefix, &line[i]);
         if (s->result[i].notes & TRANSLATION_SPLIT) tally_add(&s->split, &line[i]);
         if (s->result[i].notes & TRANSLATION_CUT) tally_add(&s->cut, &line[i]);
     }
@@ -235,6 +239,8 @@ static int work(const char *const *path, int n_path, struct err *err) {
     int closed = s.out.closed;
     if (s.feed && !signals_caught && !closed) {
         warn(&s.replaced, "", "", "contained bytes that are not UTF-8, read as U+FFFD");
+        warn(&s.replaced_prefix, "has a prefix", "have prefixes",
+             " with bytes that are not UTF-8, read as U+FFFD");
         warn(&s.split, "was", "were", " split: too many tokens for the model");
         warn(&s.cut, "has a translation", "have translations", " that a length limit cut off");
         if (args.stats) print_stats(&s);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cpu/isa.h"
+
 const char *const completion_shells[] = {"bash", "zsh", "fish", NULL};
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -21,8 +23,15 @@ static void offer(const struct question *q, const char *word, const char *help) 
 
 /* Values of an option, or the words of a command. */
 static void offer_values(const struct question *q, const struct option *o) {
+    struct question last = *q; /* of several, separated by commas */
+    const char *comma = o->arg && strcmp(o->arg, "NAMES") == 0 ? strrchr(q->word, ',') : NULL;
+    if (comma) last.word = comma + 1;
+    if (comma && !q->n_before) last.before = q->word;
+    if (comma) last.n_before = (int)(last.word - last.before);
     for (int i = 0; o->choices && o->choices[i]; i++)
-        if (o->choices[i][0]) offer(q, o->choices[i], o->help);
+        if (o->choices[i][0] &&
+            !(o->choices == isa_names && isa_select(&(const struct isa *){0}, o->choices[i], NULL)))
+            offer(&last, o->choices[i], o->help);
     if (o->choices || !o->arg) return;
     if (strncmp(o->arg, "FILE", 4) == 0) printf(":files\n");
     if (strcmp(o->arg, "DIR") == 0) printf(":directories\n");
@@ -75,13 +84,15 @@ static void answer(const struct question *q, const struct command *c, char *cons
 void completion_answer(const struct command *const *commands, int n, char **word) {
     struct question q = {.word = n ? word[n - 1] : "", .before = ""};
     const struct command *c = NULL;
-    int at = 0, kept = 0;
+    int at = 0, kept = 0, help = n > 1 && strcmp(word[0], "help") == 0;
+    if (help) word++, n--; /* the rest is the name of a command */
     for (; at < n - 1 && (!c || c->sub); at++) {
         const struct command *const *list = c ? c->sub : commands;
         while (*list && strcmp(command_name(*list), word[at]) != 0) list++;
         if (!(c = *list)) return;
     }
     if (c && !c->sub) {
+        if (help) return;
         for (int i = at; i < n - 1; i++) /* bash makes three words of --a=b */
             if (strcmp(word[i], "=") != 0) word[at + kept++] = word[i];
         if (strcmp(q.word, "=") == 0) q.word = "";
@@ -90,8 +101,8 @@ void completion_answer(const struct command *const *commands, int n, char **word
     }
     for (const struct command *const *list = c ? c->sub : commands; *list; list++)
         offer(&q, command_name(*list), (*list)->summary);
-    offer(&q, "--help", "show the commands");
-    if (!c) offer(&q, "--version", "the version of this program");
+    if (!help) offer(&q, "--help", "show the commands");
+    if (!c && !help) offer(&q, "--version", "the version of this program");
 }
 
 /* ---- scripts --------------------------------------------------------------------------------- */

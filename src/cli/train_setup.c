@@ -127,6 +127,12 @@ static int get_corpora(struct train_setup *s, struct err *err) {
     return rc;
 }
 
+static int check_text(const struct train_args *a, const char *path, struct err *err) {
+    if (target_holds(a->trainer.dir, path))
+        return err_set(err, HEED_EINVAL, "--out: the run would replace its own text, %.180s", path);
+    return corpus_check_text(path, err);
+}
+
 static int check_texts(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     int rc = 0;
@@ -138,11 +144,11 @@ static int check_texts(struct train_setup *s, struct err *err) {
             return err_set(err, HEED_EINVAL,
                            "--weights: %s is not a number above 0, at most 1,000,000",
                            a->weights.item[i]);
-        rc = corpus_check_text(a->src.item[i], err);
-        if (!rc) rc = corpus_check_text(a->tgt.item[i], err);
+        rc = check_text(a, a->src.item[i], err);
+        if (!rc) rc = check_text(a, a->tgt.item[i], err);
     }
-    if (!rc && a->valid_src) rc = corpus_check_text(a->valid_src, err);
-    if (!rc && a->valid_src) rc = corpus_check_text(a->valid_tgt, err);
+    if (!rc && a->valid_src) rc = check_text(a, a->valid_src, err);
+    if (!rc && a->valid_src) rc = check_text(a, a->valid_tgt, err);
     return rc;
 }
 
@@ -158,7 +164,7 @@ static int get_config(struct train_setup *s, struct err *err) {
                        "--n-vocab: the tokenizer decides the vocabulary (%d pieces)", n_vocab);
     int rc = options_config(&s->config, config_preset_names[a->preset], n_vocab, s->groups, err);
     if (!rc && a->max_length > s->config.max_len)
-        rc = err_set(err, HEED_EINVAL, "--max-length: %d is more than the model's max_len %d",
+        rc = err_set(err, HEED_EINVAL, "--max-length: %d is more than the model's --max-len %d",
                      a->max_length, s->config.max_len);
     if (!rc && s->tokenizer && s->continues) rc = plan_shape(a->trainer.dir, &s->config, err);
     return rc;

@@ -50,7 +50,8 @@ static void print_json(struct outlet *out, const struct print_options *o,
     if (o->alignment)
         json_object_set_new(root, "source_pieces", pieces(o->tokenizer, t->src, t->n_src));
     if (t->n_part > 1) json_object_set_new(root, "parts", json_integer(t->n_part));
-    if (line->flags & LINE_REPLACED) json_object_set_new(root, "replaced", json_true());
+    if ((line->flags | line->prefix_flags) & LINE_REPLACED)
+        json_object_set_new(root, "replaced", json_true());
     if (o->nbest) {
         json_t *all = json_array();
         for (int k = 0; k < t->n; k++) {

@@ -98,7 +98,8 @@ static void add(struct feed *f, const struct line *line, const struct line *pref
                                        .name = f->name[f->at],
                                        .number = f->number,
                                        .total = f->total++,
-                                       .flags = line->flags | (prefix ? prefix->flags : 0)};
+                                       .flags = line->flags,
+                                       .prefix_flags = prefix ? prefix->flags : 0};
     f->offset[2 * f->n] = put_bytes(f, line->text, line->size);
     f->offset[2 * f->n + 1] = prefix ? put_bytes(f, prefix->text, prefix->size) : SIZE_MAX;
     f->n++;

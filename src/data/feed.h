@@ -18,10 +18,10 @@ struct feed_line {
     size_t size;
     const char *prefix; /* of the parallel file, or NULL */
     size_t prefix_size;
-    const char *name; /* "line", or "FILE: line" where there are several files */
-    uint64_t number;  /* in its file, from 1 */
-    uint64_t total;   /* in all files together, from 0 */
-    unsigned flags;   /* enum line_flags, of the text and of the prefix */
+    const char *name;             /* "line", or "FILE: line" where there are several files */
+    uint64_t number;              /* in its file, from 1 */
+    uint64_t total;               /* in all files together, from 0 */
+    unsigned flags, prefix_flags; /* enum line_flags */
 };
 
 struct feed;

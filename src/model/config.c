@@ -113,13 +113,13 @@ static int check_head_width(int *d_head, const char *name, const struct config *
     if (*d_head == 0) {
         if (config->d_model % config->n_head)
             return err_set(err, HEED_ECONFIG,
-                           "d_model: %d is not divisible by n_head %d, and %s is not given",
-                           config->d_model, config->n_head, name);
+                           "d_model: %d is not divisible by the number of heads, %d",
+                           config->d_model, config->n_head);
         *d_head = config->d_model / config->n_head;
     }
     if ((int64_t)*d_head * config->n_head > MAX_WIDTH)
-        return err_set(err, HEED_ECONFIG, "%s: %d times n_head %d exceeds %d", name, *d_head,
-                       config->n_head, MAX_WIDTH);
+        return err_set(err, HEED_ECONFIG, "%s: %d in each of %d heads is more than %d", name,
+                       *d_head, config->n_head, MAX_WIDTH);
     return 0;
 }
 
@@ -151,9 +151,10 @@ int config_check(struct config *config, struct err *err) {
         dropout_threshold(config->activation_dropout) > 65535)
         return err_set(err, HEED_ECONFIG, "dropout: a rate above 65535/65536 drops everything");
     if (config->tie == TIE_ALL && config->n_vocab_src != config->n_vocab_tgt)
-        return err_set(err, HEED_ECONFIG,
-                       "tie: 'all' needs one vocabulary, but n_vocab_src is %d and n_vocab_tgt %d",
-                       config->n_vocab_src, config->n_vocab_tgt);
+        return err_set(
+            err, HEED_ECONFIG,
+            "tie: 'all' needs one vocabulary, but there are %d source and %d target pieces",
+            config->n_vocab_src, config->n_vocab_tgt);
     int rc = check_head_width(&config->d_k, "d_k", config, err);
     if (!rc) rc = check_head_width(&config->d_v, "d_v", config, err);
     return rc ? rc : check_total(config, err);

@@ -138,7 +138,8 @@ int search_check(const struct search_options *o, struct err *err) {
         return err_set(err, HEED_EINVAL, "nbest: %d is more than the beam of %d; raise the beam",
                        o->n_best, o->beam);
     if (o->max_len && o->min_len > o->max_len)
-        return err_set(err, HEED_EINVAL, "min_length: %d is more than max_length %d", o->min_len,
+        return err_set(err, HEED_EINVAL,
+                       "min_length: %d is more than the greatest length allowed, %d", o->min_len,
                        o->max_len);
     return 0;
 }

@@ -202,6 +202,10 @@ static int check_options(const struct translator *t, const struct translator_opt
         return err_set(err, HEED_EINVAL,
                        "force_length: %d is more than the %d tokens the model has positions for",
                        o->search.force_len, t->engine->max_len);
+    if (o->search.min_len > t->engine->max_len)
+        return err_set(err, HEED_EINVAL,
+                       "min_length: %d is more than the %d tokens the model has positions for",
+                       o->search.min_len, t->engine->max_len);
     if (o->max_source && (o->max_source < 2 || o->max_source > t->engine->max_len))
         return err_set(
             err, HEED_EINVAL,

@@ -25,6 +25,18 @@ int target_has_run(const char *dir) {
     return n > 0;
 }
 
+int target_holds(const char *dir, const char *file) {
+    static const char *const of_run[] = {"log.jsonl", "state.safetensors", "lock", NULL};
+    int found = 0;
+    for (int i = 0; i < 2; i++)
+        for (const char *const *name = i ? of_run : modeldir_files; *name && !found; name++) {
+            char *path = path_join(dir, *name);
+            found = file_same(path, file);
+            xfree(path);
+        }
+    return found;
+}
+
 static int same_place(const char *a, const char *b) {
     char *left = realpath(a, NULL), *right = realpath(b, NULL);
     int same = left && right && strcmp(left, right) == 0;
