@@ -41,7 +41,7 @@ if ! [ -e "$root/ready" ]; then
     fi
     touch "$root/ready"
 fi
-rm -rf "$root/tree.git" "$root/root/heed"
+rm -rf "$root/tree.git" "$root/srv/heed"
 git clone --quiet --bare "$here" "$root/tree.git"
 # inside COMMAND — in the root, with mounts that nobody else sees and that end with it
 inside() {
@@ -52,10 +52,10 @@ inside() {
             chroot "$0" /bin/bash -c "$1"' \
         "$root" "$1" TESTS="${TESTS:-}" ${http_proxy:+http_proxy="$http_proxy"}
 }
-inside 'git clone --quiet /tree.git /root/heed'
+inside 'git clone --quiet /tree.git /srv/heed'
 for target in "$@"; do
     echo "== make $target"
     began=$SECONDS
-    inside "cd /root/heed && make $target"
+    inside "cd /srv/heed && make $target"
     echo "== make $target: passed after $((SECONDS - began)) s"
 done
