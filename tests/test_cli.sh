@@ -46,6 +46,7 @@ expect 2 'did you mean --help?' -- --hepl
 for option in model output prefix; do expect 2 "--$option: is empty" -- translate --$option ''; done
 expect 2 'translate: FILE is empty' -- translate --model m ''
 expect 2 '--output needs a value' -- translate --model m --output --quiet
+expect 2 '--output needs a value' -- translate --model m --output -- x
 expect 1 'm: no such model' -- translate --model m --output=--quiet
 expect 2 '--weights: -1 is not a number above 0' -- train --src a --tgt b --out o --weights -1
 expect 2 '--weights: 1e300 is not a number above 0, at most 1,000,000' -- \
@@ -60,11 +61,13 @@ echo '{"tokenz": 3}' >"$dir/options.json"
 expect 2 'tokenz: there is no such option; did you mean tokens?' -- train \
     --config "$dir/options.json"
 # Whole words, within the terminal.
-for columns in 50 80; do
-    expect 0 '' env COLUMNS=$columns "$heed" translate --help
-    wide=$(printf %s "$out" | sed '1,/^usage/d' | awk -v n=$columns 'length > n || / $/')
-    [ -z "$wide" ] || fail "beyond $columns columns: $wide"
+for command in bench 'bench translate' attend translate; do
+    # shellcheck disable=SC2086 # words
+    expect 0 'heed' env COLUMNS=60 "$heed" $command --help
+    wide=$(printf %s "$out" | sed 's/—/-/' | awk 'length > 60 || / $/')
+    [ -z "$wide" ] || fail "beyond the terminal: $wide"
 done
+expect 0 '' env COLUMNS=80 "$heed" translate --help
 has $'\n                              included; 0: the model\'s positions'
 
 tiny="--preset tiny --n-vocab 100 --tokens 64 --length 16 --seconds 0.1"

@@ -340,6 +340,6 @@ static int run(struct err *err) {
 const struct command cmd_attend = {
     .name = "attend",
     .summary = "draw what a model looks at: attention as SVG or HTML",
-    .usage = "--model DIR --src TEXT [--tgt TEXT] --out x.svg|x.html [options]",
+    .usage = "--model DIR --src TEXT [--tgt TEXT] --out FILE [options]",
     .groups = groups,
     .run = run};

@@ -378,7 +378,7 @@ static int run(struct err *err) { return inspect(args.dir.item[0], err); }
 
 const struct command cmd_inspect = {
     .name = "inspect",
-    .summary = "show a model's configuration, parameters, steps and learning curves",
+    .summary = "show a model's configuration, parameters, steps and curves",
     .usage = "DIR [--curves FILE.svg] [--tensors] [--json]",
     .groups = groups,
     .run = run};

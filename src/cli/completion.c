@@ -55,12 +55,10 @@ static const struct option *open_option(const struct command *c, char *const *wo
     int at = n - 1;
     while (at >= 0 && strncmp(word[at], "--", 2) != 0) at--;
     if (at < 0 || strchr(word[at], '=')) return NULL;
-    for (const struct option_group *g = c->groups; g->rows; g++) {
-        const struct option *o = option_find(g->rows, word[at] + 2, strlen(word[at] + 2));
-        if (!o || !o->help || o->kind == OPTION_WORDS || o->kind == OPTION_FLAG) continue;
-        return at == n - 1 || (o->kind == OPTION_LIST && !options_words_of(c)) ? o : NULL;
-    }
-    return NULL;
+    struct option_group *g;
+    const struct option *o = options_find(c->groups, word[at] + 2, strlen(word[at] + 2), &g);
+    int more = o && (at == n - 1 || (o->kind == OPTION_LIST && !options_words_of(c)));
+    return more && o->kind != OPTION_FLAG ? o : NULL;
 }
 
 static void answer(const struct question *q, const struct command *c, char *const *word, int n) {

@@ -149,15 +149,15 @@ static int run(const struct command **used, const struct command *within, int ar
 /* The library calls an option max_source; here it is --max-source. That goes for errors of usage:
  * other messages begin with the name of a file, which may well be "seed". */
 static void complain(const struct command *used, const struct err *err) {
-    const char *rest;
+    struct option_group *g;
+    struct option_words words = {0};
     int usage = err->code == HEED_EINVAL || err->code == HEED_ECONFIG || err->code == HEED_ELIMIT;
-    const struct option *o = used && usage ? options_named(used->groups, err->msg, &rest) : NULL;
-    struct option_words words;
+    size_t length = strcspn(err->msg, ":");
+    const struct option *o = used && used->groups && usage && err->msg[length]
+                                 ? options_find(used->groups, err->msg, length, &g)
+                                 : NULL;
     if (o) options_words(&words, used, o);
-    if (o)
-        fprintf(stderr, "heed: --%s%s\n", words.name, rest);
-    else
-        fprintf(stderr, "heed: %s\n", err->msg);
+    fprintf(stderr, "heed: %s%s%s\n", o ? "--" : "", words.name, err->msg + (o ? length : 0));
 }
 
 int main(int argc, char **argv) {

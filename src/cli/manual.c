@@ -29,7 +29,7 @@ static void option(const char *name, const char *arg, const char *help) {
 
 static void command(const struct command *c) {
     printf(".SS heed %s\n.B heed %s\n", c->name, c->name);
-    text(c->usage ? c->usage : c->sub ? "COMMAND [options]" : "[options]");
+    text(command_usage(c));
     printf("\n.PP\n%c", toupper((unsigned char)c->summary[0]));
     text(c->summary + 1);
     printf(".\n");
@@ -51,7 +51,8 @@ static void command(const struct command *c) {
 static const char description[] =
     "heed trains models that translate, and runs them: the Transformer of \"Attention Is All You "
     "Need\", from raw parallel text to a directory with everything a translator needs.\n\n"
-    "An option is given as --name VALUE or --name=VALUE. One whose value ends in dots takes all "
+    "An option is given as --name VALUE or --name=VALUE; a value that is the name of an "
+    "option needs the latter. One whose value ends in dots takes all "
     "words up to the next option; in a command that also takes plain arguments, it takes one word "
     "and may be repeated. Everything after -- is an argument, and - is standard input. The value "
     "in parentheses is the default.";

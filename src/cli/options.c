@@ -27,11 +27,14 @@ const char *command_name(const struct command *command) {
     return space ? space + 1 : command->name;
 }
 
+const char *command_usage(const struct command *command) {
+    return command->usage ? command->usage : command->sub ? "COMMAND [options]" : "[options]";
+}
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* The option of that name and its group. */
-static const struct option *find(struct option_group *groups, const char *name, size_t length,
-                                 struct option_group **group) {
+const struct option *options_find(struct option_group *groups, const char *name, size_t length,
+                                  struct option_group **group) {
     for (struct option_group *g = groups; g->rows; g++) {
         const struct option *o = option_find(g->rows, name, length);
         if (!o || !o->help || o->kind == OPTION_WORDS) continue;
@@ -64,17 +67,6 @@ int options_given(const struct option_group *groups, const char *name) {
         if (o && g->given & bit_of(g, o)) return 1;
     }
     return 0;
-}
-
-const struct option *options_named(const struct option_group *groups, const char *message,
-                                   const char **rest) {
-    size_t length = strcspn(message, ":");
-    *rest = message + length;
-    for (const struct option_group *g = groups; g && g->rows; g++) {
-        const struct option *o = option_find(g->rows, message, length);
-        if (o && o->help && **rest) return o;
-    }
-    return NULL;
 }
 
 /* Notes that the option is given. A list begins anew in every walk: the command line's words
@@ -119,8 +111,8 @@ static int is_option(const char *word) {
 static int is_known_option(const struct command *command, const char *word) {
     struct option_group *g;
     return strncmp(word, "--", 2) == 0 &&
-           (strcmp(word, "--help") == 0 ||
-            find(command->groups, word + 2, strcspn(word, "=") - 2, &g));
+           (!word[2] || strcmp(word, "--help") == 0 ||
+            options_find(command->groups, word + 2, strcspn(word, "=") - 2, &g));
 }
 
 static int needs_value(const struct option *o, const char *name, struct err *err) {
@@ -139,7 +131,7 @@ static int parse_option(const struct command *command, int argc, char **argv, in
         return err_set(err, HEED_EINVAL, "%s: unexpected argument '%.100s'", command->name,
                        argv[0]);
     size_t length = equals ? (size_t)(equals - text) : strlen(text);
-    const struct option *o = find(command->groups, text, length, &g);
+    const struct option *o = options_find(command->groups, text, length, &g);
     if (!o)
         return err_set(err, HEED_EINVAL, "%s: there is no option '--%.*s'%s", command->name,
                        (int)(length < 60 ? length : 60), text, guess(command, text, length, "--"));
@@ -215,7 +207,7 @@ static json_t *kept;
 static int file_option(const struct command *command, const char *key, const json_t *value,
                        int of_run, struct err *err) {
     struct option_group *g;
-    const struct option *o = find(command->groups, key, strlen(key), &g);
+    const struct option *o = options_find(command->groups, key, strlen(key), &g);
     if (!o)
         return err_set(err, HEED_ECONFIG, "there is no such option%s",
                        guess(command, key, strlen(key), ""));
@@ -344,13 +336,14 @@ static void help_row(const char *name, const char *arg, const char *help) {
 }
 
 void options_help(const struct command *command) {
-    printf("heed %s — %s\n\nusage: heed %s %s\n\n", command->name, command->summary, command->name,
-           command->usage ? command->usage
-           : command->sub ? "COMMAND [options]"
-                          : "[options]");
+    char line[240];
+    snprintf(line, sizeof line, "heed %s — %s", command->name, command->summary);
+    wrap(line, 0, 0);
+    snprintf(line, sizeof line, "usage: heed %s %s", command->name, command_usage(command));
+    putchar('\n'), wrap(line, 0, 0), putchar('\n');
     if (command->about) wrap(command->about, 0, 0), putchar('\n');
     for (int i = 0; command->sub && command->sub[i]; i++)
-        printf("  %-18s %s\n", command->sub[i]->name, command->sub[i]->summary);
+        wrap(command->sub[i]->summary, 21, printf("  %s", command->sub[i]->name));
     for (const struct option_group *g = command->groups; g && g->rows; g++)
         for (const struct option *o = g->rows; o->name; o++) {
             struct option_words w;

@@ -45,17 +45,17 @@ int options_given(const struct option_group *groups, const char *name);
 /* The row of the arguments that are not options, or NULL. */
 const struct option *options_words_of(const struct command *command);
 
-/* The option that a library message begins with ("max_source: 65 is ..."), or NULL; *rest is what
- * follows its name. */
-const struct option *options_named(const struct option_group *groups, const char *message,
-                                   const char **rest);
+/* The option of that name, and its group; or NULL. */
+const struct option *options_find(struct option_group *groups, const char *name, size_t length,
+                                  struct option_group **group);
 
 /* The options' current values as a JSON object that could serve as the options file, without the
  * model fields and what holds for one call only; a new reference. */
 json_t *options_json(const struct option_group *groups);
 
-/* "train" of "bench train". */
+/* "train" of "bench train", and what follows its name. */
 const char *command_name(const struct command *command);
+const char *command_usage(const struct command *command);
 
 /* --help: heed NAME — SUMMARY, and all options. */
 void options_help(const struct command *command);
