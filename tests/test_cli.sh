@@ -54,7 +54,8 @@ expect 2 '--weights: 1e300 is not a number above 0, at most 1,000,000' -- \
 expect 2 '--seed: 18446744073709551616 is too large' -- translate --seed 18446744073709551616
 expect 2 '--alpha: 1e400 is not between -10 and 10' -- translate --alpha 1e400
 for name in cuda:x cuda:-1 cuda: cuda:99999999999 cuda:0x; do
-    expect 2 "--device: '$name' is not one of" -- bench train --preset tiny --n-vocab 50 --device $name
+    expect 2 "--device: '$name' is not one of" -- \
+        bench train --preset tiny --n-vocab 50 --device $name
 done
 expect 2 "HEED_ISA: 'sse9' cannot be used" env HEED_ISA=sse9 "$heed" bench train --device cpu
 echo '{"tokenz": 3}' >"$dir/options.json"

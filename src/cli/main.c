@@ -1,7 +1,8 @@
 /* main.c — the `heed` command: finds the sub-command, prints its error, exits.
  *
  * Exit status: 0 success, 2 where the command line, its environment or its --config file asks for
- * something wrong (HEED_EINVAL, HEED_ECONFIG), 1 for every other failure, damaged files included. */
+ * something wrong (HEED_EINVAL, HEED_ECONFIG), 1 for every other failure, such as a damaged
+ * file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@ int target_has_run(const char *dir);
 /* Is the file one of those that heed keeps there, for a model or a run? */
 int target_holds(const char *dir, const char *file);
 
-/* For a run that begins or continues: HEED_EIO if a finished model or a foreign one is there, unless
+/* For a run that begins or continues: HEED_EIO if a finished or foreign model is there, unless
  * overwrite. */
 int target_for_run(const char *dir, int overwrite, struct err *err);
 
