@@ -72,9 +72,15 @@ interrupted() {
 # compare STRAIGHT RUN — weights, state, log
 compare() {
     same "$1/model.safetensors" "$2/model.safetensors" 'published weights'
-    [ "$(steps "$1")" = "$(steps "$2")" ] || fail "checkpoints $(steps "$1") and $(steps "$2")"
+    # An orderly stop saves where it is: shortly before the end, that checkpoint takes the place of
+    # an older one among those that are kept.
+    if [ "$(steps "$1")" != "$(steps "$2")" ] && [ $terms -eq 0 ]; then
+        fail "checkpoints $(steps "$1") and $(steps "$2")"
+    fi
     for c in "$1"/ckpt-????????; do
-        same "$c/model.safetensors" "$2/${c##*/}/model.safetensors"
+        if [ -d "$2/${c##*/}" ] || [ "$c" = "$(newest "$1")" ]; then
+            same "$c/model.safetensors" "$2/${c##*/}/model.safetensors"
+        fi
     done
     log_lines "$1/log.jsonl" >a.log
     log_lines "$2/log.jsonl" >b.log
