@@ -236,6 +236,23 @@ TEST(any_bytes) {
     xfree(corpus);
 }
 
+/* A number that the text is full of stays one digit a piece, and only if asked. */
+TEST(digits) {
+    char text[8192] = "";
+    for (int i = 0; i < 300; i++) snprintf(text + strlen(text), 32, "in 2024 and %d\n", 1000 + i);
+    char *corpus = text_file("digits", text);
+    for (int split = 0; split < 2; split++) {
+        struct tokenizer *t =
+            learn((struct tokenizer_train_options){.size = split ? 18 : 30, .split_digits = split},
+                  corpus);
+        int32_t ids[16];
+        int n = tokenizer_encode(t, "2024", 4, ids, 16);
+        assert_int_equal(n >= 4, split);
+        tokenizer_free(t);
+    }
+    xfree(corpus);
+}
+
 /* ---- identity -------------------------------------------------------------------------------- */
 
 TEST(same_bytes) {
@@ -804,7 +821,7 @@ TEST(cached) {
 }
 
 TESTS(TP(types, "bpe"), TP(types, "unigram"), TP(types, "word"), TP(types, "char"), T(limits),
-      TP(lossless, "bpe"), TP(lossless, "unigram"), T(normalized), T(any_bytes), T(same_bytes),
-      T(threads), T(errors), T(blank), T(odd_text), T(report), T(stopped), T(old_file_stays),
-      T(sample_is_even), T(files_of_others), T(not_models), T(hostile_rules), T(damaged_models),
-      T(cached))
+      TP(lossless, "bpe"), TP(lossless, "unigram"), T(normalized), T(any_bytes), T(digits),
+      T(same_bytes), T(threads), T(errors), T(blank), T(odd_text), T(report), T(stopped),
+      T(old_file_stays), T(sample_is_even), T(files_of_others), T(not_models), T(hostile_rules),
+      T(damaged_models), T(cached))

@@ -24,6 +24,8 @@ static const struct option rows[] = {
     ROW(CHOICE, "type", train.type, "bpe", "kind of pieces", .choices = tokenizer_type_names),
     ROW(FLAG, "byte_fallback", train.byte_fallback, NULL,
         "spell unknown characters in bytes, which take 256 of the pieces"),
+    ROW(FLAG, "split_digits", train.split_digits, NULL,
+        "make every digit a piece of its own, so that numbers are spelt and copied"),
     ROW(F64, "coverage", train.coverage, "1", "share of the text whose characters get a piece",
         .min = 0.98, .max = 1),
     ROW(STRING, "normalization", train.normalization, "nmt_nfkc",

@@ -102,6 +102,7 @@ struct tokenizer_train_options {
     int size;        /* pieces, special ones included; TOKENIZER_CHAR may end with fewer */
     enum tokenizer_type type;
     int byte_fallback; /* 256 pieces for bytes: no text is unknown */
+    int split_digits;  /* each digit is a piece of its own: numbers are spelt, not memorised */
     double coverage;   /* share of characters that get a piece, 0.98 to 1; 0: 1 */
     /* nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity; NULL: nmt_nfkc */
     const char *normalization;

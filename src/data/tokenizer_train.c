@@ -259,6 +259,7 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
         {"vocab_size", t->size},
         {"character_coverage", t->coverage},
         {"byte_fallback", o->byte_fallback ? "true" : "false"},
+        {"split_digits", o->split_digits ? "true" : "false"},
         {"normalization_rule_name", normalization},
         {"remove_extra_whitespaces", exact ? "false" : "true"},
         {"num_threads", t->threads},
@@ -338,8 +339,8 @@ int tokenizer_cached(char **path, int *reused, const struct tokenizer_train_opti
         rc = text_hash(hash, o->input[i], NULL, NULL, err);
         XXH3_128bits_update(state, hash, sizeof hash);
     }
-    int n = snprintf(text, sizeof text, "%d %d %d %.9g %s %llu %llu %d", (int)o->type, o->size,
-                     o->byte_fallback, o->coverage, normalization_of(o),
+    int n = snprintf(text, sizeof text, "%d %d %d %d %.9g %s %llu %llu %d", (int)o->type, o->size,
+                     o->byte_fallback, o->split_digits, o->coverage, normalization_of(o),
                      (unsigned long long)o->sample, (unsigned long long)o->seed, o->threads);
     XXH3_128bits_update(state, text, (size_t)n);
     XXH128_hash_t key = XXH3_128bits_digest(state);
