@@ -175,6 +175,11 @@ TEST(optimizer_options_are_checked) {
     o = optimizer_defaults;
     o.warmup = -3;
     refused(optimizer_options_check(&o, &err), &err, "warmup", "-3");
+    o = optimizer_defaults;
+    o.steps = o.cooldown = 20;
+    check_ok(optimizer_options_check(&o, &err), &err);
+    o.cooldown = 21;
+    refused(optimizer_options_check(&o, &err), &err, "cooldown", "21 updates in a run of 20");
 }
 
 TEST(batches_refuse_what_never_fits) {
@@ -258,8 +263,18 @@ TEST(schedule_is_the_papers) {
     assert_true(fabs(schedule_rate(256, 0, 1, 1) - 1 / 16.0) < 1e-12);
 }
 
+TEST(cooldown_is_linear) {
+    assert_true(schedule_cooldown(0, 0, 7) == 1); /* no end, no cool-down */
+    assert_true(schedule_cooldown(100, 0, 100) == 1);
+    assert_true(schedule_cooldown(100, 9, 1) == 1);
+    assert_true(schedule_cooldown(100, 9, 91) == 1);
+    for (int i = 1; i <= 9; i++)
+        assert_true(fabs(schedule_cooldown(100, 9, 91 + i) - (1 - 0.1 * i)) < 1e-15);
+    assert_true(schedule_cooldown(3, 3, 1) == 0.75 && schedule_cooldown(3, 3, 3) == 0.25);
+}
+
 TESTS(T(presets_are_the_papers), T(parameter_counts_are_the_papers), T(impossible_fields_are_named),
       T(limits_belong_to_the_range), T(impossible_combinations_are_named),
       T(optimizer_options_are_checked), T(batches_refuse_what_never_fits),
       T(acts_refuse_batches_that_do_not_belong), T(memory_that_cannot_be_had_is_an_error),
-      T(schedule_is_the_papers))
+      T(schedule_is_the_papers), T(cooldown_is_linear))

@@ -60,6 +60,8 @@ static const struct option rows[] = {
     ROW(I64, "warmup", warmup, "4000", "updates of rising learning rate", .max = MANY),
     ROW(F64, "lr_scale", lr_scale, "1", "factor on the paper's learning rate", .min = 1e-9,
         .max = 1e9),
+    ROW(I64, "cooldown", cooldown, "0",
+        "updates before --steps over which the learning rate falls linearly to 0", .max = MANY),
     ROW(F64, "clip", clip, "0", "largest norm of the gradient; 0: no clipping", .max = 1e9),
     ROW(U64, "seed", seed, "1", "seed of initial weights, dropout and the data's order",
         .max = MANY),
@@ -123,6 +125,11 @@ static int check_args(struct err *err) {
     if (o->bleu_every % o->valid_every)
         return cli_usage(err, "--bleu-every: %d is not a multiple of --valid-every %d",
                          o->bleu_every, o->valid_every);
+    if (args.cooldown && !o->max_steps)
+        return cli_usage(err, "--cooldown: the run needs an end to cool down to; give --steps");
+    if (args.cooldown > o->max_steps)
+        return cli_usage(err, "--cooldown: %lld updates are more than the run's --steps %lld",
+                         (long long)args.cooldown, (long long)o->max_steps);
     if (args.max_length > args.tokens)
         return cli_usage(err, "--tokens: %d is smaller than one sentence of --max-length %d",
                          args.tokens, args.max_length);

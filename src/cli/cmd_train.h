@@ -19,7 +19,7 @@ struct train_args {
     enum tokenizer_type vocab_type;
     int vocab_size, tokens, dtype, max_length, prefetch, bleu_lines;
     uint64_t seed;
-    int64_t warmup;
+    int64_t warmup, cooldown;
     double lr_scale, clip, ratio;
     struct trainer_options trainer; /* as the options set it */
     struct backend_options where;

@@ -191,6 +191,8 @@ static int get_state(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     struct optimizer_options o = optimizer_defaults;
     o.warmup = a->warmup;
+    o.cooldown = a->cooldown;
+    o.steps = a->trainer.max_steps;
     o.lr_scale = a->lr_scale;
     o.clip = a->clip;
     o.measure = 1;

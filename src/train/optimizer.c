@@ -21,6 +21,9 @@ int optimizer_options_check(const struct optimizer_options *o, struct err *err) 
         return err_set(err, HEED_ECONFIG, "clip: %g is negative", o->clip);
     if (o->warmup < 0)
         return err_set(err, HEED_ECONFIG, "warmup: %lld is negative", (long long)o->warmup);
+    if (o->cooldown < 0 || o->cooldown > o->steps)
+        return err_set(err, HEED_ECONFIG, "cooldown: %lld updates in a run of %lld",
+                       (long long)o->cooldown, (long long)o->steps);
     if (!(o->lr_scale > 0 && isfinite(o->lr_scale)))
         return err_set(err, HEED_ECONFIG, "lr_scale: %g is not positive", o->lr_scale);
     return 0;
@@ -177,8 +180,9 @@ int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, 
 
 int optimizer_apply(struct optimizer *opt, struct update_report *report, struct err *err) {
     opt->step++;
-    report->rate = schedule_rate(opt->model->config.d_model, opt->options.warmup,
-                                 opt->options.lr_scale, opt->step);
+    const struct optimizer_options *o = &opt->options;
+    report->rate = schedule_rate(opt->model->config.d_model, o->warmup, o->lr_scale, opt->step) *
+                   schedule_cooldown(o->steps, o->cooldown, opt->step);
     apply_adam(opt, report->rate);
     return backend_check(opt->model->be, err); /* queued; whoever waits next sees if it failed */
 }

@@ -17,7 +17,8 @@ struct optimizer_options {
     int measure;              /* compute the gradient's norm even without clipping */
     int64_t warmup;           /* steps of rising learning rate */
     double lr_scale;
-    uint64_t seed; /* of the dropout masks */
+    int64_t steps, cooldown; /* the rate falls to 0 over the last `cooldown` of `steps` updates */
+    uint64_t seed;           /* of the dropout masks */
 };
 extern const struct optimizer_options optimizer_defaults;
 

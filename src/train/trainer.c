@@ -91,6 +91,9 @@ static void state_collect(const struct trainer *t, struct state *state) {
     state_set_f64(state, "window.nll", t->window.nll);
     state_set_f64(state, "window.tokens", t->window.tokens);
     state_set_f64(state, "window.seconds", t->window.seconds);
+    if (!t->opt->options.cooldown) return;
+    state_set_i64(state, "cooldown.steps", t->opt->options.steps);
+    state_set_i64(state, "cooldown.updates", t->opt->options.cooldown);
 }
 
 static int state_batches(const struct state *state, struct batches_state *at, struct err *err) {
@@ -147,6 +150,23 @@ static int restore(struct trainer *t, const struct state *state, struct err *err
     return rc;
 }
 
+/* Where earlier updates cooled down to another end than this part's, they stay as they are: the run
+ * goes on, but one that knew its end from the beginning would have other weights. Says so. */
+static void note_cooldown(struct trainer *t, const struct state *state) {
+    const struct optimizer_options *o = &t->opt->options;
+    int64_t steps, updates, step = t->opt->step;
+    if (state_get_i64(state, "cooldown.steps", &steps, NULL) ||
+        state_get_i64(state, "cooldown.updates", &updates, NULL))
+        return;
+    if (step <= steps - updates || (steps == o->steps && updates == o->cooldown)) return;
+    size_t n = strlen(t->text);
+    snprintf(t->text + n, sizeof t->text - n,
+             "; updates %lld to %lld stay as they were, with the falling learning rate of "
+             "--steps %lld --cooldown %lld",
+             (long long)(steps - updates + 1), (long long)step, (long long)steps,
+             (long long)updates);
+}
+
 /* DIR/model.safetensors is the best model so far, or the last one where nothing says which is best.
  * Should someone have removed the best one's checkpoint, then what was published before is all that
  * is left of it. */
@@ -185,6 +205,7 @@ static int resume(struct trainer *t, struct err *err) {
                      found.n_damaged == 1 ? " is" : "s are", found.damage.msg);
         else
             snprintf(t->text, sizeof t->text, "from step %lld", (long long)t->opt->step);
+        note_cooldown(t, &state);
         /* A kill may have come between a save, its publication and the removal of older ones. */
         rc = publish(t, err);
         if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
