@@ -4,6 +4,7 @@
 extern "C" {
 #include "data/sentencepiece.h"
 #include "base/mem.h"
+#include "data/tokenizer.h"
 }
 
 #include <climits>
@@ -101,6 +102,8 @@ int sp_bos(const struct sp *sp) { return sp->processor.bos_id(); }
 int sp_eos(const struct sp *sp) { return sp->processor.eos_id(); }
 const char *sp_piece(const struct sp *sp, int id) { return sp->processor.IdToPiece(id).c_str(); }
 
+int sp_is_control(const struct sp *sp, int id) { return sp->processor.IsControl(id); }
+
 /* By its kind, for files may call it anything; a model that opened has exactly one. */
 int sp_unk(const struct sp *sp) {
     int id = 0;
@@ -110,16 +113,36 @@ int sp_unk(const struct sp *sp) {
 
 /* ---- using ----------------------------------------------------------------------------------- */
 
-/* The library fills a message of pieces; kept per thread, its strings are allocated once. */
+namespace {
+struct span span_of(const ImmutableSentencePieceText &pieces, int i) {
+    return {static_cast<int>(pieces.pieces(i).begin()), static_cast<int>(pieces.pieces(i).end())};
+}
+
+/* The text if it fits; its size. */
+int put_text(const std::string &text, char *out, size_t cap) {
+    if (text.size() > INT_MAX) return HEED_ELIMIT;
+    if (text.size() < cap) std::memcpy(out, text.c_str(), text.size() + 1);
+    return static_cast<int>(text.size());
+}
+} // namespace
+
 int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap) {
+    return sp_encode_spans(sp, text, size, ids, nullptr, cap);
+}
+
+/* The library fills a message of pieces; kept per thread, its strings are allocated once. */
+int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t *ids,
+                    struct span *span, int cap) {
     return guarded(nullptr, [&]() -> int {
         thread_local ImmutableSentencePieceText pieces;
         auto status = sp->processor.Encode(std::string_view(text, size), pieces.mutable_proto());
         if (!status.ok()) return HEED_EINTERNAL;
         size_t n = pieces.pieces_size();
         if (n > INT_MAX) return HEED_ELIMIT;
-        for (int i = 0; i < static_cast<int>(n) && i < cap; i++)
+        for (int i = 0; i < static_cast<int>(n) && i < cap; i++) {
             ids[i] = static_cast<int32_t>(pieces.pieces(i).id());
+            if (span) span[i] = span_of(pieces, i);
+        }
         return static_cast<int>(n);
     });
 }
@@ -130,9 +153,20 @@ int sp_decode(const struct sp *sp, const int32_t *ids, int n, char *out, size_t 
         thread_local std::string text;
         list.assign(ids, ids + n);
         if (!sp->processor.Decode(list, &text).ok()) return HEED_EINTERNAL;
-        if (text.size() > INT_MAX) return HEED_ELIMIT;
-        if (text.size() < cap) std::memcpy(out, text.c_str(), text.size() + 1);
-        return static_cast<int>(text.size());
+        return put_text(text, out, cap);
+    });
+}
+
+int sp_decode_spans(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap,
+                    struct span *span) {
+    return guarded(nullptr, [&]() -> int {
+        thread_local std::vector<int> list;
+        thread_local ImmutableSentencePieceText pieces;
+        list.assign(ids, ids + n);
+        if (!sp->processor.Decode(list, pieces.mutable_proto()).ok()) return HEED_EINTERNAL;
+        if (pieces.pieces_size() != list.size()) return HEED_EINTERNAL;
+        for (int i = 0; i < n; i++) span[i] = span_of(pieces, i);
+        return put_text(pieces.text(), out, cap);
     });
 }
 

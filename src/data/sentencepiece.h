@@ -13,6 +13,7 @@
 #include "base/err.h"
 
 struct sp;
+struct span; /* data/tokenizer.h */
 
 int sp_open(struct sp **sp, const void *model, size_t size, struct err *err);
 void sp_free(struct sp *sp);
@@ -23,9 +24,17 @@ int sp_bos(const struct sp *sp);
 int sp_eos(const struct sp *sp);
 const char *sp_piece(const struct sp *sp, int id); /* id in [0, size) */
 
+int sp_is_control(const struct sp *sp, int id); /* the same */
+
 /* See tokenizer_encode and tokenizer_decode. */
 int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap);
 int sp_decode(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap);
+
+/* The same with the bytes of each piece. */
+int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t *ids,
+                    struct span *span, int cap);
+int sp_decode_spans(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap,
+                    struct span *span);
 
 /* What SentencePiece calls --KEY=VALUE. */
 struct sp_setting {

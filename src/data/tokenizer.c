@@ -99,6 +99,10 @@ void tokenizer_hash_text(const struct tokenizer *t, char text[TOKENIZER_HASH_TEX
     for (int i = 0; i < TOKENIZER_HASH_SIZE; i++) snprintf(text + 2 * i, 3, "%02x", t->hash[i]);
 }
 
+int tokenizer_is_control(const struct tokenizer *t, int id) {
+    return id >= 0 && id < t->size && sp_is_control(t->sp, id);
+}
+
 const char *tokenizer_piece(const struct tokenizer *t, int id) {
     return id >= 0 && id < t->size ? sp_piece(t->sp, id) : NULL;
 }
@@ -111,6 +115,12 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, i
     return sp_encode(t->sp, text, size, ids, cap);
 }
 
+int tokenizer_encode_spans(const struct tokenizer *t, const char *text, size_t size, int32_t *ids,
+                           struct span *span, int cap) {
+    if (size > TOKENIZER_MAX_TEXT) return HEED_ELIMIT;
+    return sp_encode_spans(t->sp, text, size, ids, span, cap);
+}
+
 int tokenizer_encode_end(const struct tokenizer *t, const char *text, size_t size, int32_t *ids,
                          int cap) {
     int n = tokenizer_encode(t, text, size, ids, cap);
@@ -118,8 +128,19 @@ int tokenizer_encode_end(const struct tokenizer *t, const char *text, size_t siz
     return n < 0 ? n : n + 1;
 }
 
-int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int n, char *out, size_t cap) {
+static int check_ids(const struct tokenizer *t, const int32_t *ids, int n) {
     for (int i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= t->size) return HEED_EINVAL;
-    return sp_decode(t->sp, ids, n, out, cap);
+    return 0;
+}
+
+int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int n, char *out, size_t cap) {
+    int rc = check_ids(t, ids, n);
+    return rc ? rc : sp_decode(t->sp, ids, n, out, cap);
+}
+
+int tokenizer_decode_spans(const struct tokenizer *t, const int32_t *ids, int n, char *out,
+                           size_t cap, struct span *span) {
+    int rc = check_ids(t, ids, n);
+    return rc ? rc : sp_decode_spans(t->sp, ids, n, out, cap, span);
 }

@@ -48,6 +48,9 @@ const void *tokenizer_bytes(const struct tokenizer *tokenizer, size_t *size);
 void tokenizer_hash(const struct tokenizer *tokenizer, unsigned char hash[TOKENIZER_HASH_SIZE]);
 void tokenizer_hash_text(const struct tokenizer *tokenizer, char text[TOKENIZER_HASH_TEXT]);
 
+/* Is it a mark that stands for no text: bos, eos, padding, tags? */
+int tokenizer_is_control(const struct tokenizer *tokenizer, int id);
+
 /* The piece as the file spells it (U+2581 for a space), or NULL for an id out of range. */
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int id);
 
@@ -61,12 +64,26 @@ int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t
 int tokenizer_encode_end(const struct tokenizer *tokenizer, const char *text, size_t size,
                          int32_t *ids, int cap);
 
+/* Bytes [begin, end) of a text. */
+struct span {
+    int begin, end;
+};
+
+/* The same as tokenizer_encode with the bytes of the text that each piece stands for. Pieces lie
+ * side by side, each with the space before it; where normalisation makes several characters of one,
+ * all but the last of their pieces may be empty. */
+int tokenizer_encode_spans(const struct tokenizer *tokenizer, const char *text, size_t size,
+                           int32_t *ids, struct span *span, int cap);
+
 /* The text of n ids: how many bytes it has; it is written, followed by a NUL, if that fits in cap.
  * bos, eos and other control ids give nothing, unk gives " U+2047 ", an id out of range is
  * HEED_EINVAL. Bytes of a byte-fallback tokenizer that are not UTF-8 when put together become
  * U+FFFD. */
 int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, int n, char *out,
                      size_t cap);
+/* The same with the bytes of the text that each id made: span[n]. */
+int tokenizer_decode_spans(const struct tokenizer *tokenizer, const int32_t *ids, int n, char *out,
+                           size_t cap, struct span *span);
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
