@@ -33,10 +33,12 @@ checked() {
     fi
 }
 if [ "${SANITIZE:-1}" = 1 ] && command -v compute-sanitizer >/dev/null; then
-    for op in embed linear attention add_norm xent; do
+    for op in embed linear attention add_norm xent guide; do
         checked memcheck test_ops compare_cuda.$op
     done
-    for op in embed attention add_norm xent; do checked racecheck test_ops compare_cuda.$op; done
+    for op in embed attention add_norm xent guide; do
+        checked racecheck test_ops compare_cuda.$op
+    done
     for tool in memcheck racecheck; do
         for name in step_compare.cuda topk_against_ref.cuda; do
             checked "$tool" test_decode $name

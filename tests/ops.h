@@ -34,7 +34,7 @@ struct op_case {
 
 enum {
     BIAS = 1,     /* linear, xent: with b and db */
-    NO_DX = 2,    /* linear: dx absent; xent: no gradient */
+    NO_DX = 2,    /* linear: dx absent; xent, guide: no gradient */
     DX_ADD = 4,   /* linear: dx accumulates */
     PACKED = 8,   /* attention: q, k, v are slices of one matrix, so are dq, dk, dv */
     PROBS = 16,   /* attention: write P */
@@ -46,10 +46,11 @@ enum {
     DX_IS_DR = 1024,
     DS_IS_DY = 2048,
     DS_IS_DR = 4096,
-    IGNORED = 8192,  /* xent: some targets < 0; embed: some ids < 0 */
+    IGNORED = 8192,  /* xent: some targets < 0; embed: some ids < 0; guide: rows without links */
     ROW_NLL = 16384, /* xent: row_nll present */
     DPOS = 32768,    /* embed: dpos present */
     TIES = 65536,    /* xent: all logits of a row are equal */
+    LINKS = 131072,  /* guide: several ranges a row, some of several keys; else one key a row */
 };
 
 enum role { ROLE_IN, ROLE_OUT, ROLE_ACC };
@@ -86,7 +87,7 @@ struct op_test {
     int q_start[OPS_MAX_SEQ + 1], k_start[OPS_MAX_SEQ + 1], n_seq;
     int first_seq, end_seq; /* bound part of the batch */
     int32_t *start[2];      /* backend memory: offsets of the bound part, queries and keys */
-    int32_t *index[2];      /* backend memory: ids and pos, or target */
+    int32_t *index[2];      /* backend memory: ids and pos; target; or span and range */
     struct rows rq, rk;
 };
 
@@ -112,7 +113,7 @@ void op_save(struct op_test *test, struct op_image *image);
 void op_load(struct op_test *test, const struct op_image *image);
 void op_image_free(struct op_image *image);
 
-/* xent's grad_scale in all cases. */
+/* xent's and guide's grad_scale in all cases. */
 #define OPS_GRAD_SCALE 0.75f
 
 /* Element (i, j) of a tensor in its host copy. */

@@ -184,6 +184,23 @@ const struct op_case op_cases[] = {
      .flags = ROW_NLL, .large = 1},
     {"xent", "model width", {60, 9, 40}, .d = 128, .n_vocab = 1024, .smoothing = 0.1f,
      .flags = BIAS | IGNORED | ROW_NLL, .large = 1},
+
+    {"guide", "one by one", {1}, {1}, .d = 1},
+    {"guide", "one key each", {3, 1, 4}, {2, 5, 1}, .d = 3},
+    {"guide", "links", {3, 1, 4}, {7, 5, 9}, .d = 4, .flags = LINKS},
+    {"guide", "ignored", {4, 1, 6, 2}, {7, 5, 9, 1}, .d = 5, .flags = LINKS | IGNORED},
+    {"guide", "padded", {4, 3}, {2, 6}, .d = 3, .flags = LINKS | IGNORED, .left = 1, .right = 2},
+    {"guide", "loss only", {4, 3}, {2, 6}, .d = 3, .flags = LINKS | IGNORED | NO_DX},
+    {"guide", "large scores", {5, 3}, {4, 6}, .d = 4, .scale = 12, .flags = LINKS},
+    {"guide", "one long, many short", {150, 1, 2, 1, 3, 1, 17, 1}, {140, 2, 1, 1, 5, 3, 20, 9},
+     .d = 17, .flags = LINKS | IGNORED, .large = 1},
+    {"guide", "long keys", {37, 129, 1}, {131, 1, 600}, .d = 32, .flags = LINKS, .large = 1},
+    {"guide", "64 wide", {40, 64, 65, 3, 12, 40}, {37, 70, 64, 5, 11, 33}, .d = 64,
+     .flags = LINKS | IGNORED, .left = 64, .right = 448, .large = 1},
+    {"guide", "wider than a block's columns", {20, 33}, {33, 9}, .d = 300, .flags = LINKS,
+     .large = 1},
+    {"guide", "many, loss only", {140, 64, 65, 3}, {37, 70, 64, 5}, .d = 64,
+     .flags = LINKS | IGNORED | NO_DX, .large = 1},
 };
 /* clang-format on */
 const int op_case_count = sizeof op_cases / sizeof *op_cases;
@@ -363,6 +380,51 @@ static void make_xent(struct op_test *t, const struct op_case *c, int n) {
     make_index(t, 0, n, c->n_vocab, c->flags & IGNORED);
 }
 
+/* Links of every row: one key; or up to three ranges of up to three keys, with gaps between. */
+static void make_links(struct op_test *t, const struct op_case *c, int nq) {
+    int32_t *span = xcalloc(2 * (size_t)nq, sizeof *span), *range;
+    int n = 0;
+    struct rng rng = {.key = 79};
+    range = xcalloc(6 * (size_t)nq, sizeof *range);
+    for (int s = 0; s < t->n_seq; s++)
+        for (int row = t->q_start[s]; row < t->q_start[s + 1]; row++) {
+            int n_k = t->k_start[s + 1] - t->k_start[s], most = c->flags & LINKS ? 3 : 1;
+            int at = (int)rng_below(&rng, (uint32_t)n_k);
+            span[2 * row] = n;
+            for (int r = 0; r < most && at < n_k; r++, n++) {
+                int end = at + 1 + (int)rng_below(&rng, (uint32_t)most);
+                range[2 * n] = at;
+                range[2 * n + 1] = end < n_k ? end : n_k;
+                at = end + 1;
+            }
+            if (c->flags & IGNORED && row % 3 == 1) n = span[2 * row];
+            span[2 * row + 1] = n;
+        }
+    t->index[0] = backend_alloc(t->be, 2 * (size_t)nq * sizeof *span, NULL);
+    t->index[1] = backend_alloc(t->be, 6 * (size_t)nq * sizeof *range, NULL);
+    backend_upload(t->be, t->index[0], span, 2 * (size_t)nq * sizeof *span);
+    backend_upload(t->be, t->index[1], range, 6 * (size_t)nq * sizeof *range);
+    xfree(span);
+    xfree(range);
+}
+
+static void make_guide(struct op_test *t, const struct op_case *c, int nq) {
+    int nk = total(key_len(c));
+    in(t, "q", AXIS_Q_ROWS, nq, c->d);
+    in(t, "k", AXIS_K_ROWS, nk, c->d);
+    struct tensor *totals = tensor_new(t, "totals", ROLE_ACC, AXIS_NONE, 1, 2);
+    totals->m.type = DTYPE_F64;
+    tensor_fill(t, totals, 0, 1);
+    if (!(c->flags & NO_DX)) {
+        tensor_fill(t, tensor_new(t, "dq", ROLE_ACC, AXIS_Q_ROWS, nq, c->d), 0, 1);
+        tensor_fill(t, tensor_new(t, "dk", ROLE_ACC, AXIS_K_ROWS, nk, c->d), 0, 1);
+    }
+    loss(t, "totals", NULL);
+    grad(t, "q", "dq");
+    grad(t, "k", "dk");
+    make_links(t, c, nq);
+}
+
 static void offsets(int *start, const int *len) {
     for (int s = 0; s < OPS_MAX_SEQ && len[s]; s++) start[s + 1] = start[s] + len[s];
 }
@@ -382,6 +444,7 @@ struct op_test *op_open(struct backend *be, const struct op_case *c, enum dtype 
     if (strcmp(c->op, "attention") == 0) make_attention(t, c, n);
     if (strcmp(c->op, "add_norm") == 0) make_add_norm(t, c, n);
     if (strcmp(c->op, "xent") == 0) make_xent(t, c, n);
+    if (strcmp(c->op, "guide") == 0) make_guide(t, c, n);
     BUG_ON(t->n == 0);
     op_reset(t);
     op_bind(t, 0, t->n_seq);
@@ -508,6 +571,20 @@ static struct xent_args xent_of(const struct op_test *t) {
                               .grad_scale = OPS_GRAD_SCALE};
 }
 
+static struct guide_args guide_of(const struct op_test *t) {
+    return (struct guide_args){V(q),
+                               V(k),
+                               V(totals),
+                               V(dq),
+                               V(dk),
+                               .rq = t->rq,
+                               .rk = t->rk,
+                               .span = t->index[0] + 2 * t->q_start[t->first_seq],
+                               .range = t->index[1],
+                               .scale = (t->c->scale ? t->c->scale : 1) / sqrtf((float)t->c->d),
+                               .grad_scale = OPS_GRAD_SCALE};
+}
+
 #define RUN(noun, slot)                                                                            \
     if (strcmp(t->c->op, #noun) == 0) {                                                            \
         struct noun##_args a = noun##_of(t);                                                       \
@@ -520,6 +597,7 @@ void op_forward(struct op_test *t) {
     RUN(attention, attention_fwd)
     RUN(add_norm, add_norm_fwd)
     RUN(xent, xent)
+    RUN(guide, guide)
 }
 
 void op_backward(struct op_test *t) {

@@ -184,6 +184,18 @@ static bool check_xent(struct caller by, const struct xent_args *a) {
     return IS(dx, n, d, t) && IS(dw, v, d, w) && IS_OR_ABSENT(db, 1, v, w);
 }
 
+static bool check_guide(struct caller by, const struct guide_args *a) {
+    int nq = a->q.rows, nk = a->k.rows, d = a->q.cols;
+    enum dtype t = a->q.type;
+    if (!act_type_ok(by, t)) return false;
+    if (!(IS(q, nq, d, t) && IS(k, nk, d, t) && IS(totals, 1, 2, DTYPE_F64))) return false;
+    if (!rows_ok(by, &a->rq, nq) || !rows_ok(by, &a->rk, nk)) return false;
+    if (!RULE(a->rq.n_seq == a->rk.n_seq)) return false;
+    if (!backend_planning(by.be) && !(RULE(a->span) && RULE(a->range))) return false;
+    if (mat_empty(&a->dq)) return IS_ABSENT(dk);
+    return IS(dq, nq, d, t) && IS(dk, nk, d, t);
+}
+
 static bool check_attention_step(struct caller by, const struct attention_step_args *a) {
     int n = a->q.rows, cache = a->k.rows;
     enum dtype t = a->q.type;
@@ -262,6 +274,7 @@ OP_DEFINE(attention_bwd, attention_args, check_attention(by, a, true))
 OP_DEFINE(add_norm_fwd, add_norm_args, check_add_norm(by, a, false))
 OP_DEFINE(add_norm_bwd, add_norm_args, check_add_norm(by, a, true))
 OP_DEFINE(xent, xent_args, check_xent(by, a))
+OP_DEFINE(guide, guide_args, check_guide(by, a))
 OP_DEFINE(attention_step, attention_step_args, check_attention_step(by, a))
 OP_DEFINE(topk, topk_args, check_topk(by, a))
 OP_DEFINE(beam_step, beam_step_args, check_beam_step(by, a))

@@ -1,6 +1,6 @@
 /* ops.h — the seam: what a device must be able to compute so that the model is written once.
  *
- * Fourteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
+ * Fifteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
  * no autograd, no per-op fallback: the model calls forward ops in the paper's order and backward
  * ops in the reverse order. Each op below states formula, shapes, aliasing, what is written (=) or
  * accumulated (+=), and what must be kept for the backward pass. The executable specification is
@@ -154,6 +154,28 @@ struct xent_args {
     struct mat dx, dw, db;
 };
 
+/* guide: teaches one head of an attention where to look: the cross-entropy of its probabilities
+ * against known links, loss and gradient in one op. q [Nq,d_k] and k [Nk,d_k] are the columns of
+ * that head; s and P are attention's, without dropout, every key being visible. Row i is linked to
+ * the positions range[2r] .. range[2r+1]-1 of its sentence's keys, for the ranges r in span[2i] ..
+ * span[2i+1]-1: m_i positions in all, A_ij = 1 / m_i for each of them and 0 elsewhere;
+ *     loss_i = -sum_j A_ij log P_ij = lse_i - sum_j A_ij s_ij
+ * Ranges are not empty, lie within the sentence and, those of one row, apart from each other (the
+ * caller's promise). A row without ranges is not supervised. totals [1,2] F64 += (sum loss, number
+ * of supervised rows).
+ * When dq is present also the gradient of grad_scale * sum loss, added to what attention_bwd left:
+ *     ds_ij = grad_scale (P_ij - A_ij);  dq_i += scale sum_j ds_ij k_j;  dk_j += scale sum_i ds_ij
+ *     q_i
+ * over the supervised i. All four may be column slices. Keeps nothing. */
+struct guide_args {
+    struct mat q, k;
+    struct rows rq, rk;
+    const int32_t *span, *range; /* [Nq,2]; [.,2] */
+    float scale, grad_scale;
+    struct mat totals;
+    struct mat dq, dk;
+};
+
 /* attention_step: one query row per hypothesis over a cache, for decoding.
  *     o_b = sum_t softmax_t(scale * q_b . k[row(b,t)]) v[row(b,t)],  0 <= t < len[b],  len[b] >= 1
  * q [B, n_head*d_k], o [B, n_head*d_v]; k [C, n_head*d_k] and v [C, n_head*d_v] are the cache.
@@ -243,6 +265,7 @@ struct adam_args {
     X(add_norm_fwd, add_norm_args)                                                                 \
     X(add_norm_bwd, add_norm_args)                                                                 \
     X(xent, xent_args)                                                                             \
+    X(guide, guide_args)                                                                           \
     X(attention_step, attention_step_args)                                                         \
     X(topk, topk_args)                                                                             \
     X(beam_step, beam_step_args)                                                                   \

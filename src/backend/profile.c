@@ -48,6 +48,12 @@ static double flops_xent(const struct xent_args *a) {
     return 2.0 * a->x.rows * a->x.cols * a->w.rows * (mat_empty(&a->dx) ? 1 : 3);
 }
 
+/* As if all rows were supervised, and all sentences of average length. */
+static double flops_guide(const struct guide_args *a) {
+    double pairs = (double)a->rq.n_tok * a->rk.n_tok / a->rq.n_seq;
+    return 2.0 * pairs * a->q.cols * (mat_empty(&a->dq) ? 1 : 3);
+}
+
 static double flops_attention_step(const struct attention_step_args *a) {
     return 2.0 * a->q.rows * a->max_len * (a->q.cols + a->v.cols);
 }
@@ -76,6 +82,8 @@ static double flops_of(const struct backend *be, enum op op, const void *args) {
         return flops_add_norm(args, op == OP_add_norm_bwd);
     case OP_xent:
         return flops_xent(args);
+    case OP_guide:
+        return flops_guide(args);
     case OP_attention_step:
         return flops_attention_step(args);
     case OP_topk:

@@ -69,6 +69,14 @@ struct xent_row {
     int hit; /* argmax is the target */
 };
 
+/* One supervised row of guide: its n_range ranges, and the gradient's factor. */
+struct guide_row {
+    const int32_t *range;
+    int n_range, n_k, grad; /* grad: wanted */
+    float scale, factor;    /* factor: scale * grad_scale */
+    enum dtype type;        /* of the gradient */
+};
+
 /* Factors of an Adam step that are the same for all parameters. */
 struct adam_factors {
     float clip, beta1, beta1_rest, beta2, beta2_rest, rate, inv_bias2, eps;
@@ -82,6 +90,8 @@ struct row_kernels {
      * contiguous. */
     void (*store_rows)(const struct mat *dst, int first, int n, const float *src,
                        const float *factor, int step);
+    /* Rows first .. first + n - 1 of dst += row r of src, [n, dst->cols] contiguous. */
+    void (*add_rows)(const struct mat *dst, int first, int n, const float *src);
     /* sum[0..n) += the rows of x, columns [col, col + n), top to bottom. */
     void (*column_sums)(float *sum, const struct mat *x, int col, int n);
     /* out[i] = row first + i of a . the same row of b. */
@@ -110,6 +120,10 @@ struct row_kernels {
     /* Row i from its logits z [V]; with a gradient wanted z becomes dz in the act type, in
      * place. */
     struct xent_row (*xent_row)(const struct xent_args *a, int i, float *z);
+
+    /* The loss of a row from its products q . k, z [n_k], which become factor * (P - A) in the act
+     * type, in place, if a gradient is wanted. */
+    float (*guide_row)(const struct guide_row *g, float *z);
 
     void (*attend)(const struct attend *a);
     /* sum of exp(x - *max), *max the largest element. */

@@ -74,6 +74,20 @@ static void store_rows(const struct mat *dst, int first, int n, const float *src
                             : store_rows_body(dst, first, n, src, factor, step, 0);
 }
 
+INLINE void add_rows_body(const struct mat *dst, int first, int n, const float *src, int bf) {
+    for (int r = 0; r < n; r++, src += dst->cols) {
+        void *row = mat_row(dst, first + r);
+        FOR_LANES(i, m, 0, dst->cols) {
+            vstore(row, i, m, bf, vload(row, i, m, bf) + vload(src, i, m, 0));
+        }
+    }
+}
+
+static void add_rows(const struct mat *dst, int first, int n, const float *src) {
+    dst->type == DTYPE_BF16 ? add_rows_body(dst, first, n, src, 1)
+                            : add_rows_body(dst, first, n, src, 0);
+}
+
 INLINE void column_sums_body(float *sum, const struct mat *x, int col, int n, int bf) {
     for (int r = 0; r < x->rows; r++) {
         const void *row = mat_row(x, r);

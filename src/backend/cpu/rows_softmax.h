@@ -216,6 +216,25 @@ static struct xent_row xent_row(const struct xent_args *a, int i, float *z) {
     return out;
 }
 
+/* ---- guide ----------------------------------------------------------------------------------- */
+
+static float guide_row(const struct guide_row *g, float *z) {
+    float unused, linked = 0;
+    int n = g->n_k, m = 0;
+    FOR_LANES(i, l, 0, n) vstore(z, i, l, 0, vload(z, i, l, 0) * g->scale);
+    for (int r = 0; r < g->n_range; r++)
+        for (int j = g->range[2 * r]; j < g->range[2 * r + 1]; j++, m++) linked += z[j];
+    float max = max_and_sum(z, n, &unused, 0);
+    float sum = exp_and_sum(g->grad ? z : NULL, z, n, max, 0);
+    float loss = max + logf(sum) - linked / (float)m;
+    if (!g->grad) return loss;
+    dz_row(z, n, g->factor / sum, 0, 0);
+    for (int r = 0; r < g->n_range; r++)
+        for (int j = g->range[2 * r]; j < g->range[2 * r + 1]; j++) z[j] -= g->factor / (float)m;
+    if (g->type == DTYPE_BF16) dz_row(z, n, 1, 0, 1);
+    return loss;
+}
+
 /* ---- decode ---------------------------------------------------------------------------------- */
 
 INLINE const char *cache_row(const struct attend *a, const void *base, int64_t ld, int t, int bf) {
@@ -356,9 +375,9 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
         .linear_fwd = linear_fwd_rows, .linear_bwd = linear_bwd_rows,                              \
         .add_norm_fwd = add_norm_fwd_rows, .add_norm_bwd = add_norm_bwd_rows,                      \
         .attention_softmax = attention_softmax, .attention_grad = attention_grad,                  \
-        .attention_probs = attention_probs, .xent_row = xent_row, .attend = attend_row,            \
-        .sum_exp = sum_exp, .find_above = find_above, .sumsq = sumsq_elements,                     \
-        .adam = adam_elements,                                                                     \
+        .attention_probs = attention_probs, .xent_row = xent_row, .guide_row = guide_row,          \
+        .attend = attend_row, .add_rows = add_rows, .sum_exp = sum_exp, .find_above = find_above,  \
+        .sumsq = sumsq_elements, .adam = adam_elements,                                            \
     }
 
 #endif
