@@ -55,6 +55,7 @@ TEST(ends) {
     WORDS("Mr. X. at 5. No", "Mr|.|X|.|at|5|.|No");
     WORDS("heed.h. a.bc. 1.2.", "heed.h|.|a.bc|.|1.2|.");
     WORDS("Ein- und Ausgang -", "Ein-|und|Ausgang|-");
+    WORDS("Aus-", "Aus-"); /* the end of the text is like a space */
     WORDS("Ein-, 3- x", "Ein|-|,|3|-|x");
     WORDS("it 's we 'll I \xE2\x80\x99m", "it|'s|we|'ll|I|\xE2\x80\x99m");
     WORDS("'So' 's' x's 'said", "'|So|'|'s|'|x's|'|said");

@@ -68,7 +68,7 @@ static void take_letters(struct reader *r, struct character last) {
             run = 0;
         } else {
             int initials = c.code == '.' && stops && single && run == 1;
-            int elision = is_hyphen(c.code) && !last.digit && next.kind == SPACE;
+            int elision = is_hyphen(c.code) && !last.digit && next.kind <= SPACE;
             if (initials || elision) *r = ahead;
             return;
         }

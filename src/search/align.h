@@ -8,6 +8,7 @@
 #define SEARCH_ALIGN_H
 
 #include "data/batch.h"
+#include "data/links.h"
 #include "model/model.h"
 
 struct align_options {
@@ -39,9 +40,6 @@ int aligner_run(struct aligner *aligner, const struct align_pair *pair, int n, s
  * not one of them) the source token of the largest probability (ties to the lower), the source's
  * end mark left out. link[k] = {i, j}: source i, target j, 0-based, in ascending (i, j). Returns
  * the number of links, at most n_tgt. */
-struct align_link {
-    int src, tgt;
-};
 int align_links(struct align_link *link, const float *matrix, int n_src, int n_tgt);
 
 #endif

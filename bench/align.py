@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Alignment error rates of heed beside eflomal's, on alignments made by hand.
+
+    bench/align.py --train de.txt en.txt --gold x.de x.en x.align
+                   [--model de-en --reverse en-de] [--pairs N] [--work DIR]
+
+Both files of --train and --gold may be given several times; training text may be xz. Links of a
+gold file are source-target, `i-j` sure and `i?j` possible, counted from 0; where its text files end
+in the languages of --train the other way round, it is turned. Text of gold sets has spaces between
+its tokens, training text is cut by nearly the rule of src/data/words.h; eflomal sees all in lower
+case. eflomal is asked for by --train and must be there (pip install eflomal); nothing is installed
+here. Its random numbers differ from run to run, by about 0.002 in the error rate.
+"""
+import argparse
+import json
+import lzma
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+WORD = re.compile(r"\w+(?:['’.\-_]\w+)*|([^\w\s])\1*")
+METHODS = ("forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final")
+
+
+def lines_of(path):
+    opener = lzma.open if path.endswith(".xz") else open
+    with opener(path, "rt", encoding="utf-8", newline="\n") as file:
+        return [line.rstrip("\r\n") for line in file]
+
+
+def words_of(line):
+    return " ".join(m.group() for m in WORD.finditer(line.lower()))
+
+
+def language(path):
+    return os.path.basename(path).removesuffix(".xz").rsplit(".", 1)[-1]
+
+
+class Gold:
+    """Pairs with sure links and possible ones, the sure among them."""
+
+    def __init__(self, src, tgt, links):
+        self.files = (src, tgt, links)
+        self.name = os.path.basename(links).rsplit(".", 1)[0]
+        self.src, self.tgt = lines_of(src), lines_of(tgt)
+        self.sure, self.possible = [], []
+        for line in lines_of(links):
+            found = [re.fullmatch(r"(\d+)([-?])(\d+)", link).groups() for link in line.split()]
+            self.sure.append({(int(i), int(j)) for i, kind, j in found if kind == "-"})
+            self.possible.append({(int(i), int(j)) for i, kind, j in found})
+        assert len(self.src) == len(self.tgt) == len(self.sure), "pairs without links: " + links
+
+    def turned(self):
+        """Every link inside its sentence, and the same the other way round."""
+        self.src, self.tgt = self.tgt, self.src
+        self.sure = [{(j, i) for i, j in s} for s in self.sure]
+        self.possible = [{(j, i) for i, j in s} for s in self.possible]
+
+    def measure(self, found):
+        """AER, precision and recall of Och and Ney (2003)."""
+        n_found = n_sure = in_sure = in_possible = 0
+        for src, tgt, sure, possible, links in zip(self.src, self.tgt, self.sure, self.possible,
+                                                   found):
+            inside = {(i, j) for i in range(len(src.split())) for j in range(len(tgt.split()))}
+            sure, possible = sure & inside, possible & inside
+            n_found += len(links)
+            n_sure += len(sure)
+            in_sure += len(links & sure)
+            in_possible += len(links & possible)
+        return (1 - (in_sure + in_possible) / (n_found + n_sure), in_possible / n_found,
+                in_sure / n_sure)
+
+
+def grow(forward, reverse, final):
+    """Union, but only links next to the intersection, and those of words without any at the end."""
+    union, links = forward | reverse, forward & reverse
+    while True:
+        covered_src, covered_tgt = {i for i, _ in links}, {j for _, j in links}
+        new = sorted((i, j) for i, j in union - links
+                     if (i not in covered_src or j not in covered_tgt)
+                     and any((i + di, j + dj) in links
+                             for di in (-1, 0, 1) for dj in (-1, 0, 1) if di or dj))
+        if not new:
+            break
+        links = links | {new[0]}
+    for direction in (forward, reverse) if final else ():
+        for i, j in sorted(direction):
+            if i not in {a for a, _ in links} or j not in {b for _, b in links}:
+                links = links | {(i, j)}
+    return links
+
+
+def symmetrise(method, forward, reverse):
+    return {"forward": lambda: forward, "reverse": lambda: reverse,
+            "intersection": lambda: forward & reverse, "union": lambda: forward | reverse,
+            "grow-diag": lambda: grow(forward, reverse, False),
+            "grow-diag-final": lambda: grow(forward, reverse, True)}[method]()
+
+
+def read_links(path, first):
+    return [{tuple(map(int, link.split("-"))) for link in line.split()}
+            for line in lines_of(path)[first:]]
+
+
+def eflomal(args, gold):
+    """Links of the gold sets, by a model of the training text and of theirs."""
+    pairs = []
+    for src, tgt in args.train:
+        pairs += zip(lines_of(src), lines_of(tgt), strict=True)
+    if args.pairs and args.pairs < len(pairs):
+        pairs = pairs[:: len(pairs) // args.pairs][: args.pairs]
+    path = {name: os.path.join(args.work, name) for name in ("src", "tgt", "forward", "reverse")}
+    kept = 0
+    with open(path["src"], "w", encoding="utf-8") as src, open(path["tgt"], "w",
+                                                               encoding="utf-8") as tgt:
+        for a, b in pairs:
+            a, b = words_of(a), words_of(b)
+            if a and b and max(a.count(" "), b.count(" ")) < 200:
+                src.write(a + "\n")
+                tgt.write(b + "\n")
+                kept += 1
+        for g in gold:
+            for a, b in zip(g.src, g.tgt):
+                src.write(a.lower() + "\n")
+                tgt.write(b.lower() + "\n")
+    print(f"eflomal: {kept} pairs", file=sys.stderr)
+    subprocess.run(["eflomal-align", "--overwrite", "-s", path["src"], "-t", path["tgt"], "-f",
+                    path["forward"], "-r", path["reverse"]], check=True)
+    links = list(zip(read_links(path["forward"], kept), read_links(path["reverse"], kept)))
+    found = []
+    for g in gold:
+        found.append(links[: len(g.src)])
+        links = links[len(g.src):]
+    return found
+
+
+def heed(args, g):
+    """What `heed align --gold` says, per way of putting both directions together."""
+    src, tgt, links = g.files
+    command = [args.heed, "align", "--model", args.model, "--src", src, "--tgt", tgt, "--gold",
+               links, "--units", "tokens", "--json"]
+    if language(src) != args.languages[0]:
+        command[command.index("--src")], command[command.index("--tgt")] = "--tgt", "--src"
+        command.append("--gold-reversed")
+    result = {}
+    for method in METHODS:
+        how = [] if method == "forward" else ["--reverse", args.reverse, "--symmetrize", method]
+        if how and not args.reverse:
+            continue
+        out = subprocess.run(command + how, check=True, stdout=subprocess.PIPE).stdout
+        said = json.loads(out.splitlines()[-1])
+        result[method] = (said["aer"], said["precision"], said["recall"])
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", nargs=2, action="append", default=[], metavar=("SRC", "TGT"))
+    parser.add_argument("--gold", nargs=3, action="append", required=True,
+                        metavar=("SRC", "TGT", "LINKS"))
+    parser.add_argument("--pairs", type=int, help="train on this many pairs, spread evenly")
+    parser.add_argument("--model", help="heed's model of the direction of --train")
+    parser.add_argument("--reverse", help="and of the other")
+    parser.add_argument("--heed", default="build/heed")
+    parser.add_argument("--work", help="where to leave eflomal's files")
+    args = parser.parse_args()
+    if not args.train and not args.model:
+        parser.error("nothing to measure: give --train for eflomal, --model for heed, or both")
+    args.languages = tuple(map(language, args.train[0] if args.train else args.gold[0][:2]))
+    gold = [Gold(*files) for files in args.gold]
+    for g in gold:
+        if language(g.files[0]) != args.languages[0]:
+            g.turned()
+    with tempfile.TemporaryDirectory() as scratch:
+        args.work = args.work or scratch
+        rows = []
+        if args.train:
+            for g, links in zip(gold, eflomal(args, gold)):
+                rows += [("eflomal", g.name, m, g.measure([symmetrise(m, *pair) for pair in links]))
+                         for m in METHODS]
+        if args.model:
+            rows += [("heed", g.name, m, said) for g in gold for m, said in heed(args, g).items()]
+    print(f"{'':8}  {'set':24} {'links':16} {'AER':>6} {'precision':>10} {'recall':>7}")
+    for who, name, method, (aer, precision, recall) in rows:
+        print(f"{who:8}  {name:24} {method:16} {aer:6.3f} {precision:10.3f} {recall:7.3f}")
+
+
+if __name__ == "__main__":
+    main()
