@@ -149,8 +149,8 @@ typedef struct heed_translate_options {
     int max_source;
     int refuse_long;     /* non-zero: fail with HEED_ELIMIT instead of splitting. Default 0. */
     int alignment;       /* non-zero: also return links between source and target pieces */
-    int alignment_layer; /* of the decoder, counted from 0; -1 (default): the last but one */
-    int alignment_head;  /* counted from 0; -1 (default): the mean of all heads */
+    int alignment_layer; /* of the decoder, from 0; -1 (default): the model's, or the last but one */
+    int alignment_head;  /* from 0; -1 (default): the model's, or the mean of all heads */
     int sample;          /* non-zero: draw n_best random translations instead of searching */
     float temperature;   /* when sampling. Default 1. */
     int top_k;           /* sample from the k most likely tokens. Default 0: from all. */
@@ -171,6 +171,11 @@ typedef struct heed_translate_options {
 
 /* Fills in the defaults. Pass sizeof *options as size. */
 HEED_API void heed_translate_options_init(heed_translate_options *options, size_t size);
+
+/* The same with the defaults that the model brings along (heed describe --set), such as a beam or a
+ * length penalty of its own, where it does. */
+HEED_API void heed_model_translate_options(const heed_model *model, heed_translate_options *options,
+                                           size_t size);
 
 /* Target piece `target` attended most to source piece `source`. Both count from 0. */
 typedef struct heed_link {
@@ -200,9 +205,10 @@ enum heed_note {
 /* The translations of one call of heed_translate. */
 typedef struct heed_result heed_result;
 
-/* Translates n texts, each about one line: a sentence or a few. options may be NULL. On failure
- * *result is NULL. The translation of a text depends only on the text and the options, not on its
- * neighbours or the number of threads. A text without words has an empty translation. */
+/* Translates n texts, each about one line: a sentence or a few. options may be NULL: then they are
+ * those of heed_model_translate_options. On failure *result is NULL. The translation of a text
+ * depends only on the text and the options, not on its neighbours or the number of threads. A text
+ * without words has an empty translation. */
 HEED_API int heed_translate(heed_model *model, const char *const *texts, size_t n,
                             const heed_translate_options *options, heed_result **result,
                             heed_error *error);

@@ -305,6 +305,103 @@ TEST(describes) {
     heed_model_close(model);
 }
 
+/* Gives the model's config.json a "translate" of its own. */
+static void set_defaults(const char *dir, const char *text) {
+    struct err err = {0};
+    struct model_notes notes = {.translate = json_loads(text, 0, NULL)};
+    ASSERT_OK(modeldir_annotate(dir, &notes, &err), err);
+    model_notes_release(&notes);
+}
+
+TEST(models_bring_defaults) {
+    heed_translate_options o, plain;
+    heed_result *own, *same, *other;
+    heed_error error;
+    const char *text = "the cat number 7 sat on mat 8";
+    const char *dir = model_dir("m", 1, 300);
+    set_defaults(dir, "{\"beam\": 2, \"alpha\": -0.5, \"max_extra\": 3, \"no_unknown\": true}");
+    heed_model *model = open_model(dir, 1, 1);
+    heed_model_translate_options(model, &o, sizeof o);
+    assert_int_equal(o.size, sizeof o);
+    assert_int_equal(o.beam, 2);
+    ASSERT_NEAR(o.alpha, -0.5, 1e-6);
+    assert_int_equal(o.max_extra, 3);
+    assert_int_equal(o.no_unknown, 1);
+    assert_int_equal(o.n_best, 1);
+    heed_translate_options_init(&plain, sizeof plain);
+    assert_int_equal(plain.beam, 4);
+    assert_int_equal(heed_translate(model, &text, 1, NULL, &own, &error), HEED_OK);
+    assert_int_equal(heed_translate(model, &text, 1, &o, &same, &error), HEED_OK);
+    assert_int_equal(heed_translate(model, &text, 1, &plain, &other, &error), HEED_OK);
+    assert_string_equal(heed_result_get(own, 0, 0)->text, heed_result_get(same, 0, 0)->text);
+    assert_true(heed_result_get(own, 0, 0)->score == heed_result_get(same, 0, 0)->score);
+    assert_true(heed_result_get(own, 0, 0)->score != heed_result_get(other, 0, 0)->score);
+    heed_result_free(own);
+    heed_result_free(same);
+    heed_result_free(other);
+    heed_model_close(model);
+    heed_model_translate_options(NULL, &o, sizeof o); /* no model: heed's own */
+    assert_memory_equal(&o, &plain, sizeof o);
+}
+
+/* The layer and head that links come from, unless others are asked for. */
+TEST(models_choose_their_alignment) {
+    heed_translate_options o;
+    heed_result *result[5];
+    heed_error error;
+    const char *text = "the cat number 7 sat on mat 8 and so did dog 99";
+    const char *dir = model_dir("m", 1, 300);
+    heed_model *model = open_model(dir, 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.alignment = 1;
+    for (int i = 0; i < 5; i++) { /* by default; 2:3 twice; 2; 2:3 as the model's choice */
+        if (i == 4) {
+            heed_model_close(model);
+            set_defaults(dir, "{\"alignment_layer\": 2, \"alignment_head\": 3}");
+            model = open_model(dir, 1, 1);
+        }
+        o.alignment_layer = i == 0 || i == 4 ? -1 : 1;
+        o.alignment_head = i == 1 || i == 2 ? 2 : -1;
+        assert_int_equal(heed_translate(model, &text, 1, &o, &result[i], &error), HEED_OK);
+    }
+    int same[5] = {0};
+    const heed_translation *want = heed_result_get(result[1], 0, 0);
+    for (int i = 0; i < 5; i++) {
+        const heed_translation *t = heed_result_get(result[i], 0, 0);
+        assert_int_equal(t->n_links, want->n_links);
+        same[i] = memcmp(t->links, want->links, t->n_links * sizeof *t->links) == 0;
+    }
+    assert_true(same[2] && same[4] && !same[0] && !same[3]);
+    for (int i = 0; i < 5; i++) heed_result_free(result[i]);
+    heed_model_close(model);
+}
+
+TEST(bad_defaults_are_refused) {
+    static const char *const cases[][2] = {
+        {"{\"beam\": 0}", "beam: 0 is not between 1 and 64"},
+        {"{\"beam\": 1e9}", "beam: of the wrong type"},
+        {"{\"beam\": \"4\"}", "beam: of the wrong type"},
+        {"{\"beam\": 9223372036854775807}", "beam: 922337203685477"},
+        {"{\"alpha\": 1e300}", "alpha: 1"},
+        {"{\"no_unknown\": 1}", "no_unknown: of the wrong type"},
+        {"{\"max_extra\": -1}", "max_extra: -1 is not between"},
+        {"{\"seed\": 7}", "a model cannot set 'seed'"},
+        {"{\"batch-tokens\": 7}", "a model cannot set 'batch-tokens'"},
+        {"{\"max-extra\": 7}", "a model cannot set 'max-extra'"},
+        {"{\"min_length\": 9, \"max_length\": 8}", "min_length: 9 is more than"},
+        {"{\"alignment_layer\": 3}", "alignment_layer: 3, but the decoder has 2 layers"},
+        {"{\"alignment_head\": 5}", "alignment_head: 5, but there are 4 heads"}};
+    heed_model *model;
+    heed_error error;
+    const char *dir = model_dir("m", 1, 300);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        set_defaults(dir, cases[i][0]);
+        assert_int_equal(heed_model_open(&model, dir, NULL, &error), HEED_EFORMAT);
+        if (!strstr(error.message, cases[i][1]) || !strstr(error.message, "m/config.json"))
+            fail_msg("no '%s' in: %s", cases[i][1], error.message);
+    }
+}
+
 TEST(ensembles) {
     heed_model_options o;
     heed_model *model;
@@ -471,6 +568,7 @@ TEST(cancels_waiting) {
     heed_model_close(model);
 }
 
-TESTS(T(options_have_defaults), T(translates_batches), T(notes_and_limits), T(errors),
-      T(null_pointers), T(describes), T(ensembles), TL(threads_share_a_model, 120), T(cancels),
-      T(cancels_waiting))
+TESTS(T(options_have_defaults), T(translates_batches), T(notes_and_limits),
+      T(models_bring_defaults), T(models_choose_their_alignment), T(bad_defaults_are_refused),
+      T(errors), T(null_pointers), T(describes), T(ensembles), TL(threads_share_a_model, 120),
+      T(cancels), T(cancels_waiting))

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "io/json.h"
+#include "model/card.h"
 #include "model/modeldir.h"
 #include "test.h"
 #include "toy.h"
@@ -37,13 +38,18 @@ TEST(config_round_trip) {
     config.activation = ACT_GELU;
     config.tie = TIE_TARGET;
     ASSERT_OK(config_check(&config, &err), err);
-    json_t *training = json_pack("{s:i, s:{s:f}}", "steps", 100, "nested", "lr", 0.5), *kept;
-    ASSERT_OK(modeldir_write_config(test_dir(), &config, training, &err), err);
+    struct model_notes kept,
+        notes = {.training = json_pack("{s:i, s:{s:f}}", "steps", 100, "nested", "lr", 0.5),
+                 .card = json_pack("{s:s, s:s}", "source", "en", "licence", "CC-BY-4.0"),
+                 .translate = json_pack("{s:i}", "beam", 6)};
+    ASSERT_OK(modeldir_write_config(test_dir(), &config, &notes, &err), err);
     ASSERT_OK(modeldir_read_config(test_dir(), &back, &kept, &err), err);
     assert_memory_equal(&config, &back, sizeof config);
-    assert_true(json_equal(training, kept));
-    json_decref(training);
-    json_decref(kept);
+    assert_true(json_equal(notes.training, kept.training));
+    assert_true(json_equal(notes.card, kept.card));
+    assert_true(json_equal(notes.translate, kept.translate));
+    model_notes_release(&notes);
+    model_notes_release(&kept);
     char *path = path_join(test_dir(), "config.json"), *text;
     size_t size;
     ASSERT_OK(file_read_all(&text, &size, path, 1 << 20, &err), err);
@@ -102,6 +108,80 @@ TEST(config_refused) {
     expect_refused_with("\"format\"", "\"extra\": 1, \"format\"", HEED_EFORMAT, "no field 'extra'");
     expect_refused_with("\"format\"", "\"training\": 1, \"format\"", HEED_EFORMAT,
                         "training: expected an object");
+}
+
+/* `what` as the value of "card" or "translate". */
+static void expect_note_refused(const char *key, const char *what, const char *part) {
+    char text[1024];
+    snprintf(text, sizeof text, "\"%s\": %s, \"format\"", key, what);
+    expect_refused_with("\"format\"", text, HEED_EFORMAT, part);
+}
+
+TEST(card_refused) {
+    char text[512], letters[400];
+    expect_note_refused("card", "[]", "card: expected an object, got a list");
+    expect_note_refused("card", "{\"colour\": \"red\"}", "card: no field 'colour'");
+    expect_note_refused("card", "{\"source\": 1}", "source: expected a string, got 1");
+    expect_note_refused("card", "{\"source\": \"\"}", "card: source: is empty");
+    static const char *const no_tags[] = {"e",      "en_US",        "en-",        "-en",
+                                          "en--US", "en-123456789", "englischer", "e1",
+                                          "en us",  "../en",        "d\xC3\xA9"};
+    for (size_t i = 0; i < sizeof no_tags / sizeof *no_tags; i++) {
+        snprintf(text, sizeof text, "{\"target\": \"%s\"}", no_tags[i]);
+        expect_note_refused("card", text, "is not a language tag");
+    }
+    expect_note_refused("card", "{\"licence\": \"a\\u001b[2Jb\"}", "byte 2 is a control");
+    expect_note_refused("card", "{\"licence\": \"a\\nb\"}", "byte 2 is a control");
+    expect_note_refused("card", "{\"description\": \"ab\\u202e\"}", "byte 3 is a control");
+    expect_note_refused("card", "{\"description\": \"\\u009b1m\"}", "byte 1 is a control");
+    memset(letters, 'x', 301);
+    letters[301] = 0;
+    snprintf(text, sizeof text, "{\"description\": \"%s\"}", letters);
+    expect_note_refused("card", text, "description: 301 bytes; at most 300");
+    expect_note_refused("translate", "true", "translate: expected an object, got true");
+}
+
+TEST(card_languages) {
+    struct err err = {0};
+    static const char *const tags[] = {"en", "de-AT", "zh-Hant-TW", "sl-1994", "tlh"};
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+        ASSERT_OK(card_check(&(struct card){.source = tags[i]}, &err), err);
+    assert_true(card_speaks("de", "de") && card_speaks("de-AT", "de") && card_speaks("DE", "de"));
+    assert_true(card_speaks("de-AT", "de-at") && card_speaks(NULL, NULL) && card_speaks("x", NULL));
+    assert_false(card_speaks("de", "de-AT") || card_speaks("den", "de") || card_speaks(NULL, "de"));
+    assert_false(card_speaks("", "de"));
+}
+
+/* Only the notes change, and what binds the tokenizer stays. */
+TEST(annotates) {
+    struct err err = {0};
+    struct config config = toy_config(), back;
+    struct model_notes kept, notes = {.training = json_pack("{s:i}", "steps", 1)},
+                             more = {.card = json_pack("{s:s}", "source", "en"),
+                                     .translate = json_pack("{s:i}", "beam", 6)};
+    char *path = path_join(test_dir(), MODELDIR_CONFIG), *first, *last;
+    char *tokenizer = path_join(test_dir(), MODELDIR_TOKENIZER);
+    size_t size, n;
+    ASSERT_OK(config_check(&config, &err), err);
+    ASSERT_OK(file_write_all(tokenizer, "one", 3, &err), err);
+    ASSERT_OK(modeldir_write_config(test_dir(), &config, &notes, &err), err);
+    ASSERT_OK(file_read_all(&first, &size, path, 1 << 20, &err), err);
+    ASSERT_OK(modeldir_annotate(test_dir(), &more, &err), err);
+    ASSERT_OK(modeldir_read_config(test_dir(), &back, &kept, &err), err);
+    assert_true(json_equal(kept.card, more.card) && json_equal(kept.translate, more.translate));
+    assert_true(json_equal(kept.training, notes.training));
+    assert_memory_equal(&config, &back, sizeof config);
+    ASSERT_OK(file_write_all(tokenizer, "another", 7, &err), err); /* must not be blessed */
+    ASSERT_OK(modeldir_annotate(test_dir(), &(struct model_notes){0}, &err), err);
+    ASSERT_OK(file_read_all(&last, &n, path, 1 << 20, &err), err);
+    assert_string_equal(first, last);
+    model_notes_release(&notes);
+    model_notes_release(&more);
+    model_notes_release(&kept);
+    xfree(first);
+    xfree(last);
+    xfree(path);
+    xfree(tokenizer);
 }
 
 TEST(json_limits) {
@@ -264,5 +344,6 @@ TEST(init_copies_the_tokenizer) {
     xfree(tokenizer);
 }
 
-TESTS(T(config_round_trip), T(config_refused), T(json_limits), TP(weights_round_trip, "f32"),
-      TP(weights_round_trip, "bf16"), T(weights_refused), T(init_copies_the_tokenizer))
+TESTS(T(config_round_trip), T(config_refused), T(card_refused), T(card_languages), T(annotates),
+      T(json_limits), TP(weights_round_trip, "f32"), TP(weights_round_trip, "bf16"),
+      T(weights_refused), T(init_copies_the_tokenizer))

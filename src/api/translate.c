@@ -9,6 +9,7 @@
 #include "api/options.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "search/defaults.h"
 
 _Static_assert((int)HEED_NOTE_REPLACED == (int)TRANSLATION_REPLACED &&
                    (int)HEED_NOTE_SPLIT == (int)TRANSLATION_SPLIT &&
@@ -18,18 +19,24 @@ _Static_assert(sizeof(heed_link) == sizeof(struct align_link), "links are copied
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static heed_translate_options defaults(void) {
-    struct translator_options t = translator_defaults();
+/* model may be NULL. */
+static heed_translate_options defaults(const heed_model *model) {
+    struct translator_options t =
+        model ? defaults_of(model->session[0].engine) : translator_defaults();
     heed_translate_options o = {.size = sizeof o};
     options_to_api(search_rows, &t.search, &o);
     options_to_api(translator_rows, &t, &o);
-    o.alignment_layer--; /* C programs count from 0, the command line from 1 */
-    o.alignment_head--;
+    o.alignment_layer = o.alignment_head = -1; /* what the model says, if it does */
     return o;
 }
 
 void heed_translate_options_init(heed_translate_options *options, size_t size) {
-    heed_translate_options d = defaults();
+    heed_model_translate_options(NULL, options, size);
+}
+
+void heed_model_translate_options(const heed_model *model, heed_translate_options *options,
+                                  size_t size) {
+    heed_translate_options d = defaults(model);
     api_options_init(options, size, &d, sizeof d);
 }
 
@@ -211,7 +218,7 @@ static int translate(heed_model *m, const char *const *texts, size_t n, heed_tra
 int heed_translate(heed_model *model, const char *const *texts, size_t n,
                    const heed_translate_options *options, heed_result **result, heed_error *error) {
     struct err err = {0};
-    heed_translate_options o = defaults();
+    heed_translate_options o = defaults(model);
     if (result) *result = NULL;
     int rc = result ? 0 : err_set(&err, HEED_EINVAL, "the pointer to the result is NULL");
     if (!rc) rc = api_options_read(&o, sizeof o, options, "heed_translate_options", &err);

@@ -49,6 +49,7 @@ struct option {
     double min, max;            /* of numbers, inclusive; both 0: anything */
     int below;                  /* max itself is too much */
     int once;                   /* only for this call: not stored with a run */
+    int of_model;               /* a model may bring its own default (search/defaults.h) */
 };
 
 /* A row for a field of the struct that OPTIONS_OF names: default and help, then .max = and such. */

@@ -140,10 +140,10 @@ static int gather_checkpoints(json_t *all, const char *dir, char **newest, struc
 /* The last of the epochs asked for; a run that has ended counts one more as begun. */
 static double last_epoch(const char *dir) {
     struct config config;
-    json_t *training = NULL;
-    modeldir_read_config(dir, &config, &training, NULL);
-    json_int_t epochs = json_integer_value(json_object_get(training, "epochs"));
-    json_decref(training);
+    struct model_notes notes;
+    modeldir_read_config(dir, &config, &notes, NULL);
+    json_int_t epochs = json_integer_value(json_object_get(notes.training, "epochs"));
+    model_notes_release(&notes);
     return epochs > 0 ? (double)epochs : (double)INFINITY;
 }
 
@@ -154,9 +154,13 @@ static int gather(json_t *all, const char *dir, const struct history *h, struct 
     struct modeldir md;
     char *newest = NULL, *published = path_join(dir, MODELDIR_WEIGHTS);
     json_object_set_new(all, "directory", json_out_string(dir));
-    int rc = dir_exists(dir) ? modeldir_read_any(dir, &config, &form, err)
+    struct model_notes notes = {0};
+    int rc = dir_exists(dir) ? modeldir_read_any(dir, &config, &form, &notes, err)
                              : err_set(err, HEED_EIO, "%.180s: no such directory", dir);
     if (!rc) json_object_set_new(all, "model", config_to_json(&config));
+    if (!rc && notes.card) json_object_set(all, "card", notes.card);
+    if (!rc && notes.translate) json_object_set(all, "translate", notes.translate);
+    model_notes_release(&notes);
     if (!rc) rc = gather_checkpoints(all, dir, &newest, err);
     const char *from = file_exists(published) ? dir : newest;
     if (!rc && from && !(rc = modeldir_open_any(&md, from, err))) {
@@ -176,13 +180,16 @@ static double number(const json_t *object, const char *key) {
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-static void print_config(json_t *model) {
+/* An object of texts and numbers, if it is there. */
+static void print_fields(const json_t *all, const char *what) {
+    json_t *object = json_object_get(all, what), *value;
     const char *key;
-    json_t *value;
-    printf("model\n");
-    json_object_foreach(model, key, value) {
+    if (object) printf("%s\n", what);
+    json_object_foreach(object, key, value) {
         if (json_is_string(value))
             printf("  %-20s %s\n", key, json_string_value(value));
+        else if (json_is_boolean(value))
+            printf("  %-20s %s\n", key, json_is_true(value) ? "true" : "false");
         else
             printf("  %-20s %.9g\n", key, json_number_value(value));
     }
@@ -238,7 +245,9 @@ static void print_all(const json_t *all, double last) {
     size_t i;
     json_t *step;
     printf("%s\n\n", json_string_value(json_object_get(all, "directory")));
-    print_config(json_object_get(all, "model"));
+    print_fields(all, "card");
+    print_fields(all, "translate");
+    print_fields(all, "model");
     if (tensors && args.tensors) print_tensors(all);
     printf("\n%-12s ", "parameters");
     if (tensors)

@@ -263,9 +263,9 @@ static int lock_dir(int *lock, struct err *err) {
 }
 
 static int write_config(struct train_setup *s, struct err *err) {
-    json_t *training = options_json(groups);
-    int rc = modeldir_init(args.trainer.dir, &s->config, training, s->tokenizer_path, err);
-    json_decref(training);
+    struct model_notes notes = {.training = options_json(groups)};
+    int rc = modeldir_init(args.trainer.dir, &s->config, &notes, s->tokenizer_path, err);
+    model_notes_release(&notes);
     return rc;
 }
 

@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "cli/signals.h"
 #include "cli/translate_print.h"
+#include "search/defaults.h"
 #include "train/target.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -113,17 +114,23 @@ static int check_output(const char *const *path, int n_path, struct err *err) {
     return what ? cli_usage(err, "--output: %.150s is %s; choose another file", out, what) : 0;
 }
 
+/* What the model is best run with, where the user has not said otherwise. */
+static void take_defaults(const struct engine *engine) {
+    struct translator_options own = defaults_of(engine);
+    options_take(groups, search_rows, &own.search);
+    options.search.n_best = args.nbest ? args.nbest : 1;
+}
+
 static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
     struct engine_options from = {.dir = args.model.item,
                                   .n = args.model.n,
                                   .precision = args.precision,
                                   .where = args.where};
     double begin = clock_seconds();
-    options.search.n_best = args.nbest ? args.nbest : 1;
-    int rc = search_check(&options.search, err);
-    if (!rc && args.output) rc = check_output(path, n_path, err);
+    int rc = args.output ? check_output(path, n_path, err) : 0;
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = engine_open(&s->engine, &from, err);
+    if (!rc) take_defaults(s->engine);
     if (!rc) s->translator = translator_new(s->engine);
     if (!rc) rc = translator_set(s->translator, &options, err);
     if (!rc) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);

@@ -259,6 +259,14 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
     return rc ? rc : check_required(command, err);
 }
 
+void options_take(const struct option_group *groups, const struct option *rows,
+                  const void *values) {
+    const struct option_group *g = groups;
+    while (g->rows != rows) g++;
+    for (const struct option *o = rows; o->name; o++)
+        if (o->of_model && !(g->given & bit_of(g, o))) option_copy(o, g->values, values);
+}
+
 json_t *options_json(const struct option_group *groups) {
     json_t *object = json_object();
     for (const struct option_group *g = groups; g->rows; g++) {

@@ -42,6 +42,10 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
 /* Was the option given, on the command line or in the file? */
 int options_given(const struct option_group *groups, const char *name);
 
+/* Rows that a model may set and the user has not take the model's values, which are a struct of the
+ * kind that the rows describe. */
+void options_take(const struct option_group *groups, const struct option *rows, const void *values);
+
 /* The row of the arguments that are not options, or NULL. */
 const struct option *options_words_of(const struct command *command);
 

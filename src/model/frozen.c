@@ -32,7 +32,8 @@ struct frozen {
     struct mat *view;    /* [table.n_param]; NULL: no tiles, the weights are as md has them */
     struct mat position; /* [max_len, d_model] sinusoids in act type; absent when learned */
     struct modeldir md;  /* the mapping, where views point into it */
-    void *block;         /* private memory, where they do not */
+    struct model_notes notes;
+    void *block; /* private memory, where they do not */
     size_t bytes;
     int64_t step; /* updates the weights have seen; -1: not known */
     int n_thread; /* for tiling and for bringing weights to a device; 0: all CPUs */
@@ -284,6 +285,8 @@ int frozen_open(struct frozen **out, const char *dir, enum precision precision,
         const struct weights_form *form = &f->md.form;
         begin(f, &f->md.config, precision);
         f->step = f->md.step;
+        f->notes = f->md.notes;
+        f->md.notes = (struct model_notes){0};
         f->n_thread = n_thread;
         if (be && !backend_wants_tiles(be)) {
             /* as they are */
@@ -341,6 +344,7 @@ int frozen_refresh(struct frozen *f, struct model *model, struct err *err) {
 void frozen_close(struct frozen *f) {
     if (!f) return;
     modeldir_close(&f->md);
+    model_notes_release(&f->notes);
     mem_block_free(f->block);
     mem_block_free(f->position.data);
     param_table_release(&f->table);
@@ -349,6 +353,7 @@ void frozen_close(struct frozen *f) {
 }
 
 const struct config *frozen_config(const struct frozen *f) { return &f->config; }
+const struct model_notes *frozen_notes(const struct frozen *f) { return &f->notes; }
 enum precision frozen_precision(const struct frozen *f) { return f->precision; }
 size_t frozen_bytes(const struct frozen *f) { return f->bytes; }
 
@@ -493,7 +498,7 @@ int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer,
     char *path = path_join(new.temp, MODELDIR_WEIGHTS);
     if (tokenizer) rc = modeldir_copy_tokenizer(new.temp, tokenizer, err);
     if (!rc) rc = tilefile_write(path, &f->table, f->view, f->type, f->step, err);
-    if (!rc) rc = modeldir_write_tiled_config(new.temp, &f->config, f->type, err);
+    if (!rc) rc = modeldir_write_tiled_config(new.temp, &f->config, f->type, &f->notes, err);
     xfree(path);
     return newdir_end(&new, rc, err);
 }

@@ -45,6 +45,9 @@ int frozen_from_model(struct frozen **frozen, struct model *model, enum precisio
 int frozen_refresh(struct frozen *frozen, struct model *model, struct err *err);
 
 const struct config *frozen_config(const struct frozen *frozen);
+
+/* What its config.json says besides; empty for frozen_from_model. */
+const struct model_notes *frozen_notes(const struct frozen *frozen);
 enum precision frozen_precision(const struct frozen *frozen);
 size_t frozen_bytes(const struct frozen *frozen); /* of weights, mapped or not */
 

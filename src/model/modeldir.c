@@ -13,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "io/json.h"
+#include "model/card.h"
 #include "model/tilefile.h"
 
 enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a time */ };
@@ -101,31 +102,49 @@ static int check_tokenizer(const char *dir, const char *digest, struct err *err)
                    dir);
 }
 
+void model_notes_release(struct model_notes *notes) {
+    json_decref(notes->training);
+    json_decref(notes->card);
+    json_decref(notes->translate);
+    *notes = (struct model_notes){0};
+}
+
+/* Sets the object of that name, or removes it. */
+static void put(json_t *root, const char *key, json_t *object) {
+    if (object)
+        json_object_set(root, key, object);
+    else
+        json_object_del(root, key);
+}
+
 /* Takes the reference. */
-static int write_root(const char *dir, json_t *root, struct err *err) {
+static int write_root(const char *dir, json_t *root, const struct model_notes *notes,
+                      struct err *err) {
     char digest[DIGEST_SIZE], *path = path_join(dir, MODELDIR_CONFIG);
     int rc = tokenizer_digest(digest, dir, err);
     if (!rc && digest[0]) json_object_set_new(root, "tokenizer", json_string(digest));
+    if (notes) put(root, "card", notes->card);
+    if (notes) put(root, "translate", notes->translate);
     if (!rc) rc = json_out_file(path, root, err);
     xfree(path);
     json_decref(root);
     return rc;
 }
 
-int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
-                          struct err *err) {
+int modeldir_write_config(const char *dir, const struct config *config,
+                          const struct model_notes *notes, struct err *err) {
     json_t *root = json_pack("{s:s, s:i, s:o}", "format", "heed", "version", FORMAT_VERSION,
                              "model", config_to_json(config));
-    if (training) json_object_set_new(root, "training", json_deep_copy(training));
-    return write_root(dir, root, err);
+    if (notes) put(root, "training", notes->training);
+    return write_root(dir, root, notes, err);
 }
 
 int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
-                                struct err *err) {
+                                const struct model_notes *notes, struct err *err) {
     json_t *root = json_pack("{s:s, s:i, s:{s:s, s:s}, s:o}", "format", "heed", "version",
                              TILED_VERSION, "weights", "layout", TILED_LAYOUT, "type",
                              weights_type_name(type), "model", config_to_json(config));
-    return write_root(dir, root, err);
+    return write_root(dir, root, notes, err);
 }
 
 /* The "model" object: every field must be there. */
@@ -169,7 +188,7 @@ struct description {
     struct config config;
     struct weights_form form;
     char tokenizer[DIGEST_SIZE]; /* "": nothing */
-    json_t *training;            /* or NULL */
+    struct model_notes notes;
 };
 
 static int read_digest(struct description *d, const struct json_in *in, struct err *err) {
@@ -183,12 +202,29 @@ static int read_digest(struct description *d, const struct json_in *in, struct e
     return rc;
 }
 
+/* One of the notes, as a copy of its own; NULL where there is none. */
+static int read_note(json_t **note, const struct json_in *in, const char *key, struct err *err) {
+    const json_t *object;
+    if (!json_in_has(in, key)) return 0;
+    int rc = json_in_object(in, key, &object, err);
+    if (!rc) *note = json_deep_copy(object);
+    return rc;
+}
+
+static int read_notes(struct model_notes *notes, const struct json_in *in, struct err *err) {
+    struct card card;
+    int rc = read_note(&notes->training, in, "training", err);
+    if (!rc) rc = read_note(&notes->card, in, "card", err);
+    if (!rc) rc = read_note(&notes->translate, in, "translate", err);
+    return rc ? rc : card_from_json(&card, notes->card, in->where, err);
+}
+
 static int read_root(struct description *d, const json_t *root, const char *where,
                      struct err *err) {
-    static const char *const plain_keys[] = {"format",    "version",  "model",
-                                             "tokenizer", "training", NULL};
-    static const char *const tiled_keys[] = {"format",    "version", "model",
-                                             "tokenizer", "weights", NULL};
+    static const char *const plain_keys[] = {"format",   "version", "model",     "tokenizer",
+                                             "training", "card",    "translate", NULL};
+    static const char *const tiled_keys[] = {"format",  "version", "model",     "tokenizer",
+                                             "weights", "card",    "translate", NULL};
     struct json_in in;
     const char *format = "";
     int64_t version = 0;
@@ -204,12 +240,8 @@ static int read_root(struct description *d, const json_t *root, const char *wher
     if (!rc) rc = json_in_known(&in, version == TILED_VERSION ? tiled_keys : plain_keys, err);
     if (!rc) rc = read_model_fields(&d->config, &in, err);
     if (!rc) rc = read_digest(d, &in, err);
-    if (!rc && version == TILED_VERSION) return read_form(&d->form, &in, err);
-    if (rc || !json_in_has(&in, "training")) return rc;
-    const json_t *kept;
-    rc = json_in_object(&in, "training", &kept, err);
-    if (!rc) d->training = json_deep_copy(kept);
-    return rc;
+    if (!rc && version == TILED_VERSION) rc = read_form(&d->form, &in, err);
+    return rc ? rc : read_notes(&d->notes, &in, err);
 }
 
 int modeldir_check_files(const char *dir, struct err *err) {
@@ -224,7 +256,8 @@ int modeldir_check_files(const char *dir, struct err *err) {
     return rc;
 }
 
-static int read_config(const char *dir, struct description *d, struct err *err) {
+/* config.json as it is (a new reference, if wanted) and what it says, to be released. */
+static int read_config(const char *dir, struct description *d, json_t **kept, struct err *err) {
     *d = (struct description){0};
     char *path = path_join(dir, MODELDIR_CONFIG), *foreign = path_join(dir, MODELDIR_CTRANSLATE2);
     json_t *root = NULL;
@@ -236,6 +269,7 @@ static int read_config(const char *dir, struct description *d, struct err *err) 
                      "model it was exported from",
                      dir);
     if (!rc) rc = read_root(d, root, path, err);
+    if (kept) *kept = json_incref(root);
     json_decref(root);
     xfree(path);
     xfree(foreign);
@@ -251,24 +285,39 @@ static int refuse_tiled(const char *dir, const struct weights_form *form, struct
         dir, weights_type_name(form->type));
 }
 
-int modeldir_read_config(const char *dir, struct config *config, json_t **training,
-                         struct err *err) {
+int modeldir_read_any(const char *dir, struct config *config, struct weights_form *form,
+                      struct model_notes *notes, struct err *err) {
     struct description d;
-    int rc = read_config(dir, &d, err);
-    if (!rc) rc = refuse_tiled(dir, &d.form, err);
+    int rc = read_config(dir, &d, NULL, err);
     *config = d.config;
-    if (training) *training = rc ? NULL : json_incref(d.training);
-    json_decref(d.training);
+    *form = d.form;
+    if (notes)
+        *notes = d.notes;
+    else
+        model_notes_release(&d.notes);
     return rc;
 }
 
-int modeldir_read_any(const char *dir, struct config *config, struct weights_form *form,
-                      struct err *err) {
+int modeldir_read_config(const char *dir, struct config *config, struct model_notes *notes,
+                         struct err *err) {
+    struct weights_form form;
+    int rc = modeldir_read_any(dir, config, &form, notes, err);
+    return rc ? rc : refuse_tiled(dir, &form, err);
+}
+
+int modeldir_annotate(const char *dir, const struct model_notes *notes, struct err *err) {
     struct description d;
-    int rc = read_config(dir, &d, err);
-    json_decref(d.training);
-    *config = d.config;
-    *form = d.form;
+    json_t *root = NULL;
+    char *path = path_join(dir, MODELDIR_CONFIG);
+    int rc = read_config(dir, &d, &root, err);
+    if (!rc) {
+        put(root, "card", notes->card);
+        put(root, "translate", notes->translate);
+        rc = json_out_file(path, root, err);
+    }
+    model_notes_release(&d.notes);
+    json_decref(root);
+    xfree(path);
     return rc;
 }
 
@@ -283,11 +332,11 @@ int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *
     return rc;
 }
 
-int modeldir_init(const char *dir, const struct config *config, const json_t *training,
+int modeldir_init(const char *dir, const struct config *config, const struct model_notes *notes,
                   const char *tokenizer, struct err *err) {
     int rc = dir_make(dir, err);
     if (!rc && tokenizer) rc = modeldir_copy_tokenizer(dir, tokenizer, err);
-    return rc ? rc : modeldir_write_config(dir, config, training, err);
+    return rc ? rc : modeldir_write_config(dir, config, notes, err);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -360,10 +409,13 @@ int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err) {
     *md = (struct modeldir){0};
     if (!dir_exists(dir)) return err_set(err, HEED_EIO, "%.180s: no such model directory", dir);
     struct description d;
-    int rc = read_config(dir, &d, err);
-    json_decref(d.training);
+    int rc = read_config(dir, &d, NULL, err);
+    md->notes = d.notes;
     if (!rc) rc = check_tokenizer(dir, d.tokenizer, err);
-    if (rc) return rc;
+    if (rc) {
+        modeldir_close(md);
+        return rc;
+    }
     md->config = d.config;
     md->form = d.form;
     param_table_init(&md->table, &md->config);
@@ -388,6 +440,7 @@ void modeldir_close(struct modeldir *md) {
     xfree(md->view);
     safetensors_close(&md->weights);
     param_table_release(&md->table);
+    model_notes_release(&md->notes);
     *md = (struct modeldir){0};
 }
 

@@ -2,8 +2,9 @@
  * tokenizer.model.
  *
  *     config.json         {"format": "heed", "version": 1, "model": {every field of config.h},
- *                          "training": {whatever the trainer keeps there},
- *                          "tokenizer": hash of tokenizer.model}  (the last two may be absent)
+ *                          "tokenizer": hash of tokenizer.model,
+ *                          "training", "card", "translate": {struct model_notes}}
+ *                         (all but the first three may be absent)
  *     model.safetensors   one tensor per row of the parameter table, by its name; F32 or BF16
  *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside
  *
@@ -59,24 +60,37 @@ struct weights_form {
 /* "f32", "bf16", "int8": what such a type is called in files and on the command line. */
 const char *weights_type_name(enum dtype type);
 
-/* DIR/config.json, written atomically, with the hash of the tokenizer that is there. training (may
- * be NULL) is an object kept beside the model's. */
-int modeldir_write_config(const char *dir, const struct config *config, const json_t *training,
-                          struct err *err);
-int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
-                                struct err *err);
+/* What config.json holds beside the model's fields: objects, each NULL where there is none. Copies
+ * of a model (average, export) keep card and translate. */
+struct model_notes {
+    json_t *training;  /* the options of the run; only in the form of training */
+    json_t *card;      /* what the model is for; card_from_json has passed it */
+    json_t *translate; /* its own defaults of heed translate: search/defaults.h reads them */
+};
+void model_notes_release(struct model_notes *notes);
 
-/* DIR/config.json, all model fields present and config_check passed. *training (if wanted: not
- * NULL) is a new reference or NULL where the file has none. The second reads tiled models, too,
- * which the first refuses. */
-int modeldir_read_config(const char *dir, struct config *config, json_t **training,
+/* DIR/config.json, written atomically, with the hash of the tokenizer that is there. notes may be
+ * NULL. */
+int modeldir_write_config(const char *dir, const struct config *config,
+                          const struct model_notes *notes, struct err *err);
+int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
+                                const struct model_notes *notes, struct err *err);
+
+/* DIR/config.json, all model fields present and config_check passed. *notes (if wanted: not NULL)
+ * are to be released, after an error too. The second reads tiled models, too, which the first
+ * refuses. */
+int modeldir_read_config(const char *dir, struct config *config, struct model_notes *notes,
                          struct err *err);
 int modeldir_read_any(const char *dir, struct config *config, struct weights_form *form,
-                      struct err *err);
+                      struct model_notes *notes, struct err *err);
+
+/* Puts card and translate into the config.json of a model of either form, atomically, in the place
+ * of what it had; NULL: none. Nothing else in it changes. */
+int modeldir_annotate(const char *dir, const struct model_notes *notes, struct err *err);
 
 /* Makes the directory (with its parents) if need be and puts config.json and a copy of the
  * tokenizer there. tokenizer is a path, or NULL for none; it may already be DIR/tokenizer.model. */
-int modeldir_init(const char *dir, const struct config *config, const json_t *training,
+int modeldir_init(const char *dir, const struct config *config, const struct model_notes *notes,
                   const char *tokenizer, struct err *err);
 
 /* DIR/tokenizer.model becomes a copy of the file `tokenizer`, which may be the same file. */
@@ -91,6 +105,7 @@ struct modeldir {
     struct safetensors weights;
     const struct tensor **tensor; /* [table.n_param]: where each parameter is */
     struct weights_form form;
+    struct model_notes notes;
     struct mat *view; /* [table.n_param]: tiled form only, in the mapping; NULL else */
     int64_t step;     /* updates this model has seen; -1 where the file does not say */
 };

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/modeldir.h"
+#include "search/defaults.h"
 
 /* ---- what is shared -------------------------------------------------------------------------- */
 
@@ -50,9 +51,19 @@ static int add_tokenizer(struct ensemble *e, const char *const *dir, int i, stru
     return rc;
 }
 
+static int read_defaults(struct ensemble *e, const char *dir, struct err *err) {
+    char *path = path_join(dir, MODELDIR_CONFIG);
+    e->defaults = xmalloc(sizeof *e->defaults);
+    int rc = defaults_read(e->defaults, frozen_notes(e->model[0])->translate,
+                           frozen_config(e->model[0]), path, err);
+    xfree(path);
+    return rc;
+}
+
 static void ensemble_close(struct ensemble *e) {
     for (int i = 0; i < e->n; i++) frozen_close(e->model[i]);
     tokenizer_free(e->tokenizer);
+    xfree(e->defaults);
     xfree(e);
 }
 
@@ -66,6 +77,7 @@ static int ensemble_open(struct engine *engine, const struct engine_options *o, 
             frozen_open(&e->model[i], o->dir[i], o->precision, engine->be, o->where.n_thread, err);
         if (rc) return rc;
         e->n++;
+        if (i == 0 && (rc = read_defaults(e, o->dir[0], err))) return rc;
         double begin = clock_seconds();
         if (!o->ids_only && (rc = add_tokenizer(e, o->dir, i, err))) return rc;
         engine->tokenizer_seconds += clock_seconds() - begin;

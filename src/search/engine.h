@@ -16,11 +16,14 @@
 #include "model/frozen.h"
 #include "search/search.h"
 
+struct translator_options;
+
 /* Immutable. */
 struct ensemble {
     struct frozen *model[SEARCH_MAX_MODELS];
     int n;
-    struct tokenizer *tokenizer; /* NULL if not wanted */
+    struct tokenizer *tokenizer;         /* NULL if not wanted */
+    struct translator_options *defaults; /* defaults.h */
 };
 
 struct engine {

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "search/defaults.h"
 #include "search/split.h"
 
 enum {
@@ -133,10 +134,11 @@ const struct option translator_rows[] = {
     ROW(FLAG, "alignment", alignment, NULL,
         "add ||| I-J ...: source piece I for every target piece J", API(alignment)),
     ROW(INT, "alignment_layer", align.layer, "0",
-        "decoder layer to align by, counted from 1; 0: the last but one", API(alignment_layer),
-        .max = 1000),
+        "decoder layer to align by, counted from 1; 0: the model's choice, or the last but one",
+        API(alignment_layer), .of_model = 1, .max = 1000),
     ROW(INT, "alignment_head", align.head, "0",
-        "head to align by, counted from 1; 0: the mean of all", API(alignment_head), .max = 1024),
+        "head to align by, counted from 1; 0: the mean of all, or the model's choice",
+        API(alignment_head), .of_model = 1, .max = 1024),
     ROW(INT, "max_source", max_source, "0",
         "most tokens translated at a time, end mark included; 0: the model's positions",
         API(max_source), .max = MANY),
@@ -226,13 +228,14 @@ int translator_set(struct translator *t, const struct translator_options *option
     t->limit = options->max_source ? options->max_source : t->engine->max_len;
     xfree(t->ids);
     t->ids = xcalloc((size_t)t->engine->max_len, sizeof *t->ids);
+    struct align_options align = defaults_align(t->engine, options->align);
     if (options->alignment)
-        rc = aligner_new(
-            &t->aligner, t->engine->model[0], tokenizer_bos(t->tokenizer), &options->align,
-            &(struct batch_caps){max_int(t->limit, options->batch_tokens),
-                                 max_int(longest_target(t, t->limit), options->batch_tokens),
-                                 ALIGN_SEQ},
-            err);
+        rc =
+            aligner_new(&t->aligner, t->engine->model[0], tokenizer_bos(t->tokenizer), &align,
+                        &(struct batch_caps){
+                            max_int(t->limit, options->batch_tokens),
+                            max_int(longest_target(t, t->limit), options->batch_tokens), ALIGN_SEQ},
+                        err);
     t->ready = !rc;
     return rc;
 }

@@ -96,7 +96,8 @@ static int write_average(const char *out, struct averaging *a, struct err *err) 
     char *tokenizer = path_join(a->dir[a->n - 1], MODELDIR_TOKENIZER),
          *weights = path_join(new.temp, MODELDIR_WEIGHTS);
     struct weights_options options = {.step = last->step, .type = DTYPE_F32};
-    rc = modeldir_init(new.temp, &last->config, NULL, file_exists(tokenizer) ? tokenizer : NULL,
+    struct model_notes notes = {.card = last->notes.card, .translate = last->notes.translate};
+    rc = modeldir_init(new.temp, &last->config, &notes, file_exists(tokenizer) ? tokenizer : NULL,
                        err);
     if (!rc) rc = weights_write(weights, &last->table, average_part, a, &options, err);
     xfree(tokenizer);

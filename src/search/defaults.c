@@ -1,0 +1,96 @@
+/* defaults.c — see defaults.h. */
+#include "search/defaults.h"
+
+#include <string.h>
+
+#include "io/json.h"
+
+/* The option of that name that a model may set, and what its offset counts from; or NULL. */
+static const struct option *find(struct translator_options *o, const char *name, size_t length,
+                                 void **values) {
+    const struct option *row = option_find(search_rows, name, length);
+    *values = &o->search;
+    if (!row) {
+        row = option_find(translator_rows, name, length);
+        *values = o;
+    }
+    return row && row->of_model ? row : NULL;
+}
+
+/* A text in place of a number would be read, too; but other programs read the file as well. */
+static int has_type(const struct option *o, const json_t *value) {
+    return o->kind == OPTION_FLAG  ? json_is_boolean(value)
+           : o->kind == OPTION_INT ? json_is_integer(value)
+                                   : json_is_number(value);
+}
+
+static int check(const struct translator_options *o, const struct config *config, struct err *err) {
+    int rc = search_check(&o->search, err);
+    if (rc) return rc;
+    if (o->align.layer > config->n_layer_dec)
+        return err_set(err, HEED_EINVAL, "alignment_layer: %d, but the decoder has %d layers",
+                       o->align.layer, config->n_layer_dec);
+    if (o->align.head > config->n_head)
+        return err_set(err, HEED_EINVAL, "alignment_head: %d, but there are %d heads",
+                       o->align.head, config->n_head);
+    return 0;
+}
+
+int defaults_read(struct translator_options *o, const json_t *translate,
+                  const struct config *config, const char *where, struct err *err) {
+    const char *key;
+    json_t *value;
+    struct err why = {0};
+    *o = translator_defaults();
+    if (!translate) return 0;
+    json_object_foreach((json_t *)(uintptr_t)translate, key, value) {
+        void *values;
+        const struct option *row = find(o, key, strlen(key), &values);
+        if (!row || strcmp(row->name, key) != 0)
+            return err_set(err, HEED_EFORMAT, "%.100s: translate: a model cannot set '%.60s'",
+                           where, key);
+        if (!has_type(row, value)) err_set(&why, HEED_EFORMAT, "of the wrong type");
+        if (why.code || json_in_option(row, values, value, NULL, &why))
+            return err_set(err, HEED_EFORMAT, "%.100s: translate: %s: %.100s", where, key, why.msg);
+    }
+    if (check(o, config, &why))
+        return err_set(err, HEED_EFORMAT, "%.100s: translate: %.120s", where, why.msg);
+    return 0;
+}
+
+struct translator_options defaults_of(const struct engine *engine) {
+    const struct ensemble *e = engine->ensemble;
+    return e && e->defaults ? *e->defaults : translator_defaults();
+}
+
+struct align_options defaults_align(const struct engine *engine, struct align_options wanted) {
+    struct align_options own = defaults_of(engine).align;
+    if (wanted.layer) return wanted;
+    return (struct align_options){own.layer, wanted.head ? wanted.head : own.head};
+}
+
+int defaults_set(json_t *translate, const char *assignment, struct err *err) {
+    struct translator_options o = translator_defaults();
+    struct err why;
+    void *values;
+    size_t length = strcspn(assignment, "=");
+    const struct option *row = find(&o, assignment, length, &values);
+    if (!assignment[length])
+        return err_set(err, HEED_EINVAL, "'%.60s' is not NAME=VALUE", assignment);
+    if (!row)
+        return err_set(err, HEED_EINVAL, "'%.*s' is not an option that a model can set",
+                       (int)(length < 60 ? length : 60), assignment);
+    const char *text = assignment + length + 1;
+    if (!*text) {
+        json_object_del(translate, row->name);
+        return 0;
+    }
+    int is_true = strcmp(text, "true") == 0;
+    if (row->kind == OPTION_FLAG && !is_true && strcmp(text, "false") != 0)
+        return err_set(err, HEED_EINVAL, "%s: '%.60s' is neither true nor false", row->name, text);
+    if (row->kind == OPTION_FLAG) text = is_true ? "1" : "0";
+    if (option_set(row, values, text, &why))
+        return err_set(err, HEED_EINVAL, "%s: %.200s", row->name, why.msg);
+    json_object_set_new(translate, row->name, json_out_option(row, values));
+    return 0;
+}
