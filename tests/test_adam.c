@@ -8,6 +8,7 @@ enum { STEPS = 20 };
 struct settings {
     float lr, clip;
     int clear, copy;
+    float avg; /* weight in the average; 0: there is none */
 };
 
 /* Kingma & Ba's Algorithm 1 for one parameter, gradients given. */
@@ -37,12 +38,14 @@ static void check_copy(struct backend *be, const struct adam_args *a) {
 static void adam_steps(struct backend *be, enum dtype type, int n, struct settings set,
                        const char *what) {
     double *p = normals(n, 1, 1), *m = xcalloc((size_t)n, sizeof *m), zero[1] = {0};
-    double *v = xcalloc((size_t)n, sizeof *v);
+    double *v = xcalloc((size_t)n, sizeof *v), *avg = normals(n, 2, 1);
     struct adam_args a = {.lr = set.lr, .beta1 = 0.9f, .beta2 = 0.98f, .eps = 1e-9f};
     a.p = ops_mat(be, type, 1, n, p);
     a.m = ops_mat(be, type, 1, n, m);
     a.v = ops_mat(be, type, 1, n, v);
     if (set.copy) a.copy = ops_mat(be, DTYPE_BF16, 1, n, NULL);
+    if (set.avg > 0) a.avg = ops_mat(be, type, 1, n, avg);
+    a.avg_weight = set.avg;
     a.clip = set.clip;
     a.clear = set.clear;
     for (a.t = 1; a.t <= STEPS; a.t++) {
@@ -55,6 +58,7 @@ static void adam_steps(struct backend *be, enum dtype type, int n, struct settin
         for (int i = 0; i < n; i++) norm += g[i] * g[i];
         double c = set.clip > 0 ? fmin(1, set.clip / sqrt(norm)) : 1;
         for (int i = 0; i < n; i++) adam_by_hand(&p[i], &m[i], &v[i], c * g[i], set.lr, (int)a.t);
+        for (int i = 0; i < n; i++) avg[i] = set.avg * p[i] + (1 - (double)set.avg) * avg[i];
         double *left = ops_values(be, &a.g);
         for (int i = 0; i < n; i++) assert_true(left[i] == (set.clear ? 0 : g[i]));
         if (set.copy) check_copy(be, &a);
@@ -63,10 +67,12 @@ static void adam_steps(struct backend *be, enum dtype type, int n, struct settin
     ops_check_near(DTYPE_F32, ops_values(be, &a.p), p, 1, n, what);
     ops_check_near(DTYPE_F32, ops_values(be, &a.m), m, 1, n, what);
     ops_check_near(DTYPE_F32, ops_values(be, &a.v), v, 1, n, what);
+    if (set.avg > 0) ops_check_near(DTYPE_F32, ops_values(be, &a.avg), avg, 1, n, what);
     ops_release();
     xfree(p);
     xfree(m);
     xfree(v);
+    xfree(avg);
 }
 
 static const struct settings variants[] = {
@@ -74,6 +80,8 @@ static const struct settings variants[] = {
     {.lr = 1e-2f, .clip = 0.05f, .clear = 1},
     {.lr = 1e-3f, .clip = 1e6f, .copy = 1},
     {.lr = 1e-2f, .clear = 1, .copy = 1},
+    {.lr = 1e-2f, .clear = 1, .copy = 1, .avg = 0.1f},
+    {.lr = 1e-2f, .clip = 0.05f, .avg = 1},
 };
 static const int sizes[] = {1, 7, 16, 1003, 40001};
 
@@ -90,7 +98,8 @@ static void adam_on_all(struct ops_backend *list) {
     for (int b = 0; list[b].be; b++)
         for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
             for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
-                if (sizes[n] < 10000 || i == 0) /* one long run is enough */
+                if (sizes[n] < 10000 || i == 0 ||
+                    i == 4) /* one long run is enough, and one with an average */
                     adam_steps(list[b].be, DTYPE_F32, sizes[n], variants[i], list[b].text);
     ops_cpu_close(list);
 }

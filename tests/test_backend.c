@@ -181,6 +181,13 @@ TEST(other_shapes) {
     adam_bad.t = 1;
     adam_bad.clip = 1;
     REFUSED(adam(be, &adam_bad), "adam: sumsq is");
+    adam_bad.clip = 0;
+    adam_bad.avg_weight = 1.5f;
+    REFUSED(adam(be, &adam_bad), "adam: expected a->avg_weight >= 0 && a->avg_weight <= 1");
+    adam_bad.avg_weight = 0;
+    adam_bad.avg = row;
+    adam_bad.avg.type = DTYPE_BF16;
+    REFUSED(adam(be, &adam_bad), "adam: avg is");
     REFUSED(backend_cast(be, &x, &row), "cast: src is [1,3]");
     ops_release();
     backend_close(be);

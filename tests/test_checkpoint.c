@@ -51,6 +51,16 @@ static void run_open(struct run *run, const char *name, enum dtype type) {
     train(run, 3);
 }
 
+/* The same run with another optimizer, which keeps an average, trained for three steps. */
+static void keep_average(struct run *run) {
+    struct err err = {0};
+    struct optimizer_options options = run->toy.opt->options;
+    options.ema = 0.7;
+    optimizer_free(run->toy.opt);
+    ASSERT_OK(optimizer_new(&run->toy.opt, run->toy.model, run->toy.acts, &options, &err), err);
+    train(run, 3);
+}
+
 static void run_close(struct run *run) {
     batch_release(&run->batch);
     toy_close(&run->toy);
@@ -104,6 +114,7 @@ static void expect_same(const struct run *a, const struct run *b) {
     assert_memory_equal(a->toy.model->flat, b->toy.model->flat, flat_bytes(a));
     assert_memory_equal(a->toy.opt->m, b->toy.opt->m, flat_bytes(a));
     assert_memory_equal(a->toy.opt->v, b->toy.opt->v, flat_bytes(a));
+    if (a->toy.opt->avg) assert_memory_equal(a->toy.opt->avg, b->toy.opt->avg, flat_bytes(a));
     assert_int_equal(a->toy.opt->step, b->toy.opt->step);
     assert_int_equal(a->toy.opt->n_batch, b->toy.opt->n_batch);
 }
@@ -112,9 +123,13 @@ TEST(round_trip) {
     struct run a, b;
     struct err err = {0};
     struct state kept = {0}, back = {0};
-    enum dtype type = strcmp(TEST_ARG, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
+    enum dtype type = strncmp(TEST_ARG, "bf16", 4) == 0 ? DTYPE_BF16 : DTYPE_F32;
     run_open(&a, "a", type);
     run_open(&b, "b", type);
+    if (strstr(TEST_ARG, "ema")) {
+        keep_average(&a);
+        keep_average(&b);
+    }
     set_state(&kept);
     ASSERT_OK(checkpoint_save(a.dir, a.toy.opt, &kept, &err), err);
     char *path = checkpoint_path(a.dir, 3);
@@ -139,6 +154,56 @@ TEST(round_trip) {
     xfree(path);
     run_close(&a);
     run_close(&b);
+}
+
+static void flip_byte(const char *path, long at) {
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    fseek(f, at, at < 0 ? SEEK_END : SEEK_SET);
+    int c = fgetc(f);
+    fseek(f, -1, SEEK_CUR);
+    fputc(c ^ 1, f);
+    fclose(f);
+}
+
+/* What is published is the average, and a run goes on with one as it began. */
+TEST(average_is_the_model) {
+    struct run with, without;
+    struct err err = {0};
+    struct modeldir md;
+    run_open(&with, "with", DTYPE_BF16);
+    keep_average(&with);
+    run_open(&without, "without", DTYPE_BF16);
+    ASSERT_OK(checkpoint_save(with.dir, with.toy.opt, NULL, &err), err);
+    ASSERT_OK(checkpoint_save(without.dir, without.toy.opt, NULL, &err), err);
+    char *path = checkpoint_path(with.dir, 3), *plain = checkpoint_path(without.dir, 3);
+    ASSERT_OK(modeldir_open(&md, path, &err), err);
+    int differ = 0;
+    for (int i = 0; i < md.table.n_param; i++) {
+        const struct param *p = &md.table.param[i];
+        size_t n = (size_t)p->rows * (size_t)p->cols;
+        float *value = xmalloc(n * sizeof *value);
+        modeldir_values(&md, i, 0, n, value);
+        assert_memory_equal(value, (float *)with.toy.opt->avg + p->offset, n * sizeof *value);
+        differ += memcmp(value, (float *)with.toy.model->flat + p->offset, n * sizeof *value) != 0;
+        xfree(value);
+    }
+    assert_int_equal(differ, md.table.n_param);
+    modeldir_close(&md);
+    ASSERT_ERR(checkpoint_load(plain, with.toy.opt, NULL, &err), err, HEED_EINVAL,
+               "no moving average to go on with");
+    ASSERT_ERR(checkpoint_load(path, without.toy.opt, NULL, &err), err, HEED_EINVAL,
+               "continue it with --ema");
+    char *state_file = path_join(path, "state.safetensors"); /* all of it is under the sums */
+    struct stat st;
+    assert_int_equal(stat(state_file, &st), 0);
+    flip_byte(state_file, st.st_size - st.st_size / 6);
+    ASSERT_ERR(checkpoint_verify(path, 1, &err), err, HEED_EFORMAT, "wrong checksum of 'p.");
+    xfree(state_file);
+    xfree(path);
+    xfree(plain);
+    run_close(&with);
+    run_close(&without);
 }
 
 /* The same state gives the same bytes: nothing like a date is in the files. */
@@ -172,16 +237,6 @@ TEST(same_bytes) {
 }
 
 /* ---- damage ---------------------------------------------------------------------------------- */
-
-static void flip_byte(const char *path, long at) {
-    FILE *f = fopen(path, "r+b");
-    assert_non_null(f);
-    fseek(f, at, at < 0 ? SEEK_END : SEEK_SET);
-    int c = fgetc(f);
-    fseek(f, -1, SEEK_CUR);
-    fputc(c ^ 1, f);
-    fclose(f);
-}
 
 TEST(damage_is_found) {
     struct run run;
@@ -549,7 +604,8 @@ TEST(clean_keeps_the_rest) {
     dir_names_release(&names);
 }
 
-TESTS(TP(round_trip, "f32"), TP(round_trip, "bf16"), T(same_bytes), T(damage_is_found),
+TESTS(TP(round_trip, "f32"), TP(round_trip, "bf16"), TP(round_trip, "bf16-ema"),
+      TP(round_trip, "f32-ema"), T(average_is_the_model), T(same_bytes), T(damage_is_found),
       T(truncated_state), T(another_model), TP(killed_at_every_call, "next"),
       TP(killed_at_every_call, "same"), TP(failing_at_every_call, "ENOSPC"),
       TP(failing_at_every_call, "EIO"), TL(killed_at_random, 120), T(full_disk),

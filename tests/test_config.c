@@ -176,6 +176,9 @@ TEST(optimizer_options_are_checked) {
     o.warmup = -3;
     refused(optimizer_options_check(&o, &err), &err, "warmup", "-3");
     o = optimizer_defaults;
+    o.ema = 1;
+    refused(optimizer_options_check(&o, &err), &err, "ema", "1");
+    o = optimizer_defaults;
     o.steps = o.cooldown = 20;
     check_ok(optimizer_options_check(&o, &err), &err);
     o.cooldown = 21;

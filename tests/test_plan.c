@@ -9,22 +9,34 @@ enum { TOKENS = 3000, LENGTH = 40, SPARE = 64 << 20 };
 
 static const struct backend_options cpu = {.device = "cpu", .n_thread = 1};
 
+static int plan(struct plan_memory *memory, struct model *model, int tokens, size_t room,
+                struct err *err) {
+    return plan_memory(memory, model,
+                       &(struct plan_run){.tokens = tokens, .max_length = LENGTH, .room = room},
+                       err);
+}
+
 TEST(memory_is_what_is_taken) {
     struct config config = toy_config();
     struct toy toy;
     struct plan_memory memory;
     struct err err = {0};
     toy_open(&toy, &config, &cpu, DTYPE_F32, TOKENS);
-    ASSERT_OK(plan_memory(&memory, toy.model, TOKENS, LENGTH, SIZE_MAX, &err), err);
+    ASSERT_OK(plan(&memory, toy.model, TOKENS, SIZE_MAX, &err), err);
     assert_int_equal(memory.acts, acts_bytes(toy.acts));
     assert_int_equal(memory.workspace, backend_workspace(toy.be));
     assert_int_equal(memory.state, 3 * toy.model->table.n_elem * sizeof(float));
     assert_int_equal(memory.model, model_bytes(&toy.model->config, DTYPE_F32));
     assert_int_equal(memory.total, memory.model + memory.state + memory.acts + memory.workspace);
     size_t more = memory.total - memory.model + SPARE; /* to the byte */
-    ASSERT_OK(plan_memory(&memory, toy.model, TOKENS, LENGTH, more, &err), err);
-    ASSERT_ERR(plan_memory(&memory, toy.model, TOKENS, LENGTH, more - 1, &err), err, HEED_ENOMEM,
-               "would fit");
+    ASSERT_OK(plan(&memory, toy.model, TOKENS, more, &err), err);
+    ASSERT_ERR(plan(&memory, toy.model, TOKENS, more - 1, &err), err, HEED_ENOMEM, "would fit");
+    size_t without = memory.state; /* an average is a fourth buffer, and room for it is wanted */
+    struct plan_run run = {.tokens = TOKENS, .max_length = LENGTH, .ema = 1, .room = more};
+    ASSERT_ERR(plan_memory(&memory, toy.model, &run, &err), err, HEED_ENOMEM, "would fit");
+    run.room += without / 3;
+    ASSERT_OK(plan_memory(&memory, toy.model, &run, &err), err);
+    assert_int_equal(memory.state, without / 3 * 4);
     toy_close(&toy);
 }
 
@@ -35,12 +47,12 @@ TEST(memory_that_would_fit) {
     struct plan_memory memory;
     struct err err = {0};
     toy_open(&toy, &config, &cpu, DTYPE_F32, LENGTH);
-    ASSERT_OK(plan_memory(&memory, toy.model, TOKENS, LENGTH, SIZE_MAX, &err), err);
+    ASSERT_OK(plan(&memory, toy.model, TOKENS, SIZE_MAX, &err), err);
     for (int percent = 90; percent >= 10; percent -= 20) {
         size_t part = (memory.acts + memory.workspace) / 100 * (size_t)percent;
         size_t room = SPARE + memory.state + part;
         struct plan_memory other;
-        ASSERT_ERR(plan_memory(&other, toy.model, TOKENS, LENGTH, room, &err), err, HEED_ENOMEM,
+        ASSERT_ERR(plan(&other, toy.model, TOKENS, room, &err), err, HEED_ENOMEM,
                    "--tokens 3000 needs");
         int tokens = 0, times = 0;
         const char *advice = strstr(err.msg, "; --tokens ");
@@ -48,12 +60,12 @@ TEST(memory_that_would_fit) {
         assert_int_equal(
             sscanf(advice, "; --tokens %d would fit (with --accumulate %d", &tokens, &times), 2);
         assert_true(tokens >= LENGTH && tokens < TOKENS && tokens * times >= TOKENS);
-        ASSERT_OK(plan_memory(&other, toy.model, tokens, LENGTH, room, &err), err);
-        ASSERT_ERR(plan_memory(&other, toy.model, tokens + 101, LENGTH, room, &err), err,
-                   HEED_ENOMEM, "would fit");
+        ASSERT_OK(plan(&other, toy.model, tokens, room, &err), err);
+        ASSERT_ERR(plan(&other, toy.model, tokens + 101, room, &err), err, HEED_ENOMEM,
+                   "would fit");
     }
     for (size_t room = 0; room <= SPARE + memory.state; room += SPARE / 4)
-        ASSERT_ERR(plan_memory(&memory, toy.model, TOKENS, LENGTH, room, &err), err, HEED_ENOMEM,
+        ASSERT_ERR(plan(&memory, toy.model, TOKENS, room, &err), err, HEED_ENOMEM,
                    "even for a single sentence of --max-length 40");
     toy_close(&toy);
 }

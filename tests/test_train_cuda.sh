@@ -36,3 +36,15 @@ done
 log_lines straight/log.jsonl | grep -v valid_loss >a.log # the run to step 20 validates at its end
 log_lines hurt/log.jsonl | grep -v valid_loss >b.log
 diff a.log b.log || fail 'the logs differ'
+
+# The same with a moving average of the weights: it changes nothing that is learnt, it is what is
+# published, and it goes on where it was.
+ema=("${run[@]}" --ema 0.9 --valid-every 10)
+train average "${ema[@]}" --quiet
+log_lines average/log.jsonl | grep -v valid_loss >b.log
+diff a.log b.log || fail 'an average changes what is learnt'
+differ straight/model.safetensors average/model.safetensors 'no average is published'
+train again "${ema[@]}" --steps 20 --quiet
+train again "${ema[@]}" --quiet
+same average/model.safetensors again/model.safetensors 'a resumed average'
+same average/ckpt-00000040/model.safetensors again/ckpt-00000040/model.safetensors

@@ -1,6 +1,6 @@
 #!/bin/bash
 # test_train_recipe.sh — what recipes ask of heed train beside the paper's: a learning rate that
-# cools down.
+# cools down, a moving average of the weights.
 # timeout: 120
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
@@ -39,3 +39,47 @@ same cool/model.safetensors mid/model.safetensors 'resumed while it cools'
 expect 0 'updates 12 to 20 stay as they were, with the falling learning rate of --steps 20 ' \
     same_end --steps 30 --cooldown 9
 expect 0 'continuing from step 30; updates 22 to 30 stay' same_end --steps 31
+
+# ---- --ema
+expect 2 '--ema: a decay of 1 would never learn' bare --out e --steps 5 --ema 1
+expect 2 '--ema: -0.5 is not between 0 and 1' bare --out e --steps 5 --ema -0.5
+[ ! -e e ] || fail "wrong use left $(ls e)"
+valid=(--valid-src v.src --valid-tgt v.tgt --valid-every 10 --bleu-every 20 --bleu-lines 2)
+run=(--steps 40 --warmup 10 --log-every 5 --save-every 10 --keep 9 "${valid[@]}")
+for type in f32 bf16; do
+    bare --out "raw.$type" --dtype $type "${run[@]}"
+    bare --out "ema.$type" --dtype $type "${run[@]}" --ema 0.9
+    # What is learnt is the same although the average stood in for it at every validation ...
+    log_lines "raw.$type/log.jsonl" >raw.log
+    log_lines "ema.$type/log.jsonl" >ema.log
+    diff <(grep -v valid_loss raw.log) <(grep -v valid_loss ema.log) ||
+        fail "$type: an average changes what is learnt"
+    [ "$(grep -c valid_bleu ema.log)" = 2 ] || fail "$type: $(grep valid_loss ema.log)"
+    # ... and what is judged and published is not.
+    same "raw.$type/ckpt-00000000/model.safetensors" "ema.$type/ckpt-00000000/model.safetensors"
+    for c in 10 20 30 40; do
+        differ "raw.$type/ckpt-000000$c/model.safetensors" \
+            "ema.$type/ckpt-000000$c/model.safetensors" "$type: no average at $c"
+        valid_at() { grep "^{\"step\":$c,\"valid_loss\"" "$1"; }
+        [ "$(valid_at raw.log)" != "$(valid_at ema.log)" ] || fail "$type: the same validation at $c"
+    done
+    rm -r "ema.$type"/ckpt-000000[34]0
+    expect 0 'continuing from step 20' "$heed" train "${only[@]}" "${small[@]}" \
+        --out "ema.$type" --dtype $type "${run[@]}" --ema 0.9
+    log_lines "ema.$type/log.jsonl" | diff ema.log - || fail "$type: resumed with another log"
+    cp "ema.$type/model.safetensors" "published.$type"
+    rm -rf "ema.$type"
+    bare --out "ema.$type" --dtype $type "${run[@]}" --ema 0.9
+    same "ema.$type/model.safetensors" "published.$type" "$type: resumed with another average"
+done
+# A validation measures the file that is published.
+want=$(sed -n 's/.*"step":40,.*"valid_ppl":\([0-9.]*\).*/\1/p' ema.f32/log.jsonl)
+expect 0 'perplexity' "$heed" score --model ema.f32/ckpt-00000040 --src v.src --tgt v.tgt \
+    --device cpu --threads 1
+got=$(sed -n 's/.*perplexity \([0-9.]*\) per token.*/\1/p' <<<"$out")
+awk -v a="$want" -v b="$got" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < (2e-5 * a) ^ 2) }' ||
+    fail "perplexity $got, training said $want"
+expect 2 'the run has no moving average to go on with' bare --out raw.f32 "${run[@]}" --ema 0.9
+expect 2 'continue it with --ema' bare --out ema.f32 "${run[@]}"
+expect 0 'average of 3 checkpoints' "$heed" average --out mean --last 3 ema.f32
+expect 0 '' "$heed" inspect ema.f32

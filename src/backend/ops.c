@@ -241,7 +241,8 @@ static bool check_adam(struct caller by, const struct adam_args *a) {
     if (!act_type_ok(by, t) || !RULE(a->t >= 1)) return false;
     if (a->clip > 0 && !IS(sumsq, 1, 1, DTYPE_F64)) return false;
     return IS(p, 1, n, t) && IS(g, 1, n, t) && IS(m, 1, n, t) && IS(v, 1, n, t) &&
-           IS_OR_ABSENT(copy, 1, n, DTYPE_BF16);
+           IS_OR_ABSENT(copy, 1, n, DTYPE_BF16) && IS_OR_ABSENT(avg, 1, n, t) &&
+           RULE(a->avg_weight >= 0 && a->avg_weight <= 1);
 }
 
 void backend_cast(struct backend *be, const struct mat *dst, const struct mat *src) {

@@ -246,10 +246,12 @@ struct sumsq_args {
  *     p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  * c = min(1, clip / sqrt(sumsq[0])) when clip > 0, else 1; sumsq [1,1] F64 is read on the device.
  * p, g, m, v are [1,n] F32 (F64 on ref); copy [1,n] BF16, or absent, receives p rounded. g is
- * zeroed when clear is set: the next step accumulates into it. */
+ * zeroed when clear is set: the next step accumulates into it. avg, of p's shape and type, or
+ * absent, follows the new p:
+ *     avg += avg_weight (p - avg),  0 <= avg_weight <= 1 */
 struct adam_args {
-    struct mat p, g, m, v, copy, sumsq;
-    float lr, beta1, beta2, eps, clip;
+    struct mat p, g, m, v, copy, avg, sumsq;
+    float lr, beta1, beta2, eps, clip, avg_weight;
     int64_t t; /* 1 for the first update */
     int clear;
 };

@@ -64,7 +64,9 @@ static double flops_beam_step(const struct beam_step_args *a) {
     return 4.0 * a->rules.width * a->rules.width * a->n_seq;
 }
 static double flops_sumsq(const struct sumsq_args *a) { return 2.0 * a->x.rows * a->x.cols; }
-static double flops_adam(const struct adam_args *a) { return 12.0 * a->p.cols; }
+static double flops_adam(const struct adam_args *a) {
+    return (mat_empty(&a->avg) ? 12.0 : 15.0) * a->p.cols;
+}
 
 static double flops_of(const struct backend *be, enum op op, const void *args) {
     switch (op) {

@@ -63,6 +63,10 @@ static const struct option rows[] = {
     ROW(I64, "cooldown", cooldown, "0",
         "updates before --steps over which the learning rate falls linearly to 0", .max = MANY),
     ROW(F64, "clip", clip, "0", "largest norm of the gradient; 0: no clipping", .max = 1e9),
+    ROW(F64, "ema", ema, "0",
+        "decay of a moving average of the weights, which then is what is validated, kept and "
+        "published, such as 0.9999; 0: none",
+        .max = 1),
     ROW(U64, "seed", seed, "1", "seed of initial weights, dropout and the data's order",
         .max = MANY),
     ROW(INT, "log_every", trainer.log_every, "50", "updates between lines of the log", .min = 1,
@@ -125,6 +129,7 @@ static int check_args(struct err *err) {
     if (o->bleu_every % o->valid_every)
         return cli_usage(err, "--bleu-every: %d is not a multiple of --valid-every %d",
                          o->bleu_every, o->valid_every);
+    if (args.ema >= 1) return cli_usage(err, "--ema: a decay of 1 would never learn; give less");
     if (args.cooldown && !o->max_steps)
         return cli_usage(err, "--cooldown: the run needs an end to cool down to; give --steps");
     if (args.cooldown > o->max_steps)

@@ -20,7 +20,7 @@ struct train_args {
     int vocab_size, tokens, dtype, max_length, prefetch, bleu_lines;
     uint64_t seed;
     int64_t warmup, cooldown;
-    double lr_scale, clip, ratio;
+    double lr_scale, clip, ema, ratio;
     struct trainer_options trainer; /* as the options set it */
     struct backend_options where;
     int dry_run, overwrite, quiet;

@@ -176,7 +176,11 @@ static int get_model(struct train_setup *s, struct err *err) {
     int rc = model_new(&s->model, &s->config, s->be, s->type, err);
     if (!rc) rc = model_draw(s->model, a->seed, err);
     if (!rc)
-        rc = plan_memory(&s->memory, s->model, a->tokens, a->max_length, backend_available(s->be),
+        rc = plan_memory(&s->memory, s->model,
+                         &(struct plan_run){.tokens = a->tokens,
+                                            .max_length = a->max_length,
+                                            .ema = a->ema > 0,
+                                            .room = backend_available(s->be)},
                          err);
     if (rc) return rc;
     progress_note(s->progress,
@@ -195,6 +199,7 @@ static int get_state(struct train_setup *s, struct err *err) {
     o.steps = a->trainer.max_steps;
     o.lr_scale = a->lr_scale;
     o.clip = a->clip;
+    o.ema = a->ema;
     o.measure = 1;
     o.seed = a->seed;
     int rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);

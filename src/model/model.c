@@ -91,12 +91,10 @@ void model_free(struct model *m) {
     xfree(m);
 }
 
-static int refresh_copy(struct model *m, struct err *err) {
-    if (m->copy) {
-        struct mat src = flat_view(m, m->flat, DTYPE_F32), dst = flat_view(m, m->copy, DTYPE_BF16);
-        backend_cast(m->be, &dst, &src);
-    }
-    return backend_sync(m->be, err);
+void model_follow(struct model *m) {
+    if (!m->copy) return;
+    struct mat src = flat_view(m, m->flat, DTYPE_F32), dst = flat_view(m, m->copy, DTYPE_BF16);
+    backend_cast(m->be, &dst, &src);
 }
 
 static int refuse_frozen(const struct model *m, struct err *err) {
@@ -110,7 +108,8 @@ int model_set(struct model *m, const float *flat, struct err *err) {
     size_t n = m->table.n_elem;
     if (m->type != DTYPE_F64) {
         backend_upload(m->be, m->flat, flat, n * sizeof *flat);
-        return refresh_copy(m, err);
+        model_follow(m);
+        return backend_sync(m->be, err);
     }
     double *wide = mem_block(n * sizeof *wide);
     if (!wide) return err_set(err, HEED_ENOMEM, "cannot allocate %zu parameters", n);

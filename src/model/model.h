@@ -43,6 +43,9 @@ int model_draw(struct model *model, uint64_t seed, struct err *err);
 int model_set(struct model *model, const float *flat, struct err *err);
 int model_get(struct model *model, float *flat, struct err *err);
 
+/* After `flat` was written on the backend: the working copy follows. Queued. */
+void model_follow(struct model *model);
+
 /* PAPER: 3.5. The sinusoids of n positions in host memory, [n, d] of the given type. */
 void model_sinusoids(void *out, enum dtype type, int n, int d);
 

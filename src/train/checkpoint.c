@@ -1,9 +1,10 @@
 /* checkpoint.c — see checkpoint.h for the protocol.
  *
  * state.safetensors: tensors m.NAME and v.NAME (F32, shapes of the parameters, in the order of the
- * table), then crc32c (U32): the checksums of this file's header, of every m, of every v, and of
- * every weight in model.safetensors. It comes last because the moments are streamed: their sums are
- * known after them. The metadata hold step, n_batch and, as state.KEY, the trainer's state. */
+ * table) and, where model.safetensors has the average, p.NAME, the parameters that learn; then
+ * crc32c (U32): the checksums of this file's header, of every m, every v, every p, and of every
+ * weight in model.safetensors. It comes last because the others are streamed: their sums are known
+ * after them. The metadata hold step, n_batch and, as state.KEY, the trainer's state. */
 #include "train/checkpoint.h"
 
 #include <inttypes.h>
@@ -21,6 +22,12 @@
 #define STATE_PREFIX "state."
 
 enum { CHUNK = 1 << 16 /* values at a time */ };
+
+/* The flat buffers that a state holds, by the first letter of their tensors' names: two, or three
+ * with an average. */
+static const char flat_letters[] = "mvp";
+
+static int n_flat_of(const struct optimizer *opt) { return opt->avg ? 3 : 2; }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -85,10 +92,11 @@ struct saving {
     struct safetensors_writer file;
     const struct optimizer *opt;
     float *buffer; /* [CHUNK] */
-    uint32_t *crc; /* [1 + 3 * n_param]: header, m, v, weights */
+    uint32_t *crc; /* [1 + (n_flat + 1) * n_param]: header, m, v, p, weights */
+    int n_flat;
 };
 
-static int save_moments(struct saving *s, const void *moments, uint32_t *crc, struct err *err) {
+static int save_flat(struct saving *s, const void *flat, uint32_t *crc, struct err *err) {
     const struct model *model = s->opt->model;
     for (int i = 0; i < model->table.n_param; i++) {
         const struct param *p = &model->table.param[i];
@@ -96,7 +104,7 @@ static int save_moments(struct saving *s, const void *moments, uint32_t *crc, st
         crc[i] = 0;
         for (size_t done = 0; done < n;) {
             size_t count = n - done < CHUNK ? n - done : CHUNK;
-            backend_download(model->be, s->buffer, (const float *)moments + p->offset + done,
+            backend_download(model->be, s->buffer, (const float *)flat + p->offset + done,
                              count * sizeof(float));
             int rc = backend_sync(model->be, err);
             if (rc) return rc;
@@ -108,18 +116,19 @@ static int save_moments(struct saving *s, const void *moments, uint32_t *crc, st
     return 0;
 }
 
-/* m.NAME, v.NAME, crc32c. Names live in `names`, [2 * n_param]. */
-static void describe(struct tensor_spec *spec, char (*names)[64], const struct param_table *table) {
+/* m.NAME, v.NAME, p.NAME, crc32c. Names live in `names`, [n_flat * n_param]. */
+static void describe(struct tensor_spec *spec, char (*names)[64], const struct param_table *table,
+                     int n_flat) {
     int n = table->n_param;
-    for (int i = 0; i < 2 * n; i++) {
+    for (int i = 0; i < n_flat * n; i++) {
         const struct param *p = &table->param[i % n];
-        snprintf(names[i], sizeof names[i], "%c.%s", i < n ? 'm' : 'v', p->name);
+        snprintf(names[i], sizeof names[i], "%c.%s", flat_letters[i / n], p->name);
         spec[i] = (struct tensor_spec){.name = names[i], .dtype = "F32"};
         if (p->rows > 1) spec[i].shape[spec[i].rank++] = p->rows;
         spec[i].shape[spec[i].rank++] = p->cols;
     }
-    spec[2 * n] =
-        (struct tensor_spec){.name = CRC_TENSOR, .dtype = "U32", .rank = 1, .shape = {1 + 3 * n}};
+    spec[n_flat * n] = (struct tensor_spec){
+        .name = CRC_TENSOR, .dtype = "U32", .rank = 1, .shape = {1 + (n_flat + 1) * n}};
 }
 
 /* Keys and values as allocated strings, ended by a NULL key. */
@@ -152,24 +161,24 @@ static void free_metadata(struct metadata *list) {
 static int save_state(struct saving *s, const char *path, const struct state *state,
                       struct err *err) {
     const struct param_table *table = &s->opt->model->table;
-    size_t n = (size_t)table->n_param;
-    struct tensor_spec *spec = xcalloc(2 * n + 1, sizeof *spec);
-    char(*names)[64] = xcalloc(2 * n, sizeof *names);
+    const void *const flat[] = {s->opt->m, s->opt->v, s->opt->model->flat};
+    size_t n = (size_t)table->n_param, n_flat = (size_t)s->n_flat;
+    struct tensor_spec *spec = xcalloc(n_flat * n + 1, sizeof *spec);
+    char(*names)[64] = xcalloc(n_flat * n, sizeof *names);
     struct metadata *metadata = make_metadata(s->opt, state);
-    describe(spec, names, table);
-    int rc = safetensors_create(&s->file, path, spec, (int)(2 * n + 1), metadata, err);
+    describe(spec, names, table, s->n_flat);
+    int rc = safetensors_create(&s->file, path, spec, (int)(n_flat * n + 1), metadata, err);
     free_metadata(metadata);
     xfree(names);
     xfree(spec);
     if (rc) return rc;
     s->crc[0] = s->file.header_crc;
-    rc = save_moments(s, s->opt->m, s->crc + 1, err);
-    if (!rc) rc = save_moments(s, s->opt->v, s->crc + 1 + n, err);
+    for (size_t i = 0; i < n_flat && !rc; i++) rc = save_flat(s, flat[i], s->crc + 1 + i * n, err);
     if (rc) {
         safetensors_abort(&s->file);
         return rc;
     }
-    safetensors_write(&s->file, s->crc, (1 + 3 * n) * sizeof *s->crc);
+    safetensors_write(&s->file, s->crc, (1 + (n_flat + 1) * n) * sizeof *s->crc);
     return safetensors_commit(&s->file, err);
 }
 
@@ -181,10 +190,23 @@ static int copy_from(const char *dir, const char *to, const char *name, struct e
     return rc;
 }
 
+static int from_average(void *ctx, size_t offset, size_t count, float *out, struct err *err) {
+    const struct optimizer *opt = ctx;
+    backend_download(opt->model->be, out, (const float *)opt->avg + offset, count * sizeof *out);
+    return backend_sync(opt->model->be, err);
+}
+
+static int save_weights(struct optimizer *opt, const char *path,
+                        const struct weights_options *options, struct err *err) {
+    if (!opt->avg || opt->model->type == DTYPE_F64)
+        return model_save(opt->model, path, options, err);
+    return weights_write(path, &opt->model->table, from_average, opt, options, err);
+}
+
 /* Everything of the checkpoint into the directory `temp`. */
-static int fill(const char *temp, const char *dir, const struct optimizer *opt,
-                const struct state *state, struct err *err) {
-    size_t n = (size_t)opt->model->table.n_param;
+static int fill(const char *temp, const char *dir, struct optimizer *opt, const struct state *state,
+                struct err *err) {
+    size_t n = (size_t)opt->model->table.n_param, n_flat = (size_t)n_flat_of(opt);
     char *tokenizer = path_join(dir, MODELDIR_TOKENIZER);
     int rc = copy_from(dir, temp, MODELDIR_CONFIG, err);
     if (!rc && file_exists(tokenizer)) rc = copy_from(dir, temp, MODELDIR_TOKENIZER, err);
@@ -192,11 +214,12 @@ static int fill(const char *temp, const char *dir, const struct optimizer *opt,
     if (rc) return rc;
     struct saving s = {.opt = opt,
                        .buffer = xmalloc(CHUNK * sizeof(float)),
-                       .crc = xcalloc(1 + 3 * n, sizeof(uint32_t))};
+                       .n_flat = (int)n_flat,
+                       .crc = xcalloc(1 + (n_flat + 1) * n, sizeof(uint32_t))};
     struct weights_options options = {
-        .step = opt->step, .type = DTYPE_F32, .crc = s.crc + 1 + 2 * n};
+        .step = opt->step, .type = DTYPE_F32, .crc = s.crc + 1 + n_flat * n};
     char *weights = path_join(temp, MODELDIR_WEIGHTS), *path = path_join(temp, STATE_FILE);
-    rc = model_save(opt->model, weights, &options, err);
+    rc = save_weights(opt, weights, &options, err);
     if (!rc) rc = save_state(&s, path, state, err);
     if (!rc) rc = dir_sync(temp, err);
     xfree(weights);
@@ -221,8 +244,9 @@ static int take_name(const char *temp, const char *path, struct err *err) {
     return rc;
 }
 
-int checkpoint_save(const char *dir, const struct optimizer *opt, const struct state *state,
+int checkpoint_save(const char *dir, struct optimizer *opt, const struct state *state,
                     struct err *err) {
+    BUG_ON(opt->shown);
     char *path = checkpoint_path(dir, opt->step), *temp = path_append(path, ".tmp");
     int rc = dir_remove(temp, err);
     if (!rc) rc = dir_make(temp, err);
@@ -240,13 +264,14 @@ int checkpoint_save(const char *dir, const struct optimizer *opt, const struct s
 struct opened {
     struct modeldir md;
     struct safetensors st;
-    const struct tensor **moment; /* [2 * n_param]: m, then v */
+    int n_flat;
+    const struct tensor **flat; /* [n_flat * n_param]: m, v, p */
     const struct tensor *crc;
     int64_t step, n_batch;
 };
 
 static void opened_close(struct opened *o) {
-    xfree(o->moment);
+    xfree(o->flat);
     safetensors_close(&o->st);
     modeldir_close(&o->md);
     *o = (struct opened){0};
@@ -263,12 +288,12 @@ static int read_counter(int64_t *value, const struct safetensors *st, const char
     return 0;
 }
 
-static int match_moment(struct opened *o, int i, const char *path, struct err *err) {
+static int match_tensor(struct opened *o, int i, const char *path, struct err *err) {
     int n = o->md.table.n_param;
     const struct param *p = &o->md.table.param[i % n];
     char name[64];
-    snprintf(name, sizeof name, "%c.%s", i < n ? 'm' : 'v', p->name);
-    const struct tensor *t = o->moment[i] = safetensors_find(&o->st, name);
+    snprintf(name, sizeof name, "%c.%s", flat_letters[i / n], p->name);
+    const struct tensor *t = o->flat[i] = safetensors_find(&o->st, name);
     if (!t) return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is missing", path, name);
     int fits = p->rows > 1 ? t->rank == 2 && t->shape[0] == p->rows && t->shape[1] == p->cols
                            : t->rank == 1 && t->shape[0] == p->cols;
@@ -278,20 +303,29 @@ static int match_moment(struct opened *o, int i, const char *path, struct err *e
     return 0;
 }
 
+/* Does the state have parameters of its own, those beside it being an average? */
+static int has_trained(const struct opened *o) {
+    char name[64];
+    snprintf(name, sizeof name, "p.%s", o->md.table.param[0].name);
+    return safetensors_find(&o->st, name) != NULL;
+}
+
 /* The state file against the model beside it. */
 static int match_state(struct opened *o, const char *path, struct err *err) {
     int n = o->md.table.n_param;
-    o->moment = xcalloc(2 * (size_t)n, sizeof(const struct tensor *));
-    for (int i = 0; i < 2 * n; i++) {
-        int rc = match_moment(o, i, path, err);
+    o->n_flat = has_trained(o) ? 3 : 2;
+    o->flat = xcalloc((size_t)o->n_flat * (size_t)n, sizeof(const struct tensor *));
+    for (int i = 0; i < o->n_flat * n; i++) {
+        int rc = match_tensor(o, i, path, err);
         if (rc) return rc;
     }
     o->crc = safetensors_find(&o->st, CRC_TENSOR);
-    if (!o->crc || strcmp(o->crc->dtype, "U32") != 0 || o->crc->size != 4 * (1 + 3 * (size_t)n))
+    size_t n_crc = 1 + (size_t)(o->n_flat + 1) * (size_t)n;
+    if (!o->crc || strcmp(o->crc->dtype, "U32") != 0 || o->crc->size != 4 * n_crc)
         return err_set(err, HEED_EFORMAT, "%.120s: the checksums are missing", path);
-    if (o->st.n_tensor != 2 * n + 1)
+    if (o->st.n_tensor != o->n_flat * n + 1)
         return err_set(err, HEED_EFORMAT, "%.120s: %d tensors instead of %d", path, o->st.n_tensor,
-                       2 * n + 1);
+                       o->n_flat * n + 1);
     int rc = read_counter(&o->step, &o->st, "step", path, err);
     if (!rc) rc = read_counter(&o->n_batch, &o->st, "n_batch", path, err);
     if (!rc && o->md.step != o->step)
@@ -322,15 +356,15 @@ static uint32_t stored_crc(const struct opened *o, int i) {
 }
 
 static int check_sums(const struct opened *o, const char *path, struct err *err) {
-    int n = o->md.table.n_param;
+    int n = o->md.table.n_param, in_state = o->n_flat * n;
     if (crc32c(0, o->st.map.data, o->st.header_size) != stored_crc(o, 0))
         return err_set(err, HEED_EFORMAT,
                        "%.120s/" STATE_FILE ": damaged: wrong checksum of the header", path);
-    for (int i = 0; i < 3 * n; i++) {
-        const struct tensor *t = i < 2 * n ? o->moment[i] : o->md.tensor[i - 2 * n];
+    for (int i = 0; i < in_state + n; i++) {
+        const struct tensor *t = i < in_state ? o->flat[i] : o->md.tensor[i - in_state];
         if (crc32c(0, t->data, t->size) != stored_crc(o, 1 + i))
             return err_set(err, HEED_EFORMAT, "%.120s/%s: damaged: wrong checksum of '%.60s'", path,
-                           i < 2 * n ? STATE_FILE : MODELDIR_WEIGHTS, t->name);
+                           i < in_state ? STATE_FILE : MODELDIR_WEIGHTS, t->name);
     }
     return 0;
 }
@@ -384,15 +418,31 @@ int checkpoint_verify(const char *path, int deep, struct err *err) {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static void upload_moments(struct optimizer *opt, const struct opened *o) {
+/* The model has the weights beside the state already: those of its average, if it has one. */
+static void upload_state(struct optimizer *opt, const struct opened *o) {
     struct model *model = opt->model;
     int n = model->table.n_param;
-    for (int i = 0; i < 2 * n; i++) {
-        float *flat = i < n ? opt->m : opt->v;
-        backend_upload(model->be, flat + model->table.param[i % n].offset, o->moment[i]->data,
-                       o->moment[i]->size);
-    }
+    float *const flat[] = {opt->m, opt->v, model->flat};
+    if (opt->avg) optimizer_take_average(opt);
+    for (int i = 0; i < o->n_flat * n; i++)
+        backend_upload(model->be, flat[i / n] + model->table.param[i % n].offset, o->flat[i]->data,
+                       o->flat[i]->size);
+    if (opt->avg) model_follow(model);
     backend_zero(model->be, opt->grads, model->table.n_elem * sizeof(float));
+}
+
+static int check_average(const struct optimizer *opt, const struct opened *o, const char *path,
+                         struct err *err) {
+    if (o->n_flat == n_flat_of(opt)) return 0;
+    if (opt->avg)
+        return err_set(err, HEED_EINVAL,
+                       "%.120s: the run has no moving average to go on with: leave --ema out, or "
+                       "start over with --overwrite",
+                       path);
+    return err_set(err, HEED_EINVAL,
+                   "%.120s: the run keeps a moving average of its weights: continue it with --ema, "
+                   "or start over with --overwrite",
+                   path);
 }
 
 int checkpoint_load(const char *path, struct optimizer *opt, struct state *state, struct err *err) {
@@ -402,11 +452,12 @@ int checkpoint_load(const char *path, struct optimizer *opt, struct state *state
     struct state found = {0};
     int rc = opened_init(&o, path, err);
     if (rc) return rc;
-    rc = check_sums(&o, path, err);
+    rc = check_average(opt, &o, path, err);
+    if (!rc) rc = check_sums(&o, path, err);
     if (!rc) rc = read_items(&o.st, &found, err);
     if (!rc) rc = model_load_weights(opt->model, &o.md, err);
     if (!rc) {
-        upload_moments(opt, &o);
+        upload_state(opt, &o);
         rc = backend_sync(opt->model->be, err);
     }
     if (!rc) {

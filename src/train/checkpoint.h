@@ -5,8 +5,9 @@
  *                                          checkpoint
  *     DIR/ckpt-00000300/                   one checkpoint: a complete model directory of its own
  *         config.json  tokenizer.model     copies of DIR's (tokenizer.model if DIR has one)
- *         model.safetensors                the weights, f32
- *         state.safetensors                Adam's moments, counters, the trainer's state, checksums
+ *         model.safetensors                the weights, f32: their moving average where one is kept
+ *         state.safetensors                Adam's moments, the weights that learn where those above
+ *                                          are an average, counters, the trainer's state, checksums
  *     DIR/model.safetensors                what users load: a hard link to the published
  *                                          checkpoint's
  *
@@ -19,7 +20,7 @@
  * after the new one is durable.
  *
  * Damage from outside (a flipped bit, a truncated file) is found by checksums: state.safetensors
- * holds the crc32c of its own header, of every moment and of every weight in model.safetensors, so
+ * holds the crc32c of its own header, of its every tensor and of every weight in model.safetensors, so
  * weights of one checkpoint with the state of another are refused too. config.json has the hash
  * of the tokenizer beside it.
  *
@@ -44,9 +45,9 @@ struct checkpoint_list {
 /* "DIR/ckpt-00000300"; the caller frees with xfree. */
 char *checkpoint_path(const char *dir, int64_t step);
 
-/* Saves model, moments, opt->step, opt->n_batch and the trainer's state (NULL: none) as
+/* Saves model, moments, average, opt->step, opt->n_batch and the trainer's state (NULL: none) as
  * DIR/ckpt-STEP. On error nothing that was there has changed and nothing of the attempt is left. */
-int checkpoint_save(const char *dir, const struct optimizer *opt, const struct state *state,
+int checkpoint_save(const char *dir, struct optimizer *opt, const struct state *state,
                     struct err *err);
 
 /* Only the trainer's state (fingerprints, ...) and the step, before there is a model to load
@@ -54,7 +55,8 @@ int checkpoint_save(const char *dir, const struct optimizer *opt, const struct s
 int checkpoint_read_state(const char *path, struct state *state, int64_t *step, struct err *err);
 
 /* The checkpoint `path` into an optimizer whose model has the same configuration (names and shapes
- * decide; dropout and smoothing may differ), and the trainer's state (NULL: not wanted). All
+ * decide; dropout and smoothing may differ) and that keeps an average if the checkpoint has one
+ * (else HEED_EINVAL), and the trainer's state (NULL: not wanted). All
  * checksums are verified first: on error neither the optimizer nor *state has changed. */
 int checkpoint_load(const char *path, struct optimizer *opt, struct state *state, struct err *err);
 

@@ -24,6 +24,8 @@ int optimizer_options_check(const struct optimizer_options *o, struct err *err) 
     if (o->cooldown < 0 || o->cooldown > o->steps)
         return err_set(err, HEED_ECONFIG, "cooldown: %lld updates in a run of %lld",
                        (long long)o->cooldown, (long long)o->steps);
+    if (!(o->ema >= 0 && o->ema < 1))
+        return err_set(err, HEED_ECONFIG, "ema: %g is not in [0, 1)", o->ema);
     if (!(o->lr_scale > 0 && isfinite(o->lr_scale)))
         return err_set(err, HEED_ECONFIG, "lr_scale: %g is not positive", o->lr_scale);
     return 0;
@@ -37,7 +39,9 @@ static size_t flat_size(const struct model *model) {
     return model->table.n_elem * dtype_size(dtype_wide(model->type));
 }
 
-size_t optimizer_bytes(const struct model *model) { return 3 * flat_size(model); }
+size_t optimizer_bytes(const struct model *model, int ema) {
+    return (ema ? 4 : 3) * flat_size(model);
+}
 
 void optimizer_free(struct optimizer *opt) {
     if (!opt) return;
@@ -45,6 +49,7 @@ void optimizer_free(struct optimizer *opt) {
     backend_free(be, opt->grads);
     backend_free(be, opt->m);
     backend_free(be, opt->v);
+    backend_free(be, opt->avg);
     backend_free(be, opt->sumsq);
     params_release(&opt->g);
     xfree(opt);
@@ -108,6 +113,10 @@ static void apply_adam(struct optimizer *opt, double rate) {
         args.copy.type = DTYPE_BF16;
     }
     if (o->clip > 0) args.sumsq = norm_view(opt);
+    if (opt->avg) {
+        args.avg = flat_view(opt, opt->avg);
+        args.avg_weight = (float)schedule_average(o->ema, opt->step);
+    }
     adam(m->be, &args);
 }
 
@@ -122,6 +131,7 @@ int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts
     size_t size = flat_size(model);
     if (!(opt->grads = backend_alloc(be, size, err)) || !(opt->m = backend_alloc(be, size, err)) ||
         !(opt->v = backend_alloc(be, size, err)) ||
+        (options->ema > 0 && !(opt->avg = backend_alloc(be, size, err))) ||
         !(opt->sumsq = backend_alloc(be, sizeof *opt->sumsq, err))) {
         optimizer_free(opt);
         return HEED_ENOMEM;
@@ -129,6 +139,7 @@ int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts
     backend_zero(be, opt->grads, size);
     backend_zero(be, opt->m, size);
     backend_zero(be, opt->v, size);
+    if (opt->avg) optimizer_take_average(opt);
     params_init(&opt->g, &model->config, opt->grads, dtype_wide(model->type));
     backend_plan(be);
     opt->step = 1;
@@ -150,6 +161,7 @@ int optimizer_discard(struct optimizer *opt, struct err *err) {
 
 int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, int n,
                        struct update_report *report, struct err *err) {
+    BUG_ON(opt->shown);
     *report = (struct update_report){0};
     int64_t n_tok = 0;
     for (int i = 0; i < n; i++) n_tok += batch[i]->tgt.n_tok;
@@ -198,4 +210,33 @@ int optimizer_evaluate(struct optimizer *opt, const struct batch *batch,
     struct pass pass = {.model = opt->model, .acts = opt->acts};
     int rc = queue_batch(opt, batch, &pass, err);
     return rc ? rc : collect_batch(opt, batch, report, err);
+}
+
+/* ---- the average ----------------------------------------------------------------------------- */
+
+static void copy_flat(const struct optimizer *opt, void *dst, void *src) {
+    struct mat to = flat_view(opt, dst), from = flat_view(opt, src);
+    backend_cast(opt->model->be, &to, &from);
+}
+
+void optimizer_take_average(struct optimizer *opt) { copy_flat(opt, opt->avg, opt->model->flat); }
+
+/* Between updates the gradients are zero: there is room for the parameters. */
+int optimizer_show_average(struct optimizer *opt, struct err *err) {
+    if (!opt->avg) return 0;
+    BUG_ON(opt->shown);
+    copy_flat(opt, opt->grads, opt->model->flat);
+    copy_flat(opt, opt->model->flat, opt->avg);
+    model_follow(opt->model);
+    opt->shown = 1;
+    return backend_check(opt->model->be, err);
+}
+
+int optimizer_hide_average(struct optimizer *opt, struct err *err) {
+    if (!opt->avg) return 0;
+    BUG_ON(!opt->shown);
+    copy_flat(opt, opt->model->flat, opt->grads);
+    model_follow(opt->model);
+    opt->shown = 0;
+    return optimizer_discard(opt, err);
 }

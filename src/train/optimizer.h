@@ -1,7 +1,7 @@
 /* optimizer.h — one update of the parameters from one or several batches.
  *
- * Owns the training state beside the parameters: gradients and Adam's two moments, each a flat
- * buffer of the parameters' layout. Borrows the model and its activations.
+ * Owns the training state beside the parameters: gradients, Adam's two moments and, if wanted, a
+ * moving average of the parameters, each a flat buffer of the parameters' layout. Borrows the model and its activations.
  *
  * An update runs every batch forward and backward with the gradients accumulating, then one Adam
  * pass. The loss is the mean over all target tokens of the update, so k batches of n tokens give
@@ -18,7 +18,8 @@ struct optimizer_options {
     int64_t warmup;           /* steps of rising learning rate */
     double lr_scale;
     int64_t steps, cooldown; /* the rate falls to 0 over the last `cooldown` of `steps` updates */
-    uint64_t seed;           /* of the dropout masks */
+    double ema;    /* decay of the parameters' moving average (schedule_average); 0: none is kept */
+    uint64_t seed; /* of the dropout masks */
 };
 extern const struct optimizer_options optimizer_defaults;
 
@@ -29,6 +30,8 @@ struct optimizer {
     struct model *model;
     struct acts *acts;
     void *grads, *m, *v; /* flat, f32 */
+    void *avg;           /* the same, or NULL: the average of the parameters */
+    int shown;           /* the average stands in for the parameters, which wait in grads */
     double *sumsq;       /* [1] in backend memory */
     struct params g;     /* views into grads */
     int64_t step;        /* updates done */
@@ -43,12 +46,13 @@ struct update_report {
     double rate, grad_norm; /* grad_norm is 0 unless clipping or measuring is on */
 };
 
+/* The average begins at the model's parameters as they are. */
 int optimizer_new(struct optimizer **opt, struct model *model, struct acts *acts,
                   const struct optimizer_options *options, struct err *err);
 void optimizer_free(struct optimizer *opt);
 
-/* The memory that an optimizer takes, known before it is made. */
-size_t optimizer_bytes(const struct model *model);
+/* The memory that an optimizer takes, with an average or without, known before it is made. */
+size_t optimizer_bytes(const struct model *model, int ema);
 
 /* The gradient of n >= 1 batches, each within the activations' budget; then either apply or discard
  * it. Separate, because whoever watches for divergence must look before the parameters change. */
@@ -64,5 +68,14 @@ int optimizer_update(struct optimizer *opt, const struct batch *const *batch, in
 /* Loss of a batch without dropout and without learning; adds to *report. */
 int optimizer_evaluate(struct optimizer *opt, const struct batch *batch,
                        struct update_report *report, struct err *err);
+
+/* The average becomes what the model's parameters are now. Queued. */
+void optimizer_take_average(struct optimizer *opt);
+
+/* Makes the average the model, to evaluate it or translate with it, and back to the parameters that
+ * learn, bit for bit. In between nothing may be learnt, saved or loaded. Without an average both do
+ * nothing. */
+int optimizer_show_average(struct optimizer *opt, struct err *err);
+int optimizer_hide_average(struct optimizer *opt, struct err *err);
 
 #endif

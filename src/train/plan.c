@@ -28,18 +28,19 @@ static int fitting_tokens(struct model *model, int tokens, int max_length, size_
     return low < max_length ? 0 : even < max_length ? low : even;
 }
 
-int plan_memory(struct plan_memory *memory, struct model *model, int tokens, int max_length,
-                size_t room, struct err *err) {
+int plan_memory(struct plan_memory *memory, struct model *model, const struct plan_run *run,
+                struct err *err) {
+    int tokens = run->tokens, max_length = run->max_length;
+    size_t room = run->room > spare ? run->room - spare : 0;
     struct acts_need need;
     int rc = acts_measure(&need, model, tokens, tokens, 1, err);
     if (rc) return rc;
     *memory = (struct plan_memory){.model = model_bytes(&model->config, model->type),
-                                   .state = optimizer_bytes(model),
+                                   .state = optimizer_bytes(model, run->ema),
                                    .acts = need.acts,
                                    .workspace = need.workspace};
     memory->total = memory->model + memory->state + memory->acts + memory->workspace;
     size_t more = memory->total - memory->model;
-    room = room > spare ? room - spare : 0;
     if (more <= room) return 0;
     size_t left = room > memory->state ? room - memory->state : 0;
     int fits = fitting_tokens(model, tokens, max_length, left);

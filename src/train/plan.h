@@ -11,11 +11,17 @@ struct plan_memory {
     size_t total;
 };
 
-/* What training takes with batches of `tokens` tokens a side. HEED_ENOMEM when that is more than
- * `room`, the bytes left beside the model: the message names the tokens that would fit, or says
- * that not even a sentence of max_length does. */
-int plan_memory(struct plan_memory *memory, struct model *model, int tokens, int max_length,
-                size_t room, struct err *err);
+struct plan_run {
+    int tokens;     /* of a batch, a side */
+    int max_length; /* of a sentence */
+    int ema;        /* an average of the parameters is kept */
+    size_t room;    /* bytes left beside the model */
+};
+
+/* What training takes. HEED_ENOMEM when that is more than there is room for: the message names the
+ * tokens that would fit, or says that not even a sentence of max_length does. */
+int plan_memory(struct plan_memory *memory, struct model *model, const struct plan_run *run,
+                struct err *err);
 
 /* The first field in which two configurations differ as models: what only training uses (dropout,
  * label smoothing) may differ. NULL: none. */

@@ -13,3 +13,7 @@ double schedule_cooldown(int64_t steps, int64_t cooldown, int64_t step) {
     if (!cooldown) return 1;
     return fmin(1, (double)(steps - step + 1) / (double)(cooldown + 1));
 }
+
+double schedule_average(double decay, int64_t step) {
+    return fmax(1 - decay, 9.0 / (10.0 + (double)step));
+}

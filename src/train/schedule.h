@@ -15,4 +15,10 @@ double schedule_rate(int d_model, int64_t warmup, double scale, int64_t step);
  * 1 <= step <= steps and cooldown <= steps. */
 double schedule_cooldown(int64_t steps, int64_t cooldown, int64_t step);
 
+/* The weight of the parameters of update `step` in their moving average,
+ *     avg += weight (p - avg),  weight = 1 - min(decay, (1 + step) / (10 + step)).
+ * Until the second term reaches the decay it is an average over about the last ninth of the run, so
+ * that the random beginning is soon forgotten; afterwards over about 1 / (1 - decay) updates. */
+double schedule_average(double decay, int64_t step);
+
 #endif

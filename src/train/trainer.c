@@ -234,7 +234,7 @@ static int save(struct trainer *t, struct err *err) {
 
 static int due(const struct trainer *t, int every) { return every && t->opt->step % every == 0; }
 
-static int validate(struct trainer *t, int last, struct err *err) {
+static int validate_shown(struct trainer *t, int last, struct err *err) {
     struct update_report sum = {0};
     const struct batch *batch;
     double begin = clock_seconds();
@@ -265,6 +265,14 @@ static int validate(struct trainer *t, int last, struct err *err) {
                                                 .best = t->status.valid_is_best});
     tell(t, TRAIN_VALIDATED);
     return 0;
+}
+
+/* What is judged is what a checkpoint publishes: the average, where there is one. */
+static int validate(struct trainer *t, int last, struct err *err) {
+    int rc = optimizer_show_average(t->opt, err);
+    if (!rc) rc = validate_shown(t, last, err);
+    int back = optimizer_hide_average(t->opt, rc ? NULL : err);
+    return rc ? rc : back;
 }
 
 /* ---- divergence ------------------------------------------------------------------------------ */

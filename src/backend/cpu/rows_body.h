@@ -457,6 +457,10 @@ static void adam_elements(const struct adam_args *a, const struct adam_factors *
         vstore(ve, i, l, 0, var);
         vstore(p, i, l, 0, next);
         if (!mat_empty(&a->copy)) vstore(a->copy.data, i, l, 1, next);
+        if (!mat_empty(&a->avg)) {
+            vf avg = vload(a->avg.data, i, l, 0);
+            vstore(a->avg.data, i, l, 0, vfma(next - avg, splat(a->avg_weight), avg));
+        }
         if (a->clear) vstore(g, i, l, 0, (vf){0});
     }
 }

@@ -16,6 +16,10 @@ void ref_adam(const struct adam_args *a) {
         put(&a->v, 0, j, v);
         put(&a->p, 0, j, p);
         if (!mat_empty(&a->copy)) put(&a->copy, 0, j, get(&a->p, 0, j));
+        if (!mat_empty(&a->avg)) {
+            double avg = get(&a->avg, 0, j);
+            put(&a->avg, 0, j, avg + a->avg_weight * (get(&a->p, 0, j) - avg));
+        }
         if (a->clear) put(&a->g, 0, j, 0);
     }
 }
