@@ -18,6 +18,7 @@ BOTH_FLAGS = $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-
 ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)
 ALL_CXXFLAGS = -std=c++17 $(BOTH_FLAGS)
 LDLIBS = $(shell pkg-config --libs $(PKGS)) -lstdc++ -lm -ldl -pthread
+CLI_LIBS = $(shell pkg-config --libs libedit)
 
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
@@ -130,7 +131,7 @@ $(BUILD)/flags-cuda: FORCE
 # ---- linking -------------------------------------------------------------------------------------
 
 $(BUILD)/heed: $(CLI_OBJ) $(LIB_OBJ)
-	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(CLI_LIBS) $(LDLIBS)
 
 # The manual page and shell completion come from the same tables as --help.
 $(BUILD)/heed.1: $(BUILD)/heed
@@ -312,8 +313,8 @@ dist: all ## build/dist/heed-VERSION and its .tar.gz: all that a machine needs t
 
 dist-built:
 	@mkdir -p $(DIST)
-	$(call short,link $(DIST)/heed) $(CC) $(CFLAGS) -o $(DIST)/heed $(CLI_OBJ) $(LIB_OBJ) $(LDLIBS) \
-	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
+	$(call short,link $(DIST)/heed) $(CC) $(CFLAGS) -o $(DIST)/heed $(CLI_OBJ) $(LIB_OBJ) \
+	    $(CLI_LIBS) $(LDLIBS) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 	@tools/dist.sh $(BUILD) $(DIST) $(VERSION) $(CUBLAS)
 
 clean: ## remove the build folder

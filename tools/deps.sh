@@ -21,6 +21,7 @@ build    module:sentencepiece   libsentencepiece-dev
 build    module:zlib            zlib1g-dev
 build    module:liblzma         liblzma-dev
 build    module:libxxhash       libxxhash-dev
+build    module:libedit         libedit-dev
 test     module:cmocka          libcmocka-dev
 test     command:xz             xz-utils
 bare     command:debootstrap    debootstrap

@@ -17,6 +17,7 @@
 #include "base/num.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/translate_print.h"
 #include "search/defaults.h"
@@ -29,7 +30,7 @@ static struct translate_args {
     const char *output, *prefix;
     enum precision precision;
     struct backend_options where;
-    int nbest, scores, json, look_ahead, quiet, stats;
+    int nbest, scores, json, look_ahead, quiet, stats, interactive;
 } args;
 static struct translator_options options;
 
@@ -47,6 +48,8 @@ static const struct option rows[] = {
         .max = SEARCH_MAX_BEAM),
     ROW(FLAG, "scores", scores, NULL, "print TEXT ||| SCORE"),
     JSON_ROW(json),
+    ROW(FLAG, "interactive", interactive, NULL,
+        "ask for lines with a prompt, with line editing, a history and commands; :help lists them"),
     ROW(STRING, "prefix", prefix, NULL,
         "file whose lines say what each translation must begin with", .arg = "FILE"),
     ROW(INT, "look_ahead", look_ahead, "1024", "lines read and sorted at a time", .min = 1,
@@ -257,8 +260,32 @@ static int work(const char *const *path, int n_path, struct err *err) {
     return rc;
 }
 
+static int interactive(struct err *err) {
+    static const char *const filter[] = {"output", "nbest",      "scores", "json",
+                                         "prefix", "look-ahead", "stats",  NULL};
+    if (args.files.n)
+        return cli_usage(err, "--interactive asks for its lines: leave it out to translate %.150s",
+                         args.files.item[0]);
+    for (int i = 0; filter[i]; i++)
+        if (options_given(groups, filter[i]))
+            return cli_usage(err, "--interactive and --%s do not go together", filter[i]);
+    int rc = search_check(&options.search, err);
+    if (!rc) rc = signals_watch(err);
+    if (!rc)
+        rc = prompt_run(&(struct prompt_options){.from = {.dir = args.model.item,
+                                                          .n = args.model.n,
+                                                          .precision = args.precision,
+                                                          .where = args.where},
+                                                 .translator = options,
+                                                 .quiet = args.quiet},
+                        err);
+    if (signals_caught) signals_end_by(signals_caught);
+    return rc;
+}
+
 static int run(struct err *err) {
     static const char *const standard_input[] = {"-"};
+    if (args.interactive) return interactive(err);
     return args.files.n ? work(args.files.item, args.files.n, err) : work(standard_input, 1, err);
 }
 

@@ -2,6 +2,7 @@
 #include "cli/signals.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,16 +20,30 @@ static void on_signal(int number) {
     if (write(wake[1], "", 1) < 0) return; /* the pipe is full: it is readable already */
 }
 
+static void watch(int number) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(number, &action, NULL);
+}
+
 int signals_watch(struct err *err) {
     static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    struct sigaction action = {.sa_handler = on_signal}, before;
+    struct sigaction before;
     if (pipe(wake))
         return err_set(err, HEED_EIO, "cannot make a pipe for signals: %s", strerror(errno));
     for (int i = 0; i < 4; i++) {
         sigaction(watched[i], NULL, &before);
-        if (i < 2 || before.sa_handler != SIG_IGN) sigaction(watched[i], &action, NULL);
+        if (i < 2 || before.sa_handler != SIG_IGN) watch(watched[i]);
     }
     return 0;
+}
+
+void signals_answered(void) {
+    struct pollfd p = {.fd = wake[0], .events = POLLIN};
+    char byte;
+    int number = signals_caught;
+    signals_caught = 0;
+    while (poll(&p, 1, 0) > 0 && read(wake[0], &byte, 1) > 0) continue;
+    if (number) watch(number);
 }
 
 int signals_fd(void) { return wake[0]; }

@@ -14,6 +14,9 @@ int signals_watch(struct err *err);
 /* Becomes readable when a signal comes. */
 int signals_fd(void);
 
+/* What was caught has been dealt with and was no end: the next one is the first again. */
+void signals_answered(void);
+
 /* From now on a mapped file that can no longer be read ends the program with a message that names
  * it, and exit status 1, instead of SIGBUS; a file that may not grow (SIGXFSZ) is an error like any
  * other. */
