@@ -2,6 +2,7 @@
 #include "toy.h"
 
 #include "backend/device.h"
+#include "data/tokenizer.h"
 #include "model/modeldir.h"
 #include "model/transformer.h"
 #include "test.h"
@@ -111,4 +112,53 @@ int model_load(struct model **model, const char *dir, struct backend *be, enum d
     }
     modeldir_close(&md);
     return rc;
+}
+
+const char *model_dir(const char *name, uint64_t seed, int vocabulary) {
+    static char dir[4][512];
+    static int n;
+    struct err err = {0};
+    char text[600], token[600], weights[600];
+    char *path = dir[n++ % 4];
+    snprintf(path, sizeof dir[0], "%s/%s", test_dir(), name);
+    snprintf(text, sizeof text, "%s.txt", path);
+    snprintf(token, sizeof token, "%s.model", path);
+    snprintf(weights, sizeof weights, "%s/%s", path, MODELDIR_WEIGHTS);
+    FILE *f = fopen(text, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 400; i++)
+        fprintf(f, "the %c%c cat number %d sat on mat %d, and so did dog %d.\n", 'a' + i % 26,
+                'a' + i * 7 % 26, i, i * 3, i * 5);
+    fclose(f);
+    const char *const input[] = {text};
+    ASSERT_OK(tokenizer_train(&(struct tokenizer_train_options){.input = input,
+                                                                .n_input = 1,
+                                                                .out = token,
+                                                                .size = vocabulary,
+                                                                .type = TOKENIZER_BPE,
+                                                                .threads = 1},
+                              NULL, &err),
+              err);
+    struct config c;
+    struct backend *be;
+    struct model *model;
+    ASSERT_OK(config_preset(&c, "tiny", &err), err);
+    c.n_vocab_src = c.n_vocab_tgt = vocabulary;
+    c.n_layer_enc = c.n_layer_dec = 2;
+    c.d_model = 32;
+    c.d_ff = 64;
+    c.n_head = 4;
+    c.d_k = c.d_v = 8;
+    c.max_len = 64;
+    ASSERT_OK(config_check(&c, &err), err);
+    ASSERT_OK(backend_open(&be, &(struct backend_options){"cpu", 1, NULL}, &err), err);
+    ASSERT_OK(model_new(&model, &c, be, DTYPE_F32, &err), err);
+    ASSERT_OK(model_draw(model, seed, &err), err);
+    ASSERT_OK(modeldir_init(path, &c, NULL, token, &err), err);
+    ASSERT_OK(
+        model_save(model, weights, &(struct weights_options){.step = 1, .type = DTYPE_F32}, &err),
+        err);
+    model_free(model);
+    backend_close(be);
+    return path;
 }

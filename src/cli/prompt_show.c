@@ -11,9 +11,11 @@
 #include <wchar.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/utf8.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
+#include "data/words.h"
 
 int screen_open(struct screen *s, struct err *err) {
     const char *term = getenv("TERM"), *without = getenv("NO_COLOR");
@@ -33,7 +35,7 @@ int screen_flush(struct screen *s, struct err *err) {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Shows n bytes; returns their width in columns. On a terminal a control character is shown as the
+/* Shows the bytes, if there is a screen; returns their width in columns. On a terminal a control character is shown as the
  * character that is its picture. */
 static int put(struct screen *s, const char *text, size_t size) {
     int columns = 0;
@@ -54,8 +56,6 @@ static int put(struct screen *s, const char *text, size_t size) {
     }
     return columns;
 }
-
-static int width_of(const char *text, size_t size) { return put(NULL, text, size); }
 
 void screen_text(struct screen *s, const char *text, size_t size) {
     put(s, text, size);
@@ -82,71 +82,73 @@ void screen_alternatives(struct screen *s, const struct translation *t) {
     }
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
-
-/* The words of a text, and of[i], the word of piece i. */
-struct words {
-    char *text;
-    size_t *begin; /* [n + 1] bytes of the text */
-    int n, *of;
-};
-
-/* A piece that begins with a space begins a word. */
-static struct words words_of(const struct tokenizer *tokenizer, const int32_t *ids, int n) {
-    static const char space[] = "\xE2\x96\x81";
-    struct words w = {.begin = xcalloc((size_t)n + 1, sizeof *w.begin),
-                      .of = xcalloc((size_t)n + 1, sizeof *w.of)};
-    size_t used = 0;
-    for (int i = 0; i < n; i++) {
-        const char *piece = tokenizer_piece(tokenizer, ids[i]);
-        int begins = strncmp(piece, space, 3) == 0;
-        if (begins || i == 0) w.begin[w.n++] = used;
-        piece += begins ? 3 : 0;
-        w.text = xrealloc(w.text, used + strlen(piece) + 1);
-        memcpy(w.text + used, piece, strlen(piece));
-        used += strlen(piece);
-        w.of[i] = w.n - 1;
-    }
-    w.begin[w.n] = used;
-    return w;
-}
-
-static void words_release(struct words *w) {
-    xfree(w->text);
-    xfree(w->begin);
-    xfree(w->of);
-}
-
-static int word_width(const struct words *w, int i) {
-    return width_of(w->text + w->begin[i], w->begin[i + 1] - w->begin[i]);
-}
-
 /* ---- alignment ------------------------------------------------------------------------------- */
 
-/* Both sides of a translation, and linked[tgt * src.n + src]. */
+/* Both sides of a translation in words. Those that target word j is linked to are
+ * link[first[j] .. first[j + 1]), in the order of the source. */
 struct gloss {
     struct words src, tgt;
-    unsigned char *linked;
+    struct align_link *link;
+    int *first; /* [tgt.n + 1] */
+    char *used; /* [src.n] it has a link */
 };
 
-static int is_linked(const struct gloss *g, int tgt, int src) {
-    return g->linked[(size_t)tgt * (size_t)g->src.n + (size_t)src];
+static int by_target(const void *a, const void *b) {
+    const struct align_link *x = a, *y = b;
+    return x->tgt != y->tgt ? (x->tgt > y->tgt) - (x->tgt < y->tgt)
+                            : (x->src > y->src) - (x->src < y->src);
 }
 
-/* Puts the words linked to target word j, or a dot; returns the width. s NULL: only that. */
-static int put_gloss(struct screen *s, const struct gloss *g, int j) {
+/* The words, and the links of pieces as links of words. */
+static int gloss_init(struct gloss *g, const struct tokenizer *tokenizer,
+                      const struct translation *t) {
+    const struct candidate *c = &t->best[0];
+    int n = 0;
+    *g = (struct gloss){.link = NULL};
+    int rc = words_of_ids(&g->src, WORDS_WORDS, tokenizer, t->src, t->n_src);
+    if (rc >= 0) rc = words_of_ids(&g->tgt, WORDS_WORDS, tokenizer, c->ids, c->n_tok);
+    if (rc < 0) return rc;
+    g->link = xcalloc((size_t)c->n_link + 1, sizeof *g->link);
+    g->first = xcalloc((size_t)g->tgt.n + 1, sizeof *g->first);
+    g->used = xcalloc((size_t)g->src.n + 1, 1);
+    for (int k = 0; k < c->n_link; k++) {
+        struct align_link word = {g->src.of[c->link[k].src], g->tgt.of[c->link[k].tgt]};
+        if (word.src >= 0 && word.tgt >= 0) g->link[n++] = word;
+    }
+    qsort(g->link, (size_t)n, sizeof *g->link, by_target);
+    for (int j = 0, k = 0; j < g->tgt.n; j++) {
+        while (k < n && g->link[k].tgt == j) g->used[g->link[k++].src] = 1;
+        g->first[j + 1] = k;
+    }
+    return 0;
+}
+
+static void gloss_release(struct gloss *g) {
+    words_release(&g->src);
+    words_release(&g->tgt);
+    xfree(g->link);
+    xfree(g->first);
+    xfree(g->used);
+}
+
+/* Shows word i, if there is a screen; returns its width. */
+static int put_word(struct screen *s, const struct words *w, int i) {
+    return put(s, w->text + w->word[i].begin, (size_t)(w->word[i].end - w->word[i].begin));
+}
+
+/* The same for all words that target word j is linked to; a dot for none. */
+static int put_linked(struct screen *s, const struct gloss *g, int j) {
     int columns = 0;
-    for (int i = 0; i < g->src.n; i++) {
-        if (!is_linked(g, j, i)) continue;
+    for (int k = g->first[j]; k < g->first[j + 1]; k++) {
+        if (k > g->first[j] && g->link[k].src == g->link[k - 1].src) continue; /* other pieces */
         if (columns) columns += put(s, " ", 1);
-        columns += put(s, g->src.text + g->src.begin[i], g->src.begin[i + 1] - g->src.begin[i]);
+        columns += put_word(s, &g->src, g->link[k].src);
     }
     return columns ? columns : put(s, "\xC2\xB7", 2);
 }
 
 static int column_of(const struct gloss *g, int j) {
-    int word = word_width(&g->tgt, j), gloss = put_gloss(NULL, g, j);
-    return 2 + (word > gloss ? word : gloss);
+    return 2 + max_int(put_word(NULL, &g->tgt, j), put_linked(NULL, g, j));
 }
 
 /* Target words from j on, as many as fit, with what they are linked to below; where it ends. */
@@ -157,11 +159,8 @@ static int put_lines(struct screen *s, const struct gloss *g, int j, int columns
     for (int row = 0; row < 2; row++) {
         outlet_printf(&s->out, "%s", row ? s->gloss : "");
         for (int k = j, pad = 2; k < end; k++) {
-            const char *word = g->tgt.text + g->tgt.begin[k];
             outlet_printf(&s->out, "%*s", pad, "");
-            int width = row ? put_gloss(s, g, k)
-                            : put(s, word, (size_t)(g->tgt.begin[k + 1] - g->tgt.begin[k]));
-            pad = column_of(g, k) - width;
+            pad = column_of(g, k) - (row ? put_linked(s, g, k) : put_word(s, &g->tgt, k));
         }
         outlet_printf(&s->out, "%s\n", row ? s->plain : "");
     }
@@ -170,27 +169,20 @@ static int put_lines(struct screen *s, const struct gloss *g, int j, int columns
 
 static void put_unlinked(struct screen *s, const struct gloss *g) {
     int n = 0;
-    for (int i = 0, j; i < g->src.n; i++) {
-        for (j = 0; j < g->tgt.n && !is_linked(g, j, i);) j++;
-        if (j < g->tgt.n) continue;
-        outlet_printf(&s->out, "%s", n++ ? ", " : "  without a link: ");
-        put(s, g->src.text + g->src.begin[i], g->src.begin[i + 1] - g->src.begin[i]);
+    for (int i = 0; i < g->src.n; i++) {
+        if (g->used[i]) continue;
+        outlet_printf(&s->out, "%s", n++ ? " " : "  without a link: ");
+        put_word(s, &g->src, i);
     }
     if (n) outlet_put(&s->out, "\n", 1);
 }
 
 void screen_alignment(struct screen *s, const struct tokenizer *tokenizer,
                       const struct translation *t) {
-    const struct candidate *c = &t->best[0];
-    struct gloss g = {.src = words_of(tokenizer, t->src, t->n_src),
-                      .tgt = words_of(tokenizer, c->ids, c->n_tok)};
-    g.linked = xcalloc((size_t)g.tgt.n + 1, (size_t)g.src.n + 1);
-    for (int k = 0; k < c->n_link; k++)
-        g.linked[(size_t)g.tgt.of[c->link[k].tgt] * (size_t)g.src.n +
-                 (size_t)g.src.of[c->link[k].src]] = 1;
-    for (int j = 0; j < g.tgt.n;) j = put_lines(s, &g, j, progress_columns(s->out.fd));
-    put_unlinked(s, &g);
-    words_release(&g.src);
-    words_release(&g.tgt);
-    xfree(g.linked);
+    struct gloss g;
+    if (gloss_init(&g, tokenizer, t) == 0) {
+        for (int j = 0; j < g.tgt.n;) j = put_lines(s, &g, j, progress_columns(s->out.fd));
+        put_unlinked(s, &g);
+    }
+    gloss_release(&g);
 }
