@@ -147,6 +147,19 @@ int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t 
     });
 }
 
+int sp_sample(const struct sp *sp, const char *text, size_t size, float amount, int32_t *ids,
+              int cap) {
+    return guarded(nullptr, [&]() -> int {
+        std::vector<int> list;
+        std::string_view view(text, size);
+        if (!sp->processor.SampleEncode(view, -1, amount, &list).ok()) return HEED_EINTERNAL;
+        for (size_t i = 0; i < list.size() && i < static_cast<size_t>(cap); i++) ids[i] = list[i];
+        return static_cast<int>(list.size());
+    });
+}
+
+void sp_seed(unsigned seed) { sentencepiece::SetRandomGeneratorSeed(seed); }
+
 int sp_decode(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap) {
     return guarded(nullptr, [&]() -> int {
         thread_local std::vector<int> list;

@@ -36,6 +36,12 @@ int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t 
 int sp_decode_spans(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap,
                     struct span *span);
 
+/* The library's own sampling, which draws from a generator of the thread: what subword.h is judged
+ * by. sp_seed counts for threads that have not drawn yet. */
+int sp_sample(const struct sp *sp, const char *text, size_t size, float amount, int32_t *ids,
+              int cap);
+void sp_seed(unsigned seed);
+
 /* What SentencePiece calls --KEY=VALUE. */
 struct sp_setting {
     const char *key, *value;

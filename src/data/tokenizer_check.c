@@ -1,8 +1,7 @@
 /* tokenizer_check.c — see tokenizer_check.h.
  *
  * The file is a ModelProto: repeated piece = 1, normalizer = 3, denormalizer = 5, and more that
- * does not matter here. A field is a key (number << 3 | wire type) and a value; messages and
- * strings carry their length. */
+ * does not matter here. */
 #include "data/tokenizer_check.h"
 
 #include <stdint.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "data/proto.h"
 #include "data/tokenizer.h"
 
 enum {
@@ -25,57 +25,6 @@ enum {
     MAX_RULE_LENGTH = 256, /* bytes; the longest of the standard rules are below 20 */
     BLOCK = 256            /* units a trie grows by */
 };
-
-/* ---- fields ---------------------------------------------------------------------------------- */
-
-struct bytes {
-    const unsigned char *at;
-    size_t size;
-};
-
-struct field {
-    uint64_t number, value; /* value: of a varint */
-    struct bytes bytes;     /* of a string or message */
-};
-
-static int take_varint(struct bytes *b, uint64_t *value) {
-    *value = 0;
-    for (int shift = 0; shift < 64 && b->size > 0; shift += 7) {
-        unsigned char c = *b->at++;
-        b->size--;
-        *value |= (uint64_t)(c & 0x7F) << shift;
-        if (c < 0x80) return 1;
-    }
-    return 0;
-}
-
-static int take_bytes(struct bytes *b, struct bytes *part, uint64_t size) {
-    if (size > b->size) return 0;
-    *part = (struct bytes){b->at, (size_t)size};
-    b->at += size;
-    b->size -= (size_t)size;
-    return 1;
-}
-
-/* Takes the next field; 0 when it is malformed. Groups are: nobody writes them in these files. */
-static int take_field(struct bytes *b, struct field *f) {
-    uint64_t key, size;
-    *f = (struct field){0};
-    if (!take_varint(b, &key)) return 0;
-    f->number = key >> 3;
-    switch (key & 7) {
-    case 0:
-        return take_varint(b, &f->value);
-    case 1:
-        return take_bytes(b, &f->bytes, 8);
-    case 2:
-        return take_varint(b, &size) && take_bytes(b, &f->bytes, size);
-    case 5:
-        return take_bytes(b, &f->bytes, 4);
-    default:
-        return 0;
-    }
-}
 
 static int malformed(struct err *err) {
     return err_set(err, HEED_EFORMAT, "not a SentencePiece model, or a damaged one");
