@@ -8,6 +8,8 @@
 #include "corpora.h"
 #include "data/batches.h"
 #include "data/shuffle.h"
+#include "data/subword.h"
+#include "data/tokenizer.h"
 #include "test.h"
 
 /* ---- shuffle --------------------------------------------------------------------------------- */
@@ -68,7 +70,7 @@ TEST(shuffle_depends_on_key) {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-enum { VOCAB = 60000, TOKENS = 400 };
+enum { VOCAB = 60000, TOKENS = 400, MAX_LEN = 24, TAG = 5 };
 
 static struct batches *open_stream(const struct batches_source *source, int n, uint64_t seed,
                                    int pool, int prefetch) {
@@ -137,7 +139,8 @@ TEST(epoch_has_every_pair_once) {
     struct corpus c;
     corpora_make(&c, "a", N, VOCAB);
     assert_int_equal(c.n_pair, N);
-    struct batches *b = open_stream(&(struct batches_source){&c, 0}, 1, 7, 400, 0);
+    struct batches *b =
+        open_stream(&(struct batches_source){.corpus = &c, .weight = 0}, 1, 7, 400, 0);
     assert_int_equal(batches_epoch(b).n_pair, N);
     assert_int_equal(batches_epoch(b).n_pool, 4);
     uint64_t order[3];
@@ -165,7 +168,8 @@ TEST(seed_decides_order) {
     static const uint64_t seeds[3] = {5, 5, 6};
     for (int i = 0; i < 3; i++) {
         int count[N] = {0};
-        struct batches *b = open_stream(&(struct batches_source){&c, 1}, 1, seeds[i], 100, 2 * i);
+        struct batches *b = open_stream(&(struct batches_source){.corpus = &c, .weight = 1}, 1,
+                                        seeds[i], 100, 2 * i);
         order[i] = count_epoch(b, count, N);
         batches_free(b);
     }
@@ -180,7 +184,7 @@ static void check_weight(double weight, int want_first, int want_both, int toler
     enum { N = 400 };
     struct corpus c;
     corpora_make(&c, "a", N, VOCAB);
-    struct batches_source source[1] = {{&c, weight}};
+    struct batches_source source[1] = {{.corpus = &c, .weight = weight}};
     struct batches *b = open_stream(source, 1, 3, 150, 1);
     int count[N] = {0}, sum = 0;
     count_epoch(b, count, N);
@@ -204,7 +208,8 @@ TEST(corpora_are_mixed) {
     struct corpus c[2];
     corpora_make(&c[0], "a", A, VOCAB);
     corpora_make(&c[1], "b", B, VOCAB);
-    struct batches_source source[2] = {{&c[0], 1}, {&c[1], 3}};
+    struct batches_source source[2] = {{.corpus = &c[0], .weight = 1},
+                                       {.corpus = &c[1], .weight = 3}};
     struct batches *b = open_stream(source, 2, 3, 150, 0);
     int count[A] = {0};
     count_epoch(b, count, A);
@@ -218,8 +223,9 @@ TEST(neighbours_are_alike) {
     enum { N = 25000 };
     struct corpus c;
     corpora_make(&c, "a", N, VOCAB);
-    struct batches_options o = {
-        .source = &(struct batches_source){&c, 1}, .n_source = 1, .tokens = 2000};
+    struct batches_options o = {.source = &(struct batches_source){.corpus = &c, .weight = 1},
+                                .n_source = 1,
+                                .tokens = 2000};
     struct batches *b;
     struct err err;
     ASSERT_OK(batches_new(&b, &o, &err), err);
@@ -246,8 +252,10 @@ TEST(neighbours_are_alike) {
 TEST(sentences_are_limited) {
     struct corpus c;
     corpora_make(&c, "a", 500, VOCAB);
-    struct batches_options o = {
-        .source = &(struct batches_source){&c, 1}, .n_source = 1, .tokens = TOKENS, .sentences = 7};
+    struct batches_options o = {.source = &(struct batches_source){.corpus = &c, .weight = 1},
+                                .n_source = 1,
+                                .tokens = TOKENS,
+                                .sentences = 7};
     struct batches *b;
     struct err err;
     ASSERT_OK(batches_new(&b, &o, &err), err);
@@ -261,6 +269,213 @@ TEST(sentences_are_limited) {
     corpus_close(&c);
 }
 
+/* ---- sampling -------------------------------------------------------------------------------- */
+
+/* The demo's text, its tokenizer, and its corpus. */
+struct sampled {
+    struct tokenizer *tokenizer;
+    struct subword *subword;
+    struct corpus corpus;
+};
+
+static void sampled_make(struct sampled *s, double dropout) {
+    const char *const input[] = {"demo/train.en.xz", "demo/train.de.xz"};
+    const char *out = corpora_path("t.model");
+    struct err err = {0};
+    struct tokenizer_train_options train = {
+        .input = input, .n_input = 2, .out = out, .size = 800, .type = TOKENIZER_BPE};
+    ASSERT_OK(tokenizer_train(&train, NULL, &err), err);
+    ASSERT_OK(tokenizer_open(&s->tokenizer, out, &err), err);
+    ASSERT_OK(subword_new(&s->subword, s->tokenizer, &(struct subword_options){dropout, 0}, &err),
+              err);
+    struct corpus_options o = {.src = "demo/valid.en.xz",
+                               .tgt = "demo/valid.de.xz",
+                               .cache_dir = corpora_path("cache"),
+                               .encoder = corpus_encoder_of(s->tokenizer),
+                               .max_len = MAX_LEN};
+    ASSERT_OK(corpus_build(&s->corpus, &o, NULL, &err), err);
+}
+
+static void sampled_release(struct sampled *s) {
+    corpus_close(&s->corpus);
+    subword_free(s->subword);
+    tokenizer_free(s->tokenizer);
+}
+
+/* tagged: the corpus twice, the second time behind piece 5. */
+static struct batches *open_sampled(const struct sampled *s, int sides, int threads, int prefetch,
+                                    bool tagged) {
+    const struct batches_source source[] = {{.corpus = &s->corpus},
+                                            {.corpus = &s->corpus, .tagged = 1, .tag = TAG}};
+    struct batches_options o = {.source = source,
+                                .n_source = tagged ? 2 : 1,
+                                .seed = 3,
+                                .tokens = TOKENS,
+                                .pool = 70,
+                                .prefetch = prefetch,
+                                .bos = 1,
+                                .sample_src = sides & 1 ? s->subword : NULL,
+                                .sample_tgt = sides & 2 ? s->subword : NULL,
+                                .sample_len = MAX_LEN,
+                                .sample_threads = threads};
+    struct batches *b;
+    struct err err;
+    ASSERT_OK(batches_new(&b, &o, &err), err);
+    return b;
+}
+
+/* A number for a sentence's text, whatever its pieces. */
+static uint64_t text_digest(const struct sampled *s, const int32_t *ids, int n) {
+    char text[4096];
+    uint64_t h = 7;
+    assert_in_range(tokenizer_decode(s->tokenizer, ids, n, text, sizeof text), 0, 4095);
+    for (const char *c = text; *c; c++) h = h * 0x100000001b3u + (unsigned char)*c;
+    return h * h; /* so that sums tell texts apart */
+}
+
+/* One epoch: sum over pairs of numbers for their texts; pieces counted; budgets checked. */
+struct epoch_sum {
+    uint64_t text, order;
+    int n_pair, n_tagged, n_src, n_tgt;
+};
+
+static struct epoch_sum sum_epoch(const struct sampled *s, struct batches *b) {
+    struct batch batch = room(b);
+    struct batches_state state;
+    struct epoch_sum sum = {0};
+    batches_state(b, &state);
+    for (uint64_t epoch = state.epoch; state.epoch == epoch; batches_state(b, &state)) {
+        next(b, &batch);
+        assert_true(batch.src.n_tok <= TOKENS && batch.tgt.n_tok <= TOKENS);
+        assert_true(batch.src.max_len <= MAX_LEN + 1 && batch.tgt.max_len <= MAX_LEN);
+        sum.order = sum.order * 31 + digest(&batch);
+        sum.n_src += batch.src.n_tok;
+        sum.n_tgt += batch.tgt.n_tok;
+        sum.n_pair += batch.n_seq;
+        for (int i = 0; i < batch.n_seq; i++) {
+            const int32_t *src = batch.src.ids + batch.src.start[i];
+            const int32_t *tgt = batch.tgt_out + batch.tgt.start[i];
+            int n_src = batch.src.start[i + 1] - batch.src.start[i];
+            int n_tgt = batch.tgt.start[i + 1] - batch.tgt.start[i];
+            if (src[0] == TAG) sum.n_tagged++, src++, n_src--;
+            sum.text += text_digest(s, src, n_src) * (text_digest(s, tgt, n_tgt) | 1);
+        }
+    }
+    batch_release(&batch);
+    return sum;
+}
+
+/* The text stays, its pieces do not; threads and prefetching change nothing. */
+TEST(sampling_changes_pieces_alone) {
+    struct sampled s;
+    sampled_make(&s, 0.2);
+    for (int tagged = 0; tagged < 2; tagged++) {
+        struct epoch_sum usual, sampled[2];
+        struct batches *b = open_sampled(&s, 0, 1, 0, tagged);
+        usual = sum_epoch(&s, b);
+        batches_free(b);
+        assert_int_equal(usual.n_pair, (tagged + 1) * s.corpus.n_pair);
+        assert_int_equal(usual.n_tagged, tagged * s.corpus.n_pair);
+        for (int sides = 1; sides <= 3; sides++)
+            for (int threads = 1; threads <= 4; threads += 3)
+                for (int prefetch = 0; prefetch <= 3; prefetch += 3) {
+                    b = open_sampled(&s, sides, threads, prefetch, tagged);
+                    for (int e = 0; e < 2; e++) {
+                        struct epoch_sum sum = sum_epoch(&s, b);
+                        assert_true(sum.text == usual.text && sum.n_pair == usual.n_pair);
+                        assert_int_equal(sum.n_tagged, usual.n_tagged);
+                        assert_int_equal(sum.n_src > usual.n_src * 11 / 10, sides & 1);
+                        assert_int_equal(sum.n_tgt > usual.n_tgt * 11 / 10, sides >> 1);
+                        if (!(sides & 1)) assert_int_equal(sum.n_src, usual.n_src);
+                        if (!(sides & 2)) assert_int_equal(sum.n_tgt, usual.n_tgt);
+                        if (threads == 1 && prefetch == 0) sampled[e] = sum;
+                        assert_memory_equal(&sum, &sampled[e], sizeof sum);
+                    }
+                    assert_true(sampled[0].n_src + sampled[0].n_tgt !=
+                                sampled[1].n_src + sampled[1].n_tgt);
+                    batches_free(b);
+                }
+    }
+    sampled_release(&s);
+}
+
+/* With nothing dropped, what is sampled is what is read: the two ways to a batch agree. */
+TEST(sampling_nothing_is_reading) {
+    struct sampled s;
+    sampled_make(&s, 0);
+    for (int tagged = 0; tagged < 2; tagged++) {
+        struct epoch_sum sum[2];
+        for (int sides = 0; sides <= 3; sides += 3) {
+            struct batches *b = open_sampled(&s, sides, 2, 0, tagged);
+            sum[sides > 0] = sum_epoch(&s, b);
+            batches_free(b);
+        }
+        sum[0].order = sum[1].order; /* the longest that is possible enters the cutting */
+        assert_memory_equal(&sum[0], &sum[1], sizeof *sum);
+    }
+    sampled_release(&s);
+}
+
+/* A sentence that would get too long stays as it was. */
+TEST(sampled_sentences_stay_short) {
+    struct sampled s;
+    sampled_make(&s, 1);
+    struct batches *b = open_sampled(&s, 3, 1, 0, false);
+    struct batch batch = room(b);
+    int best = 0, spelled = 0;
+    for (int i = 0; i < 20; i++) {
+        next(b, &batch);
+        assert_true(batch.src.max_len <= MAX_LEN && batch.tgt.max_len <= MAX_LEN);
+        for (int k = 0; k < batch.src.n_tok; k++) {
+            int chars = subword_chars(s.subword, batch.src.ids[k]);
+            best += chars > 1;
+            spelled += chars == 1;
+        }
+    }
+    assert_true(best > 10 && spelled > 100);
+    batch_release(&batch);
+    batches_free(b);
+    sampled_release(&s);
+}
+
+TEST(sampled_resume_is_exact) {
+    enum { STEPS = 60 };
+    struct sampled s;
+    sampled_make(&s, 0.1);
+    struct batches *b = open_sampled(&s, 3, 2, 2, true);
+    struct batch batch = room(b);
+    struct batches_state saved[STEPS];
+    uint64_t want[STEPS];
+    struct err err;
+    for (int i = 0; i < STEPS; i++) {
+        batches_state(b, &saved[i]);
+        next(b, &batch);
+        want[i] = digest(&batch);
+    }
+    assert_true(saved[STEPS - 1].epoch >= 1);
+    for (int i = 0; i < STEPS - 2; i += 3) {
+        struct batches *fresh = i % 2 ? open_sampled(&s, 3, 1, 0, true) : b;
+        ASSERT_OK(batches_restore(fresh, &saved[i], &err), err);
+        for (int k = i; k < i + 3 && k < STEPS; k++) {
+            next(fresh, &batch);
+            assert_true(digest(&batch) == want[k]);
+        }
+        if (fresh != b) batches_free(fresh);
+    }
+    struct subword *same = s.subword, *other;
+    ASSERT_OK(subword_new(&other, s.tokenizer, &(struct subword_options){0.11, 0}, &err), err);
+    for (int i = 0; i < 4; i++) {
+        s.subword = i == 0 ? other : same; /* another amount, side, tag */
+        struct batches *x = open_sampled(&s, i == 1 ? 1 : i == 2 ? 0 : 3, 1, 0, i < 3);
+        ASSERT_ERR(batches_restore(x, &saved[3], &err), err, HEED_EINVAL, "tags or subword");
+        batches_free(x);
+    }
+    subword_free(other);
+    batch_release(&batch);
+    batches_free(b);
+    sampled_release(&s);
+}
+
 /* ---- resuming -------------------------------------------------------------------------------- */
 
 /* Saves at every position of two and a half epochs, resumes there and compares what follows. */
@@ -269,7 +484,7 @@ TEST(resume_is_exact_everywhere) {
     int prefetch = atoi(TEST_ARG);
     struct corpus c;
     corpora_make(&c, "a", N, VOCAB);
-    struct batches_source source = {&c, 0.9};
+    struct batches_source source = {.corpus = &c, .weight = 0.9};
     struct batches *b = open_stream(&source, 1, 11, 50, prefetch);
     struct batch batch = room(b);
     struct batches_state saved[STEPS + AHEAD + 1];
@@ -304,7 +519,8 @@ TEST(foreign_states_are_refused) {
     struct corpus c, d;
     corpora_make(&c, "a", 120, VOCAB);
     corpora_make(&d, "b", 121, VOCAB);
-    struct batches_source source = {&c, 1}, other = {&d, 1}, heavier = {&c, 2};
+    struct batches_source source = {.corpus = &c, .weight = 1}, other = {.corpus = &d, .weight = 1},
+                          heavier = {.corpus = &c, .weight = 2};
     struct batches *b = open_stream(&source, 1, 1, 50, 2);
     struct batches_state saved, bad;
     struct err err;
@@ -320,7 +536,8 @@ TEST(foreign_states_are_refused) {
     assert_true(bad.epoch == 4 && bad.n_batch == 99 && bad.data[0] != saved.data[0]);
     batches_free(x);
     x = open_stream(&heavier, 1, 1, 50, 0);
-    ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL, "filters or weights");
+    ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL,
+               "weights, tags or subword sampling");
     batches_free(x);
     x = open_stream(&source, 1, 2, 50, 0);
     ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL, "seed: 2, but");
@@ -350,7 +567,7 @@ TEST(refused_restore_changes_nothing) {
     enum { BEFORE = 3, AFTER = 8 };
     struct corpus c;
     corpora_make(&c, "a", 120, VOCAB);
-    struct batches_source source = {&c, 1};
+    struct batches_source source = {.corpus = &c, .weight = 1};
     uint64_t got[2][AFTER];
     for (int round = 0; round < 2; round++) {
         struct batches *b = open_stream(&source, 1, 1, 50, 4);
@@ -377,7 +594,7 @@ TEST(impossible_options_are_refused) {
     struct corpus c;
     corpora_make(&c, "a", 200, VOCAB);
     int longest = c.max_src > c.max_tgt ? c.max_src : c.max_tgt;
-    struct batches_source source = {&c, 1};
+    struct batches_source source = {.corpus = &c, .weight = 1};
     struct batches_options o = {.source = &source, .n_source = 1, .tokens = longest};
     struct batches *b;
     struct sweep *s;
@@ -411,7 +628,7 @@ TEST(impossible_options_are_refused) {
 TEST(prefetch_allocates_nothing_and_stops) {
     struct corpus c;
     corpora_make(&c, "a", 1000, VOCAB);
-    struct batches_source source = {&c, 1};
+    struct batches_source source = {.corpus = &c, .weight = 1};
     for (int round = 0; round < 20; round++) {
         struct batches *b = open_stream(&source, 1, 1, 300, 1 + round % 4);
         struct batch held[3];
@@ -430,7 +647,7 @@ TEST(prefetch_allocates_nothing_and_stops) {
 TEST(held_batches_stay_whole) {
     struct corpus c;
     corpora_make(&c, "a", 1000, VOCAB);
-    struct batches_source source = {&c, 1};
+    struct batches_source source = {.corpus = &c, .weight = 1};
     struct batches *b = open_stream(&source, 1, 1, 300, 2);
     struct batch held[4];
     uint64_t was[4];
@@ -455,7 +672,7 @@ TEST(held_batches_stay_whole) {
 TEST(thread_errors_reach_the_consumer) {
     struct corpus c;
     corpora_make(&c, "a", 1000, VOCAB);
-    struct batches_source source = {&c, 1};
+    struct batches_source source = {.corpus = &c, .weight = 1};
     struct batches *b = open_stream(&source, 1, 1, 300, 2);
     struct batch batch = room(b);
     next(b, &batch);
@@ -510,6 +727,8 @@ TESTS(T(shuffle_visits_everything_once), T(shuffle_is_uniform), T(shuffle_depend
       T(neighbours_are_alike), T(sentences_are_limited), TP(resume_is_exact_everywhere, "0"),
       TP(resume_is_exact_everywhere, "1"), TP(resume_is_exact_everywhere, "4"),
       T(foreign_states_are_refused), T(refused_restore_changes_nothing),
+      T(sampling_changes_pieces_alone), T(sampling_nothing_is_reading),
+      T(sampled_sentences_stay_short), T(sampled_resume_is_exact),
       T(impossible_options_are_refused), T(prefetch_allocates_nothing_and_stops),
       T(held_batches_stay_whole), T(thread_errors_reach_the_consumer),
       T(sweep_sees_everything_in_fixed_order))

@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/pool.h"
+#include "data/subword.h"
 #include "model/frozen.h"
 #include "search/search.h"
 
@@ -60,6 +61,7 @@ struct bench_data_options {
     const char *src, *tgt, *tokenizer;
     int tokens, max_len, threads, json;
     double step_ms; /* assumed duration of a training step */
+    struct subword_options subword;
 };
 
 int bench_data_run(const struct bench_data_options *o, struct err *err);

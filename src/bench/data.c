@@ -20,7 +20,7 @@
 struct result {
     struct corpus_report report;
     double tokenise_s, tokenise_cpu_s, open_s;
-    double batch_s, worst_batch_s, padding;
+    double batch_s, batch_cpu_s, worst_batch_s, padding;
     double wait_s, worst_wait_s; /* per batch, prefetched */
     uint64_t n_batch, n_batch_tok, n_taken;
 };
@@ -54,15 +54,27 @@ static int measure_corpus(struct corpus *corpus, struct result *r,
     return rc;
 }
 
-static int open_stream(struct batches **b, struct batch *batch, const struct corpus *corpus,
-                       const struct bench_data_options *o, int prefetch, struct err *err) {
-    struct batches_source source = {.corpus = corpus};
+/* What batches are made of. */
+struct input {
+    const struct corpus *corpus;
+    const struct subword *subword; /* NULL: nothing is sampled */
+    const struct bench_data_options *o;
+};
+
+static int open_stream(struct batches **b, struct batch *batch, const struct input *in,
+                       int prefetch, struct err *err) {
+    struct batches_source source = {.corpus = in->corpus};
     struct batches_options options = {.source = &source,
                                       .n_source = 1,
                                       .seed = 1,
-                                      .tokens = o->tokens,
+                                      .tokens = in->o->tokens,
                                       .prefetch = prefetch,
-                                      .bos = 1};
+                                      .bos = 1,
+                                      .sample_src = in->subword,
+                                      .sample_tgt = in->subword,
+                                      .sample_len = in->o->max_len,
+                                      .sample_threads =
+                                          in->o->threads ? in->o->threads : pool_cpu_count()};
     int rc = batches_new(b, &options, err);
     if (!rc) rc = batches_batch_init(*b, batch, err);
     return rc;
@@ -73,14 +85,18 @@ static void release(struct batches *b, struct batch *batch) {
     if (batch->cap_seq) batch_release(batch);
 }
 
-/* Batches for a second. */
-static int measure_batching(struct result *r, const struct corpus *corpus,
-                            const struct bench_data_options *o, struct err *err) {
+/* Batches for a second, after the first, which loads a pool at once where others load it little by
+ * little. */
+static int measure_batching(struct result *r, const struct input *in, struct err *err) {
     struct batches *b = NULL;
     struct batch batch = {0};
-    struct batches_state state = {0};
+    struct batches_state first = {0}, state;
     double real = 0, padded = 0, total = 0;
-    int rc = open_stream(&b, &batch, corpus, o, 0, err);
+    int rc = open_stream(&b, &batch, in, 0, err);
+    if (!rc) rc = batches_next(b, &batch, err);
+    if (!rc) batches_state(b, &first);
+    state = first;
+    double cpu = cpu_now();
     while (!rc && total < 1) {
         double begin = clock_seconds();
         rc = batches_next(b, &batch, err);
@@ -92,21 +108,21 @@ static int measure_batching(struct result *r, const struct corpus *corpus,
         padded += (double)batch.n_seq * (batch.src.max_len + batch.tgt.max_len);
         batches_state(b, &state);
     }
-    r->n_batch = state.n_batch;
-    r->n_batch_tok = state.n_src_tok + state.n_tgt_tok;
+    r->n_batch = state.n_batch - first.n_batch;
+    r->n_batch_tok = state.n_src_tok + state.n_tgt_tok - first.n_src_tok - first.n_tgt_tok;
     r->batch_s = total;
+    r->batch_cpu_s = cpu_now() - cpu;
     r->padding = padded > 0 ? 1 - real / padded : 0;
     release(b, &batch);
     return rc;
 }
 
 /* Takes batches between spells of work; the first is not counted, since nothing came before it. */
-static int measure_waiting(struct result *r, const struct corpus *corpus,
-                           const struct bench_data_options *o, struct err *err) {
+static int measure_waiting(struct result *r, const struct input *in, struct err *err) {
     enum { N_BATCH = 60, PREFETCH = 8 };
     struct batches *b = NULL;
     struct batch batch = {0};
-    int rc = open_stream(&b, &batch, corpus, o, PREFETCH, err);
+    int rc = open_stream(&b, &batch, in, PREFETCH, err);
     for (int i = 0; i <= N_BATCH && !rc; i++) {
         double begin = clock_seconds(), took;
         rc = batches_next(b, &batch, err);
@@ -115,7 +131,7 @@ static int measure_waiting(struct result *r, const struct corpus *corpus,
             r->wait_s += took / N_BATCH;
             if (took > r->worst_wait_s) r->worst_wait_s = took;
         }
-        double end = clock_seconds() + 1e-3 * o->step_ms;
+        double end = clock_seconds() + 1e-3 * in->o->step_ms;
         while (clock_seconds() < end) continue;
     }
     r->n_taken = N_BATCH;
@@ -128,14 +144,16 @@ static void print_json(const struct result *r, const struct bench_data_options *
     printf("{\"bench\":\"data\",\"pairs\":%llu,\"kept\":%llu,\"tokens\":%.0f,"
            "\"tokenise_s\":%.4f,\"tokenise_tokens_per_s\":%.0f,"
            "\"tokenise_tokens_per_s_per_core\":%.0f,\"open_s\":%.4f,"
-           "\"batch_tokens_per_s\":%.0f,\"batch_ms\":%.4f,\"worst_batch_ms\":%.3f,"
+           "\"batch_tokens_per_s\":%.0f,\"batch_tokens_per_s_per_core\":%.0f,\"batch_ms\":%.4f,"
+           "\"worst_batch_ms\":%.3f,"
            "\"padding_if_padded\":%.4f,\"step_ms\":%g,\"wait_ms\":%.4f,\"worst_wait_ms\":%.4f,"
            "\"wait_share\":%.6f,\"peak_mb\":%.1f}\n",
            (unsigned long long)r->report.n_read, (unsigned long long)r->report.n_kept, n_tok,
            r->tokenise_s, n_tok / r->tokenise_s, n_tok / r->tokenise_cpu_s, r->open_s,
-           (double)r->n_batch_tok / r->batch_s, 1e3 * r->batch_s / (double)r->n_batch,
-           1e3 * r->worst_batch_s, r->padding, o->step_ms, 1e3 * r->wait_s, 1e3 * r->worst_wait_s,
-           r->wait_s / (r->wait_s + 1e-3 * o->step_ms), bench_peak_mb());
+           (double)r->n_batch_tok / r->batch_s, (double)r->n_batch_tok / r->batch_cpu_s,
+           1e3 * r->batch_s / (double)r->n_batch, 1e3 * r->worst_batch_s, r->padding, o->step_ms,
+           1e3 * r->wait_s, 1e3 * r->worst_wait_s, r->wait_s / (r->wait_s + 1e-3 * o->step_ms),
+           bench_peak_mb());
 }
 
 static void print_table(const struct result *r, const struct bench_data_options *o) {
@@ -148,28 +166,32 @@ static void print_table(const struct result *r, const struct bench_data_options 
            1e-6 * n_tok, r->tokenise_s, 1e-3 * n_tok / r->tokenise_s,
            1e-3 * n_tok / r->tokenise_cpu_s);
     printf("reopening    %.3f s: hash both texts, check the cache\n", r->open_s);
-    printf(
-        "batching     %.1f M tokens/s, %.2f ms per batch of %d tokens (longest: %.1f ms), %.1f %% "
-        "would be padding if batches were padded\n",
-        1e-6 * (double)r->n_batch_tok / r->batch_s, 1e3 * batch_s, o->tokens,
-        1e3 * r->worst_batch_s, 100 * r->padding);
+    double batch_tok = 1e-6 * (double)r->n_batch_tok;
+    printf("batching     %.1f M tokens/s (%.1f M per core and second), %.2f ms per batch of %d "
+           "tokens (longest: %.1f ms), %.1f %% would be padding if batches were padded\n",
+           batch_tok / r->batch_s, batch_tok / r->batch_cpu_s, 1e3 * batch_s, o->tokens,
+           1e3 * r->worst_batch_s, 100 * r->padding);
     printf("prefetched   the consumer waits %.4f ms per batch (longest: %.3f ms), %.3f %% of a "
            "step of "
            "%g ms\n",
            1e3 * r->wait_s, 1e3 * r->worst_wait_s, 100 * r->wait_s / (r->wait_s + step_s),
            o->step_ms);
-    printf("             and the thread keeps one core busy for %.2f %% of it\n",
-           100 * batch_s / step_s);
+    printf("             and preparing takes %.2f %% of one core\n",
+           100 * r->batch_cpu_s / (double)r->n_batch / step_s);
     printf("memory       %.1f MB at most\n", bench_peak_mb());
 }
 
 static int measure(struct result *r, const struct bench_data_options *o,
                    const struct tokenizer *tokenizer, const char *dir, struct err *err) {
     struct corpus corpus;
+    struct subword *subword = NULL;
     int rc = measure_corpus(&corpus, r, o, tokenizer, dir, err);
     if (rc) return rc;
-    rc = measure_batching(r, &corpus, o, err);
-    if (!rc) rc = measure_waiting(r, &corpus, o, err);
+    if (subword_wanted(&o->subword)) rc = subword_new(&subword, tokenizer, &o->subword, err);
+    struct input in = {&corpus, subword, o};
+    if (!rc) rc = measure_batching(r, &in, err);
+    if (!rc) rc = measure_waiting(r, &in, err);
+    subword_free(subword);
     corpus_close(&corpus);
     return rc;
 }

@@ -25,6 +25,7 @@ enum {
     MANY = 2000000000,
     DRY_STEPS = 5
 };
+static const char *const side_names[] = {"both", "src", "tgt", NULL};
 static const char *const divergence_names[] = {"stop", "skip", "rewind", NULL};
 
 #define OPTIONS_OF train_args
@@ -49,6 +50,16 @@ static const struct option rows[] = {
         .min = TOKENIZER_MIN_SIZE, .max = TOKENIZER_MAX_SIZE),
     ROW(CHOICE, "vocab_type", vocab_type, "bpe", "kind of pieces if the tokenizer is learnt",
         .choices = tokenizer_type_names),
+    ROW(F64, "bpe_dropout", subword.bpe_dropout, "0",
+        "segment the text anew in every epoch, dropping each merge of a bpe tokenizer with this "
+        "probability (0.1 is usual); 0: always the best segmentation",
+        .max = 1),
+    ROW(F64, "unigram_alpha", subword.unigram_alpha, "0",
+        "the same for a unigram tokenizer: sample by its probabilities to this power (0.2 is "
+        "usual; the smaller, the wilder); 0: always the best segmentation",
+        .max = SUBWORD_MAX_ALPHA),
+    ROW(CHOICE, "sample_side", sample_side, "both", "which side to segment anew",
+        .choices = side_names),
     ROW(I64, "steps", trainer.max_steps, "0",
         "updates, counted from the run's beginning; 0: no limit", .max = MANY),
     ROW(I64, "epochs", trainer.max_epochs, "0", "passes over the data; 0: no limit", .max = MANY),

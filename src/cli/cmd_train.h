@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "data/batches.h"
+#include "data/subword.h"
 #include "data/tokenizer.h"
 #include "train/plan.h"
 #include "train/trainer.h"
@@ -21,6 +22,8 @@ struct train_args {
     uint64_t seed;
     int64_t warmup, cooldown;
     double lr_scale, clip, ema, ratio;
+    struct subword_options subword;
+    enum { SAMPLE_BOTH, SAMPLE_SRC, SAMPLE_TGT } sample_side;
     struct trainer_options trainer; /* as the options set it */
     struct backend_options where;
     int dry_run, overwrite, quiet;
@@ -34,8 +37,9 @@ struct train_setup {
     int continues; /* an earlier part of the run */
     char *cache;   /* directory */
     struct tokenizer *tokenizer;
-    char *tokenizer_path;  /* as it will be copied into the run directory */
-    struct corpus *corpus; /* [src.n] */
+    struct subword *subword; /* what to sample segmentations with, or NULL */
+    char *tokenizer_path;    /* as it will be copied into the run directory */
+    struct corpus *corpus;   /* [src.n] */
     int n_corpus;
     struct batches_source *source;
     struct corpus valid_corpus;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "base/pool.h"
 #include "cli/cmd_train.h"
 #include "model/modeldir.h"
 #include "train/target.h"
@@ -76,6 +77,23 @@ static int find_tokenizer(struct train_setup *s, struct err *err) {
         progress_note(s->progress, "tokenizer: %s, %s pieces", path,
                       text_grouped((uint64_t)tokenizer_size(s->tokenizer)));
     return rc;
+}
+
+/* ---- subwords ---------------------------------------------------------------------------------- */
+
+/* Before the tokenizer is learnt, its type is what was asked for. */
+static int get_subword(struct train_setup *s, struct err *err) {
+    const struct train_args *a = s->a;
+    if (!subword_wanted(&a->subword) || s->subword) return 0;
+    return s->tokenizer ? subword_new(&s->subword, s->tokenizer, &a->subword, err)
+                        : subword_check(&a->subword, a->vocab_type, err);
+}
+
+/* A GPU wants more tokens than one thread samples; a CPU has better use for its threads. */
+static int sample_threads(const struct train_setup *s) {
+    enum { MOST = 8 };
+    int n = backend_wants_tiles(s->be) ? 1 : pool_cpu_count();
+    return n < MOST ? n : MOST;
 }
 
 /* ---- corpora --------------------------------------------------------------------------------- */
@@ -213,13 +231,19 @@ static int get_state(struct train_setup *s, struct err *err) {
 static int get_batches(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     int32_t bos = tokenizer_bos(s->tokenizer);
+    const struct subword *src = a->sample_side == SAMPLE_TGT ? NULL : s->subword;
+    const struct subword *tgt = a->sample_side == SAMPLE_SRC ? NULL : s->subword;
     int rc = batches_new(&s->batches,
                          &(struct batches_options){.source = s->source,
                                                    .n_source = s->n_corpus,
                                                    .seed = a->seed,
                                                    .tokens = a->tokens,
                                                    .prefetch = a->prefetch,
-                                                   .bos = bos},
+                                                   .bos = bos,
+                                                   .sample_src = src,
+                                                   .sample_tgt = tgt,
+                                                   .sample_len = a->max_length,
+                                                   .sample_threads = sample_threads(s)},
                          err);
     if (!rc && s->has_valid) rc = sweep_new(&s->sweep, &s->valid_corpus, a->tokens, bos, err);
     if (rc) return rc;
@@ -242,6 +266,7 @@ int setup_check(struct train_setup *s, struct err *err) {
     int rc = target_for_run(a->trainer.dir, a->overwrite, err);
     if (!rc) rc = check_texts(s, err);
     if (!rc) rc = find_tokenizer(s, err);
+    if (!rc) rc = get_subword(s, err);
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = backend_open(&s->be, &a->where, err);
     if (!rc) s->type = options_dtype(a->dtype, s->be);
@@ -252,6 +277,7 @@ int setup_check(struct train_setup *s, struct err *err) {
 /* Memory before the corpora, which take longer. */
 int setup_build(struct train_setup *s, struct err *err) {
     int rc = s->tokenizer ? 0 : learn_tokenizer(s, err);
+    if (!rc) rc = get_subword(s, err);
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = get_model(s, err);
     if (!rc) rc = get_corpora(s, err);
@@ -263,6 +289,7 @@ int setup_build(struct train_setup *s, struct err *err) {
 void setup_release(struct train_setup *s) {
     sweep_free(s->sweep);
     batches_free(s->batches);
+    subword_free(s->subword);
     optimizer_free(s->opt);
     acts_free(s->acts);
     model_free(s->model);

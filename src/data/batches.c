@@ -17,8 +17,10 @@
 
 #include "base/mem.h"
 #include "data/stream.h"
+#include "data/subword.h"
 
 enum { MAX_PREFETCH = 1024 };
+static const struct subword_options no_sampling = {-1, -1};
 
 struct slot {
     struct batch batch;
@@ -121,7 +123,18 @@ static void halt(struct batches *b) {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Identifies corpora and weights: the same pairs in the same numbering. */
+/* What is sampled enters only if something is. */
+static void identify_sampling(XXH3_state_t *hash, const struct batches_options *o) {
+    const struct subword *side[2] = {o->sample_src, o->sample_tgt};
+    if (!side[0] && !side[1]) return;
+    XXH3_128bits_update(hash, &o->sample_len, sizeof o->sample_len);
+    for (int i = 0; i < 2; i++) {
+        struct subword_options how = side[i] ? subword_options_of(side[i]) : no_sampling;
+        XXH3_128bits_update(hash, &how, sizeof how);
+    }
+}
+
+/* Identifies what there is to draw from: the same pairs in the same numbering. */
 static void identify(uint64_t id[2], const struct batches_options *o) {
     XXH3_state_t *hash = XXH3_createState();
     BUG_ON(!hash);
@@ -130,7 +143,10 @@ static void identify(uint64_t id[2], const struct batches_options *o) {
         double weight = o->source[i].weight != 0 ? o->source[i].weight : 1;
         XXH3_128bits_update(hash, o->source[i].corpus->key, CORPUS_KEY_SIZE);
         XXH3_128bits_update(hash, &weight, sizeof weight);
+        if (o->source[i].tagged)
+            XXH3_128bits_update(hash, &o->source[i].tag, sizeof o->source[i].tag);
     }
+    identify_sampling(hash, o);
     XXH128_hash_t h = XXH3_128bits_digest(hash);
     XXH3_freeState(hash);
     id[0] = h.low64;
@@ -138,11 +154,12 @@ static void identify(uint64_t id[2], const struct batches_options *o) {
 }
 
 static struct batches_epoch measure(const struct stream *s) {
-    struct batches_epoch e = {.n_pair = s->n_draw, .n_pool = s->n_pool};
-    for (int i = 0; i < s->n_source; i++) {
-        const struct corpus *c = s->source[i].corpus;
-        double times = (double)s->source[i].n_draw / (double)c->n_pair;
-        e.n_src_tok += times * (double)c->report.n_src_tok;
+    struct batches_epoch e = {.n_pair = s->drawer.n_draw, .n_pool = s->drawer.n_pool};
+    for (int i = 0; i < s->drawer.n_source; i++) {
+        const struct draws_source *source = &s->drawer.source[i];
+        const struct corpus *c = source->from.corpus;
+        double n = (double)source->n_draw, times = n / (double)c->n_pair;
+        e.n_src_tok += times * (double)c->report.n_src_tok + (source->from.tagged ? n : 0);
         e.n_tgt_tok += times * (double)c->report.n_tgt_tok;
     }
     return e;
@@ -175,7 +192,7 @@ int batches_new(struct batches **out, const struct batches_options *o, struct er
     b->taken = (struct batches_state){.seed = o->seed,
                                       .tokens = (uint64_t)o->tokens,
                                       .sentences = (uint64_t)b->stream.sentences,
-                                      .pool_size = (uint64_t)b->stream.cap_pool};
+                                      .pool_size = (uint64_t)b->stream.drawer.cap_pool};
     identify(b->taken.data, o);
     b->front = b->taken;
     *out = b;
@@ -249,8 +266,8 @@ int batches_restore(struct batches *b, const struct batches_state *state, struct
     if (memcmp(state->data, here->data, sizeof here->data) != 0)
         return err_set(
             err, HEED_EINVAL,
-            "the training data differs from the saved run's in texts, tokenizer, filters or "
-            "weights");
+            "the training data differs from the saved run's in texts, tokenizer, filters, "
+            "weights, tags or subword sampling");
     const struct {
         const char *what;
         uint64_t is, was;

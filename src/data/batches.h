@@ -10,20 +10,29 @@
  * a batch holds sentences of similar length, and everything is a function of (seed, epoch, pool): a
  * position is a few numbers.
  *
+ * Sampling. With sample_src or sample_tgt the segmentation of a sentence is drawn at random, keyed
+ * by (seed, epoch, draw, side), when its pool is loaded; sorting and cutting go by the lengths that
+ * come out, so budgets hold. The pool that comes next is loaded little by little while batches of
+ * this one are prepared, on sample_threads threads; none of this shows in the results.
+ *
  * Time. With prefetch > 0 a thread prepares that many batches ahead. It reads and sorts; it owns
  * buffers reserved at the start and allocates nothing. Its errors appear in batches_next. The state
  * is that of the batch last taken, not of what was prepared. Results do not depend on prefetch.
  *
- * Corpora are borrowed and must outlive the stream. One consumer at a time. */
+ * Corpora and tables of subwords are borrowed and must outlive the stream. One consumer at a time. */
 #ifndef DATA_BATCHES_H
 #define DATA_BATCHES_H
 
 #include "data/batch.h"
 #include "data/corpus.h"
 
+struct subword;
+
 struct batches_source {
     const struct corpus *corpus;
     double weight; /* > 0; 0 means 1 */
+    int tagged;    /* every source sentence begins with ... */
+    int32_t tag;   /* ... this id */
 };
 
 struct batches_options {
@@ -35,18 +44,24 @@ struct batches_options {
     int pool;      /* pairs sorted together; 0: 32768 */
     int prefetch;  /* batches prepared ahead by a thread; 0: none */
     int32_t bos;   /* what the decoder's input begins with */
+    /* Draw the segmentation of this side anew in every epoch (subword.h); NULL: as in the corpus.
+     * A sentence that would get longer than sample_len tokens stays as it is. */
+    const struct subword *sample_src, *sample_tgt;
+    int sample_len;
+    int sample_threads; /* 0: 1 */
 };
 
 /* A position between two batches, as a checkpoint keeps it: plain numbers, all meaningful
  * together. */
 struct batches_state {
-    uint64_t data[2]; /* identifies corpora and weights, in order */
+    uint64_t data[2]; /* identifies corpora, weights, tags and sampling, in order */
     uint64_t seed, tokens, sentences, pool_size;
     uint64_t epoch, pool, batch; /* the next batch: batch number `batch` of that pool */
     uint64_t n_batch, n_pair, n_src_tok, n_tgt_tok; /* taken since the run began */
 };
 
-/* An epoch's size. Tokens are exact when all weights are whole numbers, expected otherwise. */
+/* An epoch's size. Tokens are exact when all weights are whole numbers, expected otherwise; those
+ * of sampled sides are what they would be without sampling. */
 struct batches_epoch {
     uint64_t n_pair, n_pool;
     double n_src_tok, n_tgt_tok;

@@ -20,6 +20,9 @@ struct shuffle {
 void shuffle_init(struct shuffle *shuffle, uint64_t key, uint64_t n);
 uint64_t shuffle_at(const struct shuffle *shuffle, uint64_t i); /* i < n */
 
+/* What a key is for; part of the order, so never renumbered. */
+enum { KEY_EPOCH = 1, KEY_PASS = 2, KEY_TURN = 3, KEY_SUBWORD = 4 };
+
 /* An independent key for each (what, a, b) under one seed. */
 uint64_t shuffle_key(uint64_t seed, uint32_t what, uint64_t a, uint32_t b);
 

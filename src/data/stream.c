@@ -1,21 +1,11 @@
-/* stream.c — see stream.h.
- *
- * Draw number d of epoch e, d in [0, n_draw), is first sent through the epoch's own shuffle, which
- * mixes the corpora; the result gives the corpus and j, the number of the draw among that corpus's
- * in this epoch. Over all epochs that corpus has seen g = e * (draws per epoch) + j draws, so it is
- * in its pass g / n_pair, and each pass has its own shuffle. Hence any run of n_pair consecutive
- * draws of a pass visits every pair once, whatever the weight. */
+/* stream.c — see stream.h. */
 #include "data/stream.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/shuffle.h"
-
-/* What a key is for; part of the order, so never renumbered. */
-enum { KEY_EPOCH = 1, KEY_PASS = 2, KEY_TURN = 3 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -28,132 +18,88 @@ static int check_options(const struct batches_options *o, struct err *err) {
     return 0;
 }
 
-/* The corpus's share of the epoch: how many draws, and the longest sentence so far. */
-static int add_source(struct stream *s, int i, const struct batches_source *from, struct err *err) {
-    const struct corpus *corpus = from->corpus;
-    double weight = s->shuffled && from->weight != 0 ? from->weight : 1;
-    double n_draw = nearbyint(weight * (double)corpus->n_pair);
-    if (!(weight > 0) || weight > 1e6)
-        return err_set(err, HEED_EINVAL, "weight: %g is not between 0 and 1e6", weight);
-    if (n_draw < 1 || n_draw > 0x1p61)
-        return err_set(err, HEED_EINVAL, "weight: %g times %lld pairs is %s", weight,
-                       (long long)corpus->n_pair, n_draw < 1 ? "less than one pair" : "too many");
-    int longest = corpus->max_src > corpus->max_tgt ? corpus->max_src : corpus->max_tgt;
-    if (longest > s->tokens)
-        return err_set(
-            err, HEED_EINVAL,
-            "tokens: %d is smaller than the longest sentence (%d); allow more tokens per "
-            "batch or a smaller maximum length",
-            s->tokens, longest);
-    if (longest > s->longest) s->longest = longest;
-    s->source[i] = (struct stream_source){
-        .corpus = corpus, .n_draw = (uint64_t)n_draw, .first_draw = s->n_draw};
-    s->n_draw += (uint64_t)n_draw;
-    return 0;
-}
-
 static void reserve(struct stream *s) {
-    size_t n = (size_t)s->cap_pool;
-    s->draw = xcalloc(n, sizeof *s->draw);
+    size_t n = (size_t)s->drawer.cap_pool;
     s->order = xcalloc(n, sizeof *s->order);
     s->work = xcalloc(n, sizeof *s->work);
     s->cut = xcalloc(n + 1, sizeof *s->cut);
     s->turn = xcalloc(n, sizeof *s->turn);
-    s->count = xcalloc((size_t)s->longest + 2, sizeof *s->count);
-    s->src = xcalloc((size_t)s->longest, sizeof *s->src);
-    s->tgt = xcalloc((size_t)s->longest, sizeof *s->tgt);
+    s->count = xcalloc((size_t)s->drawer.longest + 2, sizeof *s->count);
 }
 
 int stream_init(struct stream *s, const struct batches_options *o, bool shuffled, struct err *err) {
-    *s = (struct stream){.shuffled = shuffled, .seed = o->seed, .tokens = o->tokens};
+    *s = (struct stream){.tokens = o->tokens};
     int rc = check_options(o, err);
     if (rc) return rc;
+    struct batches_options options = *o;
+    if (!o->pool) options.pool = STREAM_POOL;
     s->sentences = o->sentences && o->sentences < o->tokens ? o->sentences : o->tokens;
-    s->n_source = o->n_source;
-    s->source = xcalloc((size_t)o->n_source, sizeof *s->source);
-    for (int i = 0; i < o->n_source && !rc; i++) rc = add_source(s, i, &o->source[i], err);
+    rc = drawer_init(&s->drawer, &options, shuffled, err);
+    if (!rc) rc = draws_init(&s->now, &s->drawer, err);
+    if (!rc && drawer_samples(&s->drawer)) rc = draws_init(&s->next, &s->drawer, err);
     if (rc) {
         stream_release(s);
         return rc;
     }
-    uint64_t want = (uint64_t)(o->pool ? o->pool : STREAM_POOL);
-    s->n_pool = (s->n_draw + want - 1) / want;
-    s->cap_pool = (int)((s->n_draw + s->n_pool - 1) / s->n_pool);
     reserve(s);
     return 0;
 }
 
 void stream_release(struct stream *s) {
-    xfree(s->source);
-    xfree(s->draw);
+    drawer_release(&s->drawer);
+    draws_release(&s->now);
+    draws_release(&s->next);
     xfree(s->order);
     xfree(s->work);
     xfree(s->cut);
     xfree(s->turn);
     xfree(s->count);
-    xfree(s->src);
-    xfree(s->tgt);
     *s = (struct stream){0};
 }
 
 int stream_max_seq(const struct stream *s) {
-    return s->sentences < s->cap_pool ? s->sentences : s->cap_pool;
+    int cap = s->drawer.cap_pool;
+    return s->sentences < cap ? s->sentences : cap;
 }
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 
-/* Draw d of the epoch: which pair of which corpus, where, and how long. */
-static int draw_pair(const struct stream *s, struct draw *draw, uint64_t epoch,
-                     const struct shuffle *mix, uint64_t d, struct err *err) {
-    uint64_t m = s->shuffled ? shuffle_at(mix, d) : d;
-    int i = 0;
-    while (m - s->source[i].first_draw >= s->source[i].n_draw) i++;
-    const struct stream_source *source = &s->source[i];
-    uint64_t n = (uint64_t)source->corpus->n_pair, pair = m - source->first_draw;
-    if (s->shuffled) {
-        uint64_t g = epoch * source->n_draw + pair;
-        struct shuffle pass;
-        shuffle_init(&pass, shuffle_key(s->seed, KEY_PASS, g / n, (uint32_t)i), n);
-        pair = shuffle_at(&pass, g % n);
-    }
-    draw->source = i;
-    return corpus_find(source->corpus, (int64_t)pair, &draw->place, err);
-}
-
 static int draw_length(const struct draw *draw, bool target) {
-    return target ? draw->place.n_tgt : draw->place.n_src;
+    return target ? draw->n_tgt : draw->n_src;
 }
 
 /* Stable counting sort of `from` into `to` by one side's length. */
 static void sort_by(struct stream *s, uint32_t *to, const uint32_t *from, bool target) {
-    memset(s->count, 0, ((size_t)s->longest + 2) * sizeof *s->count);
-    for (int i = 0; i < s->n_in_pool; i++) s->count[draw_length(&s->draw[i], target) + 1]++;
-    for (int n = 1; n <= s->longest + 1; n++) s->count[n] += s->count[n - 1];
-    for (int i = 0; i < s->n_in_pool; i++)
-        to[s->count[draw_length(&s->draw[from[i]], target)]++] = from[i];
+    const struct draw *draw = s->now.draw;
+    int longest = s->drawer.longest;
+    memset(s->count, 0, ((size_t)longest + 2) * sizeof *s->count);
+    for (int i = 0; i < s->now.n; i++) s->count[draw_length(&draw[i], target) + 1]++;
+    for (int n = 1; n <= longest + 1; n++) s->count[n] += s->count[n - 1];
+    for (int i = 0; i < s->now.n; i++)
+        to[s->count[draw_length(&draw[from[i]], target)]++] = from[i];
 }
 
 /* Cuts the sorted pool greedily into batches within the budget; returns how many there are. */
 static int cut_batches(struct stream *s, int budget) {
     int n = 0, src = 0, tgt = 0;
-    for (int i = 0; i < s->n_in_pool; i++) {
-        const struct corpus_place *place = &s->draw[s->order[i]].place;
-        if (i == 0 || place->n_src > budget - src || place->n_tgt > budget - tgt ||
+    for (int i = 0; i < s->now.n; i++) {
+        const struct draw *draw = &s->now.draw[s->order[i]];
+        if (i == 0 || draw->n_src > budget - src || draw->n_tgt > budget - tgt ||
             i - (int)s->cut[n - 1] == s->sentences) {
             s->cut[n++] = (uint32_t)i;
             src = tgt = 0;
         }
-        src += place->n_src;
-        tgt += place->n_tgt;
+        src += draw->n_src;
+        tgt += draw->n_tgt;
     }
-    s->cut[n] = (uint32_t)s->n_in_pool;
+    s->cut[n] = (uint32_t)s->now.n;
     return n;
 }
 
 /* Greedy cuts leave a remainder that can be tiny, and a tiny batch makes a noisy step. The smallest
  * budget that needs no more batches spreads the pool over them evenly. */
 static void cut_evenly(struct stream *s) {
-    int n = cut_batches(s, s->tokens), low = s->longest, high = s->tokens;
+    int n = cut_batches(s, s->tokens), low = s->drawer.longest, high = s->tokens;
     while (low < high) {
         int middle = low + (high - low) / 2;
         if (cut_batches(s, middle) <= n)
@@ -166,8 +112,9 @@ static void cut_evenly(struct stream *s) {
 
 static void shuffle_turns(struct stream *s) {
     for (int i = 0; i < s->n_batch; i++) s->turn[i] = (uint32_t)i;
-    if (!s->shuffled) return;
-    struct rng rng = {.key = shuffle_key(s->seed, KEY_TURN, s->at_epoch, (uint32_t)s->at_pool)};
+    if (!s->drawer.shuffled) return;
+    struct rng rng = {
+        .key = shuffle_key(s->drawer.seed, KEY_TURN, s->now.epoch, (uint32_t)s->now.pool)};
     for (int i = s->n_batch - 1; i > 0; i--) {
         uint32_t j = rng_below(&rng, (uint32_t)i + 1), swap = s->turn[i];
         s->turn[i] = s->turn[j];
@@ -175,21 +122,24 @@ static void shuffle_turns(struct stream *s) {
     }
 }
 
+static bool is_pool(const struct draws *draws, uint64_t epoch, uint64_t pool) {
+    return draws->draw && draws->n && draws->epoch == epoch && draws->pool == pool;
+}
+
 static int load_pool(struct stream *s, uint64_t epoch, uint64_t pool, struct err *err) {
-    if (s->loaded && s->at_epoch == epoch && s->at_pool == pool) return 0;
+    if (s->loaded && is_pool(&s->now, epoch, pool)) return 0;
     s->loaded = false;
-    uint64_t even = s->n_draw / s->n_pool, more = s->n_draw % s->n_pool;
-    uint64_t first = pool * even + (pool < more ? pool : more);
-    s->at_epoch = epoch;
-    s->at_pool = pool;
-    s->n_in_pool = (int)(even + (pool < more));
-    struct shuffle mix;
-    shuffle_init(&mix, shuffle_key(s->seed, KEY_EPOCH, epoch, 0), s->n_draw);
-    for (int i = 0; i < s->n_in_pool; i++) {
-        int rc = draw_pair(s, &s->draw[i], epoch, &mix, first + (uint64_t)i, err);
-        if (rc) return rc;
-        s->order[i] = (uint32_t)i;
+    if (is_pool(&s->next, epoch, pool)) {
+        struct draws swap = s->now;
+        s->now = s->next;
+        s->next = swap;
+        s->next.n = 0;
+    } else {
+        draws_begin(&s->now, &s->drawer, epoch, pool);
     }
+    int rc = draws_load(&s->now, &s->drawer, s->now.n, err);
+    if (rc) return rc;
+    for (int i = 0; i < s->now.n; i++) s->order[i] = (uint32_t)i;
     sort_by(s, s->work, s->order, false);
     sort_by(s, s->order, s->work, true);
     cut_evenly(s);
@@ -198,10 +148,23 @@ static int load_pool(struct stream *s, uint64_t epoch, uint64_t pool, struct err
     return 0;
 }
 
+/* When `done` batches of the loaded pool are filled, as large a share of the pool that comes next
+ * is loaded. */
+static int load_ahead(struct stream *s, uint64_t done, struct err *err) {
+    uint64_t epoch = s->now.epoch, pool = s->now.pool + 1;
+    if (pool == s->drawer.n_pool) {
+        pool = 0;
+        epoch++;
+    }
+    if (!is_pool(&s->next, epoch, pool)) draws_begin(&s->next, &s->drawer, epoch, pool);
+    uint64_t share = (uint64_t)s->next.n * done / (uint64_t)s->n_batch;
+    return draws_load(&s->next, &s->drawer, (int)share, err);
+}
+
 /* ---- batches --------------------------------------------------------------------------------- */
 
 int stream_check(struct stream *s, const struct stream_place *place, struct err *err) {
-    if (place->pool < s->n_pool) {
+    if (place->pool < s->drawer.n_pool) {
         int rc = load_pool(s, place->epoch, place->pool, err);
         if (rc) return rc;
         if (place->batch < (uint64_t)s->n_batch) return 0;
@@ -218,16 +181,17 @@ int stream_fill(struct stream *s, struct stream_place *place, struct batch *out,
     batch_clear(out);
     uint32_t turn = s->turn[place->batch];
     for (uint32_t i = s->cut[turn]; i < s->cut[turn + 1]; i++) {
-        const struct draw *draw = &s->draw[s->order[i]];
-        const struct corpus_place *at = &draw->place;
-        rc = corpus_read(s->source[draw->source].corpus, at, s->src, s->tgt, err);
-        if (!rc) rc = batch_add(out, s->src, at->n_src, s->tgt, at->n_tgt, err);
+        const struct draw *draw = &s->now.draw[s->order[i]];
+        const int32_t *src, *tgt;
+        rc = draws_read(&s->now, &s->drawer, draw, &src, &tgt, err);
+        if (!rc) rc = batch_add(out, src, draw->n_src, tgt, draw->n_tgt, err);
         if (rc < 0) return rc;
         BUG_ON(rc == 0);
     }
+    if (drawer_samples(&s->drawer) && (rc = load_ahead(s, place->batch + 1, err))) return rc;
     if (++place->batch == (uint64_t)s->n_batch) {
         place->batch = 0;
-        if (++place->pool == s->n_pool) {
+        if (++place->pool == s->drawer.n_pool) {
             place->pool = 0;
             place->epoch++;
         }

@@ -1,52 +1,34 @@
 /* stream.h — which pairs make up which batch: the deterministic half of batches.h, without threads.
  *
- * The order is described in batches.h. A stream holds one pool at a time: for each of its draws the
- * pair and its lengths, sorted, and where the batches are cut. Asking for a batch of another pool
- * loads that pool; ids are read from the corpus when the batch is filled. All memory is taken by
- * stream_init. */
+ * The order is described in batches.h. A stream holds one pool: for each of its draws the pair and
+ * its lengths (draws.h), sorted, and where the batches are cut. Asking for a batch of another pool
+ * loads that pool; ids are read from the corpus when the batch is filled. Sampled ids cannot wait
+ * for that, since their lengths decide where to cut; they are kept with their pool, and as they
+ * take time, each batch that is filled also loads its share of the pool that comes next. All memory
+ * is taken by stream_init. */
 #ifndef DATA_STREAM_H
 #define DATA_STREAM_H
 
-#include <stdbool.h>
-
-#include "data/batches.h"
+#include "data/draws.h"
 
 enum { STREAM_POOL = 32768 };
-
-/* One pair of the loaded pool. */
-struct draw {
-    struct corpus_place place;
-    int source;
-};
-
-struct stream_source {
-    const struct corpus *corpus;
-    uint64_t n_draw;     /* per epoch */
-    uint64_t first_draw; /* of the epoch's draws, before they are shuffled */
-};
 
 struct stream_place {
     uint64_t epoch, pool, batch;
 };
 
 struct stream {
-    struct stream_source *source; /* [n_source] */
-    int n_source;
-    bool shuffled; /* or in the order of the corpus */
-    uint64_t seed;
+    struct drawer drawer;
     int tokens, sentences;
-    uint64_t n_draw, n_pool; /* per epoch */
 
-    bool loaded; /* the following describe pool `at_pool` of epoch `at_epoch` */
-    uint64_t at_epoch, at_pool;
-    int n_in_pool, n_batch;
-    struct draw *draw;      /* [cap_pool], in the order drawn */
+    bool loaded;       /* the following describe pool now.pool of epoch now.epoch */
+    struct draws now;  /* all of it, in the order drawn */
+    struct draws next; /* of the pool after it, what is loaded; used when sampling */
+    int n_batch;
     uint32_t *order, *work; /* [cap_pool]: draws by length; scratch of the sort */
     uint32_t *cut;          /* [cap_pool + 1]: batch i is order[cut[i] .. cut[i + 1]) */
     uint32_t *turn;         /* [cap_pool]: the i-th batch given out */
     uint32_t *count;        /* [longest + 2]: scratch of the sort */
-    int cap_pool, longest;
-    int32_t *src, *tgt; /* [longest]: one pair */
 };
 
 /* Checks the options, which are those of batches_new; `shuffled` off ignores seed and weights. */

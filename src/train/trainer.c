@@ -130,7 +130,7 @@ static int restore_batches(struct trainer *t, const struct state *state, struct 
     if (rc == HEED_EINVAL && t->o.new_data) return batches_restart_epoch(t->batches, &at, err);
     if (rc)
         return err_set(err, (enum heed_status)rc,
-                       "%.60s: %.100s; --new-data continues anyway, --overwrite starts over",
+                       "%.60s: %.120s; --new-data continues anyway, --overwrite starts over",
                        t->o.dir, why.msg);
     return 0;
 }
