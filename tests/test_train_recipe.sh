@@ -1,6 +1,6 @@
 #!/bin/bash
 # test_train_recipe.sh — what recipes ask of heed train beside the paper's: a learning rate that
-# cools down, a moving average of the weights.
+# cools down, a moving average of the weights, another model's weights to begin with.
 # timeout: 120
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
@@ -83,3 +83,58 @@ expect 2 'the run has no moving average to go on with' bare --out raw.f32 "${run
 expect 2 'continue it with --ema' bare --out ema.f32 "${run[@]}"
 expect 0 'average of 3 checkpoints' "$heed" average --out mean --last 3 ema.f32
 expect 0 '' "$heed" inspect ema.f32
+
+# ---- --init
+# tune OPTION... — a model is fine-tuned; its shape is not asked for
+tune() { "$heed" train --src t.src --tgt t.tgt --cache cache --tokens 400 --max-length 40 \
+    --threads 1 --warmup 5 --device cpu --steps 1 "$@"; }
+from=ema.f32/ckpt-00000040
+expect 0 "model: $from" tune --out tuned --init $from --steps 10 --save-every 5 --dropout 0.2
+has "tokenizer: $from/tokenizer.model, 200 pieces"
+lacks 'learning the vocabulary'
+score() { "$heed" score --model "$1" --src v.src --tgt v.tgt --threads 1 --device cpu --quiet; }
+score $from >before
+score tuned/ckpt-00000000 >begin
+score tuned >after
+same before begin 'the run does not begin with those weights'
+differ before after 'nothing was learnt'
+grep -q '"dropout": 0.2' tuned/config.json || fail 'the dropout of --init wins'
+for key in d_model d_ff n_layer_enc n_vocab_src; do
+    [ "$(grep "\"$key\"" tuned/config.json)" = "$(grep "\"$key\"" $from/config.json)" ] ||
+        fail "another $key"
+done
+# Seeds decide dropout and order, not weights; given as they are, tokenizer and shape change nothing.
+tune --out same --init $from --steps 10 --save-every 5 --dropout 0.2 --quiet --d-model 32 \
+    --preset tiny --n-layer 1 --n-head 2 --d-ff 64 --tokenizer tok.model
+same tuned/model.safetensors same/model.safetensors 'the shape that is given'
+# A killed run goes on with its own weights, even where the model has gone.
+mkdir gone && cp -r $from/. gone
+tune --out hurt2 --init gone --steps 5 --save-every 5 --dropout 0.2 --quiet
+rm -r gone
+expect 0 '--init is not read again' tune --out hurt2 --init gone --steps 10 --dropout 0.2
+same tuned/model.safetensors hurt2/model.safetensors 'resumed'
+# With an average, that begins at the same weights, too.
+tune --out tuned.ema --init $from --steps 10 --save-every 5 --dropout 0.2 --quiet --ema 0.9
+score tuned.ema/ckpt-00000000 >begin
+same before begin 'the average does not begin with those weights'
+expect 2 "--init: $from has d_ff 64, not 48; leave --preset and the model's fields out" \
+    tune --out x --init $from --d-ff 48
+expect 2 "--init: $from has n_layer_enc 1, not 6" tune --out x --init $from --preset base
+"$heed" vocab --input v.src --size 200 --out other.model --quiet
+expect 2 "--init: $from was learnt with another tokenizer than --tokenizer" \
+    tune --out x --init $from --tokenizer other.model
+expect 2 '--vocab-size: 300, but the model of --init has 200 pieces' \
+    tune --out x --init $from --vocab-size 300
+expect 1 'none/config.json: No such file' tune --out x --init none
+"$heed" export --model $from --out int8 --format int8
+expect 1 'int8: an exported int8 model can only be run, not trained' tune --out x --init int8
+cp -r $from damaged
+printf '\1' | dd of=damaged/model.safetensors bs=1 seek=40000 conv=notrunc status=none
+expect 1 "is damaged: it does not have the checksum" tune --out y --init damaged
+compgen -G 'y/ckpt-*' >/dev/null && fail 'a damaged model, but a checkpoint'
+[ ! -e x ] || fail "refused, but left $(ls x)"
+expect 2 '--out: the run would replace the model it begins with, ema.f32/ckpt-00000040' \
+    tune --out ema.f32 --init $from --overwrite
+cp -r $from whole
+expect 2 '--out: the run would replace the model' tune --out whole --init whole --overwrite
+same $from/model.safetensors whole/model.safetensors 'a refused run'

@@ -15,7 +15,7 @@
 
 struct train_args {
     struct option_list src, tgt, weights;
-    const char *valid_src, *valid_tgt, *tokenizer, *cache, *config_file;
+    const char *valid_src, *valid_tgt, *tokenizer, *init, *cache, *config_file;
     int preset; /* of config_preset_names */
     enum tokenizer_type vocab_type;
     int vocab_size, tokens, dtype, max_length, prefetch, bleu_lines;
@@ -44,6 +44,7 @@ struct train_setup {
     struct batches_source *source;
     struct corpus valid_corpus;
     int has_valid;
+    struct config begun; /* with --init: the model's, or that of the run which continues */
     struct config config;
     struct backend *be;
     enum dtype type;

@@ -290,6 +290,10 @@ int options_config(struct config *config, const char *preset, int n_vocab,
     int rc = config_preset(config, preset, err);
     if (rc) return rc;
     config->n_vocab_src = config->n_vocab_tgt = n_vocab;
+    return options_fields(config, groups, err);
+}
+
+int options_fields(struct config *config, const struct option_group *groups, struct err *err) {
     for (const struct option_group *g = groups; g->rows; g++)
         for (const struct option *o = g->rows; o->name; o++)
             if ((g->rows == config_rows || g->rows == config_pairs) && g->given & bit_of(g, o))

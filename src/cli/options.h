@@ -109,5 +109,7 @@ enum dtype options_dtype(int index, const struct backend *be);
 /* The preset with vocabularies of n_vocab pieces and the fields given in the groups, checked. */
 int options_config(struct config *config, const char *preset, int n_vocab,
                    const struct option_group *groups, struct err *err);
+/* *config with the fields given in the groups, checked. */
+int options_fields(struct config *config, const struct option_group *groups, struct err *err);
 
 #endif

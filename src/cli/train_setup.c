@@ -51,6 +51,9 @@ static int learn_tokenizer(struct train_setup *s, struct err *err) {
 static int check_size(const struct train_setup *s, struct err *err) {
     int size = tokenizer_size(s->tokenizer), wanted = s->a->vocab_size;
     if (size == wanted || s->a->tokenizer || !options_given(s->groups, "vocab_size")) return 0;
+    if (!s->continues && s->a->init)
+        return err_set(err, HEED_EINVAL, "--vocab-size: %d, but the model of --init has %d pieces",
+                       wanted, size);
     if (!s->continues)
         return err_set(
             err, HEED_EINVAL,
@@ -62,13 +65,30 @@ static int check_size(const struct train_setup *s, struct err *err) {
     return 0;
 }
 
-/* The tokenizer that exists already: the one given, or the run's. Otherwise one will be learnt from
+/* The model that a run begins with. One that continues has weights of its own; but the shape is not
+ * asked for again. */
+static int find_init(struct train_setup *s, struct err *err) {
+    const struct train_args *a = s->a;
+    if (!a->init) return 0;
+    if (s->continues) {
+        progress_note(s->progress,
+                      "--init is not read again: the run goes on with its own weights");
+        return modeldir_read_config(a->trainer.dir, &s->begun, NULL, err);
+    }
+    if (target_contains(a->trainer.dir, a->init))
+        return err_set(err, HEED_EINVAL,
+                       "--out: the run would replace the model it begins with, %.180s", a->init);
+    return modeldir_read_config(a->init, &s->begun, NULL, err);
+}
+
+/* The tokenizer that exists already: the one given, the run's or --init's. Otherwise one will be learnt from
  * the corpora. */
 static int find_tokenizer(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    char *path =
-        a->tokenizer ? xstrdup(a->tokenizer) : path_join(a->trainer.dir, MODELDIR_TOKENIZER);
-    if (!a->tokenizer && (a->overwrite || !file_exists(path))) return xfree(path), 0;
+    int of_init = a->init && !s->continues;
+    char *path = a->tokenizer ? xstrdup(a->tokenizer)
+                              : path_join(of_init ? a->init : a->trainer.dir, MODELDIR_TOKENIZER);
+    if (!a->tokenizer && !of_init && (a->overwrite || !file_exists(path))) return xfree(path), 0;
     s->tokenizer_path = path;
     int rc = tokenizer_open(&s->tokenizer, path, err);
     if (!rc) rc = tokenizer_check_ends(s->tokenizer, err);
@@ -180,7 +200,12 @@ static int get_config(struct train_setup *s, struct err *err) {
         options_given(s->groups, "n_vocab_tgt"))
         return err_set(err, HEED_EINVAL,
                        "--n-vocab: the tokenizer decides the vocabulary (%d pieces)", n_vocab);
-    int rc = options_config(&s->config, config_preset_names[a->preset], n_vocab, s->groups, err);
+    int rc, by_init = a->init && !options_given(s->groups, "preset");
+    s->config = s->begun;
+    rc = by_init
+             ? options_fields(&s->config, s->groups, err)
+             : options_config(&s->config, config_preset_names[a->preset], n_vocab, s->groups, err);
+    if (!rc && a->init && !s->continues) rc = plan_init(a->init, &s->config, s->tokenizer, err);
     if (!rc && a->max_length > s->config.max_len)
         rc = err_set(err, HEED_EINVAL, "--max-length: %d is more than the model's --max-len %d",
                      a->max_length, s->config.max_len);
@@ -188,11 +213,22 @@ static int get_config(struct train_setup *s, struct err *err) {
     return rc;
 }
 
+static int fill_model(struct train_setup *s, struct err *err) {
+    struct modeldir md;
+    if (!s->a->init || s->continues) return model_draw(s->model, s->a->seed, err);
+    int rc = modeldir_open(&md, s->a->init, err);
+    if (rc) return rc;
+    rc = modeldir_verify(&md, s->a->init, s->a->where.n_thread, err);
+    if (!rc) rc = model_load_weights(s->model, &md, err);
+    modeldir_close(&md);
+    return rc;
+}
+
 static int get_model(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     const struct plan_memory *m = &s->memory;
     int rc = model_new(&s->model, &s->config, s->be, s->type, err);
-    if (!rc) rc = model_draw(s->model, a->seed, err);
+    if (!rc) rc = fill_model(s, err);
     if (!rc)
         rc = plan_memory(&s->memory, s->model,
                          &(struct plan_run){.tokens = a->tokens,
@@ -204,8 +240,9 @@ static int get_model(struct train_setup *s, struct err *err) {
     progress_note(s->progress,
                   "model: %s, %s parameters; memory: %.2f GiB (parameters %.2f, training state "
                   "%.2f, activations %.2f, workspace %.2f)",
-                  config_preset_names[a->preset], text_grouped(s->model->table.n_value),
-                  gib(m->total), gib(m->model), gib(m->state), gib(m->acts), gib(m->workspace));
+                  a->init ? a->init : config_preset_names[a->preset],
+                  text_grouped(s->model->table.n_value), gib(m->total), gib(m->model),
+                  gib(m->state), gib(m->acts), gib(m->workspace));
     return 0;
 }
 
@@ -265,6 +302,7 @@ int setup_check(struct train_setup *s, struct err *err) {
     s->continues = !a->overwrite && target_has_run(a->trainer.dir);
     int rc = target_for_run(a->trainer.dir, a->overwrite, err);
     if (!rc) rc = check_texts(s, err);
+    if (!rc) rc = find_init(s, err);
     if (!rc) rc = find_tokenizer(s, err);
     if (!rc) rc = get_subword(s, err);
     if (!rc) rc = get_config(s, err);

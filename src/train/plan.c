@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/num.h"
 #include "model/modeldir.h"
 #include "train/optimizer.h"
@@ -76,4 +78,40 @@ int plan_shape(const char *dir, const struct config *config, struct err *err) {
     return err_set(err, HEED_EINVAL,
                    "%.120s: the run began with %s %s, not %s; --overwrite starts over", dir,
                    o->name, option_text(o, &was, began), option_text(o, config, now));
+}
+
+/* Equal numbers of pieces are not enough: with other pieces the rows of the embedding would mean
+ * other words. */
+static int check_tokenizer(const char *dir, const struct tokenizer *tokenizer, struct err *err) {
+    char *path = path_join(dir, MODELDIR_TOKENIZER);
+    char its[TOKENIZER_HASH_TEXT], ours[TOKENIZER_HASH_TEXT];
+    struct tokenizer *own = NULL;
+    int rc = tokenizer_open(&own, path, err);
+    xfree(path);
+    if (rc) return rc;
+    tokenizer_hash_text(own, its);
+    tokenizer_hash_text(tokenizer, ours);
+    tokenizer_free(own);
+    if (strcmp(its, ours) == 0) return 0;
+    return err_set(err, HEED_EINVAL,
+                   "--init: %.100s was learnt with another tokenizer than --tokenizer; leave that "
+                   "out to use the model's",
+                   dir);
+}
+
+int plan_init(const char *dir, const struct config *config, const struct tokenizer *tokenizer,
+              struct err *err) {
+    struct modeldir md;
+    char its[OPTION_TEXT], ours[OPTION_TEXT];
+    int rc = modeldir_open(&md, dir, err);
+    if (rc) return rc;
+    rc = check_tokenizer(dir, tokenizer, err);
+    const struct option *o = rc ? NULL : plan_difference(&md.config, config);
+    if (o)
+        rc = err_set(err, HEED_EINVAL,
+                     "--init: %.100s has %s %s, not %s; leave --preset and the model's fields out "
+                     "to have those of its weights",
+                     dir, o->name, option_text(o, &md.config, its), option_text(o, config, ours));
+    modeldir_close(&md);
+    return rc;
 }

@@ -1,8 +1,9 @@
 /* plan.h — can this run be done? What is checked before a run begins: whether its memory fits, and
- * whether its model is that of the run it continues. */
+ * whether its model is that of the run it continues, or of the weights it begins with. */
 #ifndef TRAIN_PLAN_H
 #define TRAIN_PLAN_H
 
+#include "data/tokenizer.h"
 #include "model/acts.h"
 
 /* Bytes, by purpose. Validation runs in the same activations and needs no more. */
@@ -29,5 +30,11 @@ const struct option *plan_difference(const struct config *a, const struct config
 
 /* Is this the model of the run in `dir`? HEED_EINVAL names the field that differs. */
 int plan_shape(const char *dir, const struct config *config, struct err *err);
+
+/* Can a run with this configuration and tokenizer begin with the weights of the model directory
+ * `dir`? They must be whole, in the form of training, of the same shape, and learnt with the same
+ * tokenizer. Reads no weights. */
+int plan_init(const char *dir, const struct config *config, const struct tokenizer *tokenizer,
+              struct err *err);
 
 #endif

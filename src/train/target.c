@@ -45,6 +45,15 @@ static int same_place(const char *a, const char *b) {
     return same;
 }
 
+int target_contains(const char *dir, const char *from) {
+    char *outer = realpath(dir, NULL), *inner = realpath(from, NULL);
+    size_t n = outer ? strlen(outer) : 0;
+    int found = outer && inner && strncmp(outer, inner, n) == 0 && (!inner[n] || inner[n] == '/');
+    free(outer);
+    free(inner);
+    return found;
+}
+
 int target_for_run(const char *dir, int overwrite, struct err *err) {
     struct config config;
     int rc = modeldir_check_files(dir, err);

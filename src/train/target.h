@@ -14,6 +14,9 @@ int target_has_run(const char *dir);
 /* Is the file one of those that heed keeps there, for a model or a run? */
 int target_holds(const char *dir, const char *file);
 
+/* Is `from` this directory, or inside it? */
+int target_contains(const char *dir, const char *from);
+
 /* For a run that begins or continues: HEED_EIO if a finished or foreign model is there, unless
  * overwrite. */
 int target_for_run(const char *dir, int overwrite, struct err *err);
