@@ -17,14 +17,14 @@ BOTH_FLAGS = $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-
              -pthread -Iinclude -Isrc -MMD -MP
 ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)
 ALL_CXXFLAGS = -std=c++17 $(BOTH_FLAGS)
-LDLIBS = $(shell pkg-config --libs $(PKGS)) -lstdc++ -lm -ldl -pthread
+LDLIBS = $(shell pkg-config --libs $(PKGS)) -lcld2 -lstdc++ -lm -ldl -pthread
 CLI_LIBS = $(shell pkg-config --libs libedit)
 
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
 LIB_DIRS = base backend backend/ref backend/cpu data io eval model search train viz serve api
-LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc)
+LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc src/data/cld2.cc)
 CLI_SRC := $(wildcard src/cli/*.c src/bench/*.c)
 # tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.
 TEST_SRC   := $(wildcard tests/test_*.c tests/selftest_*.c)
