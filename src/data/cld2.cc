@@ -17,7 +17,16 @@ namespace {
 struct Renamed {
     const char *old, *code;
 };
-constexpr Renamed kRenamed[] = {{"iw", "he"}, {"jw", "jv"}, {"mo", "ro"}};
+constexpr Renamed kRenamed[] = {{"iw", "he"}, {"jw", "jv"}};
+
+/* What the library's smaller tables tell apart; it has names for many more. */
+constexpr const char *kKnown[] = {
+    "af", "ar",  "az", "be",  "bg", "bh", "bn", "ca", "ceb", "chr", "cs", "cy", "da",     "de",
+    "dv", "el",  "en", "es",  "et", "eu", "fa", "fi", "fr",  "ga",  "gd", "gl", "gu",     "he",
+    "hi", "hmn", "hr", "ht",  "hu", "hy", "id", "is", "it",  "iu",  "ja", "jv", "ka",     "km",
+    "kn", "ko",  "lg", "lif", "lo", "lt", "lv", "mk", "ml",  "mr",  "ms", "mt", "ne",     "nl",
+    "no", "or",  "pa", "pl",  "pt", "ro", "ru", "rw", "si",  "sk",  "sl", "sq", "sr",     "sv",
+    "sw", "syr", "ta", "te",  "th", "tl", "tr", "uk", "ur",  "vi",  "yi", "zh", "zh-Hant"};
 
 const char *code_of(CLD2::Language language) {
     const char *code = CLD2::LanguageCode(language);
@@ -59,9 +68,10 @@ bool ask(struct language_guess *guess, const char *text, size_t size, const char
                                             score, nullptr, &letters, &sure, &valid);
     if (static_cast<size_t>(valid) < size) return false;
     for (int i = 0; i < LANGUAGE_MAX; i++) {
-        if (language[i] == CLD2::UNKNOWN_LANGUAGE || percent[i] <= 0) continue;
+        const char *code = code_of(language[i]);
+        if (!language_known(code) || percent[i] <= 0) continue;
         struct language *l = &guess->best[guess->n++];
-        std::snprintf(l->code, sizeof l->code, "%s", code_of(language[i]));
+        std::snprintf(l->code, sizeof l->code, "%s", code);
         l->share = percent[i] / 100.0;
         l->confidence = sure && !any ? l->share : l->share / 2;
     }
@@ -86,10 +96,7 @@ void language_detect(struct language_guess *guess, const char *text, size_t size
 }
 
 int language_known(const char *code) {
-    for (int i = 0; i < CLD2::NUM_LANGUAGES; i++) {
-        auto language = static_cast<CLD2::Language>(i);
-        if (language != CLD2::UNKNOWN_LANGUAGE && std::strcmp(code_of(language), code) == 0)
-            return 1;
-    }
+    for (const char *known : kKnown)
+        if (std::strcmp(known, code) == 0) return 1;
     return 0;
 }

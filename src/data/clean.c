@@ -105,11 +105,12 @@ static int holds_side(const struct cleaner *c, enum clean_reason why, const stru
     case CLEAN_BROKEN:
         return a->broken;
     case CLEAN_LENGTH:
-        return (line->flags & LINE_TOO_LONG) || a->words < (size_t)o->min_words ||
+        return (line->flags & LINE_TOO_LONG) || (a->words && a->words < (size_t)o->min_words) ||
                (o->max_words && a->words > (size_t)o->max_words);
     case CLEAN_LETTERS:
-        return o->letters > 0 && (a->letters == 0 || (double)a->letters + SLACK_LETTERS <
-                                                         o->letters * (double)a->chars);
+        return o->letters > 0 && a->chars > 0 &&
+               (a->letters == 0 ||
+                (double)a->letters + SLACK_LETTERS < o->letters * (double)a->chars);
     case CLEAN_WORD:
         return o->max_word && a->longest > (size_t)o->max_word && a->longest >= 2 * b->longest;
     case CLEAN_REPEATED:
@@ -285,9 +286,10 @@ static int read_keep(struct cleaner *c, struct err *err) {
 static int check_languages(const struct cleaner *c, struct err *err) {
     for (int s = 0; s < 2; s++)
         if (c->o.language[s] && !language_known(c->o.language[s]))
-            return err_set(err, HEED_EINVAL,
-                           "%s: '%.40s' is not the code of a language, such as en or de",
-                           s ? "tgt_lang" : "src_lang", c->o.language[s]);
+            return err_set(
+                err, HEED_EINVAL,
+                "%s: '%.40s' is not the code of a language that is known, such as en or de",
+                s ? "tgt_lang" : "src_lang", c->o.language[s]);
     return 0;
 }
 

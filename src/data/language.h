@@ -1,6 +1,6 @@
 /* language.h — which language is a text in?
  *
- * Answered by CLD2 behind one C++ file (cld2.cc), which knows some 80 languages. Texts of a few
+ * Answered by CLD2 behind one C++ file (cld2.cc), which knows 83 languages. Texts of a few
  * words are often open: then the guess says so (`reliable` 0), or there is none. Nothing is kept
  * between calls, and any number of threads may ask at once. */
 #ifndef DATA_LANGUAGE_H
@@ -29,7 +29,7 @@ struct language_guess {
 void language_detect(struct language_guess *guess, const char *text, size_t size,
                      const char *likely);
 
-/* Is there a language of that code ("de")? */
+/* Is it the code of a language that can be told apart? */
 int language_known(const char *code);
 
 #endif
