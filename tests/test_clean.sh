@@ -46,7 +46,8 @@ expect 2 '--letters: 2 is not between 0 and 1' -- "${files[@]}" --letters 2
 expect 2 'only one of --src and --tgt can be standard input' -- --src - --tgt - "${to[@]}"
 expect 1 'none: No such file' -- --src "$dir/none" --tgt "$dir/tgt" "${to[@]}"
 expect 1 'none: No such file' -- "${files[@]}" --exclude "$dir/none"
-expect 1 "$dir/none/x: cannot write: No such file" -- "${in[@]}" --out-src "$dir/none/x" --out-tgt "$dir/o.tgt"
+expect 1 "$dir/none/x: cannot write: No such file" -- "${in[@]}" --out-tgt "$dir/o.tgt" \
+    --out-src "$dir/none/x"
 expect 2 'is also an input' -- "${in[@]}" --out-src "$dir/src" --out-tgt "$dir/o.tgt"
 expect 2 '--out-tgt: ' -- "${in[@]}" --out-src "$dir/o.src" --out-tgt "$dir/o.src"
 has 'is also another output'
@@ -68,8 +69,9 @@ cut -f 1-3 "$dir/rejects" >"$dir/why"
 printf '%s\t%s\t%s\n' 2 empty source 3 ratio source 4 numbers pair 5 duplicate pair \
     6 near-duplicate pair 8 excluded source 9 markup target >"$dir/want"
 same "$dir/why" "$dir/want"
-[ "$(sed -n 7p "$dir/rejects")" = $'9\tmarkup\ttarget\tSee the tab.\tSiehe den <b>Tabulator</b>.' ] ||
-    fail "the columns: $(sed -n 7p "$dir/rejects")"
+columns=$(sed -n 7p "$dir/rejects")
+[ "$columns" = $'9\tmarkup\ttarget\tSee the tab.\tSiehe den <b>Tabulator</b>.' ] ||
+    fail "the columns: $columns"
 
 expect 0 '' -- "${files[@]}" --exclude "$dir/held" --json --quiet
 case $out in

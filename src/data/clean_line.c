@@ -46,8 +46,8 @@ static int is_continuation(uint32_t code) {
     return 0;
 }
 
-/* UTF-8 that was read as Latin-1: "fÃ¼r", "donâ€™t", "20Â°". A capital before Ã is a word of its
- * own accord, such as "SÃO" before a quotation mark. */
+/* UTF-8 that was read as Latin-1: "fÃ¼r", "donâ€™t", "20Â°". But a word in capitals may end
+ * in one of these letters, and a quotation mark or dash follow. */
 static int is_mojibake(const uint32_t *code, size_t i, size_t n) {
     if (i + 1 >= n) return 0;
     if (code[i] == 0xC2 || code[i] == 0xC3) {
