@@ -10,24 +10,32 @@
 
 #include <stdio.h>
 
-static void print_links(const heed_result *result, size_t text, const heed_translation *best) {
-    size_t n_source;
-    const char *const *source = heed_result_source(result, text, &n_source);
+static void print_word(const char *text, heed_word word) {
+    printf("%.*s", (int)(word.end - word.begin), text + word.begin);
+}
+
+static void print_links(const heed_result *result, size_t text, const char *source) {
+    const heed_translation *best = heed_result_get(result, text, 0);
+    const heed_word *word = heed_result_source_words(result, text, NULL);
     for (size_t i = 0; i < best->n_links; i++) {
-        heed_link link = best->links[i];
-        printf("    %s -> %s\n", source[link.source], best->pieces[link.target]);
+        printf("    ");
+        print_word(source, word[best->links[i].source]);
+        printf(" -> ");
+        print_word(best->text, best->words[best->links[i].target]);
+        printf("\n");
     }
 }
 
-static void print_text(const heed_result *result, size_t text) {
+static void print_text(const heed_result *result, size_t text, const char *source) {
     const heed_translation *best = heed_result_get(result, text, 0);
     printf("%s\n", best->text);
     for (size_t k = 1; k < heed_result_alternatives(result, text); k++) {
         const heed_translation *other = heed_result_get(result, text, k);
         printf("    %.3f %s\n", (double)other->score, other->text);
     }
-    print_links(result, text, best);
-    if (heed_result_notes(result, text) & HEED_NOTE_CUT) printf("    (cut off)\n");
+    unsigned notes = heed_result_notes(result, text);
+    if (!(notes & HEED_NOTE_REPLACED)) print_links(result, text, source);
+    if (notes & HEED_NOTE_CUT) printf("    (cut off)\n");
 }
 
 int main(int argc, char **argv) {
@@ -45,13 +53,13 @@ int main(int argc, char **argv) {
     }
     heed_translate_options_init(&options, sizeof options);
     options.n_best = 3;
-    options.alignment = 1;
+    options.alignment = HEED_ALIGNMENT_WORDS;
     size_t n = (size_t)argc - 2;
     int status = heed_translate(model, (const char *const *)argv + 2, n, &options, &result, &error);
     if (status) {
         fprintf(stderr, "%s: %s: %s\n", argv[0], heed_status_text(status), error.message);
     } else {
-        for (size_t i = 0; i < n; i++) print_text(result, i);
+        for (size_t i = 0; i < n; i++) print_text(result, i, argv[i + 2]);
         heed_result_free(result);
     }
     heed_model_close(model);

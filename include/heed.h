@@ -135,6 +135,9 @@ HEED_API void heed_model_describe(const heed_model *model, heed_model_info *info
  * model. */
 typedef int heed_progress(void *context, size_t done, size_t total);
 
+/* What the links of an alignment are between. */
+enum heed_alignment { HEED_ALIGNMENT_PIECES = 1, HEED_ALIGNMENT_WORDS = 2 };
+
 typedef struct heed_translate_options {
     size_t size; /* set by heed_translate_options_init */
     int beam;    /* hypotheses kept; 1 is greedy search. Default 4, at most 64. */
@@ -148,8 +151,8 @@ typedef struct heed_translate_options {
      * for. */
     int max_source;
     int refuse_long;     /* non-zero: fail with HEED_ELIMIT instead of splitting. Default 0. */
-    int alignment;       /* non-zero: also return links between source and target pieces */
-    int alignment_layer; /* of the decoder, from 0; -1 (default): the model's, or the last but one */
+    int alignment;       /* an enum heed_alignment: also return links. Default 0: none. */
+    int alignment_layer; /* of the decoder, from 0; -1 (default): the model's, or the middle one */
     int alignment_head;  /* from 0; -1 (default): the model's, or the mean of all heads */
     int sample;          /* non-zero: draw n_best random translations instead of searching */
     float temperature;   /* when sampling. Default 1. */
@@ -177,10 +180,16 @@ HEED_API void heed_translate_options_init(heed_translate_options *options, size_
 HEED_API void heed_model_translate_options(const heed_model *model, heed_translate_options *options,
                                            size_t size);
 
-/* Target piece `target` attended most to source piece `source`. Both count from 0. */
+/* Target piece or word `target` attended most to source piece or word `source`. Both count from
+ * 0. */
 typedef struct heed_link {
     int source, target;
 } heed_link;
+
+/* A word of a text: its bytes [begin, end). docs/translate.md says what counts as a word. */
+typedef struct heed_word {
+    size_t begin, end;
+} heed_word;
 
 typedef struct heed_translation {
     const char *text;
@@ -193,6 +202,8 @@ typedef struct heed_translation {
     const char *const *pieces;
     size_t n_links;
     const heed_link *links;
+    size_t n_words;
+    const heed_word *words; /* [n_words] of text; NULL unless links are between words */
 } heed_translation;
 
 /* What happened to a text on its way. */
@@ -231,6 +242,12 @@ HEED_API unsigned heed_result_notes(const heed_result *result, size_t text);
 /* The pieces of a source text that links refer to; NULL unless alignment was asked for. */
 HEED_API const char *const *heed_result_source(const heed_result *result, size_t text,
                                                size_t *n_pieces);
+
+/* The words of a source text, if links are between words; else NULL. Where the text contained
+ * bytes that are not UTF-8 (HEED_NOTE_REPLACED), each bad sequence counts as the three bytes of
+ * U+FFFD. */
+HEED_API const heed_word *heed_result_source_words(const heed_result *result, size_t text,
+                                                   size_t *n_words);
 
 #ifdef __cplusplus
 }

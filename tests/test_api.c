@@ -102,6 +102,53 @@ TEST(translates_batches) {
     heed_model_close(NULL);
 }
 
+static void words_fit(const char *text, const heed_word *word, size_t n) {
+    for (size_t i = 0, at = 0; i < n; at = word[i++].end) {
+        assert_true(at <= word[i].begin && word[i].begin < word[i].end);
+        assert_true(word[i].end <= strlen(text));
+    }
+}
+
+TEST(links_between_words) {
+    const char *text[] = {"cat 31 sat, on mat.", "", "cat \xFF on"};
+    heed_error error;
+    heed_result *r;
+    heed_translate_options o;
+    size_t n = 77;
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.alignment = HEED_ALIGNMENT_WORDS;
+    o.max_extra = 5;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_OK);
+    const heed_word *word = heed_result_source_words(r, 0, &n);
+    assert_int_equal(n, 7); /* cat 31 sat , on mat . */
+    words_fit(text[0], word, n);
+    assert_int_equal(word[2].begin, 7);
+    assert_int_equal(word[2].end, 10);
+    const heed_translation *t = heed_result_get(r, 0, 0);
+    words_fit(t->text, t->words, t->n_words);
+    assert_true(t->n_words > 0 && t->n_links > 0 && t->n_links <= t->n_words);
+    for (size_t j = 0; j < t->n_links; j++) {
+        assert_in_range(t->links[j].source, 0, n - 1);
+        assert_in_range(t->links[j].target, 0, t->n_words - 1);
+    }
+    heed_result_source_words(r, 1, &n);
+    assert_int_equal(n, 0);
+    word = heed_result_source_words(r, 2, &n);
+    assert_int_equal(n, 3);
+    assert_int_equal(word[2].begin, 8); /* behind the three bytes of U+FFFD */
+    heed_result_free(r);
+    o.alignment = HEED_ALIGNMENT_PIECES;
+    assert_int_equal(heed_translate(model, text, 1, &o, &r, &error), HEED_OK);
+    assert_null(heed_result_source_words(r, 0, &n));
+    assert_null(heed_result_get(r, 0, 0)->words);
+    assert_null(heed_result_source_words(r, 1, NULL));
+    heed_result_free(r);
+    o.alignment = 3;
+    assert_int_equal(heed_translate(model, text, 1, &o, &r, &error), HEED_EINVAL);
+    heed_model_close(model);
+}
+
 TEST(notes_and_limits) {
     heed_error error;
     heed_result *r;
@@ -336,6 +383,8 @@ TEST(bad_defaults_are_refused) {
         {"{\"max-extra\": 7}", "a model cannot set 'max-extra'"},
         {"{\"min_length\": 9, \"max_length\": 8}", "min_length: 9 is more than"},
         {"{\"alignment_layer\": 3}", "alignment_layer: 3, but the decoder has 2 layers"},
+        {"{\"alignment_row\": 1}", "alignment_row: of the wrong type"},
+        {"{\"alignment_row\": \"next\"}", "alignment_row: 'next'"},
         {"{\"alignment_head\": 5}", "alignment_head: 5, but there are 4 heads"}};
     heed_model *model;
     heed_error error;
@@ -514,7 +563,7 @@ TEST(cancels_waiting) {
     heed_model_close(model);
 }
 
-TESTS(T(options_have_defaults), T(translates_batches), T(notes_and_limits),
+TESTS(T(options_have_defaults), T(translates_batches), T(links_between_words), T(notes_and_limits),
       T(models_bring_defaults), T(models_choose_their_alignment), T(bad_defaults_are_refused),
       T(errors), T(null_pointers), T(describes), T(ensembles), TL(threads_share_a_model, 120),
       T(cancels), T(cancels_waiting))

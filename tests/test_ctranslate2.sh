@@ -17,7 +17,7 @@ compare() {
     "$heed" train "${data[@]}" "${small[@]}" --seed 3 --warmup 100 --steps "$steps" \
         --valid-every 10000 --out "$name" "$@" 2>/dev/null
     "$heed" export --model "$name" --out "$name-ct2" --format ctranslate2 >/dev/null
-    "$heed" translate --model "$name" --json --alignment --alpha 0 --beam 4 --nbest 4 \
+    "$heed" translate --model "$name" --json --alignment pieces --alpha 0 --beam 4 --nbest 4 \
         --max-length 38 --quiet \
         <v.src >"$name.jsonl"
     note "$name: $(python3 "$check" "$name-ct2" "$name.jsonl" --longest 38)"

@@ -182,14 +182,19 @@ cmp <(grep '^0' got | head -n 1 | sed 's/^0 ||| //; s/ |||.*//') <(head -n 1 wan
     fail 'the first of the n-best is not the best'
 # A candidate as long as the model has positions (64) has no place for an end mark, and an alignment
 # all the same.
-t --min-length 64 --max-extra 64 --quiet --nbest 2 --alignment odd >got ||
+t --min-length 64 --max-extra 64 --quiet --nbest 2 --alignment pieces odd >got ||
     fail 'aligning the longest candidates'
 sed -n 1p got | awk -F'[|][|][|]' '{ exit split($4, link, " ") != 64 }' ||
     fail "links of 64 tokens: $(sed -n 1p got)"
-t --max-extra 2 --quiet --json --nbest 2 --alignment odd >got
+t --max-extra 2 --quiet --json --nbest 2 --alignment pieces odd >got
+t --max-extra 2 --quiet --json --nbest 2 --alignment words odd >words
+t --max-extra 2 --quiet --json --nbest 2 odd --alignment | cmp - words ||
+    fail '--alignment alone is not --alignment words'
+# A text in parts: words are counted through all of it.
+t --max-extra 2 --quiet --json --nbest 2 --max-source 5 --alignment=words odd >parts
 [ "$(wc -l <got)" = 5 ] || fail '--json: not five lines'
 if command -v python3 >/dev/null; then
-    python3 - got want <<'END' || fail '--json'
+    python3 - got want words parts <<'END' || fail '--json'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 want = open(sys.argv[2]).read().split('\n')
@@ -201,6 +206,17 @@ for l in lines[::2]:
     assert len(l["pieces"]) == l["tokens"]
     for i, j in l["alignment"]:
         assert 0 <= i < len(l["source_pieces"]) and 0 <= j < l["tokens"]
+for name in sys.argv[3:]:
+    lines = [json.loads(line) for line in open(name)]
+    for l in lines:
+        for best in l.get("nbest", [l]):
+            assert "".join(best["words"]) == best["text"].replace(" ", ""), best
+            found = [tuple(link) for link in best["alignment"]]
+            assert found == sorted(set(found))
+            assert len({j for _, j in found}) == len(found) # at most one link of each target word
+            assert all(i < len(l["source_words"]) and j < len(best["words"]) for i, j in found)
+    assert any(l["alignment"] for l in lines)
+assert any("parts" in l and max(i for i, _ in l["alignment"]) > 5 for l in lines), lines
 END
 fi
 t --quiet --json --stats --max-extra 2 v.src 2>err >/dev/null

@@ -234,6 +234,12 @@ TEST(impossible_views_are_refused) {
 
 /* ---- alignment ------------------------------------------------------------------------------- */
 
+static int new_aligner(struct aligner **aligner, struct model *model, struct align_options choice,
+                       struct batch_caps caps, struct err *err) {
+    struct aligner_setup setup = {.bos = TOY_BOS, .choice = &choice, .n_choice = 1, .caps = caps};
+    return aligner_new(aligner, model, &setup, err);
+}
+
 static void align_all(struct aligner *aligner, const struct batch *b, float **out, int first,
                       int n) {
     struct err err;
@@ -245,62 +251,108 @@ static void align_all(struct aligner *aligner, const struct batch *b, float **ou
     check_ok(aligner_run(aligner, pair, n, &err), &err);
 }
 
-static void alignment_is_attention(int layer, int head, int want_layer) {
+static void new_matrices(float *out[N_SEQ], int n_choice) {
+    for (int s = 0; s < N_SEQ; s++)
+        out[s] = xcalloc((size_t)(n_choice * src_len[s] * tgt_len[s]), sizeof **out);
+}
+
+static void free_matrices(float *out[N_SEQ]) {
+    for (int s = 0; s < N_SEQ; s++) xfree(out[s]);
+}
+
+/* Row j of sentence s must be that of the decoder which has token j as input: the next one, except
+ * for the last token; or the one that writes it. */
+static void check_matrix(const struct seen *seen, const struct batch *b, const float *out, int s,
+                         struct align_options o) {
+    enum { HEADS = 5 };
+    int n_src = src_len[s], n_tgt = tgt_len[s];
+    for (int j = 0; j < n_tgt; j++) {
+        double sum = 0;
+        int row = o.row == ALIGN_OUTPUT || j + 1 == n_tgt ? j : j + 1;
+        for (int i = 0; i < n_src; i++) {
+            double want = 0;
+            for (int h = 0; h < HEADS; h++)
+                if (o.head == 0 || h == o.head - 1)
+                    want += (double)row_of(seen, VIEW_CROSS, o.layer ? o.layer - 1 : 0, h,
+                                           b->tgt.start[s] + row)[i];
+            if (o.head == 0) want /= HEADS;
+            ASSERT_NEAR((double)out[j * n_src + i], want, 1e-6);
+            sum += (double)out[j * n_src + i];
+        }
+        ASSERT_NEAR(sum, 1, 1e-5);
+    }
+}
+
+static const struct align_options choices[] = {
+    {0, 0, ALIGN_INPUT}, /* the first of two layers, all heads */
+    {2, 0, ALIGN_OUTPUT},
+    {2, 4, ALIGN_INPUT},
+    {1, 2, ALIGN_OUTPUT},
+    {1, 3, ALIGN_INPUT}};
+enum { N_CHOICE = 5 };
+
+TEST(an_alignment_is_cross_attention) {
     struct config config = toy_config();
     struct toy toy;
     struct batch batch;
     struct seen seen;
-    struct aligner *roomy, *tight;
     struct err err;
-    float *out[N_SEQ], *again[N_SEQ];
     toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
     toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 9);
     look(&seen, &toy, &batch);
-    struct align_options options = {layer, head};
-    check_ok(aligner_new(&roomy, toy.model, TOY_BOS, &options,
-                         &(struct batch_caps){TOKENS, TOKENS, 16}, &err),
-             &err);
-    check_ok(
-        aligner_new(&tight, toy.model, TOY_BOS, &options, &(struct batch_caps){31, 27, 2}, &err),
-        &err);
-    for (int s = 0; s < N_SEQ; s++) {
-        out[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **out);
-        again[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **out);
-    }
-    align_all(roomy, &batch, out, 0, N_SEQ);
-    align_all(tight, &batch, again, 0, N_SEQ); /* in many rounds */
-    for (int s = 0; s < N_SEQ; s++)
-        for (int j = 0; j < tgt_len[s]; j++) {
-            double sum = 0;
-            for (int i = 0; i < src_len[s]; i++) {
-                double want = 0;
-                for (int h = 0; h < config.n_head; h++)
-                    if (head == 0 || h == head - 1)
-                        want += (double)row_of(&seen, VIEW_CROSS, want_layer, h,
-                                               batch.tgt.start[s] + j)[i];
-                if (head == 0) want /= config.n_head;
-                float got = out[s][j * src_len[s] + i];
-                ASSERT_NEAR((double)got, want, 1e-6);
-                sum += (double)got;
-            }
-            ASSERT_NEAR(sum, 1, 1e-5);
+    for (int c = 0; c < N_CHOICE; c++) {
+        struct aligner *roomy, *tight;
+        float *out[N_SEQ], *again[N_SEQ];
+        check_ok(new_aligner(&roomy, toy.model, choices[c], (struct batch_caps){TOKENS, TOKENS, 16},
+                             &err),
+                 &err);
+        check_ok(new_aligner(&tight, toy.model, choices[c], (struct batch_caps){31, 27, 2}, &err),
+                 &err);
+        new_matrices(out, 1);
+        new_matrices(again, 1);
+        align_all(roomy, &batch, out, 0, N_SEQ);
+        align_all(tight, &batch, again, 0, N_SEQ); /* in many rounds */
+        for (int s = 0; s < N_SEQ; s++) {
+            check_matrix(&seen, &batch, out[s], s, choices[c]);
+            assert_memory_equal(out[s], again[s], (size_t)(src_len[s] * tgt_len[s]) * sizeof **out);
         }
-    for (int s = 0; s < N_SEQ; s++) {
-        assert_memory_equal(out[s], again[s], (size_t)(src_len[s] * tgt_len[s]) * sizeof **out);
-        xfree(out[s]);
-        xfree(again[s]);
+        free_matrices(out);
+        free_matrices(again);
+        aligner_free(roomy);
+        aligner_free(tight);
     }
-    aligner_free(roomy);
-    aligner_free(tight);
     seen_release(&seen);
     batch_release(&batch);
     toy_close(&toy);
 }
 
-TEST(an_alignment_is_cross_attention) {
-    alignment_is_attention(0, 0, 0); /* the last but one of two, all heads */
-    alignment_is_attention(2, 0, 1);
-    alignment_is_attention(2, 4, 1);
+/* Several choices at once give what each gives alone. */
+TEST(an_aligner_can_compare) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct batch batch;
+    struct seen seen;
+    struct err err;
+    struct aligner *aligner;
+    float *out[N_SEQ];
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 9);
+    look(&seen, &toy, &batch);
+    for (int n = 2; n <= N_CHOICE; n++) { /* the last two share a layer, and need two heads of it */
+        const struct align_options *first = choices + N_CHOICE - n;
+        struct aligner_setup setup = {TOY_BOS, first, n, {TOKENS, TOKENS, 16}};
+        check_ok(aligner_new(&aligner, toy.model, &setup, &err), &err);
+        new_matrices(out, n);
+        align_all(aligner, &batch, out, 0, N_SEQ);
+        for (int s = 0; s < N_SEQ; s++)
+            for (int c = 0; c < n; c++)
+                check_matrix(&seen, &batch, out[s] + c * src_len[s] * tgt_len[s], s, first[c]);
+        free_matrices(out);
+        aligner_free(aligner);
+    }
+    seen_release(&seen);
+    batch_release(&batch);
+    toy_close(&toy);
 }
 
 TEST(impossible_alignments_are_refused) {
@@ -309,15 +361,15 @@ TEST(impossible_alignments_are_refused) {
     struct aligner *aligner;
     struct err err;
     toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
-    ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){3, 0},
-                           &(struct batch_caps){9, 9, 1}, &err),
+    ASSERT_ERR(new_aligner(&aligner, toy.model, (struct align_options){3, 0, ALIGN_INPUT},
+                           (struct batch_caps){9, 9, 1}, &err),
                err, HEED_EINVAL, "alignment_layer: there is no such layer; the decoder has 2");
-    ASSERT_ERR(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 6},
-                           &(struct batch_caps){9, 9, 1}, &err),
+    ASSERT_ERR(new_aligner(&aligner, toy.model, (struct align_options){0, 6, ALIGN_INPUT},
+                           (struct batch_caps){9, 9, 1}, &err),
                err, HEED_EINVAL, "alignment_head: there is no such head; a layer has 5");
     assert_null(aligner);
-    check_ok(aligner_new(&aligner, toy.model, TOY_BOS, &(struct align_options){0, 0},
-                         &(struct batch_caps){4, 4, 1}, &err),
+    check_ok(new_aligner(&aligner, toy.model, (struct align_options){0, 0, ALIGN_INPUT},
+                         (struct batch_caps){4, 4, 1}, &err),
              &err);
     int32_t ids[5] = {5, 6, 7, 8, TOY_EOS};
     float out[25];
@@ -335,11 +387,31 @@ TEST(links_are_the_largest_of_each_row) {
         0.2f, 0.3f, 0.4f, 0.1f, /* 2 */
         0.9f, 0.0f, 0.0f, 0.1f, /* the end mark */
     };
-    assert_int_equal(align_links(link, matrix, 4, 3), 3);
+    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 3, 3, 4}), 3);
     const struct align_link want[] = {{0, 1}, {1, 0}, {2, 2}};
     assert_memory_equal(link, want, sizeof want);
-    assert_int_equal(align_links(link, matrix, 4, 0), 0);
-    assert_int_equal(align_links(link, matrix, 1, 3), 0);
+    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 0, 3, 4}), 0);
+    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 3, 0, 4}), 0);
+    const float nothing[] = {0, 0, 0.5f, 0}; /* a row without a value has no link */
+    assert_int_equal(align_links(link, &(struct align_matrix){nothing, 2, 2, 2}), 1);
+    assert_memory_equal(link, (&(const struct align_link){0, 1}), sizeof *link);
+}
+
+/* By hand: two source words of two and one tokens and an end mark, three target words, the second
+ * of which has no tokens. */
+TEST(words_sum_their_source_tokens_and_average_their_target_tokens) {
+    const float matrix[] = {
+        0.1f, 0.3f, 0.4f, 0.2f, /* target word 0 */
+        0.5f, 0.1f, 0.0f, 0.4f, /* again */
+        0.2f, 0.2f, 0.6f, 0.0f, /* no word */
+        0.0f, 0.2f, 0.3f, 0.5f, /* target word 2 */
+    };
+    const int src_of[] = {0, 0, 1, -1}, tgt_of[] = {0, 0, -1, 2};
+    const double want[] = {0.5, 0.2, 0, 0, 0.2, 0.3};
+    float out[6];
+    align_to_words(out, &(struct align_matrix){matrix, 4, 4, 4},
+                   &(struct align_words){src_of, tgt_of, 2, 3});
+    for (int i = 0; i < 6; i++) ASSERT_NEAR((double)out[i], want[i], 1e-6);
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -429,11 +501,10 @@ static void frozen_agrees(enum precision precision, double tolerance) {
     assert_memory_equal(got.out, again.out, (size_t)batch.tgt.n_tok * sizeof *got.out);
     for (int i = 0; i < batch.tgt.n_tok; i++)
         ASSERT_NEAR((double)got.out[i], (double)want.out[i], tolerance);
-    check_ok(aligner_new(&aligner, model, TOY_BOS, &(struct align_options){0, 0},
-                         &(struct batch_caps){TOKENS, TOKENS, 16}, &err),
+    check_ok(new_aligner(&aligner, model, (struct align_options){0, 0, ALIGN_INPUT},
+                         (struct batch_caps){TOKENS, TOKENS, 16}, &err),
              &err);
-    for (int s = 0; s < N_SEQ; s++)
-        matrix[s] = xcalloc((size_t)(src_len[s] * tgt_len[s]), sizeof **matrix);
+    new_matrices(matrix, 1);
     align_all(aligner, &batch, matrix, 0, N_SEQ);
     for (int s = 0; s < N_SEQ; s++) {
         for (int j = 0; j < tgt_len[s]; j++) {
@@ -441,8 +512,8 @@ static void frozen_agrees(enum precision precision, double tolerance) {
             for (int i = 0; i < src_len[s]; i++) sum += (double)matrix[s][j * src_len[s] + i];
             ASSERT_NEAR(sum, 1, 1e-5);
         }
-        xfree(matrix[s]);
     }
+    free_matrices(matrix);
     aligner_free(aligner);
     scorer_free(plain);
     scorer_free(roomy);
@@ -462,5 +533,6 @@ TEST(frozen_models_score_and_align_the_same) {
 TESTS(T(frozen_models_score_and_align_the_same), T(rows_sum_to_one_and_respect_masks),
       T(equals_the_reference), T(neighbours_do_not_matter), T(a_view_changes_no_result),
       T(impossible_views_are_refused), T(an_alignment_is_cross_attention),
+      T(an_aligner_can_compare), T(words_sum_their_source_tokens_and_average_their_target_tokens),
       T(impossible_alignments_are_refused), T(links_are_the_largest_of_each_row),
       T(scores_are_the_loss_and_do_not_depend_on_batches))

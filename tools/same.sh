@@ -76,7 +76,7 @@ run() {
     t greedy --beam 1 --scores some.en
     t wide --beam 12 --nbest 12 --alpha 1.2 some.en
     t scores --scores --threads 1 --batch-sentences 5 some.en
-    t json --json --nbest 2 --max-length 40 --alignment some.en
+    t json --json --nbest 2 --max-length 40 --alignment pieces some.en
     t sample --sample --nbest 3 --top-k 20 --top-p 0.9 --temperature 0.8 --seed 7 --scores some.en
     t limits --min-length 4 --max-extra 3 --no-repeat-ngram 2 --repetition-penalty 1.3 \
         --no-unknown some.en

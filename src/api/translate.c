@@ -15,6 +15,9 @@ _Static_assert((int)HEED_NOTE_REPLACED == (int)TRANSLATION_REPLACED &&
                    (int)HEED_NOTE_SPLIT == (int)TRANSLATION_SPLIT &&
                    (int)HEED_NOTE_CUT == (int)TRANSLATION_CUT,
                "notes have the same values on both sides");
+_Static_assert((int)HEED_ALIGNMENT_PIECES == (int)ALIGNMENT_PIECES &&
+                   (int)HEED_ALIGNMENT_WORDS == (int)ALIGNMENT_WORDS,
+               "so have units of alignments");
 _Static_assert(sizeof(heed_link) == sizeof(struct align_link), "links are copied");
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -47,7 +50,8 @@ static struct translator_options internal(const heed_translate_options *o) {
     struct translator_options t = translator_defaults();
     options_from_api(search_rows, &t.search, o);
     options_from_api(translator_rows, &t, o);
-    t.align = (struct align_options){from_one(o->alignment_layer), from_one(o->alignment_head)};
+    t.align.layer = from_one(o->alignment_layer);
+    t.align.head = from_one(o->alignment_head);
     t.refuse_long = t.refuse_long != 0;
     return t;
 }
@@ -69,6 +73,8 @@ struct answer {
     unsigned notes;
     const char *const *source; /* [n_source] */
     size_t n_source;
+    const heed_word *word; /* [n_word] */
+    size_t n_word;
 };
 
 struct heed_result {
@@ -106,6 +112,15 @@ static const char *const *carve_pieces(struct carver *c, const int32_t *ids, int
     return piece;
 }
 
+/* NULL: there are none. */
+static const heed_word *carve_words(struct carver *c, const struct span *in, int n) {
+    if (c->alignment != ALIGNMENT_WORDS) return NULL;
+    heed_word *word = arena_take(&c->arena, ((size_t)n + 1) * sizeof *word);
+    for (int i = 0; i < n && c->arena.base; i++)
+        word[i] = (heed_word){(size_t)in[i].begin, (size_t)in[i].end};
+    return word;
+}
+
 static void carve_candidate(struct carver *c, heed_translation *out, const struct candidate *in) {
     heed_translation t = {.text = carve_bytes(c, in->text, in->size + 1),
                           .score = in->score,
@@ -117,6 +132,8 @@ static void carve_candidate(struct carver *c, heed_translation *out, const struc
         t.n_links = (size_t)in->n_link;
         t.links = (const heed_link *)(const void *)carve_bytes(
             c, in->link, (size_t)in->n_link * sizeof(heed_link));
+        t.n_words = (size_t)in->n_word;
+        t.words = carve_words(c, in->word, in->n_word);
     }
     if (out) *out = t;
 }
@@ -130,12 +147,15 @@ static heed_result *carve(struct carver *c, const struct translation *in, size_t
         for (int k = 0; k < in[i].n; k++)
             carve_candidate(c, real ? &best[k] : NULL, &in[i].best[k]);
         const char *const *source = c->alignment ? carve_pieces(c, in[i].src, in[i].n_src) : NULL;
+        const heed_word *word = carve_words(c, in[i].word, in[i].n_word);
         if (real)
             answer[i] = (struct answer){.best = best,
                                         .n = (size_t)in[i].n,
                                         .notes = in[i].notes,
                                         .source = source,
-                                        .n_source = source ? (size_t)in[i].n_src : 0};
+                                        .n_source = source ? (size_t)in[i].n_src : 0,
+                                        .word = word,
+                                        .n_word = word ? (size_t)in[i].n_word : 0};
     }
     if (real) *r = (heed_result){.n = n, .answer = answer};
     return r;
@@ -172,6 +192,12 @@ const char *const *heed_result_source(const heed_result *r, size_t text, size_t 
     int there = text < heed_result_size(r) && r->answer[text].source;
     if (n_pieces) *n_pieces = there ? r->answer[text].n_source : 0;
     return there ? r->answer[text].source : NULL;
+}
+
+const heed_word *heed_result_source_words(const heed_result *r, size_t text, size_t *n_words) {
+    int there = text < heed_result_size(r) && r->answer[text].word;
+    if (n_words) *n_words = there ? r->answer[text].n_word : 0;
+    return there ? r->answer[text].word : NULL;
 }
 
 /* ---- translating ----------------------------------------------------------------------------- */

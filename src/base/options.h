@@ -46,6 +46,7 @@ struct option {
     const char *arg;            /* what help calls the value, empty only if that is TEXT; NULL: N,
                                    X, or the choices */
     const char *const *choices; /* NULL-terminated; empty words are not offered */
+    const char *alone;          /* the choice meant where the command line names none of them */
     double min, max;            /* of numbers, inclusive; both 0: anything */
     int below;                  /* max itself is too much */
     int once;                   /* only for this call: not stored with a run */

@@ -146,6 +146,8 @@ static int parse_option(const struct command *command, int argc, char **argv, in
         while (!rc && *used < argc && !is_option(argv[*used]))
             rc = set(g, o, argv[(*used)++], &why);
         if (*used == 1) return needs_value(o, name, err);
+    } else if (o->alone && (argc < 2 || choice_parse(&(int){0}, o->choices, argv[1], NULL))) {
+        rc = set(g, o, o->alone, &why);
     } else {
         if (argc < 2 || is_known_option(command, argv[1])) return needs_value(o, name, err);
         *used = 2;
@@ -304,10 +306,11 @@ int options_fields(struct config *config, const struct option_group *groups, str
 /* ---- showing --------------------------------------------------------------------------------- */
 
 static void join_choices(char *out, size_t size, const struct option *o) {
-    size_t n = 0;
+    size_t n = o->alone ? (size_t)snprintf(out, size, "[") : 0, first = n;
     for (int i = 0; o->choices[i] && n < size; i++)
         if (o->choices[i][0])
-            n += (size_t)snprintf(out + n, size - n, "%s%s", n ? "|" : "", o->choices[i]);
+            n += (size_t)snprintf(out + n, size - n, "%s%s", n > first ? "|" : "", o->choices[i]);
+    if (o->alone && n < size) snprintf(out + n, size - n, "]");
 }
 
 void options_words(struct option_words *w, const struct command *command, const struct option *o) {

@@ -113,7 +113,7 @@ static int show_translation(struct prompt *p, struct err *err) {
     int rc = translate(p, &p->options, &t, err);
     if (rc) return rc;
     screen_text(&p->screen, t.best[0].text, t.best[0].size);
-    if (p->options.alignment) screen_alignment(&p->screen, p->engine->tokenizer, &t);
+    if (p->options.alignment) screen_alignment(&p->screen, &t);
     show_time(p, &t);
     return 0;
 }
@@ -169,12 +169,12 @@ static int align(struct prompt *p, const char *arg, struct err *err) {
     int on = strcmp(arg, "on") == 0;
     if (*arg && !on && strcmp(arg, "off") != 0)
         return cli_usage(err, ":align: '%.60s' is neither on nor off", arg);
-    if (*arg) p->options.alignment = on;
+    if (*arg) p->options.alignment = on ? ALIGNMENT_WORDS : ALIGNMENT_NONE;
     if (*arg) return screen_aside(&p->screen, on ? "with every line" : "when asked for"), 0;
     int rc = need_line(p, ":align", err);
-    o.alignment = 1;
+    o.alignment = ALIGNMENT_WORDS;
     if (!rc) rc = translate(p, &o, &t, err);
-    if (!rc) screen_alignment(&p->screen, p->engine->tokenizer, &t);
+    if (!rc) screen_alignment(&p->screen, &t);
     return rc;
 }
 
@@ -320,6 +320,7 @@ static int converse(struct prompt *p, struct err *err) {
 
 int prompt_run(const struct prompt_options *options, struct err *err) {
     struct prompt p = {.o = options, .options = options->translator};
+    if (p.options.alignment) p.options.alignment = ALIGNMENT_WORDS; /* that is what is shown */
     int rc = screen_open(&p.screen, err);
     if (!rc) rc = prompt_input_open(&p.input, err);
     if (!rc) rc = open_model(&p, NULL, err);

@@ -15,7 +15,6 @@
 #include "base/utf8.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
-#include "data/words.h"
 
 int screen_open(struct screen *s, struct err *err) {
     const char *term = getenv("TERM"), *without = getenv("NO_COLOR");
@@ -87,7 +86,11 @@ void screen_alternatives(struct screen *s, const struct translation *t) {
 /* Both sides of a translation in words. Those that target word j is linked to are
  * link[first[j] .. first[j + 1]), in the order of the source. */
 struct gloss {
-    struct words src, tgt;
+    struct text {
+        const char *text;
+        const struct span *word; /* [n] */
+        int n;
+    } src, tgt;
     struct align_link *link;
     int *first; /* [tgt.n + 1] */
     char *used; /* [src.n] it has a link */
@@ -99,40 +102,29 @@ static int by_target(const void *a, const void *b) {
                             : (x->src > y->src) - (x->src < y->src);
 }
 
-/* The words, and the links of pieces as links of words. */
-static int gloss_init(struct gloss *g, const struct tokenizer *tokenizer,
-                      const struct translation *t) {
+static void gloss_init(struct gloss *g, const struct translation *t) {
     const struct candidate *c = &t->best[0];
-    int n = 0;
-    *g = (struct gloss){.link = NULL};
-    int rc = words_of_ids(&g->src, WORDS_WORDS, tokenizer, t->src, t->n_src);
-    if (rc >= 0) rc = words_of_ids(&g->tgt, WORDS_WORDS, tokenizer, c->ids, c->n_tok);
-    if (rc < 0) return rc;
-    g->link = xcalloc((size_t)c->n_link + 1, sizeof *g->link);
+    int n = c->n_link;
+    *g = (struct gloss){.src = {t->text, t->word, t->n_word}, .tgt = {c->text, c->word, c->n_word}};
+    g->link = xcalloc((size_t)n + 1, sizeof *g->link);
     g->first = xcalloc((size_t)g->tgt.n + 1, sizeof *g->first);
     g->used = xcalloc((size_t)g->src.n + 1, 1);
-    for (int k = 0; k < c->n_link; k++) {
-        struct align_link word = {g->src.of[c->link[k].src], g->tgt.of[c->link[k].tgt]};
-        if (word.src >= 0 && word.tgt >= 0) g->link[n++] = word;
-    }
+    for (int k = 0; k < n; k++) g->link[k] = c->link[k];
     qsort(g->link, (size_t)n, sizeof *g->link, by_target);
     for (int j = 0, k = 0; j < g->tgt.n; j++) {
         while (k < n && g->link[k].tgt == j) g->used[g->link[k++].src] = 1;
         g->first[j + 1] = k;
     }
-    return 0;
 }
 
 static void gloss_release(struct gloss *g) {
-    words_release(&g->src);
-    words_release(&g->tgt);
     xfree(g->link);
     xfree(g->first);
     xfree(g->used);
 }
 
 /* Shows word i, if there is a screen; returns its width. */
-static int put_word(struct screen *s, const struct words *w, int i) {
+static int put_word(struct screen *s, const struct text *w, int i) {
     return put(s, w->text + w->word[i].begin, (size_t)(w->word[i].end - w->word[i].begin));
 }
 
@@ -140,7 +132,6 @@ static int put_word(struct screen *s, const struct words *w, int i) {
 static int put_linked(struct screen *s, const struct gloss *g, int j) {
     int columns = 0;
     for (int k = g->first[j]; k < g->first[j + 1]; k++) {
-        if (k > g->first[j] && g->link[k].src == g->link[k - 1].src) continue; /* other pieces */
         if (columns) columns += put(s, " ", 1);
         columns += put_word(s, &g->src, g->link[k].src);
     }
@@ -177,12 +168,10 @@ static void put_unlinked(struct screen *s, const struct gloss *g) {
     if (n) outlet_put(&s->out, "\n", 1);
 }
 
-void screen_alignment(struct screen *s, const struct tokenizer *tokenizer,
-                      const struct translation *t) {
+void screen_alignment(struct screen *s, const struct translation *t) {
     struct gloss g;
-    if (gloss_init(&g, tokenizer, t) == 0) {
-        for (int j = 0; j < g.tgt.n;) j = put_lines(s, &g, j, progress_columns(s->out.fd));
-        put_unlinked(s, &g);
-    }
+    gloss_init(&g, t);
+    for (int j = 0; j < g.tgt.n;) j = put_lines(s, &g, j, progress_columns(s->out.fd));
+    put_unlinked(s, &g);
     gloss_release(&g);
 }

@@ -32,8 +32,7 @@ void screen_aside(struct screen *screen, const char *fmt, ...)
 void screen_alternatives(struct screen *screen, const struct translation *translation);
 
 /* The words of the best translation, and below each the words of the source that it is linked to;
- * then those of the source without a link. The translation must have been aligned. */
-void screen_alignment(struct screen *screen, const struct tokenizer *tokenizer,
-                      const struct translation *translation);
+ * then those of the source without a link. The translation must have been aligned, by words. */
+void screen_alignment(struct screen *screen, const struct translation *translation);
 
 #endif

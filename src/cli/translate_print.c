@@ -27,6 +27,14 @@ static json_t *pieces(const struct tokenizer *tokenizer, const int32_t *ids, int
     return array;
 }
 
+static json_t *words(const char *text, const struct span *word, int n) {
+    json_t *array = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(
+            array, json_stringn(text + word[i].begin, (size_t)(word[i].end - word[i].begin)));
+    return array;
+}
+
 static void add_candidate(json_t *object, const struct print_options *o,
                           const struct candidate *c) {
     json_object_set_new(object, "text", json_stringn(c->text, c->size));
@@ -39,7 +47,10 @@ static void add_candidate(json_t *object, const struct print_options *o,
     for (int i = 0; i < c->n_link; i++)
         json_array_append_new(links, json_pack("[ii]", c->link[i].src, c->link[i].tgt));
     json_object_set_new(object, "alignment", links);
-    json_object_set_new(object, "pieces", pieces(o->tokenizer, c->ids, c->n_tok));
+    if (o->alignment == ALIGNMENT_WORDS)
+        json_object_set_new(object, "words", words(c->text, c->word, c->n_word));
+    else
+        json_object_set_new(object, "pieces", pieces(o->tokenizer, c->ids, c->n_tok));
 }
 
 static void print_json(struct outlet *out, const struct print_options *o,
@@ -47,7 +58,9 @@ static void print_json(struct outlet *out, const struct print_options *o,
     json_t *root = json_object();
     json_object_set_new(root, "line", json_integer((json_int_t)line->total + 1));
     add_candidate(root, o, &t->best[0]);
-    if (o->alignment)
+    if (o->alignment == ALIGNMENT_WORDS)
+        json_object_set_new(root, "source_words", words(t->text, t->word, t->n_word));
+    else if (o->alignment)
         json_object_set_new(root, "source_pieces", pieces(o->tokenizer, t->src, t->n_src));
     if (t->n_part > 1) json_object_set_new(root, "parts", json_integer(t->n_part));
     if ((line->flags | line->prefix_flags) & LINE_REPLACED)

@@ -8,7 +8,8 @@
 #include "search/translator.h"
 
 struct print_options {
-    int json, nbest, scores, alignment;
+    int json, nbest, scores;
+    int alignment;                     /* enum alignment */
     const struct tokenizer *tokenizer; /* for the pieces that alignments in JSON refer to */
 };
 

@@ -127,17 +127,23 @@ size_t view_size(const struct view *v, enum view_kind kind) {
 }
 
 int view_read(const struct view *v, enum view_kind kind, int layer, float *out, struct err *err) {
+    struct view_slice all = {kind, layer, 0, v->acts->model->config.n_head};
+    return view_read_slice(v, &all, out, err);
+}
+
+int view_read_slice(const struct view *v, const struct view_slice *s, float *out, struct err *err) {
     struct backend *be = v->acts->model->be;
-    const struct mat *probs = &v->probs[kind][layer];
-    size_t n = view_size(v, kind);
-    BUG_ON(!v->wanted[kind][layer]);
+    const struct mat *probs = &v->probs[s->kind][s->layer];
+    size_t one = (size_t)cells_of(v->acts, s->kind), n = one * (size_t)s->n_head;
+    BUG_ON(!v->wanted[s->kind][s->layer]);
+    const char *from = (const char *)probs->data + (size_t)s->head * one * dtype_size(probs->type);
     if (probs->type == DTYPE_F32) {
-        backend_download(be, out, probs->data, n * sizeof *out);
+        backend_download(be, out, from, n * sizeof *out);
         return backend_sync(be, err);
     }
     double *wide = mem_block(n * sizeof *wide);
     if (!wide) return err_set(err, HEED_ENOMEM, "cannot allocate %zu probabilities", n);
-    backend_download(be, wide, probs->data, n * sizeof *wide);
+    backend_download(be, wide, from, n * sizeof *wide);
     int rc = backend_sync(be, err);
     for (size_t i = 0; i < n && !rc; i++) out[i] = (float)wide[i];
     mem_block_free(wide);

@@ -57,6 +57,14 @@ size_t view_size(const struct view *view, enum view_kind kind);
  * Waits. */
 int view_read(const struct view *view, enum view_kind kind, int layer, float *out, struct err *err);
 
+/* The same of heads [head, head + n_head) only. */
+struct view_slice {
+    enum view_kind kind;
+    int layer, head, n_head;
+};
+int view_read_slice(const struct view *view, const struct view_slice *slice, float *out,
+                    struct err *err);
+
 /* Where that attention puts its probabilities: absent without a view. For the forward pass. */
 static inline struct mat view_at(const struct view *view, enum view_kind kind, int layer) {
     return view ? view->probs[kind][layer] : (struct mat){0};

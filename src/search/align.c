@@ -15,9 +15,14 @@
 /* Source tokens per target token there is always room for, so that rounds are not tiny. */
 enum { USUAL_SOURCE = 64 };
 
+const char *const align_row_names[] = {"auto", "input", "output", NULL};
+
+int align_default_layer(int n_layer) { return n_layer / 2 + n_layer % 2; }
+
 struct aligner {
     struct model *model;
-    int layer, head;
+    struct align_options *choice; /* [n_choice], layers from 0, heads from 0 or -1 */
+    int n_choice;
     struct acts *acts;
     struct view *view;
     struct batch batch;
@@ -25,8 +30,8 @@ struct aligner {
     int64_t cells;
 };
 
-static int choose(struct aligner *a, const struct align_options *o, struct err *err) {
-    const struct config *c = &a->model->config;
+static int choose(struct align_options *choice, const struct align_options *o,
+                  const struct config *c, struct err *err) {
     int last = c->n_layer_dec;
     if (o->layer < 0 || o->layer > last)
         return err_set(err, HEED_EINVAL,
@@ -34,8 +39,8 @@ static int choose(struct aligner *a, const struct align_options *o, struct err *
     if (o->head < 0 || o->head > c->n_head)
         return err_set(err, HEED_EINVAL, "alignment_head: there is no such head; a layer has %d",
                        c->n_head);
-    a->layer = o->layer ? o->layer - 1 : last > 1 ? last - 2 : 0;
-    a->head = o->head - 1; /* -1: all */
+    *choice = (struct align_options){(o->layer ? o->layer : align_default_layer(last)) - 1,
+                                     o->head - 1, o->row};
     return 0;
 }
 
@@ -45,23 +50,35 @@ static int64_t cells_for(const struct config *c, int64_t cap_src, int64_t cap_tg
     return max_i64(tgt * src, cap_tgt * min_i64(src, USUAL_SOURCE));
 }
 
-int aligner_new(struct aligner **out, struct model *model, int32_t bos,
-                const struct align_options *options, const struct batch_caps *caps,
+/* The layers of all choices; activations, their probabilities, and room for those of a layer. */
+static int reserve(struct aligner *a, const struct batch_caps *caps, struct err *err) {
+    const struct config *c = &a->model->config;
+    int layer = a->choice[0].layer;
+    for (int k = 1; k < a->n_choice; k++)
+        if (a->choice[k].layer != layer) layer = VIEW_ALL;
+    int rc = acts_new(&a->acts, a->model, caps->src, caps->tgt, 0, err);
+    if (rc) return rc;
+    a->cells = cells_for(c, caps->src, caps->tgt);
+    struct view_options view = {.layer = {VIEW_NONE, VIEW_NONE, layer}, .cells = a->cells};
+    if ((rc = view_new(&a->view, a->acts, &view, err))) return rc;
+    size_t n = size_mul((size_t)a->cells, (size_t)c->n_head);
+    if ((a->host = mem_block(size_mul(n, sizeof *a->host)))) return 0;
+    return err_set(err, HEED_ENOMEM, "alignment: not enough memory for %zu probabilities", n);
+}
+
+int aligner_new(struct aligner **out, struct model *model, const struct aligner_setup *setup,
                 struct err *err) {
+    const struct batch_caps *caps = &setup->caps;
     *out = NULL;
     struct aligner *a = xcalloc(1, sizeof *a);
     a->model = model;
-    int rc = choose(a, options, err);
-    if (!rc) rc = batch_init(&a->batch, caps->src, caps->tgt, caps->seq, bos, err);
-    if (!rc) rc = acts_new(&a->acts, model, caps->src, caps->tgt, 0, err);
-    if (!rc) {
-        a->cells = cells_for(&model->config, caps->src, caps->tgt);
-        struct view_options view = {.layer = {VIEW_NONE, VIEW_NONE, a->layer}, .cells = a->cells};
-        rc = view_new(&a->view, a->acts, &view, err);
-    }
-    size_t n = size_mul((size_t)a->cells, (size_t)model->config.n_head);
-    if (!rc && !(a->host = mem_block(size_mul(n, sizeof *a->host))))
-        rc = err_set(err, HEED_ENOMEM, "alignment: not enough memory for %zu probabilities", n);
+    a->n_choice = setup->n_choice;
+    a->choice = xcalloc((size_t)a->n_choice, sizeof *a->choice);
+    int rc = 0;
+    for (int k = 0; k < a->n_choice && !rc; k++)
+        rc = choose(&a->choice[k], &setup->choice[k], &model->config, err);
+    if (!rc) rc = batch_init(&a->batch, caps->src, caps->tgt, caps->seq, setup->bos, err);
+    if (!rc) rc = reserve(a, caps, err);
     if (rc) {
         aligner_free(a);
         return rc;
@@ -76,23 +93,44 @@ void aligner_free(struct aligner *a) {
     view_free(a->view);
     acts_free(a->acts);
     batch_release(&a->batch);
+    xfree(a->choice);
     xfree(a);
 }
 
-/* The matrix of sentence s: one head's, or the mean of all in the order of the heads. */
-static void put_matrix(const struct aligner *a, int s, const struct align_pair *pair) {
+/* Which heads of a layer are needed: [first, end). */
+struct heads {
+    int first, end;
+};
+
+static struct heads heads_of(const struct aligner *a, int layer) {
+    struct heads all = {0, a->model->config.n_head}, h = {all.end, 0};
+    for (int k = 0; k < a->n_choice; k++) {
+        const struct align_options *c = &a->choice[k];
+        if (c->layer != layer) continue;
+        if (c->head < 0) return all;
+        h = (struct heads){min_int(h.first, c->head), max_int(h.end, c->head + 1)};
+    }
+    return h;
+}
+
+/* The matrix of sentence s by one choice: one head's, or the mean of all in the order of the heads.
+ * The heads read are in host. */
+static void put_matrix(const struct aligner *a, int s, const struct align_pair *pair,
+                       const struct align_options *c, struct heads read, float *out) {
     const struct packed *src = &a->batch.src, *tgt = &a->batch.tgt;
-    int n_head = a->model->config.n_head;
-    int first = a->head < 0 ? 0 : a->head, end = a->head < 0 ? n_head : a->head + 1;
+    struct heads h = c->head < 0 ? read : (struct heads){c->head, c->head + 1};
     for (int j = 0; j < pair->n_tgt; j++) {
-        float *row = pair->out + (size_t)j * (size_t)pair->n_src;
+        int from = c->row == ALIGN_OUTPUT ? j : min_int(j + 1, pair->n_tgt - 1);
+        float *row = out + (size_t)j * (size_t)pair->n_src;
         memset(row, 0, (size_t)pair->n_src * sizeof *row);
-        for (int h = first; h < end; h++) {
-            size_t at = (size_t)h * (size_t)tgt->n_tok + (size_t)(tgt->start[s] + j);
+        for (int k = h.first; k < h.end; k++) {
+            size_t at =
+                (size_t)(k - read.first) * (size_t)tgt->n_tok + (size_t)(tgt->start[s] + from);
             const float *p = a->host + at * (size_t)src->max_len;
             for (int i = 0; i < pair->n_src; i++) row[i] += p[i];
         }
-        for (int i = 0; i < pair->n_src && end - first > 1; i++) row[i] /= (float)(end - first);
+        for (int i = 0; i < pair->n_src && h.end - h.first > 1; i++)
+            row[i] /= (float)(h.end - h.first);
     }
 }
 
@@ -110,33 +148,69 @@ static int collect(struct aligner *a, const struct align_pair *pair, int n, stru
     return n;
 }
 
-static int round_of(struct aligner *a, struct err *err) {
+/* All that one layer says about the k pairs of the batch. */
+static int read_layer(struct aligner *a, int layer, const struct align_pair *pair, int k,
+                      struct err *err) {
+    struct heads h = heads_of(a, layer);
+    if (h.first >= h.end) return 0;
+    struct view_slice slice = {VIEW_CROSS, layer, h.first, h.end - h.first};
+    int rc = view_read_slice(a->view, &slice, a->host, err);
+    for (int c = 0; c < a->n_choice && !rc; c++) {
+        if (a->choice[c].layer != layer) continue;
+        for (int s = 0; s < k; s++) {
+            size_t size = (size_t)pair[s].n_tgt * (size_t)pair[s].n_src;
+            put_matrix(a, s, &pair[s], &a->choice[c], h, pair[s].out + (size_t)c * size);
+        }
+    }
+    return rc;
+}
+
+static int round_of(struct aligner *a, const struct align_pair *pair, int k, struct err *err) {
     int rc = acts_load(a->acts, &a->batch, err);
     if (!rc) rc = view_load(a->view, err);
     if (rc) return rc;
     transformer_fwd(&(struct pass){.model = a->model, .acts = a->acts, .view = a->view});
-    return view_read(a->view, VIEW_CROSS, a->layer, a->host, err);
+    for (int l = 0; l < a->model->config.n_layer_dec && !rc; l++)
+        rc = read_layer(a, l, pair, k, err);
+    return rc;
 }
 
 int aligner_run(struct aligner *a, const struct align_pair *pair, int n, struct err *err) {
     for (int done = 0; done < n;) {
         int k = collect(a, pair + done, n - done, err);
-        int rc = k < 0 ? k : round_of(a, err);
+        int rc = k < 0 ? k : round_of(a, pair + done, k, err);
         if (rc) return rc;
-        for (int s = 0; s < k; s++) put_matrix(a, s, &pair[done + s]);
         done += k;
     }
     return 0;
 }
 
+/* ---- reading a matrix ------------------------------------------------------------------------ */
+
+void align_to_words(float *out, const struct align_matrix *m, const struct align_words *w) {
+    memset(out, 0, (size_t)w->n_tgt_word * (size_t)w->n_src_word * sizeof *out);
+    for (int j = 0, n = 0; j < m->n_row; j++) {
+        const float *row = m->at + (size_t)j * (size_t)m->stride;
+        if (w->tgt_of[j] < 0) continue;
+        float *to = out + (size_t)w->tgt_of[j] * (size_t)w->n_src_word;
+        for (int i = 0; i < m->n_col; i++)
+            if (w->src_of[i] >= 0) to[w->src_of[i]] += row[i];
+        n++;
+        if (j + 1 < m->n_row && w->tgt_of[j + 1] == w->tgt_of[j]) continue;
+        for (int i = 0; i < w->n_src_word && n > 1; i++) to[i] /= (float)n;
+        n = 0;
+    }
+}
+
 /* Links come by target; each is put behind those of the same or a lower source token. */
-int align_links(struct align_link *link, const float *matrix, int n_src, int n_tgt) {
+int align_links(struct align_link *link, const struct align_matrix *m) {
     int n = 0;
-    for (int j = 0; j < n_tgt && n_src > 1; j++) {
-        const float *row = matrix + (size_t)j * (size_t)n_src;
+    for (int j = 0; j < m->n_row; j++) {
+        const float *row = m->at + (size_t)j * (size_t)m->stride;
         int best = 0;
-        for (int i = 1; i + 1 < n_src; i++)
+        for (int i = 1; i < m->n_col; i++)
             if (row[i] > row[best]) best = i;
+        if (m->n_col < 1 || !(row[best] > 0)) continue;
         int at = n++;
         for (; at > 0 && link[at - 1].src > best; at--) link[at] = link[at - 1];
         link[at] = (struct align_link){best, j};

@@ -19,9 +19,10 @@ static const struct option *find(struct translator_options *o, const char *name,
 
 /* A text in place of a number would be read, too; but other programs read the file as well. */
 static int has_type(const struct option *o, const json_t *value) {
-    return o->kind == OPTION_FLAG  ? json_is_boolean(value)
-           : o->kind == OPTION_INT ? json_is_integer(value)
-                                   : json_is_number(value);
+    return o->kind == OPTION_FLAG     ? json_is_boolean(value)
+           : o->kind == OPTION_INT    ? json_is_integer(value)
+           : o->kind == OPTION_CHOICE ? json_is_string(value)
+                                      : json_is_number(value);
 }
 
 static int check(const struct translator_options *o, const struct config *config, struct err *err) {
@@ -66,7 +67,8 @@ struct translator_options defaults_of(const struct engine *engine) {
 struct align_options defaults_align(const struct engine *engine, struct align_options wanted) {
     struct align_options own = defaults_of(engine).align;
     if (wanted.layer) return wanted;
-    return (struct align_options){own.layer, wanted.head ? wanted.head : own.head};
+    return (struct align_options){own.layer, wanted.head ? wanted.head : own.head,
+                                  wanted.row ? wanted.row : own.row};
 }
 
 int defaults_set(json_t *translate, const char *assignment, struct err *err) {

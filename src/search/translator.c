@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "data/words.h"
 #include "search/defaults.h"
 #include "search/split.h"
 
@@ -83,6 +84,8 @@ struct part {
     int text;           /* it belongs to */
     const int32_t *src; /* [n_src] with its end mark */
     int n_src;
+    const int *word; /* [n_src - 1] that each token belongs to, if wanted, or -1 */
+    int word_at;     /* counted from this one of the text */
     const int32_t *prefix;
     int n_prefix;
     uint64_t key;
@@ -109,10 +112,14 @@ struct translator {
     int *order; /* [n_part] */
     int cap_order;
     int32_t *ids;            /* [limit] scratch */
+    struct span *span;       /* [limit] the bytes of each, if wanted */
+    struct words words;      /* scratch */
     struct align_pair *pair; /* what the aligner is asked, and its answers */
     int cap_pair;
     float *matrix;
     size_t cap_matrix;
+    float *of_words; /* the same of a candidate's words */
+    size_t cap_of_words;
     struct search_input *input;
     struct search_result *result;
     int cap_batch;
@@ -127,18 +134,24 @@ struct job {
 
 enum { MANY = INT_MAX };
 static const char *const long_names[] = {"split", "refuse", NULL};
+static const char *const alignment_names[] = {"none", "pieces", "words", NULL};
 
 #define OPTIONS_OF translator_options
 #define API(FIELD) API_FIELD(heed_translate_options, FIELD)
 const struct option translator_rows[] = {
-    ROW(FLAG, "alignment", alignment, NULL,
-        "add ||| I-J ...: source piece I for every target piece J", API(alignment)),
+    ROW(CHOICE, "alignment", alignment, "none",
+        "add ||| I-J ...: source word I for target word J, or pieces; if neither is named, words",
+        API(alignment), .choices = alignment_names, .alone = "words"),
     ROW(INT, "alignment_layer", align.layer, "0",
-        "decoder layer to align by, counted from 1; 0: the model's choice, or the last but one",
+        "decoder layer to align by, counted from 1; 0: the model's choice, or the middle one",
         API(alignment_layer), .of_model = 1, .max = 1000),
     ROW(INT, "alignment_head", align.head, "0",
         "head to align by, counted from 1; 0: the mean of all, or the model's choice",
         API(alignment_head), .of_model = 1, .max = 1024),
+    ROW(CHOICE, "alignment_row", align.row, "auto",
+        "align by the decoder's row that has a piece as input, or by that which writes it; auto: "
+        "the model's choice, or input",
+        .of_model = 1, .choices = align_row_names),
     ROW(INT, "max_source", max_source, "0",
         "most tokens translated at a time, end mark included; 0: the model's positions",
         API(max_source), .max = MANY),
@@ -177,11 +190,14 @@ void translator_free(struct translator *t) {
     if (!t) return;
     unset(t);
     keep_release(&t->keep);
+    words_release(&t->words);
+    xfree(t->span);
     xfree(t->part);
     xfree(t->order);
     xfree(t->ids);
     xfree(t->pair);
     xfree(t->matrix);
+    xfree(t->of_words);
     xfree(t->input);
     xfree(t->result);
     xfree(t);
@@ -216,6 +232,19 @@ static int check_options(const struct translator *t, const struct translator_opt
     return 0;
 }
 
+static int make_aligner(struct translator *t, struct err *err) {
+    const struct translator_options *o = &t->options;
+    struct align_options align = defaults_align(t->engine, o->align);
+    /* one more for the row that reads the last token of what a limit cut */
+    int longest = longest_target(t, t->limit) + 1;
+    struct aligner_setup setup = {
+        .bos = tokenizer_bos(t->tokenizer),
+        .choice = &align,
+        .n_choice = 1,
+        .caps = {max_int(t->limit, o->batch_tokens), max_int(longest, o->batch_tokens), ALIGN_SEQ}};
+    return aligner_new(&t->aligner, t->engine->model[0], &setup, err);
+}
+
 int translator_set(struct translator *t, const struct translator_options *options,
                    struct err *err) {
     if (t->ready && options_equal(search_rows, &t->options.search, &options->search) &&
@@ -228,14 +257,9 @@ int translator_set(struct translator *t, const struct translator_options *option
     t->limit = options->max_source ? options->max_source : t->engine->max_len;
     xfree(t->ids);
     t->ids = xcalloc((size_t)t->engine->max_len, sizeof *t->ids);
-    struct align_options align = defaults_align(t->engine, options->align);
-    if (options->alignment)
-        rc =
-            aligner_new(&t->aligner, t->engine->model[0], tokenizer_bos(t->tokenizer), &align,
-                        &(struct batch_caps){
-                            max_int(t->limit, options->batch_tokens),
-                            max_int(longest_target(t, t->limit), options->batch_tokens), ALIGN_SEQ},
-                        err);
+    xfree(t->span);
+    t->span = xcalloc((size_t)t->engine->max_len, sizeof *t->span);
+    if (options->alignment) rc = make_aligner(t, err);
     t->ready = !rc;
     return rc;
 }
@@ -264,12 +288,43 @@ static const int32_t *keep_ids(struct translator *t, int n, int end) {
     return ids;
 }
 
-static void keep_part(struct translator *t, int text, uint64_t key, int n) {
+static int wants_words(const struct translator *t) {
+    return t->options.alignment == ALIGNMENT_WORDS;
+}
+
+/* Tokens of text[at..at + size), with their bytes if words are wanted. */
+static int encode(struct translator *t, const char *text, size_t at, size_t size) {
+    if (!wants_words(t))
+        return tokenizer_encode(t->tokenizer, text + at, size, t->ids, t->limit - 1);
+    int n = tokenizer_encode_spans(t->tokenizer, text + at, size, t->ids, t->span, t->limit - 1);
+    for (int i = 0; i < min_int(n, t->limit - 1); i++) {
+        t->span[i].begin += (int)at;
+        t->span[i].end += (int)at;
+    }
+    return n;
+}
+
+/* The n tokens that encode left, as a part of `out`, number `text`. */
+static void keep_part(struct translator *t, int text, const struct translation *out, uint64_t key,
+                      int n) {
     struct part *p = add_part(t);
     p->text = text;
     p->n_src = n + 1;
     p->src = keep_ids(t, n, 1);
     p->key = key;
+    if (!wants_words(t)) return;
+    int *word = keep_take(&t->keep, (size_t)n * sizeof *word);
+    words_map(word, t->span, n, out->word, out->n_word);
+    p->word = word;
+    p->word_at = max_int(word[0], 0);
+    for (int i = 0; i < n; i++) word[i] = max_int(word[i] - p->word_at, -1);
+}
+
+static const struct span *keep_words(struct translator *t) {
+    size_t size = (size_t)t->words.n * sizeof *t->words.word;
+    struct span *word = keep_take(&t->keep, size + 1);
+    if (size) memcpy(word, t->words.word, size);
+    return word;
 }
 
 static int count_tokens(void *ctx, const char *text, size_t size) {
@@ -277,8 +332,8 @@ static int count_tokens(void *ctx, const char *text, size_t size) {
 }
 
 /* A text of n tokens, which is too many. */
-static int split(struct translator *t, int text, const struct translator_input *in, int n,
-                 struct err *err) {
+static int split(struct translator *t, int text, const struct translation *out,
+                 const struct translator_input *in, int n, struct err *err) {
     char why[160];
     struct err inner = {0};
     struct split_part *piece;
@@ -292,10 +347,10 @@ static int split(struct translator *t, int text, const struct translator_input *
     int n_piece = split_text(&piece, in->text, in->size, &rule, &inner);
     if (n_piece < 0) return fail(in, n_piece, inner.msg, err);
     for (int i = 0; i < n_piece && !rc; i++) {
-        int m = tokenizer_encode(t->tokenizer, in->text + piece[i].at, piece[i].size, t->ids,
-                                 t->limit - 1);
+        int m = encode(t, in->text, piece[i].at, piece[i].size);
         if (m < 0) rc = fail(in, m, "it cannot be tokenised", err);
-        if (!rc && m > 0) keep_part(t, text, in->key ^ (uint64_t)i << 40, min_int(m, t->limit - 1));
+        if (!rc && m > 0)
+            keep_part(t, text, out, in->key ^ (uint64_t)i << 40, min_int(m, t->limit - 1));
     }
     xfree(piece);
     return rc;
@@ -332,15 +387,21 @@ static int prepare(struct translator *t, int text, const struct translator_input
     }
     if (in->prefix && utf8_clean_prefix(in->prefix, in->prefix_size) < in->prefix_size)
         out->notes |= TRANSLATION_REPLACED; /* the tokenizer reads it the way it reads the text */
-    int n = tokenizer_encode(t->tokenizer, in->text, in->size, t->ids, t->limit - 1);
+    int n = encode(t, in->text, 0, in->size);
     if (n < 0)
         return fail(
             in, n, n == HEED_ELIMIT ? "it is too long to tokenise" : "it cannot be tokenised", err);
     int rc = 0;
+    out->text = in->text;
+    if (wants_words(t)) {
+        words_of_text(&t->words, WORDS_WORDS, in->text, in->size);
+        out->word = keep_words(t);
+        out->n_word = t->words.n;
+    }
     if (n >= t->limit)
-        rc = split(t, text, in, n, err);
+        rc = split(t, text, out, in, n, err);
     else if (n > 0)
-        keep_part(t, text, in->key, n);
+        keep_part(t, text, out, in->key, n);
     out->n_part = t->n_part - first;
     if (out->n_part > 1) out->notes |= TRANSLATION_SPLIT;
     if (!rc && out->n_part > 0) rc = add_prefix(t, &t->part[first], in, err);
@@ -410,9 +471,11 @@ static int keep_result(struct translator *t, struct part *p, const struct search
     return 0;
 }
 
-/* What of a candidate is aligned: its tokens and the end mark, which a cut one has no position
- * for. */
-static int aligned_rows(const struct candidate *c) { return c->n_tok + !(c->cut && c->n_tok > 0); }
+/* What of a candidate is aligned: its tokens and the end mark, which one cut at the model's last
+ * position has no place for. */
+static int aligned_rows(const struct translator *t, const struct candidate *c) {
+    return min_int(c->n_tok + 1, t->engine->model[0]->config.max_len);
+}
 
 /* One pair per candidate of the batch; their matrices lie one after another in t->matrix. */
 static int collect_pairs(struct translator *t, const int *order, int n) {
@@ -421,7 +484,8 @@ static int collect_pairs(struct translator *t, const int *order, int n) {
     for (int i = 0; i < n; i++) {
         const struct part *p = &t->part[order[i]];
         n_pair += p->n;
-        for (int k = 0; k < p->n; k++) need += (size_t)aligned_rows(&p->best[k]) * (size_t)p->n_src;
+        for (int k = 0; k < p->n; k++)
+            need += (size_t)aligned_rows(t, &p->best[k]) * (size_t)p->n_src;
     }
     if (n_pair > t->cap_pair) {
         t->cap_pair = n_pair;
@@ -439,24 +503,53 @@ static int collect_pairs(struct translator *t, const int *order, int n) {
             t->pair[n_pair++] = (struct align_pair){.src = p->src,
                                                     .tgt = p->best[k].ids,
                                                     .n_src = p->n_src,
-                                                    .n_tgt = aligned_rows(&p->best[k]),
+                                                    .n_tgt = aligned_rows(t, &p->best[k]),
                                                     .out = t->matrix + at};
-            at += (size_t)aligned_rows(&p->best[k]) * (size_t)p->n_src;
+            at += (size_t)aligned_rows(t, &p->best[k]) * (size_t)p->n_src;
         }
     }
     return n_pair;
+}
+
+static void keep_links(struct translator *t, struct candidate *c, const struct align_matrix *m,
+                       int src_at) {
+    struct align_link *link = keep_take(&t->keep, ((size_t)m->n_row + 1) * sizeof *link);
+    c->n_link = align_links(link, m);
+    c->link = link;
+    for (int i = 0; i < c->n_link; i++) link[i].src += src_at;
+}
+
+/* The links of a candidate out of the matrix of its tokens, end marks left out. */
+static int link_candidate(struct translator *t, const struct part *p, struct candidate *c,
+                          const float *matrix, struct err *err) {
+    struct align_matrix m = {matrix, c->n_tok, p->n_src - 1, p->n_src};
+    if (!wants_words(t)) {
+        keep_links(t, c, &m, 0);
+        return 0;
+    }
+    int n = words_of_ids(&t->words, WORDS_WORDS, t->tokenizer, c->ids, c->n_tok), n_src = 0;
+    if (n < 0) return err_set(err, n, "a translation cannot be turned into words");
+    for (int i = 0; i < m.n_col; i++) n_src = max_int(n_src, p->word[i] + 1);
+    c->word = keep_words(t);
+    c->n_word = n;
+    size_t cells = (size_t)n * (size_t)n_src;
+    if (cells > t->cap_of_words) {
+        xfree(t->of_words);
+        t->cap_of_words = cells;
+        t->of_words = xmalloc(cells * sizeof *t->of_words);
+    }
+    align_to_words(t->of_words, &m, &(struct align_words){p->word, t->words.of, n_src, n});
+    keep_links(t, c, &(struct align_matrix){t->of_words, n, n_src, n_src}, p->word_at);
+    return 0;
 }
 
 static int align_batch(struct translator *t, const int *order, int n, struct err *err) {
     int rc = aligner_run(t->aligner, t->pair, collect_pairs(t, order, n), err);
     const struct align_pair *pair = t->pair;
     for (int i = 0; i < n && !rc; i++) {
-        struct part *p = &t->part[order[i]];
-        for (int k = 0; k < p->n && p->best[k].ids; k++, pair++) {
-            struct align_link *link = keep_take(&t->keep, (size_t)pair->n_tgt * sizeof *link);
-            p->best[k].n_link = align_links(link, pair->out, p->n_src, p->best[k].n_tok);
-            p->best[k].link = link;
-        }
+        const struct part *p = &t->part[order[i]];
+        for (int k = 0; k < p->n && p->best[k].ids && !rc; k++, pair++)
+            rc = link_candidate(t, p, &p->best[k], pair->out, err);
     }
     return rc;
 }
@@ -543,28 +636,42 @@ static int search_all(struct translator *t, struct job *job, struct err *err) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* Appends the links and words of a part's candidate: its tokens, words and bytes come behind those
+ * that *c has. Links between words count the source's through the whole text already. */
+static void join_links(struct candidate *c, struct align_link *link, struct span *word,
+                       const struct candidate *p, int src_at) {
+    int tgt_at = word ? c->n_word : c->n_tok;
+    for (int j = 0; j < p->n_link; j++)
+        link[c->n_link++] =
+            (struct align_link){p->link[j].src + (word ? 0 : src_at), p->link[j].tgt + tgt_at};
+    for (int j = 0; j < p->n_word; j++)
+        word[c->n_word++] =
+            (struct span){p->word[j].begin + (int)c->size, p->word[j].end + (int)c->size};
+}
+
 /* Candidate k of a text of several parts. */
 static void join(struct translator *t, struct candidate *c, const struct part *part, int n, int k) {
-    size_t size = 0, at = 0, n_tok = 0, n_link = 0;
+    size_t size = 0, n_tok = 0, n_link = 0, n_word = 0;
     int src_at = 0;
     for (int i = 0; i < n; i++) {
         const struct candidate *p = &part[i].best[min_int(k, part[i].n - 1)];
         size += p->size + 1;
         n_tok += (size_t)p->n_tok;
         n_link += (size_t)p->n_link;
+        n_word += (size_t)p->n_word;
     }
     char *text = keep_take(&t->keep, size + 1);
     int32_t *ids = keep_take(&t->keep, (n_tok + 1) * sizeof *ids);
     struct align_link *link = keep_take(&t->keep, (n_link + 1) * sizeof *link);
-    *c = (struct candidate){.text = text, .ids = ids, .link = t->aligner ? link : NULL};
+    struct span *word = wants_words(t) ? keep_take(&t->keep, (n_word + 1) * sizeof *word) : NULL;
+    *c = (struct candidate){
+        .text = text, .ids = ids, .link = t->aligner ? link : NULL, .word = word};
     for (int i = 0; i < n; i++) {
         const struct candidate *p = &part[i].best[min_int(k, part[i].n - 1)];
-        if (at > 0 && p->size > 0) text[at++] = ' ';
-        if (p->size > 0) memcpy(text + at, p->text, p->size);
-        at += p->size;
-        for (int j = 0; j < p->n_link; j++)
-            link[c->n_link++] =
-                (struct align_link){p->link[j].src + src_at, p->link[j].tgt + c->n_tok};
+        if (c->size > 0 && p->size > 0) text[c->size++] = ' ';
+        join_links(c, link, word, p, src_at);
+        if (p->size > 0) memcpy(text + c->size, p->text, p->size);
+        c->size += p->size;
         if (p->n_tok > 0) memcpy(ids + c->n_tok, p->ids, (size_t)p->n_tok * sizeof *ids);
         c->n_tok += p->n_tok;
         c->score += p->score;
@@ -572,8 +679,7 @@ static void join(struct translator *t, struct candidate *c, const struct part *p
         c->cut |= p->cut;
         src_at += part[i].n_src - 1;
     }
-    text[at] = 0;
-    c->size = at;
+    text[c->size] = 0;
 }
 
 static void join_sources(struct translator *t, struct translation *out, const struct part *part) {

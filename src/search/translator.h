@@ -20,6 +20,9 @@
 #include "search/align.h"
 #include "search/engine.h"
 
+/* What links are between. */
+enum alignment { ALIGNMENT_NONE, ALIGNMENT_PIECES, ALIGNMENT_WORDS };
+
 struct translator_options {
     struct search_options search;
     int batch_sentences; /* most sentences searched at a time */
@@ -28,7 +31,7 @@ struct translator_options {
      * positions */
     int max_source;
     int refuse_long; /* texts that are too long are an error, not split */
-    int alignment;   /* compute alignments: one more pass of the decoder */
+    int alignment;   /* enum alignment; other than none costs one more pass of the decoder */
     struct align_options align;
 };
 
@@ -62,8 +65,10 @@ struct candidate {
     const int32_t *ids;    /* [n_tok] no end marks */
     int n_tok;
     int cut;                       /* ended by a length limit */
-    const struct align_link *link; /* [n_link] token to token, if asked for */
+    const struct align_link *link; /* [n_link] piece to piece, or word to word, if asked for */
     int n_link;
+    const struct span *word; /* [n_word] of the text, if links are between words (data/words.h) */
+    int n_word;
 };
 
 struct translation {
@@ -72,6 +77,10 @@ struct translation {
     /* [n_src] the text's tokens, no end marks; none where the text has no words */
     const int32_t *src;
     int n_src;
+    /* the text as translated: bad UTF-8 is U+FFFD; where it was good, the caller's memory */
+    const char *text;
+    const struct span *word; /* [n_word] of it, if links are between words */
+    int n_word;
     int n_part;
     unsigned notes; /* enum translation_notes */
 };
