@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "model/modeldir.h"
 #include "test.h"
 #include "toy.h"
 
@@ -227,16 +228,27 @@ TEST(commands_tell_more) {
 TEST(swaps_directions) {
     static struct term t;
     const char *there = model_dir("en-de", 1, 300), *back = model_dir("de-en", 2, 300);
-    const char *one = translation(there, line_1, ""), *other = translation(back, line_1, "");
+    const char *one = translation(there, line_1, "");
+    const char *other = translation(back, line_1, "--beam 1"),
+               *wider = translation(back, line_1, "");
     assert_string_not_equal(one, other);
+    assert_string_not_equal(other, wider);
+    struct err err;
+    struct model_notes notes = {.translate = json_pack("{s:i}", "beam", 1)};
+    ASSERT_OK(modeldir_annotate(back, &notes, &err), err);
+    model_notes_release(&notes);
     term_open(&t, PROMPT "%s", there);
     term_expect(&t, "> ");
     term_ask(&t, line_1, one);
     term_type(&t, ":swap\r");
     term_expect(&t, "\nde-en> ");
-    term_ask(&t, line_1, other);
+    term_ask(&t, line_1, other); /* with its own beam */
     term_ask(&t, ":swap", "en-de");
     term_ask(&t, line_1, one);
+    term_ask(&t, ":beam 4", "4"); /* now it is ours */
+    term_ask(&t, ":swap", "de-en");
+    term_ask(&t, line_1, wider);
+    term_ask(&t, ":swap", "en-de");
     shell(NULL, "mv %s %s.away", back, back);
     term_ask(&t, ":swap", "no model");
     term_ask(&t, line_1, one); /* the one that there is still works */

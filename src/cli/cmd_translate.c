@@ -118,10 +118,11 @@ static int check_output(const char *const *path, int n_path, struct err *err) {
 }
 
 /* What the model is best run with, where the user has not said otherwise. */
-static void take_defaults(const struct engine *engine) {
+static struct translator_options options_for(const struct engine *engine) {
     struct translator_options own = defaults_of(engine);
     options_take(groups, search_rows, &own.search);
     options.search.n_best = args.nbest ? args.nbest : 1;
+    return options;
 }
 
 static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
@@ -133,7 +134,7 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     int rc = args.output ? check_output(path, n_path, err) : 0;
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = engine_open(&s->engine, &from, err);
-    if (!rc) take_defaults(s->engine);
+    if (!rc) options_for(s->engine);
     if (!rc) s->translator = translator_new(s->engine);
     if (!rc) rc = translator_set(s->translator, &options, err);
     if (!rc) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
@@ -269,14 +270,13 @@ static int interactive(struct err *err) {
     for (int i = 0; filter[i]; i++)
         if (options_given(groups, filter[i]))
             return cli_usage(err, "--interactive and --%s do not go together", filter[i]);
-    int rc = search_check(&options.search, err);
-    if (!rc) rc = signals_watch(err);
+    int rc = signals_watch(err);
     if (!rc)
         rc = prompt_run(&(struct prompt_options){.from = {.dir = args.model.item,
                                                           .n = args.model.n,
                                                           .precision = args.precision,
                                                           .where = args.where},
-                                                 .translator = options,
+                                                 .options = options_for,
                                                  .quiet = args.quiet},
                         err);
     if (signals_caught) signals_end_by(signals_caught);

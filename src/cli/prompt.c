@@ -18,7 +18,8 @@
 
 struct prompt {
     const struct prompt_options *o;
-    struct translator_options options; /* as the commands have them now */
+    struct translator_options options; /* as commands have changed them */
+    int beam, align;                   /* what they said: 0 and -1 are nothing yet */
     struct prompt_input *input;
     struct screen screen;
     struct engine *engine;
@@ -47,7 +48,11 @@ static int open_model(struct prompt *p, const char *dir, struct err *err) {
     int rc = engine_open(&engine, &from, err);
     if (rc) return rc;
     struct translator *translator = translator_new(engine);
-    rc = translator_set(translator, &p->options, err);
+    struct translator_options options = p->o->options(engine);
+    if (p->beam) options.search.beam = p->beam;
+    if (p->align >= 0) options.alignment = (enum alignment)p->align;
+    if (options.alignment) options.alignment = ALIGNMENT_WORDS; /* that is what is shown */
+    rc = translator_set(translator, &options, err);
     if (rc) {
         translator_free(translator);
         engine_close(engine);
@@ -57,6 +62,7 @@ static int open_model(struct prompt *p, const char *dir, struct err *err) {
     engine_close(p->engine);
     p->engine = engine;
     p->translator = translator;
+    p->options = options;
     if (p->dir != from.dir[0]) xfree(p->dir);
     p->dir = xstrdup(from.dir[0]);
     return 0;
@@ -169,7 +175,7 @@ static int align(struct prompt *p, const char *arg, struct err *err) {
     int on = strcmp(arg, "on") == 0;
     if (*arg && !on && strcmp(arg, "off") != 0)
         return cli_usage(err, ":align: '%.60s' is neither on nor off", arg);
-    if (*arg) p->options.alignment = on ? ALIGNMENT_WORDS : ALIGNMENT_NONE;
+    if (*arg) p->options.alignment = p->align = on ? ALIGNMENT_WORDS : ALIGNMENT_NONE;
     if (*arg) return screen_aside(&p->screen, on ? "with every line" : "when asked for"), 0;
     int rc = need_line(p, ":align", err);
     o.alignment = ALIGNMENT_WORDS;
@@ -192,7 +198,7 @@ static int swap(struct prompt *p, const char *arg, struct err *err) {
 static int beam(struct prompt *p, const char *arg, struct err *err) {
     int n = p->options.search.beam, rc = *arg ? read_beam(&n, ":beam", arg, err) : 0;
     if (rc) return rc;
-    p->options.search.beam = n;
+    if (*arg) p->options.search.beam = p->beam = n;
     outlet_printf(&p->screen.out, "the beam is %d\n", n);
     return 0;
 }
@@ -319,8 +325,7 @@ static int converse(struct prompt *p, struct err *err) {
 }
 
 int prompt_run(const struct prompt_options *options, struct err *err) {
-    struct prompt p = {.o = options, .options = options->translator};
-    if (p.options.alignment) p.options.alignment = ALIGNMENT_WORDS; /* that is what is shown */
+    struct prompt p = {.o = options, .align = -1};
     int rc = screen_open(&p.screen, err);
     if (!rc) rc = prompt_input_open(&p.input, err);
     if (!rc) rc = open_model(&p, NULL, err);

@@ -12,8 +12,9 @@
 
 struct prompt_options {
     struct engine_options from;
-    struct translator_options translator; /* alignment: shown with every line */
-    int quiet;                            /* nothing but what was asked for */
+    /* How to translate with a model. alignment: shown with every line. */
+    struct translator_options (*options)(const struct engine *engine);
+    int quiet; /* nothing but what was asked for */
 };
 
 /* After signals_watch. A signal that ends it is left in signals_caught. */
