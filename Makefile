@@ -181,10 +181,15 @@ $(FUZZ_BIN): %: %.o $(BUILD)/tests/objects.a
 
 # ---- running -------------------------------------------------------------------------------------
 
-demo: ## train a small translator in a minute or two, and show it
+demo: ## translate with the models that come with heed: sentences, scores, a prompt
 	@tools/deps.sh build
 	@$(MAKE) --no-print-directory $(BUILD)/heed
 	@demo/run.sh $(BUILD)/heed $(BUILD)/demo
+
+demo-train: ## train a small translator from nothing in a minute or two, and show it
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory $(BUILD)/heed
+	@demo/train.sh $(BUILD)/heed $(BUILD)/demo
 
 # The runner is tried alone first: had it lost the power to fail, it could not report that itself.
 test: ## build and run all tests; TESTS=pattern picks some
@@ -327,6 +332,6 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-gpu test-bare bench-gpu dist dist-built test-programs fuzz \
+.PHONY: all demo demo-train test test-gpu test-bare bench-gpu dist dist-built test-programs fuzz \
         fuzz-programs asan tsan bench lint tidy format deps install install-built uninstall \
         clean help FORCE

@@ -1,38 +1,97 @@
 #!/usr/bin/env bash
-# run.sh — the demo: a small translator, trained from nothing and shown on sentences it never saw.
+# run.sh — the demo: English and German, both ways, with the models that come with heed.
 #
-#     demo/run.sh [HEED [OUT-DIR [heed train options...]]]
+#     demo/run.sh [HEED [OUT-DIR [MODELS]]]
 #
-# `make demo` calls it. It only runs commands anybody can type, and prints each before it runs it.
+# `make demo` calls it. It shows a dozen sentences with the words that each word came from, scores
+# text that no model was trained on, beside the figures of the model's card, and ends with a prompt
+# where there is a terminal. It only runs commands anybody can type, and prints them. Where there
+# are no models it trains a small one (train.sh).
 set -euo pipefail
-heed=${1:-build/heed} out=${2:-build/demo}
-shift $(($# < 2 ? $# : 2))
-demo=$(dirname "$0")
+heed=${1:-build/heed} out=${2:-build/demo} demo=$(dirname "$0")
+models=${3:-$demo/../models}
+models=${models#"$demo/../"} # as one would type it: `make` runs in the right place
 
-run() {
-    printf '\n$ %s\n' "$*"
-    "$@"
+for direction in en-de de-en; do
+    if ! [ -e "$models/$direction/config.json" ]; then
+        echo "There is no model $models/$direction: training a small one instead."
+        exec "$demo/train.sh" "$heed" "$out"
+    fi
+done
+mkdir -p "$out"
+
+bold='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
+    bold=$'\e[1m' plain=$'\e[0m'
+fi
+show() { printf '\n$ %s\n' "$*"; }
+seconds() { echo "${EPOCHREALTIME/[.,]/}"; } # millionths of one
+
+# ---- sentences, and where their words came from
+
+# sentences DIRECTION SOURCE-LANGUAGE
+sentences() {
+    show "$heed translate --model $models/$1 --interactive --alignment <<< SENTENCE"
+    while IFS= read -r sentence; do
+        printf '\n%s%s%s\n' "$bold" "$sentence" "$plain"
+        "$heed" translate --model "$models/$1" --interactive --alignment <<<"$sentence"
+    done <"$demo/sentences.$2"
+}
+echo "English and German, both ways; below each word the one that it came from."
+sentences en-de en
+sentences de-en de
+
+# ---- scores
+
+# card DIRECTION TEXT — "BLEU / chrF" of the model's card: the last such figures in the row of its
+# table that begins with the name of the text
+card() {
+    grep -iE "^\| *\**$2" "$models/$1/README.md" 2>/dev/null | sed -n 1p |
+        grep -oE '[0-9]+\.[0-9]+ */ *[0-9]+\.[0-9]+' | tail -n 1 || true
 }
 
-echo "heed learns to translate short English sentences into German: a minute or two on two cores."
-echo "Stop it with Ctrl-C if you like: run it again to continue where it stopped."
-run "$heed" train --config "$demo/train.json" \
-    --src "$demo/train.en.xz" --tgt "$demo/train.de.xz" \
-    --valid-src "$demo/valid.en.xz" --valid-tgt "$demo/valid.de.xz" --out "$out" "$@"
-run "$heed" average --out "$out/average" --overwrite --last 5 "$out"
-run "$heed" translate --model "$out/average" --output "$out/heldout.de" --quiet "$demo/heldout.en"
-echo
-# Every fiftieth sentence beside its translation and the reference.
-paste -d '\t' "$demo/heldout.en" "$out/heldout.de" "$demo/heldout.de" | awk -F '\t' 'NR % 50 == 25 {
-    printf "  %s\n    -> %s%s\n", $1, $2, $2 == $3 ? "   (as the reference)" : ""
-    if ($2 != $3) printf "       (reference: %s)\n", $3 }'
-run "$heed" eval --ref "$demo/heldout.de" --hyp "$out/heldout.de"
+# score DIRECTION TEXT — a row of the table
+score() {
+    local from=${1%-*} to=${1#*-} figures said
+    "$heed" translate --model "$models/$1" --quiet "$demo/$2.$from.xz" --output "$out/$2.$to"
+    figures=$("$heed" eval --ref "$demo/$2.$to.xz" --hyp "$out/$2.$to" --score-only --confidence |
+        sed 's/ (.* \([0-9.]*\))$/ \1/' | xargs)
+    said=$(card "$1" "$2")
+    # shellcheck disable=SC2086 # four numbers
+    printf '  %-5s  %-7s  %4s ± %-3s  %4s ± %-3s   %s\n' "$1" "$2" $figures "${said:--}"
+    words=$((words + $(wc -w <"$out/$2.$to")))
+}
+show "$heed translate --model $models/en-de $demo/msdocs.en.xz | $heed eval --ref $demo/msdocs.de.xz"
+cat <<'END'
+
+A third of 3,003 sentences of Tatoeba and a quarter of 2,000 of software
+documentation, which no model was trained on. Beside their scores (± is the
+95 % interval) what the models' cards say of all of them, BLEU / chrF:
+
+                       BLEU       chrF     the card
+END
+words=0 begin=$(seconds)
+for direction in en-de de-en; do
+    for text in tatoeba msdocs; do score $direction $text; done
+done
+took=$(($(seconds) - begin))
+printf '\n%d thousand words in %d.%d s, scoring included.\n' $(((words + 500) / 1000)) \
+    $((took / 1000000)) $((took / 100000 % 10))
+
+# ---- your turn
 
 cat <<END
 
-None of these sentences were in the training data. Try your own, short and simple ones:
-    echo 'Where is my book?' | $heed translate --model $out/average
-To draw its learning curves:
-    $heed inspect $out --curves $out/curves.svg
-Everything it wrote is in $out; remove that directory to train again.
+How the models were made, and what they are good for: $models/en-de/README.md
+To translate a file, one sentence per line:
+    $heed translate --model $models/de-en FILE
+To train a small model from nothing, in a minute or two:
+    make demo-train
 END
+show "$heed translate --model $models/en-de --interactive"
+if [ -t 0 ] && [ -t 1 ]; then
+    set -m # a process group of its own: its Ctrl-C is not for make
+    "$heed" translate --model "$models/en-de" --interactive
+else
+    echo '(left out: it asks for one line after another, which wants a terminal)'
+fi

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""make_demo_data.py — chooses the sentence pairs of the demo: demo/{train,valid,heldout}.{en,de}.
+"""make_demo_data.py — chooses the sentence pairs of both demos.
 
-    tools/make_demo_data.py CORPUS [DEMO-FOLDER]
+    tools/make_demo_data.py TATOEBA MSDOCS [DEMO-FOLDER]
 
-CORPUS is a folder with {train,valid,test}.{en,de}.xz, one sentence per line. Kept are short pairs
-of common words, because that is what a tiny model can learn in a minute or two:
+TATOEBA and MSDOCS are folders with {train,valid,test}.{en,de}.xz, one sentence per line.
+
+{tatoeba,msdocs}.{en,de} are samples of their test parts, for the scores of models that were trained
+on the training parts: every third pair of the first 3,003, and every fourth of 2,000.
+
+{train,valid,heldout}.{en,de} are for training from nothing: short pairs of common words of TATOEBA,
+because that is what a tiny model can learn in a minute or two:
 
   - 2 to MAX_WORDS words on both sides;
   - every word occurs at least MIN_COUNT times on its side among the short pairs of the corpus'
@@ -12,11 +17,10 @@ of common words, because that is what a tiny model can learn in a minute or two:
   - one translation per English sentence, the one whose SHA-256 is smallest;
   - training pairs are shuffled (by SHA-256 again), since the corpus is sorted by length;
   - valid and heldout come from the corpus' valid and test parts by the same rules, and no English
-    sentence of
-    theirs, compared without case and punctuation, is in the demo's training data, or in the
-    other's.
+    sentence of theirs, compared without case and punctuation, is in the demo's training data, or in
+    the other's.
 
-The result depends on nothing but the corpus.
+The result depends on nothing but the corpora.
 """
 
 import collections
@@ -28,6 +32,7 @@ import sys
 MAX_WORDS = 6
 MIN_COUNT = 20
 N_VALID, N_HELDOUT = 500, 500
+SAMPLE = {"tatoeba": (3003, 3), "msdocs": (2000, 4)}  # of how many pairs every which one
 
 
 def words(sentence):
@@ -83,20 +88,21 @@ def choose(corpus):
 
 
 def main():
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
+    corpora = dict(zip(SAMPLE, map(pathlib.Path, sys.argv[1:3])))
     folder = pathlib.Path(
-        sys.argv[2] if len(sys.argv) == 3 else pathlib.Path(__file__).parent.parent / "demo"
+        sys.argv[3] if len(sys.argv) == 4 else pathlib.Path(__file__).parent.parent / "demo"
     )
     folder.mkdir(parents=True, exist_ok=True)
-    for name, pairs in choose(pathlib.Path(sys.argv[1])).items():
+    parts = choose(corpora["tatoeba"])
+    for name, (first, step) in SAMPLE.items():
+        parts[name] = read(corpora[name], "test")[:first:step]
+    for name, pairs in parts.items():
         for side, language in enumerate(("en", "de")):
-            text = "".join(pair[side] + "\n" for pair in pairs)
-            path = (
-                folder / f"{name}.{language}"
-            )  # heldout stays as it is: the demo shows it beside translations
-            data = text.encode()
-            if name != "heldout":
+            path = folder / f"{name}.{language}"
+            data = "".join(pair[side] + "\n" for pair in pairs).encode()
+            if name != "heldout":  # which is shown beside translations, by commands that read text
                 path = path.with_name(path.name + ".xz")
                 data = lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)
             path.write_bytes(data)
