@@ -225,6 +225,80 @@ TEST(commands_tell_more) {
     assert_int_equal(term_close(&t), 0);
 }
 
+/* Appends to text. */
+static void add_word(char *text, const char *before, const char *word) {
+    strcat(text, *text ? before : "");
+    strcat(text, word);
+}
+
+/* What :align must show, from the words and links of the filter: "word = its words; ..." and the
+ * words without a link. */
+static void want_gloss(char *want, char *unlinked, const char *json) {
+    json_t *root = json_loads(json, 0, NULL), *links = json_object_get(root, "alignment");
+    json_t *src = json_object_get(root, "source_words"), *tgt = json_object_get(root, "words");
+    char used[256] = {0};
+    assert_true(json_array_size(src) > 5 && json_array_size(src) < sizeof used);
+    assert_true(json_array_size(tgt) > 5 && json_array_size(links) > 5);
+    for (size_t j = 0; j < json_array_size(tgt); j++) {
+        char cell[512] = "";
+        for (size_t k = 0; k < json_array_size(links); k++) {
+            json_int_t i, to;
+            assert_int_equal(json_unpack(json_array_get(links, k), "[II]", &i, &to), 0);
+            if (to != (json_int_t)j) continue;
+            add_word(cell, " ", json_string_value(json_array_get(src, (size_t)i)));
+            used[i] = 1;
+        }
+        sprintf(want + strlen(want), "%s = %s; ", json_string_value(json_array_get(tgt, j)),
+                *cell ? cell : "~");
+    }
+    for (size_t i = 0; i < json_array_size(src); i++)
+        if (!used[i]) add_word(unlinked, " ", json_string_value(json_array_get(src, i)));
+    json_decref(root);
+}
+
+/* The cells of two lines of words, one below the other; a cell begins where the first line has a
+ * word. */
+static void read_gloss(char *got, const char *words, const char *below) {
+    size_t n = strlen(words);
+    for (size_t at = strspn(words, " "); at < n;) {
+        size_t end = at + strcspn(words + at, " "), next = end + strspn(words + end, " ");
+        size_t size = next < n ? next - at : strlen(below + at);
+        while (size && below[at + size - 1] == ' ') size--;
+        sprintf(got + strlen(got), "%.*s = %.*s; ", (int)(end - at), words + at, (int)size,
+                below + at);
+        at = next;
+    }
+}
+
+TEST(words_are_glossed) {
+    static char want[8192], got[8192], unlinked[2048], text[1 << 16];
+    const char *dir = model_dir("en-de", 1, 300);
+    setenv("line", "the cat number 7 sat on mat 21, and so did dog 35, and the cat on the mat did",
+           1);
+    want_gloss(want, unlinked,
+               shell(NULL,
+                     "echo \"$line\" | \"$heed\" translate --quiet --json --alignment words "
+                     "--model %s " QUICK,
+                     dir));
+    snprintf(text, sizeof text, "%s",
+             shell(NULL,
+                   "printf '%%s\n:align\n' \"$line\" | \"$heed\" translate --interactive "
+                   "--model %s " QUICK " | sed 's/\302\267/~/g'",
+                   dir));
+    int rows = 0;
+    char *at = strchr(text, '\n') + 1; /* behind the translation */
+    for (char *words, *below; *at && strncmp(at, "  without", 9) != 0; rows++) {
+        assert_non_null(words = strsep(&at, "\n"));
+        assert_non_null(below = strsep(&at, "\n"));
+        assert_true(strlen(words) <= 80 && strlen(below) <= 80);
+        read_gloss(got, words, below);
+    }
+    assert_true(rows > 1);
+    assert_string_equal(got, want);
+    assert_true(strlen(unlinked) > 0);
+    assert_string_equal(at + strlen("  without a link: "), strcat(unlinked, "\n"));
+}
+
 TEST(swaps_directions) {
     static struct term t;
     const char *there = model_dir("en-de", 1, 300), *back = model_dir("de-en", 2, 300);
@@ -500,7 +574,7 @@ TEST(pipes_have_only_answers) {
     }
 }
 
-TESTS(T(answers_and_ends), T(commands_tell_more), T(swaps_directions), T(edits_lines),
-      T(pasted_lines_are_lines), T(keeps_a_history), T(follows_the_window), T(ctrl_c_cancels),
-      T(ends_by_signals), T(stops_and_goes_on), T(dumb_terminals_have_plain_lines),
-      T(colours_where_they_may_be), T(pipes_have_only_answers))
+TESTS(T(answers_and_ends), T(commands_tell_more), T(words_are_glossed), T(swaps_directions),
+      T(edits_lines), T(pasted_lines_are_lines), T(keeps_a_history), T(follows_the_window),
+      T(ctrl_c_cancels), T(ends_by_signals), T(stops_and_goes_on),
+      T(dumb_terminals_have_plain_lines), T(colours_where_they_may_be), T(pipes_have_only_answers))
