@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/corpus_file.h"
+#include "data/words.h"
 #include "test.h"
 
 atomic_long numbers_calls;
@@ -31,13 +32,33 @@ static int numbers_encode(const void *ctx, int32_t *ids, int cap, const char *te
     return n;
 }
 
+/* Words are what spaces part, and every id is one; but two ids in a row that are odd are one word,
+ * so that words have pieces. */
+static int numbers_words(const void *ctx, struct words *words, int unit, const char *text,
+                         size_t size, struct err *err) {
+    (void)unit;
+    int n = numbers_encode(ctx, NULL, 0, text, size, err), word = -1;
+    words->ids = xrealloc(words->ids, (size_t)(n + 1) * sizeof *words->ids);
+    words->of = xrealloc(words->of, (size_t)(n + 1) * sizeof *words->of);
+    numbers_encode(ctx, words->ids, n, text, size, err);
+    for (int i = 0, joined = 0; i < n; i++) {
+        joined = i > 0 && !joined && words->ids[i] % 2 && words->ids[i - 1] % 2;
+        words->of[i] = word += !joined;
+    }
+    words->n = word + 1;
+    return words->n_piece = n;
+}
+
 struct corpus_encoder numbers_encoder(int n_vocab) {
     static uint32_t sizes[16];
     static int n;
     uint32_t *size = &sizes[n++ % 16];
     *size = (uint32_t)n_vocab;
-    struct corpus_encoder e = {
-        .encode = numbers_encode, .ctx = size, .n_vocab = n_vocab, .eos = n_vocab - 1};
+    struct corpus_encoder e = {.encode = numbers_encode,
+                               .words = numbers_words,
+                               .ctx = size,
+                               .n_vocab = n_vocab,
+                               .eos = n_vocab - 1};
     memcpy(e.hash, "numbers numbers", CORPUS_KEY_SIZE);
     return e;
 }

@@ -8,7 +8,7 @@
 #include "data/corpus.h"
 
 /* Ids are the words modulo n_vocab; a word that is no number has the sum of its bytes. Calls are
- * counted. */
+ * counted. For links, a word is one id, or two odd ones in a row. */
 struct corpus_encoder numbers_encoder(int n_vocab);
 extern atomic_long numbers_calls;
 

@@ -1,18 +1,19 @@
 # train.sh — what the test_train_*.sh share: a small corpus, a model that trains in a second, and
 # checks. Not a test. Source it: it leaves the corpus in $dir as t.src, t.tgt (training) and v.src,
-# v.tgt (validation).
+# v.tgt (validation), and t.links, v.links: which words translate which.
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the scripts that source this use what it sets
 # shellcheck source=tests/shell.sh
 . "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 cd "$dir"
 
-# pairs NAME N SEED — N sentences of 3 to 10 words in NAME.src; NAME.tgt has their words backwards
+# pairs NAME N SEED — N sentences of 3 to 10 words in NAME.src; NAME.tgt has their words backwards,
+# NAME.links says so
 pairs() {
     awk -v name="$1" -v n="$2" -v seed="$3" 'BEGIN {
         srand(seed)
         for (i = 0; i < n; i++) {
-            k = 3 + int(rand() * 8); s = t = ""
+            k = 3 + int(rand() * 8); s = t = l = ""
             for (j = 0; j < k; j++) {
                 for (w = ""; length(w) < 4;) {
                     w = w substr("bdgklmnprst", 1 + int(rand() * 11), 1)
@@ -20,9 +21,11 @@ pairs() {
                 }
                 s = s (j ? " " : "") w
                 t = w (j ? " " : "") t
+                l = l (j ? " " : "") j "-" k - 1 - j
             }
             print s >(name ".src")
             print t >(name ".tgt")
+            print l >(name ".links")
         } }'
 }
 pairs t 400 1

@@ -26,6 +26,7 @@ enum {
     DRY_STEPS = 5
 };
 static const char *const side_names[] = {"both", "src", "tgt", NULL};
+static const char *const link_units[] = {"words", "tokens", NULL}; /* enum words_unit */
 static const char *const divergence_names[] = {"stop", "skip", "rewind", NULL};
 
 #define OPTIONS_OF train_args
@@ -38,6 +39,20 @@ static const struct option rows[] = {
         .arg = "X"),
     ROW(STRING, "valid_src", valid_src, NULL, "source text to validate on", .arg = "FILE"),
     ROW(STRING, "valid_tgt", valid_tgt, NULL, "its translation", .arg = "FILE"),
+    ROW(LIST, "guided_alignment", links, NULL,
+        "teach one head of the decoder's cross-attention these links between words, lines like "
+        "0-0 1-2, source-target from 0; one file per corpus, - for none",
+        .arg = "FILE"),
+    ROW(STRING, "guided_valid", valid_links, NULL, "links of the validation text", .arg = "FILE"),
+    ROW(CHOICE, "guided_unit", link_unit, "words",
+        "what links count: words, or tokens between spaces", .choices = link_units),
+    ROW(F64, "guided_weight", guided_weight, "0.1",
+        "weight of a token's links beside the loss of a token", .max = 1e3),
+    ROW(INT, "guided_layer", guided_layer, "0",
+        "the layer that learns links, from 1; 0: the last but one, or the only one",
+        .max = 1 << 20),
+    ROW(INT, "guided_head", guided_head, "1", "the head that does, from 1", .min = 1,
+        .max = 1 << 20),
     ROW(STRING, "out", trainer.dir, NULL,
         "the run's directory; an unfinished run there is continued", .arg = "DIR", .required = 1),
     ROW(STRING, "config", config_file, NULL,
@@ -132,6 +147,13 @@ static int check_args(struct err *err) {
     if (args.weights.n && args.weights.n != args.src.n)
         return cli_usage(err, "--weights: %d number%s for %d --src file%s; give one for each",
                          args.weights.n, PLURAL(args.weights.n), args.src.n, PLURAL(args.src.n));
+    if (args.links.n && args.links.n != args.src.n)
+        return cli_usage(err,
+                         "--guided-alignment: %d file%s for %d --src file%s; give one for each, or "
+                         "- for a corpus without",
+                         args.links.n, PLURAL(args.links.n), args.src.n, PLURAL(args.src.n));
+    if (args.valid_links && !(args.links.n && args.valid_src))
+        return cli_usage(err, "--guided-valid: needs --guided-alignment and --valid-src");
     if (!args.valid_src != !args.valid_tgt)
         return cli_usage(err, "train: --valid-src and --valid-tgt belong together");
     if (o->patience && !args.valid_src)
@@ -159,17 +181,18 @@ static int check_args(struct err *err) {
 /* ---- telling --------------------------------------------------------------------------------- */
 
 /* What a line of progress says, in this order. */
-enum { STEP, EPOCH, LOSS, PPL, RATE, SPEED, LEFT, N_PART, PART_SIZE = 40 };
+enum { STEP, EPOCH, LOSS, PPL, GUIDED, RATE, SPEED, LEFT, N_PART, PART_SIZE = 40 };
 
 /* A bar and as much beside it as the terminal has room for: first what matters, then, as long as
  * the bar does not get too small, what is nice to know. */
 static void show_parts(struct progress *p, char part[N_PART][PART_SIZE], double fraction) {
-    static const int order[N_PART] = {STEP, LOSS, LEFT, SPEED, PPL, EPOCH, RATE};
+    static const int order[N_PART] = {STEP, LOSS, LEFT, SPEED, PPL, GUIDED, EPOCH, RATE};
     enum { N_FIRST = 4, BAR_LEAST = 8, BAR_GOOD = 20, BAR_MOST = 32 };
     char bar[BAR_MOST + 1] = "", line[N_PART * (PART_SIZE + 2) + 1] = "";
     int room = progress_columns(STDERR_FILENO) - 1;
     for (int i = 0; i < N_PART; i++) {
         int size = (int)strlen(part[order[i]]) + 2;
+        if (size == 2) continue;
         if (size + (i < N_FIRST ? BAR_LEAST : BAR_GOOD) > room)
             part[order[i]][0] = 0;
         else
@@ -181,18 +204,29 @@ static void show_parts(struct progress *p, char part[N_PART][PART_SIZE], double 
     progress_line(p, "%s%s", bar, line);
 }
 
+/* "  guided 1.234", or nothing. */
+static const char *show_guided(char out[PART_SIZE], double loss) {
+    out[0] = 0;
+    if (!isnan(loss)) snprintf(out, PART_SIZE, "  guided %.3f", loss);
+    return out;
+}
+
 static void show_step(struct progress *p, const struct train_status *s) {
     double done = s->fraction, left = done > 0 ? s->seconds / done * (1 - done) : 0;
     long long step = s->step, total = args.trainer.max_steps, epoch = s->epoch + 1;
     if (args.trainer.max_epochs && epoch > args.trainer.max_epochs)
         epoch--; /* the last one has just ended */
     const char *speed = text_grouped((uint64_t)s->tok_s);
+    char guided[PART_SIZE];
+    show_guided(guided, s->guided);
     if (!p->terminal) {
-        progress_line(p, "step %lld  epoch %lld  loss %.3f  ppl %.2f  lr %.2e  %s tok/s  %s left",
-                      step, epoch, s->loss, exp(s->nll), s->rate, speed, text_duration(left));
+        progress_line(p, "step %lld  epoch %lld  loss %.3f  ppl %.2f%s  lr %.2e  %s tok/s  %s left",
+                      step, epoch, s->loss, exp(s->nll), guided, s->rate, speed,
+                      text_duration(left));
         return;
     }
     char part[N_PART][PART_SIZE];
+    snprintf(part[GUIDED], PART_SIZE, "%s", guided[0] ? guided + 2 : "");
     snprintf(part[STEP], PART_SIZE, total ? "step %lld/%lld" : "step %lld", step, total);
     snprintf(part[EPOCH], PART_SIZE, "epoch %lld", epoch);
     snprintf(part[LOSS], PART_SIZE, "loss %.3f", s->loss);
@@ -205,7 +239,7 @@ static void show_step(struct progress *p, const struct train_status *s) {
 
 static void listen(void *ctx, enum train_event event, const struct train_status *s) {
     struct progress *p = ctx;
-    char bleu[32] = "";
+    char bleu[32] = "", guided[PART_SIZE];
     switch (event) {
     case TRAIN_RESUMED:
         progress_note(p, "continuing %s", s->text);
@@ -222,8 +256,9 @@ static void listen(void *ctx, enum train_event event, const struct train_status 
         break;
     case TRAIN_VALIDATED:
         if (!isnan(s->valid_bleu)) snprintf(bleu, sizeof bleu, "  BLEU %.2f", s->valid_bleu);
-        progress_note(p, "step %lld  validation loss %.4f  ppl %.2f%s%s", (long long)s->step,
-                      s->valid_loss, exp(s->valid_nll), bleu, s->valid_is_best ? "  (best)" : "");
+        progress_note(p, "step %lld  validation loss %.4f  ppl %.2f%s%s%s", (long long)s->step,
+                      s->valid_loss, exp(s->valid_nll), show_guided(guided, s->valid_guided), bleu,
+                      s->valid_is_best ? "  (best)" : "");
         break;
     case TRAIN_SAVED:
         break;

@@ -14,8 +14,8 @@
 #include "train/trainer.h"
 
 struct train_args {
-    struct option_list src, tgt, weights;
-    const char *valid_src, *valid_tgt, *tokenizer, *init, *cache, *config_file;
+    struct option_list src, tgt, weights, links;
+    const char *valid_src, *valid_tgt, *valid_links, *tokenizer, *init, *cache, *config_file;
     int preset; /* of config_preset_names */
     enum tokenizer_type vocab_type;
     int vocab_size, tokens, dtype, max_length, prefetch, bleu_lines;
@@ -24,6 +24,8 @@ struct train_args {
     double lr_scale, clip, ema, ratio;
     struct subword_options subword;
     enum { SAMPLE_BOTH, SAMPLE_SRC, SAMPLE_TGT } sample_side;
+    int link_unit, guided_layer, guided_head;
+    double guided_weight;
     struct trainer_options trainer; /* as the options set it */
     struct backend_options where;
     int dry_run, overwrite, quiet;
@@ -46,6 +48,7 @@ struct train_setup {
     int has_valid;
     struct config begun; /* with --init: the model's, or that of the run which continues */
     struct config config;
+    struct guided guided;
     struct backend *be;
     enum dtype type;
     struct model *model;

@@ -128,14 +128,23 @@ static int show_corpus(void *ctx, const struct corpus_progress *c) {
     return 0;
 }
 
-static int get_corpus(struct train_setup *s, struct corpus *corpus, const char *src,
-                      const char *tgt, const char *what, struct err *err) {
+/* "-": none. */
+static const char *links_of(const struct train_args *a, int i) {
+    const char *path = a->links.n ? a->links.item[i] : "-";
+    return strcmp(path, "-") == 0 ? NULL : path;
+}
+
+/* texts: source, target and, or NULL, links. */
+static int get_corpus(struct train_setup *s, struct corpus *corpus, const char *const texts[3],
+                      const char *what, struct err *err) {
     const struct train_args *a = s->a;
     struct corpus_report report;
     char text[400];
     int rc = corpus_build(corpus,
-                          &(struct corpus_options){.src = src,
-                                                   .tgt = tgt,
+                          &(struct corpus_options){.src = texts[0],
+                                                   .tgt = texts[1],
+                                                   .links = texts[2],
+                                                   .link_unit = a->link_unit,
                                                    .cache_dir = s->cache,
                                                    .encoder = corpus_encoder_of(s->tokenizer),
                                                    .max_len = a->max_length,
@@ -155,11 +164,13 @@ static int get_corpora(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     int rc = 0;
     for (int i = 0; !rc && i < a->src.n; i++) {
-        rc = get_corpus(s, &s->corpus[i], a->src.item[i], a->tgt.item[i], "training data", err);
+        const char *const texts[] = {a->src.item[i], a->tgt.item[i], links_of(a, i)};
+        rc = get_corpus(s, &s->corpus[i], texts, "training data", err);
         if (!rc) s->source[s->n_corpus++].corpus = &s->corpus[i];
     }
     if (!rc && a->valid_src) {
-        rc = get_corpus(s, &s->valid_corpus, a->valid_src, a->valid_tgt, "validation data", err);
+        const char *const texts[] = {a->valid_src, a->valid_tgt, a->valid_links};
+        rc = get_corpus(s, &s->valid_corpus, texts, "validation data", err);
         s->has_valid = !rc;
     }
     return rc;
@@ -184,13 +195,31 @@ static int check_texts(struct train_setup *s, struct err *err) {
                            a->weights.item[i]);
         rc = check_text(a, a->src.item[i], err);
         if (!rc) rc = check_text(a, a->tgt.item[i], err);
+        if (!rc && links_of(a, i)) rc = check_text(a, links_of(a, i), err);
     }
     if (!rc && a->valid_src) rc = check_text(a, a->valid_src, err);
     if (!rc && a->valid_src) rc = check_text(a, a->valid_tgt, err);
+    if (!rc && a->valid_links) rc = check_text(a, a->valid_links, err);
     return rc;
 }
 
 /* ---- model ----------------------------------------------------------------------------------- */
+
+/* Which head learns links, if there are any. */
+static int get_guided(struct train_setup *s, struct err *err) {
+    const struct train_args *a = s->a;
+    const struct config *c = &s->config;
+    if (!a->links.n) return 0;
+    if (a->guided_layer > c->n_layer_dec)
+        return err_set(err, HEED_EINVAL, "--guided-layer: %d, but the decoder has %d layer%s",
+                       a->guided_layer, c->n_layer_dec, PLURAL(c->n_layer_dec));
+    if (a->guided_head > c->n_head)
+        return err_set(err, HEED_EINVAL, "--guided-head: %d, but there are %d head%s",
+                       a->guided_head, c->n_head, PLURAL(c->n_head));
+    int layer = a->guided_layer ? a->guided_layer : c->n_layer_dec > 1 ? c->n_layer_dec - 1 : 1;
+    s->guided = (struct guided){layer, a->guided_head, (float)a->guided_weight};
+    return 0;
+}
 
 /* Before the tokenizer is learnt, its size is what was asked for. */
 static int get_config(struct train_setup *s, struct err *err) {
@@ -209,6 +238,7 @@ static int get_config(struct train_setup *s, struct err *err) {
     if (!rc && a->max_length > s->config.max_len)
         rc = err_set(err, HEED_EINVAL, "--max-length: %d is more than the model's --max-len %d",
                      a->max_length, s->config.max_len);
+    if (!rc) rc = get_guided(s, err);
     if (!rc && s->tokenizer && s->continues) rc = plan_shape(a->trainer.dir, &s->config, err);
     return rc;
 }
@@ -228,6 +258,7 @@ static int get_model(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     const struct plan_memory *m = &s->memory;
     int rc = model_new(&s->model, &s->config, s->be, s->type, err);
+    if (!rc) s->model->guided = s->guided;
     if (!rc) rc = fill_model(s, err);
     if (!rc)
         rc = plan_memory(&s->memory, s->model,
@@ -243,6 +274,9 @@ static int get_model(struct train_setup *s, struct err *err) {
                   a->init ? a->init : config_preset_names[a->preset],
                   text_grouped(s->model->table.n_value), gib(m->total), gib(m->model),
                   gib(m->state), gib(m->acts), gib(m->workspace));
+    if (s->guided.layer)
+        progress_note(s->progress, "guided alignment: head %d of decoder layer %d, weight %g",
+                      s->guided.head, s->guided.layer, (double)s->guided.weight);
     return 0;
 }
 

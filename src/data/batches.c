@@ -212,8 +212,7 @@ void batches_free(struct batches *b) {
 }
 
 int batches_batch_init(const struct batches *b, struct batch *batch, struct err *err) {
-    return batch_init(batch, b->stream.tokens, b->stream.tokens, stream_max_seq(&b->stream), b->bos,
-                      err);
+    return stream_batch_init(&b->stream, batch, b->bos, err);
 }
 
 struct batches_epoch batches_epoch(const struct batches *b) {
@@ -251,6 +250,7 @@ int batches_next(struct batches *b, struct batch *out, struct err *err) {
     const struct batch *like = &b->slot[0].batch;
     BUG_ON(out->cap_src != b->stream.tokens || out->cap_tgt != b->stream.tokens);
     BUG_ON(out->cap_seq != stream_max_seq(&b->stream) || out->bos != like->bos);
+    BUG_ON(out->cap_range != like->cap_range);
     if (b->threaded) return take_prefetched(b, out, err);
     int rc = prepare(b, &b->slot[0], err);
     if (!rc) trade(b, &b->slot[0], out);
@@ -314,7 +314,7 @@ int sweep_new(struct sweep **out, const struct corpus *corpus, int tokens, int32
     struct batches_source source = {.corpus = corpus};
     struct batches_options options = {.source = &source, .n_source = 1, .tokens = tokens};
     int rc = stream_init(&s->stream, &options, false, err);
-    if (!rc) rc = batch_init(&s->batch, tokens, tokens, stream_max_seq(&s->stream), bos, err);
+    if (!rc) rc = stream_batch_init(&s->stream, &s->batch, bos, err);
     if (rc) {
         sweep_free(s);
         return rc;

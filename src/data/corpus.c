@@ -20,9 +20,10 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "data/corpus_file.h"
+#include "data/piecelinks.h"
 
 /* Bytes checked at a time; a multiple of the size of every id and place. */
-enum { WINDOW = 1 << 18 };
+enum { WINDOW = 3 << 17 };
 
 /* ---- access ---------------------------------------------------------------------------------- */
 
@@ -53,24 +54,34 @@ static int changed(struct err *err) {
 }
 
 static uint64_t count_ids(const struct corpus *c) {
-    return c->report.n_src_tok + c->report.n_tgt_tok;
+    return c->report.n_src_tok + c->report.n_tgt_tok + c->n_link_id;
+}
+
+static uint64_t index_end(const struct corpus *c) {
+    return c->size - sizeof(struct corpus_trailer) - corpus_links_size(c->has_links);
 }
 
 static uint64_t index_at(const struct corpus *c) {
-    return c->size - sizeof(struct corpus_trailer) -
-           (uint64_t)c->n_pair * sizeof(struct corpus_place);
+    return index_end(c) - (uint64_t)c->n_pair * corpus_place_size(c->has_links);
+}
+
+static uint64_t place_end(const struct corpus_place *p) {
+    return (uint64_t)p->n_src + (uint64_t)p->n_tgt + (uint64_t)p->n_link_id;
 }
 
 static bool place_is_good(const struct corpus *c, const struct corpus_place *p) {
     return p->n_src >= 1 && p->n_src <= c->max_src && p->n_tgt >= 1 && p->n_tgt <= c->max_tgt &&
-           p->start <= count_ids(c) &&
-           (uint64_t)p->n_src + (uint64_t)p->n_tgt <= count_ids(c) - p->start;
+           p->n_link >= 0 && p->n_link <= LINKS_PER_TOKEN * (p->n_src + p->n_tgt) &&
+           p->n_link_id >= 0 && p->n_link_id <= p->n_link * LINK_BYTES / c->width + 1 &&
+           p->start <= count_ids(c) && place_end(p) <= count_ids(c) - p->start;
 }
 
 int corpus_find(const struct corpus *c, int64_t i, struct corpus_place *place, struct err *err) {
     BUG_ON(i < 0 || i >= c->n_pair);
-    struct iovec part = {place, sizeof *place};
-    int rc = read_at(c, &part, 1, index_at(c) + (uint64_t)i * sizeof *place, err);
+    size_t size = corpus_place_size(c->has_links);
+    struct iovec part = {place, size};
+    *place = (struct corpus_place){0};
+    int rc = read_at(c, &part, 1, index_at(c) + (uint64_t)i * size, err);
     if (rc) return rc;
     return place_is_good(c, place) ? 0 : changed(err);
 }
@@ -105,16 +116,32 @@ int corpus_read(const struct corpus *c, const struct corpus_place *place, int32_
     return good_src && good_tgt ? 0 : changed(err);
 }
 
+int corpus_read_links(const struct corpus *c, const struct corpus_place *place,
+                      struct piece_link *link, int32_t *scratch, struct err *err) {
+    BUG_ON(!place_is_good(c, place));
+    size_t size = (size_t)place->n_link_id * (size_t)c->width;
+    uint64_t at = place->start + (uint64_t)place->n_src + (uint64_t)place->n_tgt;
+    struct iovec part = {scratch, size};
+    int rc = place->n_link ? read_at(c, &part, 1, at * (uint64_t)c->width, err) : 0;
+    if (rc) return rc;
+    /* No link reaches the end marks. */
+    return piecelinks_unpack(link, place->n_link, (const unsigned char *)scratch, size,
+                             place->n_src - 1, place->n_tgt - 1)
+               ? changed(err)
+               : 0;
+}
+
 /* ---- checking -------------------------------------------------------------------------------- */
 
 static int bad(const char *path, const char *what, struct err *err) {
     return err_set(err, HEED_EFORMAT, "%.150s: not a usable corpus cache: %s", path, what);
 }
 
-/* What the trailer alone must satisfy, and that the file has exactly the size it implies. */
-static const char *check_trailer(const struct corpus_trailer *t, uint64_t size) {
+/* What the trailer alone must satisfy. */
+static const char *check_trailer(const struct corpus_trailer *t) {
     if (memcmp(t->magic, CORPUS_MAGIC, sizeof t->magic) != 0) return "it begins with other bytes";
-    if (t->version != CORPUS_VERSION) return "another version of the format";
+    if (t->version != CORPUS_VERSION && t->version != CORPUS_LINKED)
+        return "another version of the format";
     if (XXH3_64bits(t, offsetof(struct corpus_trailer, trailer_hash)) != t->trailer_hash)
         return "its trailer is damaged";
     if (t->n_vocab < 1 || t->n_vocab > INT32_MAX || t->eos >= t->n_vocab) return "bad vocabulary";
@@ -125,18 +152,24 @@ static const char *check_trailer(const struct corpus_trailer *t, uint64_t size) 
     const uint64_t limit = UINT64_C(1) << 56;
     if (t->n_pair < 1 || t->n_pair > limit || t->n_src_tok > limit || t->n_tgt_tok > limit)
         return "bad counts";
-    uint64_t ids = (t->n_src_tok + t->n_tgt_tok) * t->width;
-    uint64_t want = sizeof *t + (ids + 7) / 8 * 8 + t->n_pair * sizeof(struct corpus_place);
-    if (size != want) return "its size does not fit its trailer: truncated?";
     return NULL;
+}
+
+/* Does the file have exactly the size that trailer and links imply? */
+static bool size_fits(const struct corpus *c) {
+    if (c->n_link_id > UINT64_C(1) << 56) return false;
+    uint64_t ids = count_ids(c) * (uint64_t)c->width;
+    uint64_t index = (uint64_t)c->n_pair * corpus_place_size(c->has_links);
+    return c->size == (ids + 7) / 8 * 8 + index + corpus_links_size(c->has_links) +
+                          sizeof(struct corpus_trailer);
 }
 
 /* What one pass over the file looks at. */
 struct scan {
     XXH3_state_t *hash;
     unsigned char *window;
-    uint64_t next, n_src; /* ids and source ids before the next place */
-    uint32_t largest;     /* id */
+    uint64_t next, n_src, n_link_id; /* ids, source ids and links' before the next place */
+    uint32_t largest;                /* id */
     bool index_bad;
 };
 
@@ -156,26 +189,29 @@ static void scan_ids(struct scan *scan, const unsigned char *data, size_t n, int
 
 static void scan_places(struct scan *scan, const struct corpus *c, const unsigned char *data,
                         size_t n) {
+    size_t size = corpus_place_size(c->has_links);
     for (size_t i = 0; i < n && !scan->index_bad; i++) {
-        struct corpus_place place;
-        memcpy(&place, data + i * sizeof place, sizeof place);
+        struct corpus_place place = {0};
+        memcpy(&place, data + i * size, size);
         scan->index_bad = place.start != scan->next || !place_is_good(c, &place);
-        scan->next += (uint64_t)place.n_src + (uint64_t)place.n_tgt;
+        scan->next += place_end(&place);
         scan->n_src += (uint64_t)place.n_src;
+        scan->n_link_id += (uint64_t)place.n_link_id;
     }
 }
 
 /* Reads [from, to) in windows, adds it to the checksum and hands it on. */
 static int scan_part(struct scan *scan, const struct corpus *c, uint64_t from, uint64_t to,
                      struct err *err) {
-    bool is_index = from == index_at(c);
+    bool is_index = from == index_at(c), is_rest = from == index_end(c);
     for (; from < to; from += WINDOW) {
         size_t n = to - from < WINDOW ? (size_t)(to - from) : WINDOW;
         int rc = read_at(c, &(struct iovec){scan->window, n}, 1, from, err);
         if (rc) return rc;
         XXH3_64bits_update(scan->hash, scan->window, n);
+        if (is_rest) continue;
         if (is_index)
-            scan_places(scan, c, scan->window, n / sizeof(struct corpus_place));
+            scan_places(scan, c, scan->window, n / corpus_place_size(c->has_links));
         else
             scan_ids(scan, scan->window, n / (size_t)c->width, c->width);
     }
@@ -190,14 +226,18 @@ static int check_body(const struct corpus *c, const char *path, uint64_t want, s
     XXH3_64bits_reset(scan.hash);
     /* The zeros between ids and index pass as ids. */
     int rc = scan_part(&scan, c, 0, index_at(c), err);
-    if (!rc) rc = scan_part(&scan, c, index_at(c), c->size - sizeof(struct corpus_trailer), err);
+    if (!rc) rc = scan_part(&scan, c, index_at(c), index_end(c), err);
+    if (!rc) rc = scan_part(&scan, c, index_end(c), c->size - sizeof(struct corpus_trailer), err);
     uint64_t got = XXH3_64bits_digest(scan.hash);
     XXH3_freeState(scan.hash);
     xfree(scan.window);
     if (rc) return rc;
     if (got != want) return bad(path, "its data is damaged", err);
-    if (scan.largest >= (uint32_t)c->n_vocab) return bad(path, "an id is too large", err);
-    if (scan.index_bad || scan.next != count_ids(c) || scan.n_src != c->report.n_src_tok)
+    /* Links lie among the ids and may be anything; there, ids are checked when they are read. */
+    if (scan.largest >= (uint32_t)c->n_vocab && !c->has_links)
+        return bad(path, "an id is too large", err);
+    if (scan.index_bad || scan.next != count_ids(c) || scan.n_src != c->report.n_src_tok ||
+        scan.n_link_id != c->n_link_id)
         return bad(path, "its index does not fit its ids", err);
     return 0;
 }
@@ -217,12 +257,25 @@ static struct corpus_report report_of(const struct corpus_trailer *t) {
     return r;
 }
 
+/* What a corpus with links says about them. */
+static int read_links_header(struct corpus *c, struct err *err) {
+    struct corpus_links l;
+    if (c->size < sizeof l + sizeof(struct corpus_trailer)) return 0; /* which does not fit */
+    int rc = read_at(c, &(struct iovec){&l, sizeof l}, 1, index_end(c), err);
+    if (rc) return rc;
+    c->n_link_id = l.n_id;
+    c->report.n_linked = l.n_linked;
+    c->report.n_unlinked = l.n_unlinked;
+    c->report.first_unlinked = l.first_unlinked;
+    return 0;
+}
+
 static int open_checked(struct corpus *c, const char *path, struct err *err) {
     struct corpus_trailer t;
     if (c->size < sizeof t) return bad(path, "too short", err);
     int rc = read_at(c, &(struct iovec){&t, sizeof t}, 1, c->size - sizeof t, err);
     if (rc) return rc;
-    const char *wrong = check_trailer(&t, c->size);
+    const char *wrong = check_trailer(&t);
     if (wrong) return bad(path, wrong, err);
     memcpy(c->key, t.key, sizeof c->key);
     c->n_pair = (int64_t)t.n_pair;
@@ -232,6 +285,9 @@ static int open_checked(struct corpus *c, const char *path, struct err *err) {
     c->max_tgt = (int)t.max_tgt;
     c->width = (int)t.width;
     c->report = report_of(&t);
+    c->has_links = t.version == CORPUS_LINKED;
+    if (c->has_links && (rc = read_links_header(c, err))) return rc;
+    if (!size_fits(c)) return bad(path, "its size does not fit its trailer: truncated?", err);
     return check_body(c, path, t.body_hash, err);
 }
 
@@ -306,4 +362,10 @@ void corpus_report_text(const struct corpus_report *r, char *text, size_t size) 
         append(text, size, &at, "; %s bad UTF-8 sequence%s replaced (first: line %s)",
                num_grouped(a, r->n_replaced), PLURAL(r->n_replaced),
                num_grouped(b, r->first_replaced));
+    if (r->n_linked || r->n_unlinked)
+        append(text, size, &at, "; %s aligned", num_grouped(a, r->n_linked));
+    if (r->n_unlinked)
+        append(text, size, &at, ", %s alignment%s ignored that do%s not fit (first: line %s)",
+               num_grouped(a, r->n_unlinked), PLURAL(r->n_unlinked), r->n_unlinked == 1 ? "es" : "",
+               num_grouped(b, r->first_unlinked));
 }

@@ -25,7 +25,9 @@
 #include "base/err.h"
 #include "base/file.h"
 
+struct piece_link;
 struct tokenizer;
+struct words;
 
 enum { CORPUS_KEY_SIZE = 16, CORPUS_MAX_LEN = 1 << 16 };
 
@@ -35,6 +37,10 @@ enum { CORPUS_KEY_SIZE = 16, CORPUS_MAX_LEN = 1 << 16 };
 struct corpus_encoder {
     int (*encode)(const void *ctx, int32_t *ids, int cap, const char *text, size_t size,
                   struct err *err);
+    /* The same with the words of the text (words.h; unit: enum words_unit): ids and the word of
+     * each to *words, which the calling thread owns. May be NULL where no links are wanted. */
+    int (*words)(const void *ctx, struct words *words, int unit, const char *text, size_t size,
+                 struct err *err);
     const void *ctx;
     int32_t n_vocab, eos;
     unsigned char hash[CORPUS_KEY_SIZE]; /* equal for encoders that give equal ids */
@@ -58,6 +64,10 @@ struct corpus_progress {
 /* Lengths are in tokens, end mark included. A NULL or zero field means its default. */
 struct corpus_options {
     const char *src, *tgt; /* text files: plain, .gz or .xz; regular files, they are read twice */
+    /* NULL, or which words of line i of the one translate which of the other: links.h, in words of
+     * link_unit (enum words_unit). An empty line says nothing. */
+    const char *links;
+    int link_unit;
     const char *cache_dir; /* made if it does not exist */
     struct corpus_encoder encoder;
     int max_len;  /* longest sentence on either side: 256; the model's max_len must not be less */
@@ -96,6 +106,9 @@ struct corpus_report {
     uint64_t first_dropped[CORPUS_N_DROP]; /* line number, from 1; 0: none */
     uint64_t n_replaced;     /* bad UTF-8 sequences and NUL bytes that became U+FFFD */
     uint64_t first_replaced; /* line number of the first, from 1; 0: none */
+    uint64_t n_linked;       /* kept pairs with links */
+    uint64_t n_unlinked; /* those whose links do not fit their words, or are too many: ignored */
+    uint64_t first_unlinked; /* line number of the first, from 1; 0: none */
     int reused;              /* the cache was there: nothing was tokenised */
 };
 
@@ -109,6 +122,8 @@ struct corpus {
     int32_t n_vocab, eos;
     int max_src, max_tgt; /* longest sentence of each side */
     int width;            /* bytes per id, 2 or 4 */
+    int has_links;        /* built with them */
+    uint64_t n_link_id;   /* what they take, counted in ids */
     struct corpus_report report;
 };
 
@@ -133,6 +148,8 @@ void corpus_close(struct corpus *corpus);
 struct corpus_place {
     uint64_t start; /* of the source ids, counted in ids; the target ids follow */
     int32_t n_src, n_tgt;
+    int32_t n_link, n_link_id; /* links of the pair, and what they take, in ids; behind the target
+                                  ids. 0 in a corpus without links */
 };
 
 /* Finds pair i in [0, n_pair), and reads a pair found: ids, each in [0, n_vocab), to buffers that
@@ -142,6 +159,11 @@ int corpus_find(const struct corpus *corpus, int64_t i, struct corpus_place *pla
                 struct err *err);
 int corpus_read(const struct corpus *corpus, const struct corpus_place *place, int32_t *src,
                 int32_t *tgt, struct err *err);
+
+/* The links of a pair found, to link[place->n_link], which is at most LINKS_PER_TOKEN times its
+ * tokens. `scratch` holds place->n_link_id ids. Fails as corpus_read does. */
+int corpus_read_links(const struct corpus *corpus, const struct corpus_place *place,
+                      struct piece_link *link, int32_t *scratch, struct err *err);
 
 /* One line: "157,739 pairs read, 156,001 kept; dropped: 12 empty (first: line 77), ...". */
 void corpus_report_text(const struct corpus_report *report, char *text, size_t size);

@@ -1,4 +1,4 @@
-/* corpus_build.c — from two text files to the cache file of corpus.h.
+/* corpus_build.c — from two text files, and perhaps one of links, to the cache file of corpus.h.
  *
  * Lines are read in chunks of bounded size; the pool tokenises a chunk in tasks of consecutive
  * pairs; the results are written in order. Ids go straight to the file, index entries to a nameless
@@ -23,10 +23,13 @@
 #include "base/pool.h"
 #include "data/corpus.h"
 #include "data/corpus_file.h"
+#include "data/piecelinks.h"
 #include "data/text.h"
+#include "data/words.h"
 
 enum { CHUNK_PAIRS = 4096, CHUNK_TEXT = 1 << 20, TASK_PAIRS = 64 };
 enum { N_TASK = CHUNK_PAIRS / TASK_PAIRS, KEPT = -1 };
+enum { SRC, TGT, LINKS, N_SIDE };
 
 struct side {
     const char *path;
@@ -38,9 +41,20 @@ struct side {
 
 /* One pair of the chunk: its text, then what became of it. */
 struct pair {
-    size_t at[2], size[2];
-    unsigned flags[2];
-    int n[2], drop; /* tokens; enum corpus_drop or KEPT */
+    size_t at[N_SIDE], size[N_SIDE];
+    unsigned flags[N_SIDE];
+    int n[2], drop;        /* tokens; enum corpus_drop or KEPT */
+    int n_link, n_link_id; /* as in struct corpus_place */
+    bool unlinked;         /* its links do not fit */
+};
+
+/* What a thread works with. */
+struct bench {
+    int32_t *ids[2];     /* [max_len] */
+    struct words *words; /* [2] with links, as the following */
+    struct links links;
+    struct piece_link *link; /* [cap_link] */
+    unsigned char *packed;   /* [cap_link * LINK_BYTES + 4] */
 };
 
 /* The ids of a task's kept pairs in the file's width, one after another. */
@@ -53,9 +67,11 @@ struct task {
 
 struct builder {
     struct corpus_options o; /* with defaults filled in */
-    struct side side[2];     /* source, target */
+    struct side side[N_SIDE];
+    int n_side; /* 2, or 3 with links */
     struct pool *pool;
-    int32_t *scratch; /* [threads][2][max_len] */
+    struct bench *bench; /* [threads] */
+    int cap_link;        /* most that a pair may have */
     struct pair *pair;
     int n_pair; /* in the chunk */
     struct task *task;
@@ -63,7 +79,8 @@ struct builder {
     bool out_open;
     FILE *index;
     XXH3_state_t *hash;
-    uint64_t n_id; /* written */
+    uint64_t n_id; /* written, links included */
+    uint64_t n_link_id;
     struct corpus_trailer trailer;
     struct corpus_report report;
 };
@@ -95,6 +112,8 @@ static int fill_in(struct corpus_options *o, struct err *err) {
     if (e->n_vocab < 1 || e->eos < 0 || e->eos >= e->n_vocab)
         return err_set(err, HEED_EINVAL, "tokenizer: end mark %d in a vocabulary of %d", e->eos,
                        e->n_vocab);
+    if (o->links && !e->words)
+        return err_set(err, HEED_EINVAL, "corpus: links, but a tokenizer that knows no words");
     return 0;
 }
 
@@ -134,28 +153,32 @@ struct identity {
     unsigned char encoder[CORPUS_KEY_SIZE];
     double ratio;
     int32_t version, n_vocab, eos, max_len, min_len, ratio_above;
+    uint64_t links[2], link_unit; /* without links, neither is hashed */
 };
 
 static int find_key(struct builder *b, struct err *err) {
     const struct corpus_options *o = &b->o;
     struct identity id = {.ratio = o->ratio,
-                          .version = CORPUS_VERSION,
+                          .version = o->links ? CORPUS_LINKED : CORPUS_VERSION,
                           .n_vocab = o->encoder.n_vocab,
                           .eos = o->encoder.eos,
                           .max_len = o->max_len,
                           .min_len = o->min_len,
-                          .ratio_above = o->ratio_above};
+                          .ratio_above = o->ratio_above,
+                          .link_unit = (uint64_t)o->link_unit};
     memcpy(id.encoder, o->encoder.hash, sizeof id.encoder);
     struct hashing h = {.o = o, .p = {.phase = CORPUS_HASHING}};
-    for (int i = 0; i < 2; i++) h.p.bytes_total += (uint64_t)b->side[i].before.st_size;
-    for (int i = 0; i < 2; i++) {
-        int rc = text_hash(id.text[i], b->side[i].path, show_hashing, &h, err);
+    for (int i = 0; i < b->n_side; i++) h.p.bytes_total += (uint64_t)b->side[i].before.st_size;
+    for (int i = 0; i < b->n_side; i++) {
+        uint64_t *to = i == LINKS ? id.links : id.text[i];
+        int rc = text_hash(to, b->side[i].path, show_hashing, &h, err);
         if (rc) return rc;
     }
     XXH128_canonical_t key;
-    XXH128_canonicalFromHash(&key, XXH3_128bits(&id, sizeof id));
+    size_t size = o->links ? sizeof id : offsetof(struct identity, links);
+    XXH128_canonicalFromHash(&key, XXH3_128bits(&id, size));
     _Static_assert(sizeof key == CORPUS_KEY_SIZE, "a 128-bit key");
-    _Static_assert(sizeof id == 32 + CORPUS_KEY_SIZE + 8 + 24, "no padding is hashed");
+    _Static_assert(sizeof id == 32 + CORPUS_KEY_SIZE + 8 + 24 + 24, "no padding is hashed");
     memcpy(b->trailer.key, &key, sizeof key);
     return 0;
 }
@@ -186,33 +209,41 @@ static int read_line(struct side *side, struct pair *pair, int which, struct err
     return 1;
 }
 
-/* Counts what is left of the longer text and says how many lines each has. */
-static int unequal(struct builder *b, struct err *err) {
+/* Counts what is left of two texts, of which one is longer, and says how many lines each has. */
+static int unequal(const struct side *a, const struct side *b, const char *rule, struct err *err) {
+    const struct side *side[2] = {a, b};
+    unsigned long long n[2];
     for (int i = 0; i < 2; i++) {
         struct line line;
         int rc;
-        while ((rc = text_next(b->side[i].text, &line, err)) > 0) continue;
+        while ((rc = text_next(side[i]->text, &line, err)) > 0) continue;
         if (rc < 0) return rc;
+        n[i] = text_counts(side[i]->text).lines;
     }
-    unsigned long long n[2];
-    for (int i = 0; i < 2; i++) n[i] = text_counts(b->side[i].text).lines;
-    return err_set(err, HEED_EFORMAT,
-                   "%.70s has %llu lines and %.70s has %llu: line i must translate line i",
-                   b->side[0].path, n[0], b->side[1].path, n[1]);
+    return err_set(err, HEED_EFORMAT, "%.70s has %llu lines and %.70s has %llu: %s", a->path, n[0],
+                   b->path, n[1], rule);
+}
+
+/* The next line of every text. 1: done; 0: all have ended. */
+static int read_pair(struct builder *b, struct pair *pair, struct err *err) {
+    int got[N_SIDE] = {0};
+    for (int i = 0; i < b->n_side; i++)
+        if ((got[i] = read_line(&b->side[i], pair, i, err)) < 0) return got[i];
+    if (got[SRC] != got[TGT])
+        return unequal(&b->side[SRC], &b->side[TGT], "line i must translate line i", err);
+    if (b->o.links && got[SRC] != got[LINKS])
+        return unequal(&b->side[SRC], &b->side[LINKS], "line i must align pair i", err);
+    return got[SRC];
 }
 
 /* The next chunk of pairs; none when both texts have ended. */
 static int read_chunk(struct builder *b, struct err *err) {
     b->n_pair = 0;
-    b->side[0].used = b->side[1].used = 0;
-    while (b->n_pair < CHUNK_PAIRS && b->side[0].used < CHUNK_TEXT &&
-           b->side[1].used < CHUNK_TEXT) {
-        struct pair *pair = &b->pair[b->n_pair];
-        int src = read_line(&b->side[0], pair, 0, err);
-        int tgt = src < 0 ? src : read_line(&b->side[1], pair, 1, err);
-        if (tgt < 0) return tgt;
-        if (src != tgt) return unequal(b, err);
-        if (!src) return 0;
+    for (int i = 0; i < b->n_side; i++) b->side[i].used = 0;
+    while (b->n_pair < CHUNK_PAIRS && b->side[SRC].used < CHUNK_TEXT &&
+           b->side[TGT].used < CHUNK_TEXT && b->side[LINKS].used < CHUNK_TEXT) {
+        int rc = read_pair(b, &b->pair[b->n_pair], err);
+        if (rc <= 0) return rc;
         b->n_pair++;
     }
     return 0;
@@ -220,16 +251,31 @@ static int read_chunk(struct builder *b, struct err *err) {
 
 /* ---- tokenising ------------------------------------------------------------------------------ */
 
+/* The ids of a line, at most max_len - 1 of them at ids; with links, also its words. */
+static int encode(const struct builder *b, const struct pair *pair, int which, struct bench *bench,
+                  struct err *err) {
+    const struct corpus_encoder *e = &b->o.encoder;
+    const char *text = b->side[which].chunk + pair->at[which];
+    int most = b->o.max_len - 1;
+    if (!b->o.links)
+        return e->encode(e->ctx, bench->ids[which], most, text, pair->size[which], err);
+    struct words *words = &bench->words[which];
+    int n = e->words(e->ctx, words, b->o.link_unit, text, pair->size[which], err);
+    if (n > 0 && n <= most)
+        memcpy(bench->ids[which], words->ids, (size_t)n * sizeof *bench->ids[which]);
+    return n;
+}
+
 /* One side of a pair: n[which] tokens with the end mark at ids. Returns the reason to drop it, KEPT
  * if there is none, or a status below KEPT. */
-static int encode_side(const struct builder *b, struct pair *pair, int which, int32_t *ids,
+static int encode_side(const struct builder *b, struct pair *pair, int which, struct bench *bench,
                        struct err *err) {
     const struct corpus_encoder *e = &b->o.encoder;
+    int32_t *ids = bench->ids[which];
     pair->n[which] = 0;
     if (pair->flags[which] & LINE_TOO_LONG) return CORPUS_TOO_LONG;
     if (pair->size[which] == 0) return CORPUS_EMPTY;
-    int n = e->encode(e->ctx, ids, b->o.max_len - 1, b->side[which].chunk + pair->at[which],
-                      pair->size[which], err);
+    int n = encode(b, pair, which, bench, err);
     if (n < 0) return n - 1;
     if (n == 0) return CORPUS_EMPTY;
     if (n > b->o.max_len - 1) return CORPUS_TOO_LONG;
@@ -249,14 +295,18 @@ static int judge(const struct builder *b, const struct pair *pair, const int dro
     return longer > b->o.ratio_above && longer > b->o.ratio * shorter ? CORPUS_RATIO : KEPT;
 }
 
-static void append_ids(struct task *task, const int32_t *ids, int n, int width) {
-    size_t size = (size_t)n * (size_t)width;
+static unsigned char *extend(struct task *task, size_t size) {
     if (size > task->cap - task->used) {
         task->cap = 2 * (task->used + size);
         task->ids = xrealloc(task->ids, task->cap);
     }
-    unsigned char *to = task->ids + task->used;
     task->used += size;
+    return task->ids + task->used - size;
+}
+
+static void append_ids(struct task *task, const int32_t *ids, int n, int width) {
+    size_t size = (size_t)n * (size_t)width;
+    unsigned char *to = extend(task, size);
     if (width == 4) {
         memcpy(to, ids, size);
         return;
@@ -267,27 +317,65 @@ static void append_ids(struct task *task, const int32_t *ids, int n, int width) 
     }
 }
 
+/* The links of a line of the chunk, exchanged, to bench->links. */
+static int parse_links(const struct builder *b, const struct pair *pair, struct bench *bench,
+                       struct err *err) {
+    const struct side *side = &b->side[LINKS];
+    struct err why;
+    int rc =
+        links_parse(&bench->links, NULL, side->chunk + pair->at[LINKS], pair->size[LINKS], &why);
+    if (rc)
+        return err_set(err, (enum heed_status)rc, "%.150s, line %llu: %s", side->path,
+                       (unsigned long long)b->report.n_read + (unsigned long long)(pair - b->pair) +
+                           1,
+                       why.msg);
+    links_turn(&bench->links);
+    return 0;
+}
+
+/* Behind the ids of a kept pair its links, packed. */
+static void append_links(struct builder *b, struct pair *pair, struct bench *bench,
+                         struct task *task) {
+    struct link_side side[2];
+    int n = -1;
+    for (int i = 0; i < 2; i++)
+        side[i] = (struct link_side){bench->words[i].of, pair->n[i] - 1, bench->words[i].n};
+    if (bench->links.n <= b->cap_link)
+        n = piecelinks_of_words(bench->link, &bench->links, &side[SRC], &side[TGT]);
+    pair->unlinked = pair->flags[LINKS] & LINE_TOO_LONG || n < 0 ||
+                     n > LINKS_PER_TOKEN * (pair->n[SRC] + pair->n[TGT]);
+    if (pair->unlinked || n == 0) return;
+    size_t width = b->trailer.width, size = piecelinks_pack(bench->packed, bench->link, n);
+    pair->n_link = n;
+    pair->n_link_id = (int)((size + width - 1) / width);
+    memset(bench->packed + size, 0, width);
+    size = (size_t)pair->n_link_id * width;
+    memcpy(extend(task, size), bench->packed, size);
+}
+
+static int run_pair(struct builder *b, struct pair *pair, struct bench *bench, struct task *task) {
+    int drop[2], rc;
+    pair->n_link = pair->n_link_id = pair->unlinked = 0;
+    for (int k = 0; k < 2; k++) {
+        drop[k] = encode_side(b, pair, k, bench, &task->err);
+        if (drop[k] < KEPT) return drop[k] + 1;
+    }
+    pair->drop = judge(b, pair, drop);
+    if (b->o.links && (rc = parse_links(b, pair, bench, &task->err))) return rc;
+    if (pair->drop != KEPT) return 0;
+    for (int k = 0; k < 2; k++) append_ids(task, bench->ids[k], pair->n[k], (int)b->trailer.width);
+    if (b->o.links) append_links(b, pair, bench, task);
+    return 0;
+}
+
 static void run_task(void *ctx, int index, int thread) {
     struct builder *b = ctx;
     struct task *task = &b->task[index];
-    int32_t *ids[2] = {b->scratch + (size_t)thread * 2 * (size_t)b->o.max_len};
-    ids[1] = ids[0] + b->o.max_len;
     task->used = 0;
     task->rc = 0;
     int end = (index + 1) * TASK_PAIRS < b->n_pair ? (index + 1) * TASK_PAIRS : b->n_pair;
-    for (int i = index * TASK_PAIRS; i < end; i++) {
-        struct pair *pair = &b->pair[i];
-        int drop[2];
-        for (int k = 0; k < 2; k++) {
-            drop[k] = encode_side(b, pair, k, ids[k], &task->err);
-            if (drop[k] >= KEPT) continue;
-            task->rc = drop[k] + 1;
-            return;
-        }
-        pair->drop = judge(b, pair, drop);
-        for (int k = 0; k < 2 && pair->drop == KEPT; k++)
-            append_ids(task, ids[k], pair->n[k], (int)b->trailer.width);
-    }
+    for (int i = index * TASK_PAIRS; i < end && !task->rc; i++)
+        task->rc = run_pair(b, &b->pair[i], &b->bench[thread], task);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -308,14 +396,17 @@ static int record(struct builder *b, const struct pair *pair, struct err *err) {
         if (r->n_dropped[pair->drop]++ == 0) r->first_dropped[pair->drop] = r->n_read;
         return 0;
     }
-    struct corpus_place entry = {b->n_id, pair->n[0], pair->n[1]};
-    b->n_id += (uint64_t)(entry.n_src + entry.n_tgt);
+    struct corpus_place entry = {b->n_id, pair->n[0], pair->n[1], pair->n_link, pair->n_link_id};
+    b->n_id += (uint64_t)(entry.n_src + entry.n_tgt) + (uint64_t)entry.n_link_id;
+    b->n_link_id += (uint64_t)entry.n_link_id;
+    r->n_linked += entry.n_link > 0;
+    if (pair->unlinked && r->n_unlinked++ == 0) r->first_unlinked = r->n_read;
     if ((uint32_t)entry.n_src > t->max_src) t->max_src = (uint32_t)entry.n_src;
     if ((uint32_t)entry.n_tgt > t->max_tgt) t->max_tgt = (uint32_t)entry.n_tgt;
     r->n_kept++;
     r->n_src_tok += (uint64_t)entry.n_src;
     r->n_tgt_tok += (uint64_t)entry.n_tgt;
-    if (fwrite(&entry, sizeof entry, 1, b->index) == 1) return 0;
+    if (fwrite(&entry, corpus_place_size(b->n_side > LINKS), 1, b->index) == 1) return 0;
     return err_set(err, HEED_EIO, "%.180s: cannot write the index: %s", b->o.cache_dir,
                    strerror(errno));
 }
@@ -333,13 +424,15 @@ static int write_chunk(struct builder *b, struct err *err) {
     int rc = 0;
     for (int i = 0; i < b->n_pair && !rc; i++) rc = record(b, &b->pair[i], err);
     if (!rc && b->out.err.code) rc = err_set(err, b->out.err.code, "%s", b->out.err.msg);
-    struct text_counts at[2] = {text_counts(b->side[0].text), text_counts(b->side[1].text)};
-    struct corpus_progress p = {.phase = CORPUS_TOKENISING,
-                                .bytes_done = at[0].file_at + at[1].file_at,
-                                .bytes_total = at[0].file_end + at[1].file_end,
-                                .n_pair = b->report.n_read,
-                                .n_tok = b->n_id};
-    b->report.n_replaced = at[0].replaced + at[1].replaced;
+    struct corpus_progress p = {
+        .phase = CORPUS_TOKENISING, .n_pair = b->report.n_read, .n_tok = b->n_id - b->n_link_id};
+    b->report.n_replaced = 0;
+    for (int i = 0; i < b->n_side; i++) {
+        struct text_counts at = text_counts(b->side[i].text);
+        p.bytes_done += at.file_at;
+        p.bytes_total += at.file_end;
+        if (i != LINKS) b->report.n_replaced += at.replaced;
+    }
     return rc ? rc : progress(&b->o, &p, err);
 }
 
@@ -358,10 +451,13 @@ static int finish(struct builder *b, struct err *err) {
         n_all += n;
     }
     xfree(buffer);
-    if (ferror(b->index) || n_all != b->report.n_kept * sizeof(struct corpus_place))
+    bool linked = b->n_side > LINKS;
+    if (ferror(b->index) || n_all != b->report.n_kept * corpus_place_size(linked))
         return err_set(err, HEED_EIO, "%.180s: cannot read back the index", b->o.cache_dir);
     struct corpus_trailer *t = &b->trailer;
     const struct corpus_report *r = &b->report;
+    struct corpus_links links = {b->n_link_id, r->n_linked, r->n_unlinked, r->first_unlinked};
+    put(b, &links, corpus_links_size(linked));
     t->n_pair = r->n_kept;
     t->n_src_tok = r->n_src_tok;
     t->n_tgt_tok = r->n_tgt_tok;
@@ -397,22 +493,46 @@ static int open_index(struct builder *b, struct err *err) {
     return rc;
 }
 
+static void bench_init(struct bench *bench, const struct builder *b) {
+    size_t cap = (size_t)b->cap_link;
+    for (int i = 0; i < 2; i++)
+        bench->ids[i] = xcalloc((size_t)b->o.max_len, sizeof *bench->ids[i]);
+    if (!b->o.links) return;
+    bench->words = xcalloc(2, sizeof *bench->words);
+    bench->link = xcalloc(cap, sizeof *bench->link);
+    bench->packed = xcalloc(cap * LINK_BYTES + sizeof(int32_t), 1);
+}
+
+static void bench_release(struct bench *bench) {
+    for (int i = 0; i < 2; i++) {
+        xfree(bench->ids[i]);
+        if (bench->words) words_release(&bench->words[i]);
+    }
+    xfree(bench->words);
+    links_release(&bench->links);
+    xfree(bench->link);
+    xfree(bench->packed);
+}
+
 static int prepare(struct builder *b, const char *path, struct err *err) {
     int rc = pool_new(&b->pool, b->o.threads, err);
-    for (int i = 0; i < 2 && !rc; i++) rc = text_open(&b->side[i].text, b->side[i].path, err);
+    for (int i = 0; i < b->n_side && !rc; i++)
+        rc = text_open(&b->side[i].text, b->side[i].path, err);
     if (!rc) rc = open_index(b, err);
     if (!rc) rc = file_writer_open(&b->out, path, err);
     if (rc) return rc;
     b->out_open = true;
-    for (int i = 0; i < 2; i++) b->side[i].chunk = xmalloc(CHUNK_TEXT + 3 * TEXT_MAX_LINE);
-    b->scratch = xcalloc((size_t)pool_size(b->pool) * 2 * (size_t)b->o.max_len, sizeof *b->scratch);
+    for (int i = 0; i < b->n_side; i++) b->side[i].chunk = xmalloc(CHUNK_TEXT + 3 * TEXT_MAX_LINE);
+    b->cap_link = LINKS_PER_TOKEN * 2 * b->o.max_len;
+    b->bench = xcalloc((size_t)pool_size(b->pool), sizeof *b->bench);
+    for (int i = 0; i < pool_size(b->pool); i++) bench_init(&b->bench[i], b);
     b->pair = xcalloc(CHUNK_PAIRS, sizeof *b->pair);
     b->task = xcalloc(N_TASK, sizeof *b->task);
     b->hash = XXH3_createState();
     BUG_ON(!b->hash);
     XXH3_64bits_reset(b->hash);
     memcpy(b->trailer.magic, CORPUS_MAGIC, sizeof b->trailer.magic);
-    b->trailer.version = CORPUS_VERSION;
+    b->trailer.version = b->o.links ? CORPUS_LINKED : CORPUS_VERSION;
     b->trailer.n_vocab = (uint32_t)b->o.encoder.n_vocab;
     b->trailer.eos = (uint32_t)b->o.encoder.eos;
     b->trailer.width = (uint32_t)corpus_width(b->o.encoder.n_vocab);
@@ -425,7 +545,7 @@ static int build(struct builder *b, const char *path, struct err *err) {
         pool_run(b->pool, run_task, b, (b->n_pair + TASK_PAIRS - 1) / TASK_PAIRS);
         rc = write_chunk(b, err);
     }
-    for (int i = 0; i < 2 && !rc; i++) rc = check_unchanged(&b->side[i], err);
+    for (int i = 0; i < b->n_side && !rc; i++) rc = check_unchanged(&b->side[i], err);
     if (!rc && b->report.n_kept == 0) rc = nothing_kept(b, err);
     if (!rc) rc = finish(b, err);
     return rc;
@@ -434,14 +554,15 @@ static int build(struct builder *b, const char *path, struct err *err) {
 static void builder_release(struct builder *b) {
     if (b->out_open) file_writer_abort(&b->out);
     if (b->index) fclose(b->index);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < N_SIDE; i++) {
         if (b->side[i].text) text_close(b->side[i].text);
         xfree(b->side[i].chunk);
     }
     for (int i = 0; i < N_TASK && b->task; i++) xfree(b->task[i].ids);
     xfree(b->task);
     xfree(b->pair);
-    xfree(b->scratch);
+    for (int i = 0; b->bench && i < pool_size(b->pool); i++) bench_release(&b->bench[i]);
+    xfree(b->bench);
     if (b->hash) XXH3_freeState(b->hash);
     pool_free(b->pool);
 }
@@ -515,9 +636,12 @@ static char *cache_path(const struct builder *b) {
 int corpus_build(struct corpus *corpus, const struct corpus_options *options,
                  struct corpus_report *report, struct err *err) {
     *corpus = (struct corpus){0};
-    struct builder b = {.o = *options, .side = {{.path = options->src}, {.path = options->tgt}}};
+    struct builder b = {
+        .o = *options,
+        .side = {{.path = options->src}, {.path = options->tgt}, {.path = options->links}},
+        .n_side = options->links ? N_SIDE : LINKS};
     int rc = fill_in(&b.o, err);
-    for (int i = 0; i < 2 && !rc; i++) rc = look_at(&b.side[i].before, b.side[i].path, err);
+    for (int i = 0; i < b.n_side && !rc; i++) rc = look_at(&b.side[i].before, b.side[i].path, err);
     if (!rc) rc = find_key(&b, err);
     if (!rc) rc = dir_make(b.o.cache_dir, err);
     if (!rc) {

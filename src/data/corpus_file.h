@@ -3,8 +3,12 @@
  *
  *     ids      u16 or u32, pair after pair: source ids, target ids, end marks included
  *     zeros    up to a multiple of 8
- *     index    struct corpus_place per pair
+ *     index    struct corpus_place per pair, up to n_tgt
  *     struct corpus_trailer
+ *
+ * A corpus with links (version CORPUS_LINKED) has the links of a pair, packed (links.c) and filled
+ * up with zeros to whole ids, behind its target ids; whole places in the index; and a struct
+ * corpus_links before the trailer.
  *
  * The description of the file is at its end, since it is known only when all else is written.
  * Numbers are in the machine's byte order: a cache is local, and one from a machine of the other
@@ -15,7 +19,7 @@
 #include "data/corpus.h"
 
 #define CORPUS_MAGIC "heedcorp"
-enum { CORPUS_VERSION = 1 };
+enum { CORPUS_VERSION = 1, CORPUS_LINKED = 2 };
 
 struct corpus_trailer {
     char magic[8];
@@ -28,6 +32,19 @@ struct corpus_trailer {
     uint64_t body_hash;    /* XXH3-64 of everything before the trailer */
     uint64_t trailer_hash; /* XXH3-64 of the trailer up to here */
 };
+
+struct corpus_links {
+    uint64_t n_id; /* that links take */
+    uint64_t n_linked, n_unlinked, first_unlinked;
+};
+
+/* Bytes of a place in the index, and of what lies between the index and the trailer. */
+static inline size_t corpus_place_size(int has_links) {
+    return has_links ? sizeof(struct corpus_place) : offsetof(struct corpus_place, n_link);
+}
+static inline size_t corpus_links_size(int has_links) {
+    return has_links ? sizeof(struct corpus_links) : 0;
+}
 
 static inline int corpus_width(int32_t n_vocab) { return n_vocab <= UINT16_MAX + 1 ? 2 : 4; }
 

@@ -74,6 +74,19 @@ static int add_threads(struct drawer *d, const struct batches_options *o, struct
     return 0;
 }
 
+static void add_links(struct drawer *d) {
+    bool linked = false;
+    for (int i = 0; i < d->n_source; i++) linked |= d->source[i].from.corpus->has_links;
+    if (!linked) return;
+    size_t n = (size_t)d->longest + 1, most = LINKS_PER_TOKEN * 2 * n;
+    d->link = xcalloc(most, sizeof *d->link);
+    d->packed = xcalloc(most * LINK_BYTES / 2 + 1, sizeof *d->packed);
+    for (int i = 0; i < 2 && drawer_samples(d); i++) {
+        d->size[i] = xcalloc(n, sizeof *d->size[i]);
+        d->to[i] = xcalloc(n, sizeof *d->to[i]);
+    }
+}
+
 int drawer_init(struct drawer *d, const struct batches_options *o, bool shuffled, struct err *err) {
     *d = (struct drawer){.shuffled = shuffled,
                          .seed = o->seed,
@@ -88,6 +101,7 @@ int drawer_init(struct drawer *d, const struct batches_options *o, bool shuffled
     for (int i = 0; i < o->n_source && !rc; i++)
         rc = add_source(d, i, &o->source[i], o->tokens, err);
     if (!rc) rc = add_threads(d, o, err);
+    if (!rc) add_links(d);
     if (rc) {
         drawer_release(d);
         return rc;
@@ -104,6 +118,12 @@ void drawer_release(struct drawer *d) {
         xfree(d->hand[i].tgt);
         for (int k = 0; k < 2; k++) subword_work_free(d->hand[i].work[k]);
     }
+    for (int i = 0; i < 2; i++) {
+        xfree(d->size[i]);
+        xfree(d->to[i]);
+    }
+    xfree(d->link);
+    xfree(d->packed);
     xfree(d->hand);
     xfree(d->source);
     pool_free(d->threads);
@@ -270,4 +290,33 @@ int draws_read(const struct draws *s, struct drawer *d, const struct draw *draw,
     *src = d->hand[0].src;
     *tgt = d->hand[0].tgt;
     return corpus_read(from->corpus, &draw->place, to, d->hand[0].tgt, err);
+}
+
+/* Where the edges between the pieces of one side went: NULL if it is as in the corpus. */
+static const int32_t *moved(const struct drawer *d, int side, const int32_t *old, int n_old,
+                            const int32_t *new, int n_new) {
+    const struct subword *sample = d->sample[side];
+    if (!sample) return NULL;
+    for (int i = 0; i < n_old; i++) d->size[0][i] = subword_chars(sample, old[i]);
+    for (int i = 0; i < n_new; i++) d->size[1][i] = subword_chars(sample, new[i]);
+    piecelinks_edges(d->to[side], d->size[0], n_old, d->size[1], n_new);
+    return d->to[side];
+}
+
+int draws_links(const struct draws *s, struct drawer *d, const struct draw *draw, struct err *err) {
+    const struct batches_source *from = &d->source[draw->source].from;
+    const struct corpus_place *at = &draw->place;
+    int tag = from->tagged ? 1 : 0, n = at->n_link, rc = 0;
+    if (n == 0) return 0;
+    if ((rc = corpus_read_links(from->corpus, at, d->link, d->packed, err))) return rc;
+    if (s->ids) {
+        struct hand *hand = &d->hand[0];
+        const int32_t *src = s->ids + draw->ids + tag, *tgt = s->ids + draw->ids + draw->n_src;
+        if ((rc = corpus_read(from->corpus, at, hand->src, hand->tgt, err))) return rc;
+        const int32_t *src_to = moved(d, 0, hand->src, at->n_src, src, draw->n_src - tag);
+        const int32_t *tgt_to = moved(d, 1, hand->tgt, at->n_tgt, tgt, draw->n_tgt);
+        n = piecelinks_move(d->link, n, src_to, tgt_to);
+    }
+    for (int i = 0; i < n; i++) d->link[i].src += tag, d->link[i].src_end += tag;
+    return n;
 }

@@ -49,6 +49,10 @@ struct drawer {
     int sample_len;
     struct pool *threads; /* NULL: nothing is sampled */
     struct hand *hand;    /* [threads]: scratch of each */
+
+    struct piece_link *link;  /* of one pair; NULL: no corpus has links */
+    int32_t *packed;          /* the same in the file */
+    int32_t *size[2], *to[2]; /* [longest + 1]: what moving links takes; NULL: nothing is sampled */
 };
 
 /* Checks the corpora and what to sample. `shuffled` off ignores seed and weights. */
@@ -68,5 +72,10 @@ int draws_load(struct draws *draws, struct drawer *drawer, int n, struct err *er
 /* The ids of a loaded pair, n_src and n_tgt of them; valid until the next call. */
 int draws_read(const struct draws *draws, struct drawer *drawer, const struct draw *draw,
                const int32_t **src, const int32_t **tgt, struct err *err);
+
+/* The links of a loaded pair to drawer->link, in the pieces that draws_read gives: how many, or a
+ * negative status. Ends what draws_read gave. */
+int draws_links(const struct draws *draws, struct drawer *drawer, const struct draw *draw,
+                struct err *err);
 
 #endif

@@ -57,6 +57,12 @@ void stream_release(struct stream *s) {
     *s = (struct stream){0};
 }
 
+int stream_batch_init(const struct stream *s, struct batch *batch, int32_t bos, struct err *err) {
+    int rc = batch_init(batch, s->tokens, s->tokens, stream_max_seq(s), bos, err);
+    if (!rc && s->drawer.link) batch_init_links(batch);
+    return rc;
+}
+
 int stream_max_seq(const struct stream *s) {
     int cap = s->drawer.cap_pool;
     return s->sentences < cap ? s->sentences : cap;
@@ -187,6 +193,8 @@ int stream_fill(struct stream *s, struct stream_place *place, struct batch *out,
         if (!rc) rc = batch_add(out, src, draw->n_src, tgt, draw->n_tgt, err);
         if (rc < 0) return rc;
         BUG_ON(rc == 0);
+        if ((rc = draws_links(&s->now, &s->drawer, draw, err)) < 0) return rc;
+        batch_link(out, s->drawer.link, rc);
     }
     if (drawer_samples(&s->drawer) && (rc = load_ahead(s, place->batch + 1, err))) return rc;
     if (++place->batch == (uint64_t)s->n_batch) {

@@ -44,6 +44,10 @@ int stream_fill(struct stream *stream, struct stream_place *place, struct batch 
 /* Whether there is a batch at the place. */
 int stream_check(struct stream *stream, const struct stream_place *place, struct err *err);
 
+/* A batch with room for whatever this stream gives. */
+int stream_batch_init(const struct stream *stream, struct batch *batch, int32_t bos,
+                      struct err *err);
+
 /* Most pairs one batch can have. */
 int stream_max_seq(const struct stream *stream);
 

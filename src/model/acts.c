@@ -1,6 +1,8 @@
 /* acts.c — carving and loading; see acts.h. */
 #include "model/acts.h"
 
+#include <stdbool.h>
+
 #include "backend/backend.h"
 #include "base/num.h"
 #include "model/transformer.h"
@@ -72,9 +74,25 @@ static void carve_side(const struct carve *k, struct side *side, int n_tok, int 
     side->d_wide = take_act(k, n_tok, wide);
 }
 
+/* A batch's links; nothing where nobody learns from them. */
+static void carve_links(struct acts *a, int n_tgt, int n_range) {
+    a->span = a->range = NULL;
+    a->n_guided = 0;
+    a->guided_totals = (struct mat){0};
+    if (!a->training || !a->model->guided.layer) {
+        a->totals = mat_take(&a->arena, 1, 3, DTYPE_F64);
+        return;
+    }
+    struct mat all = mat_take(&a->arena, 1, 5, DTYPE_F64);
+    a->totals = mat_cols(all, 0, 3);
+    a->guided_totals = mat_cols(all, 3, 2);
+    a->span = arena_take(&a->arena, 2 * (size_t)n_tgt * sizeof *a->span);
+    a->range = arena_take(&a->arena, 2 * (size_t)n_range * sizeof *a->range);
+}
+
 /* Lays the views for a batch of this size into the arena, from its beginning. */
-static void carve_all(struct acts *a, int n_seq, const struct packed *src,
-                      const struct packed *tgt) {
+static void carve_all(struct acts *a, int n_seq, const struct packed *src, const struct packed *tgt,
+                      int n_range) {
     const struct config *c = &a->model->config;
     int n_src = src->n_tok, n_tgt = tgt->n_tok;
     struct carve k = {&a->arena, c, a->model->type, a->training};
@@ -88,7 +106,7 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src,
     if (n_tgt == 0) return;
     carve_side(&k, &a->tgt, n_tgt, n_seq);
     a->target = arena_take(&a->arena, (size_t)n_tgt * sizeof *a->target);
-    a->totals = mat_take(&a->arena, 1, 3, DTYPE_F64);
+    carve_links(a, n_tgt, n_range);
     a->row_nll = take_stat(&k, 1, n_tgt);
     for (int l = 0; l < (a->training ? c->n_layer_dec : 2); l++) {
         carve_self(&k, &a->dec[l].self, n_tgt);
@@ -130,7 +148,9 @@ void acts_spread(struct acts *a) {
     carve_all(a,
               a->cap_tgt ? min_int(a->cap_src, a->cap_tgt) : a->cap_src, /* the most there can be */
               &(struct packed){.n_tok = a->cap_src, .max_len = min_int(a->cap_src, c->max_len)},
-              &(struct packed){.n_tok = a->cap_tgt, .max_len = min_int(a->cap_tgt, c->max_len)});
+              &(struct packed){.n_tok = a->cap_tgt, .max_len = min_int(a->cap_tgt, c->max_len)},
+              batch_cap_range(a->cap_src, a->cap_tgt));
+    a->n_guided = !mat_empty(&a->guided_totals);
     own.used = a->arena.used;
     a->arena = own;
 }
@@ -235,6 +255,28 @@ static int check_batch(const struct acts *a, const struct batch *b, struct err *
     return rc;
 }
 
+/* Every range of every row within its source sentence. */
+static int check_links(const struct acts *a, const struct batch *b, struct err *err) {
+    if (b->n_range > batch_cap_range(a->cap_src, a->cap_tgt))
+        return err_set(err, HEED_ELIMIT, "batch: %d links; there is room for %d", b->n_range,
+                       batch_cap_range(a->cap_src, a->cap_tgt));
+    for (int s = 0; s < b->n_seq; s++) {
+        int n_src = b->src.start[s + 1] - b->src.start[s];
+        for (int row = b->tgt.start[s]; row < b->tgt.start[s + 1]; row++) {
+            int first = b->span[2 * row], last = b->span[2 * row + 1];
+            bool good = first >= 0 && first <= last && last <= b->n_range;
+            for (int r = first; good && r < last; r++)
+                good = b->range[2 * r] >= 0 && b->range[2 * r] < b->range[2 * r + 1] &&
+                       b->range[2 * r + 1] <= n_src;
+            if (!good)
+                return err_set(err, HEED_EINVAL,
+                               "batch: row %d has links outside its source sentence of %d tokens",
+                               row, n_src);
+        }
+    }
+    return 0;
+}
+
 static void upload_side(struct backend *be, struct side *side, const struct packed *p, int n_seq) {
     backend_upload(be, side->ids, p->ids, (size_t)p->n_tok * sizeof *p->ids);
     backend_upload(be, side->pos, p->pos, (size_t)p->n_tok * sizeof *p->pos);
@@ -242,10 +284,16 @@ static void upload_side(struct backend *be, struct side *side, const struct pack
 }
 
 int acts_load(struct acts *a, const struct batch *b, struct err *err) {
-    int rc = check_batch(a, b, err);
+    int rc = check_batch(a, b, err), guided = b->n_guided > 0 && a->model->guided.layer > 0;
+    if (!rc && guided) rc = check_links(a, b, err);
     if (rc) return rc;
-    carve_all(a, b->n_seq, &b->src, &b->tgt);
+    carve_all(a, b->n_seq, &b->src, &b->tgt, guided ? b->n_range : 0);
     struct backend *be = a->model->be;
+    if (guided && a->span) {
+        a->n_guided = b->n_guided;
+        backend_upload(be, a->span, b->span, 2 * (size_t)b->tgt.n_tok * sizeof *b->span);
+        backend_upload(be, a->range, b->range, 2 * (size_t)b->n_range * sizeof *b->range);
+    }
     upload_side(be, &a->src, &b->src, b->n_seq);
     upload_side(be, &a->tgt, &b->tgt, b->n_seq);
     backend_upload(be, a->target, b->tgt_out, (size_t)b->tgt.n_tok * sizeof *b->tgt_out);
@@ -257,7 +305,7 @@ int acts_load_src(struct acts *a, const struct packed *src, int n_seq, struct er
     if (n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it has no sentences");
     int rc = check_side(src, a->cap_src, c->n_vocab_src, c->max_len, "source", err);
     if (rc) return rc;
-    carve_all(a, n_seq, src, &(struct packed){0});
+    carve_all(a, n_seq, src, &(struct packed){0}, 0);
     upload_side(a->model->be, &a->src, src, n_seq);
     return 0;
 }

@@ -82,10 +82,14 @@ struct acts {
     int cap_src, cap_tgt; /* tokens there is room for */
     struct arena arena;   /* owns arena.base through the backend */
     struct side src, tgt;
-    int32_t *target;      /* [T] */
-    struct mat totals;    /* [1,3] F64: see xent */
-    struct mat row_nll;   /* [1,T] */
-    struct enc_acts *enc; /* [n_layer_enc], or [2] in turn */
+    int32_t *target;   /* [T] */
+    struct mat totals; /* [1,3] F64: see xent */
+    /* Guided training only: the batch's links, and what they cost; n_guided 0: there are none. */
+    int n_guided;
+    int32_t *span, *range;    /* [T,2], [n_range,2] */
+    struct mat guided_totals; /* [1,2] F64, right behind totals: see guide */
+    struct mat row_nll;       /* [1,T] */
+    struct enc_acts *enc;     /* [n_layer_enc], or [2] in turn */
     struct dec_acts *dec;
 };
 
@@ -121,6 +125,11 @@ int acts_load(struct acts *acts, const struct batch *batch, struct err *err);
 
 /* The same for the source side alone, before transformer_encode. */
 int acts_load_src(struct acts *acts, const struct packed *src, int n_seq, struct err *err);
+
+/* Bytes of totals and guided_totals. */
+static inline size_t acts_totals_size(const struct acts *a) {
+    return (size_t)(a->totals.cols + a->guided_totals.cols) * sizeof(double);
+}
 
 static inline struct enc_acts *enc_at(const struct acts *a, int l) {
     return &a->enc[a->training ? l : l % 2];

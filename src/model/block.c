@@ -105,6 +105,29 @@ void cross_fwd(const struct pass *p, const struct cross_layer *l) {
     linear_fwd(be, &(struct linear_args){.y = a->join.s, .x = a->att, .w = w->w_o, .b = w->b_o});
 }
 
+/* The columns of the supervised head in a matrix of all heads. */
+static struct mat guided_cols(const struct pass *p, struct mat m) {
+    int d_k = config_of(p)->d_k;
+    return mat_cols(m, (p->model->guided.head - 1) * d_k, d_k);
+}
+
+static struct guide_args guided_head(const struct pass *p, const struct cross_acts *a) {
+    const struct acts *acts = p->acts;
+    return (struct guide_args){.q = guided_cols(p, a->q),
+                               .k = guided_cols(p, a->kv),
+                               .rq = acts->tgt.rows,
+                               .rk = acts->src.rows,
+                               .span = acts->span,
+                               .range = acts->range,
+                               .scale = attention_scale(config_of(p)),
+                               .totals = acts->guided_totals};
+}
+
+void cross_guide(const struct pass *p, const struct cross_acts *a) {
+    struct guide_args head = guided_head(p, a);
+    guide(be_of(p), &head);
+}
+
 void cross_bwd(const struct pass *p, const struct cross_layer *l) {
     struct backend *be = be_of(p);
     const struct config *c = config_of(p);
@@ -121,6 +144,13 @@ void cross_bwd(const struct pass *p, const struct cross_layer *l) {
                &(struct linear_args){
                    .x = l->a->att, .w = w->w_o, .dy = tgt->d_out, .dx = tgt->d_att, .dw = g->w_o});
     attention_bwd(be, &att);
+    if (l->guided) {
+        struct guide_args head = guided_head(p, l->a);
+        head.grad_scale = p->grad_scale * p->model->guided.weight;
+        head.dq = guided_cols(p, att.dq);
+        head.dk = guided_cols(p, att.dk);
+        guide(be, &head);
+    }
     linear_bwd(be, &(struct linear_args){.x = l->memory,
                                          .w = w->w_kv,
                                          .dy = d_kv,

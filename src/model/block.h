@@ -59,6 +59,7 @@ struct cross_layer {
     const struct cross_acts *a;
     struct mat x, memory, probs;
     int memory_add;
+    int guided; /* this layer learns from links; backward only */
     uint32_t site;
 };
 
@@ -73,6 +74,8 @@ void self_fwd(const struct pass *p, const struct side *side, const struct self_l
 void self_bwd(const struct pass *p, const struct side *side, const struct self_layer *l);
 void cross_fwd(const struct pass *p, const struct cross_layer *l);
 void cross_bwd(const struct pass *p, const struct cross_layer *l);
+/* The loss of the supervised head of a layer, added to acts->guided_totals; no gradient. */
+void cross_guide(const struct pass *p, const struct cross_acts *a);
 void ff_fwd(const struct pass *p, const struct ff_layer *l);
 void ff_bwd(const struct pass *p, const struct side *side, const struct ff_layer *l);
 

@@ -14,6 +14,13 @@
 #include "backend/mat.h"
 #include "model/params.h"
 
+/* Guided training: one head of one decoder layer's cross-attention learns from the links of its
+ * batches (the op guide). */
+struct guided {
+    int layer, head; /* from 1; layer 0: none */
+    float weight;    /* of the loss of a supervised row, beside that of a token */
+};
+
 struct model {
     struct config config;
     struct backend *be;
@@ -24,6 +31,7 @@ struct model {
     void *sinusoids; /* [max_len, d_model] act type, or NULL when positions are learned */
     struct params w; /* what the ops read: views into copy or flat */
     struct mat src_pos, tgt_pos; /* [max_len, d_model]: learned or sinusoidal */
+    struct guided guided;        /* set before activations are made */
 };
 
 /* A model with all parameters zero. The config must have passed config_check. */

@@ -87,7 +87,7 @@ void transformer_logits(const struct pass *p, struct mat logits) {
 void transformer_loss(const struct pass *p) {
     const struct acts *acts = p->acts;
     const struct model *m = p->model;
-    backend_zero(m->be, acts->totals.data, 3 * sizeof(double));
+    backend_zero(m->be, acts->totals.data, acts_totals_size(acts));
     struct xent_args loss = {.x = transformer_output(acts),
                              .w = m->w.out,
                              .target = acts->target,
@@ -100,6 +100,7 @@ void transformer_loss(const struct pass *p) {
         loss.dw = p->grads->out;
     }
     xent(m->be, &loss);
+    if (acts->n_guided && !p->grads) cross_guide(p, &dec_at(acts, m->guided.layer - 1)->cross);
 }
 
 static void decoder_bwd(const struct pass *p) {
@@ -108,6 +109,7 @@ static void decoder_bwd(const struct pass *p) {
     const struct params *w = &p->model->w, *g = p->grads;
     const struct side *side = &acts->tgt;
     struct mat memory = transformer_memory(acts);
+    int guided = p->model->guided.layer;
     for (int l = c->n_layer_dec - 1; l >= 0; l--) {
         const struct dec_params *layer = &w->dec[l], *d = &g->dec[l];
         const struct dec_acts *a = dec_at(acts, l);
@@ -136,6 +138,7 @@ static void decoder_bwd(const struct pass *p) {
                                            .x = a->self.join.y,
                                            .memory = memory,
                                            .memory_add = !top,
+                                           .guided = acts->n_guided && l + 1 == guided,
                                            .site = site});
         join_bwd(p, side,
                  &(struct join_back){.join = &a->self.join,

@@ -28,7 +28,8 @@ struct mat transformer_output(const struct acts *acts);
 struct mat transformer_memory(const struct acts *acts);
 
 /* Adds this batch to acts->totals (see xent), which are zeroed first; with grads also starts the
- * backward pass: the gradient of the decoder's output and of the output matrix. */
+ * backward pass: the gradient of the decoder's output and of the output matrix. The links of a
+ * guided batch are judged here if there are no grads, else on the way back, in their layer. */
 void transformer_loss(const struct pass *pass);
 
 /* Everything below the loss; parameter gradients accumulate into pass->grads. */

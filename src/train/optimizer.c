@@ -71,13 +71,15 @@ static int queue_batch(struct optimizer *opt, const struct batch *batch, const s
 /* Waits for a queued batch and adds its totals to the report. */
 static int collect_batch(struct optimizer *opt, const struct batch *batch,
                          struct update_report *report, struct err *err) {
-    double totals[3] = {0};
-    backend_download(opt->model->be, totals, opt->acts->totals.data, sizeof totals);
+    double totals[5] = {0};
+    backend_download(opt->model->be, totals, opt->acts->totals.data, acts_totals_size(opt->acts));
     int rc = backend_check(opt->model->be, err); /* a download has waited */
     if (rc) return rc;
     report->loss += totals[0];
     report->nll += totals[1];
     report->n_hit += (int64_t)totals[2];
+    report->guided += totals[3];
+    report->n_guided += (int64_t)totals[4];
     report->n_tok += batch->tgt.n_tok;
     report->n_src_tok += batch->src.n_tok;
     return 0;

@@ -43,6 +43,8 @@ struct update_report {
     double loss, nll;     /* sums; loss is label-smoothed */
     int64_t n_tok, n_hit; /* target tokens, and how many were predicted */
     int64_t n_src_tok;
+    double guided;          /* sum over the rows that learn from links, ... */
+    int64_t n_guided;       /* ... of which there are this many */
     double rate, grad_norm; /* grad_norm is 0 unless clipping or measuring is on */
 };
 

@@ -93,6 +93,7 @@ void runlog_train(struct runlog *log, const struct runlog_train *x) {
     put(o, "loss", x->loss);
     put(o, "nll", x->nll);
     put(o, "ppl", exp(x->nll));
+    if (!isnan(x->guided)) put(o, "guided", x->guided);
     put(o, "lr", x->rate);
     put(o, "grad_norm", x->grad_norm);
     put(o, "tokens", x->tokens);
@@ -101,6 +102,7 @@ void runlog_train(struct runlog *log, const struct runlog_train *x) {
     append(log, o);
     tensorboard_scalar(log->tb, "train/loss", x->step, x->loss);
     tensorboard_scalar(log->tb, "train/ppl", x->step, exp(x->nll));
+    if (!isnan(x->guided)) tensorboard_scalar(log->tb, "train/guided", x->step, x->guided);
     tensorboard_scalar(log->tb, "train/lr", x->step, x->rate);
     tensorboard_scalar(log->tb, "train/grad_norm", x->step, x->grad_norm);
     tensorboard_scalar(log->tb, "train/tokens_per_s", x->step, x->tok_s);
@@ -112,12 +114,14 @@ void runlog_valid(struct runlog *log, const struct runlog_valid *x) {
     put(o, "valid_loss", x->loss);
     put(o, "valid_nll", x->nll);
     put(o, "valid_ppl", exp(x->nll));
+    if (!isnan(x->guided)) put(o, "valid_guided", x->guided);
     if (!isnan(x->bleu)) put(o, "valid_bleu", x->bleu);
     put(o, "valid_time", x->seconds);
     json_object_set_new(o, "best", json_boolean(x->best));
     append(log, o);
     tensorboard_scalar(log->tb, "valid/loss", x->step, x->loss);
     tensorboard_scalar(log->tb, "valid/ppl", x->step, exp(x->nll));
+    if (!isnan(x->guided)) tensorboard_scalar(log->tb, "valid/guided", x->step, x->guided);
     if (!isnan(x->bleu)) tensorboard_scalar(log->tb, "valid/bleu", x->step, x->bleu);
     tensorboard_flush(log->tb, log->err.code ? NULL : &log->err);
 }

@@ -17,6 +17,7 @@ struct runlog;
 struct runlog_train {
     int64_t step, epoch;
     double loss, nll; /* per target token, means since the last line; loss is label-smoothed */
+    double guided;    /* per row that learnt from links; NaN: none did */
     double rate, grad_norm;
     double tokens;  /* target tokens seen since the run began */
     double tok_s;   /* target tokens per second since the last line */
@@ -26,6 +27,7 @@ struct runlog_train {
 struct runlog_valid {
     int64_t step;
     double loss, nll; /* per target token */
+    double guided;    /* per row with links; NaN: none has */
     double seconds;   /* the validation took */
     double bleu;      /* NaN: not measured */
     int best;

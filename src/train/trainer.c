@@ -15,6 +15,7 @@ enum { MAX_BAD = 10, MAX_REWINDS = 3 }; /* in a row, before the run is given up 
 /* Sums over the updates since the last line of the log. */
 struct window {
     double loss, nll, tokens, seconds;
+    double guided, n_guided;
 };
 
 struct trainer {
@@ -91,6 +92,9 @@ static void state_collect(const struct trainer *t, struct state *state) {
     state_set_f64(state, "window.nll", t->window.nll);
     state_set_f64(state, "window.tokens", t->window.tokens);
     state_set_f64(state, "window.seconds", t->window.seconds);
+    if (!t->opt->model->guided.layer) return;
+    state_set_f64(state, "window.guided", t->window.guided);
+    state_set_f64(state, "window.n_guided", t->window.n_guided);
     if (!t->opt->options.cooldown) return;
     state_set_i64(state, "cooldown.steps", t->opt->options.steps);
     state_set_i64(state, "cooldown.updates", t->opt->options.cooldown);
@@ -147,6 +151,9 @@ static int restore(struct trainer *t, const struct state *state, struct err *err
     if (!rc) rc = state_get_f64(state, "window.nll", &t->window.nll, err);
     if (!rc) rc = state_get_f64(state, "window.tokens", &t->window.tokens, err);
     if (!rc) rc = state_get_f64(state, "window.seconds", &t->window.seconds, err);
+    /* Absent where the earlier part was not guided. */
+    if (!rc) state_get_f64(state, "window.guided", &t->window.guided, NULL);
+    if (!rc) state_get_f64(state, "window.n_guided", &t->window.n_guided, NULL);
     return rc;
 }
 
@@ -248,6 +255,7 @@ static int validate_shown(struct trainer *t, int last, struct err *err) {
     double n = (double)sum.n_tok;
     t->status.valid_loss = sum.loss / n;
     t->status.valid_nll = sum.nll / n;
+    t->status.valid_guided = sum.n_guided ? sum.guided / (double)sum.n_guided : NAN;
     t->status.valid_is_best = t->status.valid_loss < t->best_loss; /* NaN is no improvement */
     t->n_stale = t->status.valid_is_best ? 0 : t->n_stale + 1;
     if (t->status.valid_is_best) {
@@ -260,6 +268,7 @@ static int validate_shown(struct trainer *t, int last, struct err *err) {
     runlog_valid(t->log, &(struct runlog_valid){.step = t->opt->step,
                                                 .loss = t->status.valid_loss,
                                                 .nll = t->status.valid_nll,
+                                                .guided = t->status.valid_guided,
                                                 .bleu = t->status.valid_bleu,
                                                 .seconds = clock_seconds() - begin,
                                                 .best = t->status.valid_is_best});
@@ -341,6 +350,8 @@ static void add_to_window(struct trainer *t, const struct update_report *r, doub
     t->window.loss += r->loss;
     t->window.nll += r->nll;
     t->window.tokens += (double)r->n_tok;
+    t->window.guided += r->guided;
+    t->window.n_guided += (double)r->n_guided;
     t->window.seconds += seconds;
     t->status.seconds += seconds;
     t->status.step = t->opt->step;
@@ -348,6 +359,7 @@ static void add_to_window(struct trainer *t, const struct update_report *r, doub
     t->status.grad_norm = r->grad_norm;
     t->status.loss = t->window.loss / t->window.tokens;
     t->status.nll = t->window.nll / t->window.tokens;
+    t->status.guided = t->window.n_guided > 0 ? t->window.guided / t->window.n_guided : NAN;
     t->status.tok_s = t->window.tokens / t->window.seconds;
 }
 
@@ -359,6 +371,7 @@ static void log_window(struct trainer *t) {
                                                 .epoch = s->epoch,
                                                 .loss = s->loss,
                                                 .nll = s->nll,
+                                                .guided = s->guided,
                                                 .rate = s->rate,
                                                 .grad_norm = s->grad_norm,
                                                 .tokens = (double)at.n_tgt_tok,
@@ -460,6 +473,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
                           .best_step = -1,
                           .saved_step = -1};
     t->status.valid_loss = t->status.valid_nll = t->status.valid_bleu = t->status.fraction = NAN;
+    t->status.guided = t->status.valid_guided = NAN;
     t->batch = xcalloc((size_t)options->accumulate, sizeof *t->batch);
     t->batch_list = xcalloc((size_t)options->accumulate, sizeof(const struct batch *));
     int rc = 0;

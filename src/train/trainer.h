@@ -37,7 +37,9 @@ struct train_status {
     double fraction;  /* of the whole run, by whichever limit comes first; NaN: no limit */
     double loss, nll; /* per token, means over the last log window */
     double rate, grad_norm, tok_s, seconds;
+    double guided; /* loss of the rows that learn from links, likewise; NaN: there were none */
     double valid_loss, valid_nll; /* NaN: none yet */
+    double valid_guided;          /* NaN: the validation text has no links */
     double valid_bleu;            /* NaN: not measured this time */
     int valid_is_best;
     const char *text;
