@@ -10,6 +10,15 @@ first() { sed -n "s/.*\"$1\":\([0-9.e+-]*\).*/\1/p" "$2/log.jsonl" | head -n 1; 
 less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && b != "" && a + 0 < b + 0) }' ||
     fail "$1 is not less than $2${3:+: $3}"; }
 
+# Aligners are given words: lines stay lines, and what stands between spaces is a word.
+printf 'It'"'"'s 3.5 km (or so)...\n\n"Ja"\n' >raw
+expect 0 $'It\'s 3.5 km ( or so ) ...\n\n" Ja "' "$heed" words --input raw
+gzip -k raw
+"$heed" words <raw >words.txt
+"$heed" words --input raw.gz | cmp - words.txt || fail 'words of a compressed text'
+"$heed" words --input words.txt | cmp - words.txt || fail 'words of words'
+expect 1 'nowhere' "$heed" words --input nowhere
+
 # It learns, and says so: in the log, per line and at every validation, and in what it prints.
 expect 0 'guided alignment: head 1 of decoder layer 1, weight 0.1' -- --out plain0 --dry-run \
     --guided-alignment t.links --cache cache
