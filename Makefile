@@ -248,6 +248,13 @@ tsan: ## tests under ThreadSanitizer
 	$(NO_ASLR) $(SANITIZE) BUILD=$(BUILD)/tsan \
 	    CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
 
+# Test sets are looked for in HEED_DATA; SCORES='--json FILE --f32 DIR ...': bench/scores.py --help.
+MODELS ?= models
+scores: ## quality, robustness, size and speed of the models in MODELS, beside what was asked
+	@tools/deps.sh build
+	@$(MAKE) --no-print-directory $(BUILD)/heed
+	@python3 bench/scores.py --heed $(BUILD)/heed --out $(BUILD)/scores --models $(MODELS) $(SCORES)
+
 bench: ## speed of products, training and scaling; beside PyTorch when it is installed
 	@tools/deps.sh build
 	@$(MAKE) --no-print-directory $(BUILD)/heed
@@ -333,5 +340,5 @@ export BUILD TEST_SCALE TEST_SLOW
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all demo demo-train test test-gpu test-bare bench-gpu dist dist-built test-programs fuzz \
-        fuzz-programs asan tsan bench lint tidy format deps install install-built uninstall \
+        fuzz-programs asan tsan bench scores lint tidy format deps install install-built uninstall \
         clean help FORCE

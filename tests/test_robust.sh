@@ -39,7 +39,7 @@ for lang in en de; do cat demo/heldout.$lang >>"$dir/$lang"; done
 python3 tests/robust/check.py noise "$dir/en" "$dir/de" || fail 'recipes/box/noise.py'
 
 # ---- one result, whoever computes it; another seed, another result; files of all kinds
-noise=(python3 recipes/box/noise.py --langs en,de)
+noise=(python3 recipes/box/noise.py --langs 'en,de')
 "${noise[@]}" demo/train.en.xz demo/train.de.xz "$dir/a.en" "$dir/a.de" --threads 1
 "${noise[@]}" demo/train.en.xz demo/train.de.xz "$dir/b.en.gz" "$dir/b.de.xz" --threads 3
 gzip -d "$dir/b.en.gz"
