@@ -22,7 +22,7 @@ bare --out cool --steps 20 --cooldown 9 "${run[@]}"
 rates() { sed -n 's/^{"step":\([0-9]*\),"epoch".*"lr":\([0-9.e+-]*\).*/\1 \2/p' "$1/log.jsonl"; }
 paste -d ' ' <(rates flat) <(rates cool) | awk '
     { want = $2 * ($1 > 11 ? (21 - $1) / 10 : 1); off = $4 / want - 1
-      if ($1 != $3 || off > 1e-4 || off < -1e-4) { print "step " $1 ": " $4 ", not " want; bad = 1 } }
+      if ($1 != $3 || off > 1e-4 || off < -1e-4) { print "step " $1 ": " $4 " " want; bad = 1 } }
     END { exit bad || NR != 20 }' || fail 'the rates are not those of the formula'
 same flat/ckpt-00000010/model.safetensors cool/ckpt-00000010/model.safetensors 'before it cools'
 differ flat/model.safetensors cool/model.safetensors 'cooling down does nothing'
@@ -61,7 +61,7 @@ for type in f32 bf16; do
         differ "raw.$type/ckpt-000000$c/model.safetensors" \
             "ema.$type/ckpt-000000$c/model.safetensors" "$type: no average at $c"
         valid_at() { grep "^{\"step\":$c,\"valid_loss\"" "$1"; }
-        [ "$(valid_at raw.log)" != "$(valid_at ema.log)" ] || fail "$type: the same validation at $c"
+        [ "$(valid_at raw.log)" != "$(valid_at ema.log)" ] || fail "$type: validation at $c"
     done
     rm -r "ema.$type"/ckpt-000000[34]0
     expect 0 'continuing from step 20' "$heed" train "${only[@]}" "${small[@]}" \
@@ -103,7 +103,7 @@ for key in d_model d_ff n_layer_enc n_vocab_src; do
     [ "$(grep "\"$key\"" tuned/config.json)" = "$(grep "\"$key\"" $from/config.json)" ] ||
         fail "another $key"
 done
-# Seeds decide dropout and order, not weights; given as they are, tokenizer and shape change nothing.
+# Seeds decide dropout and order, not weights; given as they are, tokenizer and shape are the same.
 tune --out same --init $from --steps 10 --save-every 5 --dropout 0.2 --quiet --d-model 32 \
     --preset tiny --n-layer 1 --n-head 2 --d-ff 64 --tokenizer tok.model
 same tuned/model.safetensors same/model.safetensors 'the shape that is given'

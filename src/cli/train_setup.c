@@ -81,8 +81,8 @@ static int find_init(struct train_setup *s, struct err *err) {
     return modeldir_read_config(a->init, &s->begun, NULL, err);
 }
 
-/* The tokenizer that exists already: the one given, the run's or --init's. Otherwise one will be learnt from
- * the corpora. */
+/* The tokenizer that exists already: the one given, the run's or --init's. Otherwise one will be
+ * learnt from the corpora. */
 static int find_tokenizer(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     int of_init = a->init && !s->continues;

@@ -20,8 +20,8 @@
  * after the new one is durable.
  *
  * Damage from outside (a flipped bit, a truncated file) is found by checksums: state.safetensors
- * holds the crc32c of its own header, of its every tensor and of every weight in model.safetensors, so
- * weights of one checkpoint with the state of another are refused too. config.json has the hash
+ * holds the crc32c of its own header, of its every tensor and of every weight in model.safetensors,
+ * so weights of one checkpoint with the state of another are refused too. config.json has the hash
  * of the tokenizer beside it.
  *
  * Saving needs a small fixed buffer and no memory that grows with the model. Only f32 and bf16

@@ -1,7 +1,8 @@
 /* optimizer.h — one update of the parameters from one or several batches.
  *
  * Owns the training state beside the parameters: gradients, Adam's two moments and, if wanted, a
- * moving average of the parameters, each a flat buffer of the parameters' layout. Borrows the model and its activations.
+ * moving average of the parameters, each a flat buffer of the parameters' layout. Borrows the model
+ * and its activations.
  *
  * An update runs every batch forward and backward with the gradients accumulating, then one Adam
  * pass. The loss is the mean over all target tokens of the update, so k batches of n tokens give

@@ -1,7 +1,8 @@
 /* adam.c — the optimizer's step.        PAPER: 5.3.
  *
  * One pass over flat buffers, bound by memory: Adam reads p, g, m, v and writes p, m, v (and g, and
- * the bf16 copy), up to 34 bytes per parameter, 8 more with an average. A task is a fixed range of elements. */
+ * the bf16 copy), up to 34 bytes per parameter, 8 more with an average. A task is a fixed range
+ * of elements. */
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
