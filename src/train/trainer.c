@@ -92,12 +92,14 @@ static void state_collect(const struct trainer *t, struct state *state) {
     state_set_f64(state, "window.nll", t->window.nll);
     state_set_f64(state, "window.tokens", t->window.tokens);
     state_set_f64(state, "window.seconds", t->window.seconds);
-    if (!t->opt->model->guided.layer) return;
-    state_set_f64(state, "window.guided", t->window.guided);
-    state_set_f64(state, "window.n_guided", t->window.n_guided);
-    if (!t->opt->options.cooldown) return;
-    state_set_i64(state, "cooldown.steps", t->opt->options.steps);
-    state_set_i64(state, "cooldown.updates", t->opt->options.cooldown);
+    if (t->opt->model->guided.layer) {
+        state_set_f64(state, "window.guided", t->window.guided);
+        state_set_f64(state, "window.n_guided", t->window.n_guided);
+    }
+    if (t->opt->options.cooldown) {
+        state_set_i64(state, "cooldown.steps", t->opt->options.steps);
+        state_set_i64(state, "cooldown.updates", t->opt->options.cooldown);
+    }
 }
 
 static int state_batches(const struct state *state, struct batches_state *at, struct err *err) {
