@@ -170,6 +170,9 @@ typedef struct heed_translate_options {
     const char *const *prefix;
     heed_progress *progress; /* NULL: none */
     void *progress_context;
+    /* NULL, or a piece of the tokenizer to put before every source sentence: the tag of a corpus
+     * that the model was trained on (heed train --tags). */
+    const char *prefix_token;
 } heed_translate_options;
 
 /* Fills in the defaults. Pass sizeof *options as size. */

@@ -9,6 +9,8 @@
 
 #include "base/file.h"
 #include "model/modeldir.h"
+#include "search/align.h"
+#include "search/engine.h"
 #include "test.h"
 #include "toy.h"
 
@@ -146,6 +148,76 @@ TEST(links_between_words) {
     heed_result_free(r);
     o.alignment = 3;
     assert_int_equal(heed_translate(model, text, 1, &o, &r, &error), HEED_EINVAL);
+    heed_model_close(model);
+}
+
+/* A piece before the source is read, and counts for nothing: links are those of the whole source
+ * without its first column, as an aligner of our own finds them. */
+TEST(prefix_token_leads) {
+    enum { MOST = 64 };
+    const char *dir = model_dir("m", 1, 300), *text = "cat 31 sat on mat";
+    char token[16] = "a";
+    struct engine *e;
+    struct aligner *aligner;
+    struct err err;
+    heed_error error;
+    heed_result *r, *plain;
+    heed_translate_options o;
+    heed_model *model = open_model(dir, 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.alignment = HEED_ALIGNMENT_PIECES;
+    o.alignment_layer = o.alignment_head = 0;
+    o.max_extra = 9;
+    assert_int_equal(heed_translate(model, &text, 1, &o, &plain, &error), HEED_OK);
+    o.prefix_token = token;
+    assert_int_equal(heed_translate(model, &text, 1, &o, &r, &error), HEED_OK);
+    const heed_translation *t = heed_result_get(r, 0, 0);
+    assert_true(t->log_prob != heed_result_get(plain, 0, 0)->log_prob);
+
+    struct engine_options from = {.dir = &dir, .n = 1, .where = {.device = "cpu", .n_thread = 1}};
+    ASSERT_OK(engine_open(&e, &from, &err), err);
+    int32_t src[MOST], tgt[MOST];
+    src[0] = tokenizer_find(e->tokenizer, token);
+    int n_src = 1 + tokenizer_encode_end(e->tokenizer, text, strlen(text), src + 1, MOST - 1);
+    int n_tgt = 0;
+    for (; n_tgt < (int)t->n_pieces; n_tgt++)
+        tgt[n_tgt] = tokenizer_find(e->tokenizer, t->pieces[n_tgt]);
+    tgt[n_tgt++] = tokenizer_eos(e->tokenizer);
+    struct align_options choice = {.layer = 1, .head = 1};
+    struct aligner_setup setup = {.bos = tokenizer_bos(e->tokenizer),
+                                  .choice = &choice,
+                                  .n_choice = 1,
+                                  .caps = {MOST, MOST, 1}};
+    float out[MOST * MOST];
+    ASSERT_OK(aligner_new(&aligner, e->model[0], &setup, &err), err);
+    ASSERT_OK(aligner_run(aligner, &(struct align_pair){src, tgt, n_src, n_tgt, out}, 1, &err),
+              err);
+    assert_int_equal(t->n_links, t->n_pieces);
+    for (size_t j = 0; j < t->n_links; j++) {
+        const float *row = out + t->links[j].target * n_src;
+        int best = 1;
+        for (int i = 2; i < n_src - 1; i++)
+            if (row[i] > row[best]) best = i;
+        assert_int_equal(t->links[j].source, best - 1);
+    }
+    size_t n_source;
+    const char *const *source = heed_result_source(r, 0, &n_source);
+    assert_int_equal(n_source, n_src - 2);
+    assert_string_equal(source[0], tokenizer_piece(e->tokenizer, src[1]));
+    aligner_free(aligner);
+    engine_close(e);
+    float with_a = t->log_prob;
+    heed_result_free(r);
+
+    /* The caller's memory is read anew in every call. */
+    strcpy(token, "c");
+    assert_int_equal(heed_translate(model, &text, 1, &o, &r, &error), HEED_OK);
+    assert_true(heed_result_get(r, 0, 0)->log_prob != with_a);
+    heed_result_free(r);
+    strcpy(token, "nonsense");
+    assert_int_equal(heed_translate(model, &text, 1, &o, &r, &error), HEED_EINVAL);
+    assert_non_null(strstr(error.message, "prefix_token: the model's tokenizer has no piece 'non"));
+    heed_result_free(plain);
     heed_model_close(model);
 }
 
@@ -563,7 +635,7 @@ TEST(cancels_waiting) {
     heed_model_close(model);
 }
 
-TESTS(T(options_have_defaults), T(translates_batches), T(links_between_words), T(notes_and_limits),
-      T(models_bring_defaults), T(models_choose_their_alignment), T(bad_defaults_are_refused),
-      T(errors), T(null_pointers), T(describes), T(ensembles), TL(threads_share_a_model, 120),
-      T(cancels), T(cancels_waiting))
+TESTS(T(options_have_defaults), T(translates_batches), T(links_between_words),
+      T(prefix_token_leads), T(notes_and_limits), T(models_bring_defaults),
+      T(models_choose_their_alignment), T(bad_defaults_are_refused), T(errors), T(null_pointers),
+      T(describes), T(ensembles), TL(threads_share_a_model, 120), T(cancels), T(cancels_waiting))

@@ -604,7 +604,8 @@ TEST(impossible_options_are_refused) {
     o.tokens = longest - 1;
     ASSERT_ERR(batches_new(&b, &o, &err), err, HEED_EINVAL, "smaller than the longest sentence (");
     assert_null(b);
-    ASSERT_ERR(sweep_new(&s, &c, longest - 1, 1, &err), err, HEED_EINVAL, "longest sentence");
+    ASSERT_ERR(sweep_new(&s, &(struct batches_source){.corpus = &c}, longest - 1, 1, &err), err,
+               HEED_EINVAL, "longest sentence");
     o.tokens = 0;
     ASSERT_ERR(batches_new(&b, &o, &err), err, HEED_EINVAL, "tokens: 0");
     o.tokens = longest;
@@ -700,7 +701,7 @@ TEST(sweep_sees_everything_in_fixed_order) {
     corpora_make(&c, "a", N, VOCAB);
     struct sweep *s;
     struct err err;
-    ASSERT_OK(sweep_new(&s, &c, TOKENS, 1, &err), err);
+    ASSERT_OK(sweep_new(&s, &(struct batches_source){.corpus = &c}, TOKENS, 1, &err), err);
     uint64_t order[2] = {0};
     for (int round = 0; round < 2; round++) {
         int count[N] = {0}, rc, longest = 0;

@@ -412,7 +412,7 @@ TEST(batches_carry_links) {
     struct sweep *sweep;
     const struct batch *one;
     int n = 0, rc;
-    ASSERT_OK(sweep_new(&sweep, &c, 500, 1, &err), err);
+    ASSERT_OK(sweep_new(&sweep, &(struct batches_source){.corpus = &c}, 500, 1, &err), err);
     while ((rc = sweep_next(sweep, &one, &err)) > 0) check_batch(one), n += one->n_seq;
     ASSERT_OK(rc, err);
     assert_int_equal(n, 3000);

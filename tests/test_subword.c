@@ -344,6 +344,32 @@ TEST(endless_words_stay) {
     tokenizer_free(t);
 }
 
+/* Symbols are never split, nor merged with their neighbours. */
+TEST(symbols_stay) {
+    for (int unigram = 0; unigram < 2; unigram++) {
+        struct tokenizer *t = learn_with(
+            (struct tokenizer_train_options){.type = unigram ? TOKENIZER_UNIGRAM : TOKENIZER_BPE,
+                                             .size = 800,
+                                             .symbols = "<tag>,ou"});
+        struct subword *s = unigram ? tables(t, 0, 0.1) : tables(t, 0.5, 0);
+        struct subword_work *w = subword_work_new(s);
+        int32_t ids[MAX_IDS], out[MAX_IDS];
+        int n = encode(t, "<tag> a house without <tag>", ids), tag = tokenizer_find(t, "<tag>");
+        for (uint64_t i = 0; i < 200; i++) {
+            int m = subword_sample(s, w, (struct subword_dice){3, i}, ids, n, out, MAX_IDS);
+            int tags = 0, ou = 0;
+            for (int k = 0; k < m; k++) {
+                tags += out[k] == tag;
+                ou += out[k] == tokenizer_find(t, "ou");
+            }
+            assert_true(tags == 2 && ou == 2);
+        }
+        subword_work_free(w);
+        subword_free(s);
+        tokenizer_free(t);
+    }
+}
+
 TEST(pieces_are_those_of_the_library) {
     struct tokenizer *t = learn_with((struct tokenizer_train_options){
         .type = TOKENIZER_BPE, .size = 700, .byte_fallback = 1, .coverage = 0.99});
@@ -399,5 +425,5 @@ TESTS(T(no_dropout_is_the_usual_segmentation), T(sharp_sampling_is_the_usual_seg
       T(foreign_text_is_left_alone), T(full_dropout_leaves_characters),
       T(dropout_has_sentencepieces_distribution), T(sampling_has_sentencepieces_distribution),
       TP(sentences_get_as_many_pieces, "bpe"), TP(sentences_get_as_many_pieces, "unigram"),
-      T(dice_decide), T(endless_words_stay), T(pieces_are_those_of_the_library),
+      T(dice_decide), T(endless_words_stay), T(symbols_stay), T(pieces_are_those_of_the_library),
       T(wrong_options_are_refused))

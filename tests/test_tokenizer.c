@@ -255,6 +255,58 @@ TEST(digits) {
 
 /* ---- identity -------------------------------------------------------------------------------- */
 
+/* Symbols are pieces wherever they are spelled, and no part of any other piece. */
+TEST(symbols) {
+    char *path = word_corpus("a.txt", 2000);
+    for (int type = 0; type < 2; type++) {
+        struct tokenizer_train_options o = {.size = 120,
+                                            .type = type ? TOKENIZER_UNIGRAM : TOKENIZER_BPE,
+                                            .symbols = "<bt>,ke,\xC3\x9F"};
+        struct tokenizer *t = learn(o, path);
+        int32_t ids[64];
+        int bt = tokenizer_find(t, "<bt>"), ke = tokenizer_find(t, "ke");
+        assert_true(bt > 2 && ke > 2 && bt != ke && !tokenizer_is_control(t, bt));
+        assert_string_equal(tokenizer_piece(t, bt), "<bt>");
+        assert_int_equal(tokenizer_find(t, "<b"), -1);
+        assert_int_equal(tokenizer_find(t, "</s>"), tokenizer_eos(t));
+        assert_int_equal(tokenizer_size(t), 120);
+        for (int id = 0; id < 120; id++)
+            assert_true(id == ke || !strstr(tokenizer_piece(t, id), "ke"));
+        assert_string_equal(there_and_back(t, "bake <bt> to<bt>ke \xC3\x9F"),
+                            "bake <bt> to<bt>ke \xC3\x9F");
+        const char *text = "bake <bt> toto<bt>kex";
+        int n = tokenizer_encode(t, text, strlen(text), ids, 64), seen[2] = {0, 0};
+        for (int i = 0; i < n; i++) seen[0] += ids[i] == bt, seen[1] += ids[i] == ke;
+        assert_true(seen[0] == 2 && seen[1] == 2);
+        n = tokenizer_encode(t, "< bt> <B", 8, ids, 64);
+        for (int i = 0; i < n; i++) assert_true(ids[i] != bt);
+        tokenizer_free(t);
+    }
+    const struct {
+        const char *symbols, *text;
+    } wrong[] = {{"", "'' is empty"},
+                 {"a,,b", "'' is empty"},
+                 {"a,", "'' is empty"},
+                 {"<x>,<y>,<x>", "'<x>' is there twice"},
+                 {"<x>,a b", "'a b' contains a space"},
+                 {"a\"b", "a quotation mark"},
+                 {"\xE2\x96\x81x", "keeps for itself"},
+                 {"</s>", "'</s>' is a special piece"},
+                 {"\xFFx", "is not UTF-8"},
+                 {"01234567890123456789012345678901234567890123456789012345678901234", "too long"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct err err;
+        struct tokenizer_train_options o = {.size = 120, .type = TOKENIZER_BPE};
+        o.symbols = wrong[i].symbols;
+        ASSERT_ERR(learn_with(o, path, NULL, &err), err, HEED_EINVAL, wrong[i].text);
+    }
+    struct err err;
+    ASSERT_ERR(
+        learn_with((struct tokenizer_train_options){.size = 5, .symbols = "a,b"}, path, NULL, &err),
+        err, HEED_ECONFIG, "size: 5 is not between 6");
+    xfree(path);
+}
+
 TEST(same_bytes) {
     char *corpus = word_corpus("c", 500), *a = path_of("a.model"), *b = path_of("b.model");
     struct tokenizer_train_options o = {
@@ -822,6 +874,6 @@ TEST(cached) {
 
 TESTS(TP(types, "bpe"), TP(types, "unigram"), TP(types, "word"), TP(types, "char"), T(limits),
       TP(lossless, "bpe"), TP(lossless, "unigram"), T(normalized), T(any_bytes), T(digits),
-      T(same_bytes), T(threads), T(errors), T(blank), T(odd_text), T(report), T(stopped),
-      T(old_file_stays), T(sample_is_even), T(files_of_others), T(not_models), T(hostile_rules),
-      T(damaged_models), T(cached))
+      T(symbols), T(same_bytes), T(threads), T(errors), T(blank), T(odd_text), T(report),
+      T(stopped), T(old_file_stays), T(sample_is_even), T(files_of_others), T(not_models),
+      T(hostile_rules), T(damaged_models), T(cached))

@@ -25,7 +25,7 @@ enum { MAX_CELLS = 1 << 26 }; /* probabilities in one picture: 256 MiB of them *
 static struct attend_args {
     const char *dir;
     struct engine_options from;
-    const char *src, *tgt, *src_file, *tgt_file, *out;
+    const char *src, *tgt, *src_file, *tgt_file, *prefix_token, *out;
     int kind, line, layer, head, quiet;
 } args = {.from = {.dir = &args.dir, .n = 1}};
 static const char *const kind_names[] = {"enc", "dec", "cross", "auto", NULL};
@@ -39,6 +39,7 @@ static const struct option rows[] = {
     ROW(STRING, "src_file", src_file, NULL,
         "file with the sentence: plain, gzip, xz, or - for standard input", .arg = "FILE"),
     ROW(STRING, "tgt_file", tgt_file, NULL, "file with its translation", .arg = "FILE"),
+    PREFIX_TOKEN_ROW(prefix_token),
     ROW(INT, "line", line, "1", "which line of the files, counted from 1", .min = 1,
         .max = 1 << 30),
     ROW(STRING, "out", out, NULL, "picture to write: NAME.svg, or NAME.html to explore",
@@ -109,11 +110,16 @@ static int read_text(char **to, const char *text, const char *path, const char *
     return rc;
 }
 
-static int encode(struct job *j, struct sentence *s, const char *what, struct err *err) {
-    int cap = j->engine->model[0]->config.max_len;
+/* Behind the tag, if it is not -1. */
+static int encode(struct job *j, struct sentence *s, int32_t tag, const char *what,
+                  struct err *err) {
+    int cap = j->engine->model[0]->config.max_len, at = tag >= 0;
     s->ids = xcalloc((size_t)cap, sizeof *s->ids);
-    s->n = tokenizer_encode_end(j->engine->tokenizer, s->text, strlen(s->text), s->ids, cap);
+    s->n =
+        tokenizer_encode_end(j->engine->tokenizer, s->text, strlen(s->text), s->ids + at, cap - at);
     if (s->n < 0) return err_set(err, s->n, "%s cannot be tokenised", what);
+    if (at) s->ids[0] = tag;
+    s->n += at;
     if (s->n > cap)
         return err_set(err, HEED_ELIMIT,
                        "%s has %d tokens with the end mark; the model has positions for %d", what,
@@ -149,11 +155,13 @@ static int translate(struct job *j, struct err *err) {
 }
 
 static int read_pair(struct job *j, struct err *err) {
+    int32_t tag = -1;
     int rc = read_text(&j->src.text, args.src, args.src_file, "the source", err);
     if (!rc) rc = read_text(&j->tgt.text, args.tgt, args.tgt_file, "the target", err);
     if (!rc) rc = engine_open(&j->engine, &args.from, err);
-    if (!rc) rc = encode(j, &j->src, "the source", err);
-    if (!rc) rc = j->tgt.text ? encode(j, &j->tgt, "the target", err) : translate(j, err);
+    if (!rc) rc = engine_tag(j->engine, args.prefix_token, &tag, err);
+    if (!rc) rc = encode(j, &j->src, tag, "the source", err);
+    if (!rc) rc = j->tgt.text ? encode(j, &j->tgt, -1, "the target", err) : translate(j, err);
     return rc;
 }
 

@@ -27,7 +27,7 @@ enum { BLOCK_PAIRS = 1024, JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 static struct score_args {
     const char *dir;
     struct engine_options from;
-    const char *src, *tgt;
+    const char *src, *tgt, *prefix_token;
     int tokens, normalise, json, token_scores, skip_long, quiet;
 } args = {.from = {.dir = &args.dir, .n = 1}};
 
@@ -37,6 +37,7 @@ static const struct option rows[] = {
     ROW(STRING, "src", src, NULL, "source text: plain, gzip, xz, or - for standard input",
         .arg = "FILE", .required = 1),
     ROW(STRING, "tgt", tgt, NULL, "its translation, line by line", .arg = "FILE", .required = 1),
+    PREFIX_TOKEN_ROW(prefix_token),
     ROW(FLAG, "normalise", normalise, NULL,
         "divide by the number of target tokens, the end mark counted"),
     ROW(FLAG, "token_scores", token_scores, NULL,
@@ -69,6 +70,7 @@ struct job {
     struct engine *engine;
     struct scorer *scorer;
     struct text *src, *tgt;
+    int32_t tag; /* before every source sentence; -1: none */
     struct entry entry[BLOCK_PAIRS];
     struct score_pair pair[BLOCK_PAIRS];
     int n;
@@ -81,9 +83,11 @@ struct job {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Appends the tokens of a line and returns their number, 0 if there are too many for the model. */
-static int add_tokens(struct job *j, const struct line *line, const char *path, struct err *err) {
-    int cap = j->engine->model[0]->config.max_len;
+/* Appends the tokens of a line behind the tag (-1: none) and returns their number, 0 if there are
+ * too many for the model. */
+static int add_tokens(struct job *j, const struct line *line, int32_t tag, const char *path,
+                      struct err *err) {
+    int cap = j->engine->model[0]->config.max_len, at = tag >= 0;
     char what[240];
     snprintf(what, sizeof what, "%.200s:%llu", path, (unsigned long long)j->totals.pairs + 1);
     if (j->n_ids + (size_t)cap > j->cap_ids) {
@@ -91,10 +95,13 @@ static int add_tokens(struct job *j, const struct line *line, const char *path, 
         j->ids = xrealloc(j->ids, j->cap_ids * sizeof *j->ids);
         j->score = xrealloc(j->score, j->cap_ids * sizeof *j->score);
     }
+    int32_t *ids = j->ids + j->n_ids;
     int n = line->flags & LINE_TOO_LONG ? cap + 1
                                         : tokenizer_encode_end(j->engine->tokenizer, line->text,
-                                                               line->size, j->ids + j->n_ids, cap);
+                                                               line->size, ids + at, cap - at);
     if (n < 0) return err_set(err, n, "%.200s: cannot be tokenised", what);
+    if (at) ids[0] = tag;
+    n += at;
     if (n <= cap) {
         j->n_ids += (size_t)n;
         return n;
@@ -126,10 +133,10 @@ static int add_pair(struct job *j, const struct line *src, const struct line *tg
                     struct err *err) {
     struct entry *e = &j->entry[j->n];
     size_t begin = e->src = j->n_ids;
-    e->n_src = add_tokens(j, src, args.src, err);
+    e->n_src = add_tokens(j, src, j->tag, args.src, err);
     if (e->n_src < 0) return e->n_src;
     e->tgt = j->n_ids;
-    e->n_tgt = add_tokens(j, tgt, args.tgt, err);
+    e->n_tgt = add_tokens(j, tgt, -1, args.tgt, err);
     if (e->n_tgt < 0) return e->n_tgt;
     if (!e->n_src || !e->n_tgt) {
         e->n_src = e->n_tgt = 0;
@@ -255,6 +262,7 @@ static int open_all(struct job *j, struct err *err) {
     int rc = text_open(&j->src, args.src, err);
     if (!rc) rc = text_open(&j->tgt, args.tgt, err);
     if (!rc) rc = engine_open(&j->engine, &args.from, err);
+    if (!rc) rc = engine_tag(j->engine, args.prefix_token, &j->tag, err);
     if (rc) return rc;
     int max_len = j->engine->model[0]->config.max_len;
     int cap = args.tokens > max_len ? args.tokens : max_len;

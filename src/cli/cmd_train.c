@@ -37,8 +37,14 @@ static const struct option rows[] = {
     ROW(LIST, "tgt", tgt, NULL, "their translations, line by line", .arg = "FILE", .required = 1),
     ROW(LIST, "weights", weights, NULL, "how often each corpus is seen per epoch; 1 if not given",
         .arg = "X"),
+    ROW(LIST, "tags", tags, NULL,
+        "a piece of the tokenizer (heed vocab --symbols) that every source sentence of the corpus "
+        "begins with; - for none; one per corpus",
+        .arg = "T"),
     ROW(STRING, "valid_src", valid_src, NULL, "source text to validate on", .arg = "FILE"),
     ROW(STRING, "valid_tgt", valid_tgt, NULL, "its translation", .arg = "FILE"),
+    ROW(STRING, "valid_tag", valid_tag, NULL, "a piece that its source sentences begin with",
+        .arg = "T"),
     ROW(LIST, "guided_alignment", links, NULL,
         "teach one head of the decoder's cross-attention these links between words, lines like "
         "0-0 1-2, source-target from 0; one file per corpus, - for none",
@@ -147,6 +153,9 @@ static int check_args(struct err *err) {
     if (args.weights.n && args.weights.n != args.src.n)
         return cli_usage(err, "--weights: %d number%s for %d --src file%s; give one for each",
                          args.weights.n, PLURAL(args.weights.n), args.src.n, PLURAL(args.src.n));
+    if (args.tags.n && args.tags.n != args.src.n)
+        return cli_usage(err, "--tags: %d tag%s for %d --src file%s; give one for each, - for none",
+                         args.tags.n, PLURAL(args.tags.n), args.src.n, PLURAL(args.src.n));
     if (args.links.n && args.links.n != args.src.n)
         return cli_usage(err,
                          "--guided-alignment: %d file%s for %d --src file%s; give one for each, or "

@@ -14,8 +14,9 @@
 #include "train/trainer.h"
 
 struct train_args {
-    struct option_list src, tgt, weights, links;
-    const char *valid_src, *valid_tgt, *valid_links, *tokenizer, *init, *cache, *config_file;
+    struct option_list src, tgt, weights, tags, links;
+    const char *valid_src, *valid_tgt, *valid_tag, *valid_links, *tokenizer, *init, *cache;
+    const char *config_file;
     int preset; /* of config_preset_names */
     enum tokenizer_type vocab_type;
     int vocab_size, tokens, dtype, max_length, prefetch, bleu_lines;
@@ -43,8 +44,9 @@ struct train_setup {
     char *tokenizer_path;    /* as it will be copied into the run directory */
     struct corpus *corpus;   /* [src.n] */
     int n_corpus;
-    struct batches_source *source;
+    struct batches_source *source; /* [src.n] */
     struct corpus valid_corpus;
+    struct batches_source valid_source;
     int has_valid;
     struct config begun; /* with --init: the model's, or that of the run which continues */
     struct config config;

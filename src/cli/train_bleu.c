@@ -126,6 +126,7 @@ int train_bleu_measure(void *ctx, double *score, struct err *err) {
     struct translator_poll poll = {should_stop, b};
     *score = NAN;
     int rc = take_weights(b, err);
+    if (b->setup->valid_source.tagged) options.prefix_token = b->setup->a->valid_tag;
     if (!rc) rc = translator_set(b->translator, &options, err);
     if (!rc) rc = translator_run(b->translator, b->input, b->n, b->result, &poll, err);
     if (!rc) *score = score_of(b);

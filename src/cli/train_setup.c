@@ -1,5 +1,6 @@
 /* train_setup.c — from options to something that can train: tokenizer, corpora, model, memory. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,60 @@
 #include "cli/cmd_train.h"
 #include "model/modeldir.h"
 #include "train/target.h"
+
+/* ---- tags ------------------------------------------------------------------------------------ */
+
+static int is_tag(const char *tag) { return tag && *tag && strcmp(tag, "-") != 0; }
+
+/* The i-th tag that was asked for, the validation text's last; NULL: none. */
+static const char *tag_of(const struct train_args *a, int i) {
+    const char *tag = i == a->src.n ? a->valid_tag : a->tags.n ? a->tags.item[i] : NULL;
+    return is_tag(tag) ? tag : NULL;
+}
+
+static int any_tag(const struct train_args *a) {
+    int any = 0;
+    for (int i = 0; i <= a->src.n; i++) any |= tag_of(a, i) != NULL;
+    return any;
+}
+
+/* Most tokens of a sentence in a batch. */
+static int longest(const struct train_args *a) { return a->max_length + any_tag(a); }
+
+/* All tags, each once, separated by commas: the symbols of a tokenizer that is learnt. NULL: none.
+ * xfree. */
+static char *tag_symbols(const struct train_args *a) {
+    char *all = NULL;
+    size_t size = 0;
+    for (int i = 0; i <= a->src.n; i++) {
+        const char *tag = tag_of(a, i);
+        int known = !tag;
+        for (int k = 0; k < i && !known; k++)
+            known = tag_of(a, k) && strcmp(tag_of(a, k), tag) == 0;
+        if (known) continue;
+        all = xrealloc(all, size + strlen(tag) + 2);
+        size += (size_t)sprintf(all + size, "%s%s", size ? "," : "", tag);
+    }
+    return all;
+}
+
+/* Which ids they are, once there is a tokenizer. */
+static int find_tags(struct train_setup *s, struct err *err) {
+    const struct train_args *a = s->a;
+    for (int i = 0; i <= a->src.n && s->tokenizer; i++) {
+        const char *tag = tag_of(a, i);
+        struct batches_source *source = i < a->src.n ? &s->source[i] : &s->valid_source;
+        if (!tag) continue;
+        source->tag = tokenizer_find(s->tokenizer, tag);
+        source->tagged = 1;
+        if (source->tag < 0)
+            return err_set(err, HEED_EINVAL,
+                           "--%s: the tokenizer has no piece '%.80s'; heed vocab --symbols makes "
+                           "such pieces",
+                           i < a->src.n ? "tags" : "valid-tag", tag);
+    }
+    return 0;
+}
 
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
@@ -24,6 +79,7 @@ static int learn_tokenizer(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     int n = a->src.n + a->tgt.n, reused = 0;
     const char **input = xcalloc((size_t)n, sizeof *input);
+    char *symbols = tag_symbols(a);
     for (int i = 0; i < a->src.n; i++) input[i] = a->src.item[i];
     for (int i = 0; i < a->tgt.n; i++) input[a->src.n + i] = a->tgt.item[i];
     struct tokenizer_train_options o = {.input = input,
@@ -31,11 +87,13 @@ static int learn_tokenizer(struct train_setup *s, struct err *err) {
                                         .size = a->vocab_size,
                                         .type = a->vocab_type,
                                         .seed = a->seed,
+                                        .symbols = symbols,
                                         .progress = show_learning,
                                         .progress_ctx = s->progress};
     int rc = tokenizer_cached(&s->tokenizer_path, &reused, &o, s->cache, err);
     progress_end(s->progress);
     xfree(input);
+    xfree(symbols);
     struct err why = *err;
     if (rc && strncmp(why.msg, "size:", 5) == 0) err_set(err, rc, "vocab_%.200s", why.msg);
     if (!rc) rc = tokenizer_open(&s->tokenizer, s->tokenizer_path, err);
@@ -172,6 +230,7 @@ static int get_corpora(struct train_setup *s, struct err *err) {
         const char *const texts[] = {a->valid_src, a->valid_tgt, a->valid_links};
         rc = get_corpus(s, &s->valid_corpus, texts, "validation data", err);
         s->has_valid = !rc;
+        s->valid_source.corpus = &s->valid_corpus;
     }
     return rc;
 }
@@ -235,9 +294,13 @@ static int get_config(struct train_setup *s, struct err *err) {
              ? options_fields(&s->config, s->groups, err)
              : options_config(&s->config, config_preset_names[a->preset], n_vocab, s->groups, err);
     if (!rc && a->init && !s->continues) rc = plan_init(a->init, &s->config, s->tokenizer, err);
-    if (!rc && a->max_length > s->config.max_len)
-        rc = err_set(err, HEED_EINVAL, "--max-length: %d is more than the model's --max-len %d",
-                     a->max_length, s->config.max_len);
+    if (!rc && longest(a) > s->config.max_len)
+        rc = err_set(err, HEED_EINVAL, "--max-length: %d%s is more than the model's --max-len %d",
+                     a->max_length, any_tag(a) ? " and a tag" : "", s->config.max_len);
+    if (!rc && longest(a) > a->tokens)
+        rc = err_set(err, HEED_EINVAL,
+                     "--tokens: %d is smaller than one sentence of --max-length %d and a tag",
+                     a->tokens, a->max_length);
     if (!rc) rc = get_guided(s, err);
     if (!rc && s->tokenizer && s->continues) rc = plan_shape(a->trainer.dir, &s->config, err);
     return rc;
@@ -263,7 +326,7 @@ static int get_model(struct train_setup *s, struct err *err) {
     if (!rc)
         rc = plan_memory(&s->memory, s->model,
                          &(struct plan_run){.tokens = a->tokens,
-                                            .max_length = a->max_length,
+                                            .max_length = longest(a),
                                             .ema = a->ema > 0,
                                             .room = backend_available(s->be)},
                          err);
@@ -316,7 +379,7 @@ static int get_batches(struct train_setup *s, struct err *err) {
                                                    .sample_len = a->max_length,
                                                    .sample_threads = sample_threads(s)},
                          err);
-    if (!rc && s->has_valid) rc = sweep_new(&s->sweep, &s->valid_corpus, a->tokens, bos, err);
+    if (!rc && s->has_valid) rc = sweep_new(&s->sweep, &s->valid_source, a->tokens, bos, err);
     if (rc) return rc;
     struct batches_epoch epoch = batches_epoch(s->batches);
     double updates = epoch.n_tgt_tok / ((double)a->tokens * a->trainer.accumulate);
@@ -338,6 +401,7 @@ int setup_check(struct train_setup *s, struct err *err) {
     if (!rc) rc = check_texts(s, err);
     if (!rc) rc = find_init(s, err);
     if (!rc) rc = find_tokenizer(s, err);
+    if (!rc) rc = find_tags(s, err);
     if (!rc) rc = get_subword(s, err);
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = backend_open(&s->be, &a->where, err);
@@ -349,6 +413,7 @@ int setup_check(struct train_setup *s, struct err *err) {
 /* Memory before the corpora, which take longer. */
 int setup_build(struct train_setup *s, struct err *err) {
     int rc = s->tokenizer ? 0 : learn_tokenizer(s, err);
+    if (!rc) rc = find_tags(s, err);
     if (!rc) rc = get_subword(s, err);
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = get_model(s, err);

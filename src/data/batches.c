@@ -307,12 +307,11 @@ struct sweep {
     struct batch batch;
 };
 
-int sweep_new(struct sweep **out, const struct corpus *corpus, int tokens, int32_t bos,
+int sweep_new(struct sweep **out, const struct batches_source *source, int tokens, int32_t bos,
               struct err *err) {
     *out = NULL;
     struct sweep *s = xcalloc(1, sizeof *s);
-    struct batches_source source = {.corpus = corpus};
-    struct batches_options options = {.source = &source, .n_source = 1, .tokens = tokens};
+    struct batches_options options = {.source = source, .n_source = 1, .tokens = tokens};
     int rc = stream_init(&s->stream, &options, false, err);
     if (!rc) rc = stream_batch_init(&s->stream, &s->batch, bos, err);
     if (rc) {

@@ -99,11 +99,11 @@ int batches_restart_epoch(struct batches *batches, const struct batches_state *s
 struct batches_epoch batches_epoch(const struct batches *batches);
 
 /* ---------------------------------------------------------------------------------- validation ---
- * Every pair of one corpus once, in a fixed order: windows of consecutive pairs, sorted by length,
+ * Every pair of one corpus once, whatever its weight, in a fixed order: windows of consecutive pairs, sorted by length,
  * cut into batches. No thread, no seed. */
 struct sweep;
 
-int sweep_new(struct sweep **sweep, const struct corpus *corpus, int tokens, int32_t bos,
+int sweep_new(struct sweep **sweep, const struct batches_source *source, int tokens, int32_t bos,
               struct err *err);
 void sweep_free(struct sweep *sweep);
 

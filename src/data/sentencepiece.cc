@@ -104,6 +104,11 @@ const char *sp_piece(const struct sp *sp, int id) { return sp->processor.IdToPie
 
 int sp_is_control(const struct sp *sp, int id) { return sp->processor.IsControl(id); }
 
+int sp_find(const struct sp *sp, const char *piece) {
+    int id = sp->processor.PieceToId(piece); /* of one that is not there: the unknown one's */
+    return id >= 0 && id < sp_size(sp) && sp->processor.IdToPiece(id) == piece ? id : -1;
+}
+
 /* By its kind, for files may call it anything; a model that opened has exactly one. */
 int sp_unk(const struct sp *sp) {
     int id = 0;
@@ -190,7 +195,8 @@ int sp_train(void **model, size_t *size, const struct sp_training *training, str
     return guarded(err, [&]() -> int {
         std::unordered_map<std::string, std::string> args;
         for (int i = 0; i < training->n_setting; i++)
-            args[training->setting[i].key] = training->setting[i].value;
+            if (training->setting[i].value)
+                args[training->setting[i].key] = training->setting[i].value;
         args["minloglevel"] = std::to_string(kOnlyFatal);
         Sentences sentences(training->next, training->ctx);
         std::string made;

@@ -24,6 +24,8 @@ int sp_bos(const struct sp *sp);
 int sp_eos(const struct sp *sp);
 const char *sp_piece(const struct sp *sp, int id); /* id in [0, size) */
 
+int sp_find(const struct sp *sp, const char *piece); /* -1: there is none */
+
 int sp_is_control(const struct sp *sp, int id); /* the same */
 
 /* See tokenizer_encode and tokenizer_decode. */
@@ -42,7 +44,7 @@ int sp_sample(const struct sp *sp, const char *text, size_t size, float amount, 
               int cap);
 void sp_seed(unsigned seed);
 
-/* What SentencePiece calls --KEY=VALUE. */
+/* What SentencePiece calls --KEY=VALUE; a value of NULL is not said, and not in the file. */
 struct sp_setting {
     const char *key, *value;
 };

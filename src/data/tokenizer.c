@@ -103,6 +103,8 @@ int tokenizer_is_control(const struct tokenizer *t, int id) {
     return id >= 0 && id < t->size && sp_is_control(t->sp, id);
 }
 
+int tokenizer_find(const struct tokenizer *t, const char *piece) { return sp_find(t->sp, piece); }
+
 const char *tokenizer_piece(const struct tokenizer *t, int id) {
     return id >= 0 && id < t->size ? sp_piece(t->sp, id) : NULL;
 }

@@ -51,6 +51,9 @@ void tokenizer_hash_text(const struct tokenizer *tokenizer, char text[TOKENIZER_
 /* Is it a mark that stands for no text: bos, eos, padding, tags? */
 int tokenizer_is_control(const struct tokenizer *tokenizer, int id);
 
+/* The id of the piece spelled so in the file, or -1. */
+int tokenizer_find(const struct tokenizer *tokenizer, const char *piece);
+
 /* The piece as the file spells it (U+2581 for a space), or NULL for an id out of range. */
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int id);
 
@@ -94,7 +97,9 @@ enum {
     TOKENIZER_MAX_SIZE = 1 << 20, /* pieces */
     TOKENIZER_MAX_LINE = 8192,   /* bytes: longer lines are not sentences and are not learnt from */
     TOKENIZER_SAMPLE_LINE = 128, /* bytes kept per line of the sample, on average */
-    TOKENIZER_MAX_THREADS = 128  /* of SentencePiece */
+    TOKENIZER_MAX_SYMBOLS = 1000,
+    TOKENIZER_MAX_SYMBOL = 64,  /* bytes */
+    TOKENIZER_MAX_THREADS = 128 /* of SentencePiece */
 };
 
 /* What learning found. Filled in as it goes, complete at the end. */
@@ -120,7 +125,10 @@ struct tokenizer_train_options {
     enum tokenizer_type type;
     int byte_fallback; /* 256 pieces for bytes: no text is unknown */
     int split_digits;  /* each digit is a piece of its own: numbers are spelt, not memorised */
-    double coverage;   /* share of characters that get a piece, 0.98 to 1; 0: 1 */
+    /* Pieces of the user's own, "A,B", or NULL: never part of another piece, never split, whatever
+     * the text around them. Text has them where it spells them. */
+    const char *symbols;
+    double coverage; /* share of characters that get a piece, 0.98 to 1; 0: 1 */
     /* nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity; NULL: nmt_nfkc */
     const char *normalization;
     uint64_t sample; /* most lines to learn from, drawn evenly; 0: tokenizer_sample_lines */

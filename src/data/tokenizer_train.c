@@ -68,9 +68,49 @@ static int check_out(const char *out, struct err *err) {
     return rc;
 }
 
+/* Why this cannot be a symbol, or NULL. */
+static const char *wrong_symbol(const char *symbol, size_t size, int byte_fallback) {
+    static const char *const taken[] = {"<unk>", "<s>", "</s>"};
+    if (size == 0) return "is empty";
+    if (size > TOKENIZER_MAX_SYMBOL) return "is too long";
+    if (utf8_clean_prefix(symbol, size) < size) return "is not UTF-8";
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)symbol[i] <= ' ' || symbol[i] == '"')
+            return "contains a space or a quotation mark";
+    if (memmem(symbol, size, space_piece, sizeof space_piece - 1) ||
+        memmem(symbol, size, reserved, sizeof reserved - 1))
+        return "contains a character that SentencePiece keeps for itself";
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (size == strlen(taken[i]) && memcmp(symbol, taken[i], size) == 0)
+            return "is a special piece";
+    if (byte_fallback && size == 6 && memcmp(symbol, "<0x", 3) == 0) return "is a byte";
+    return NULL;
+}
+
+/* How many symbols there are, or an error. */
+static int check_symbols(const struct tokenizer_train_options *o, struct err *err) {
+    int n = 0;
+    for (const char *at = o->symbols, *next; at; at = next) {
+        size_t size = strcspn(at, ",");
+        next = at[size] ? at + size + 1 : NULL;
+        const char *why = wrong_symbol(at, size, o->byte_fallback);
+        for (const char *before = o->symbols; before < at && !why; before = strchr(before, ',') + 1)
+            if (strcspn(before, ",") == size && memcmp(before, at, size) == 0)
+                why = "is there twice";
+        if (!why && ++n > TOKENIZER_MAX_SYMBOLS) why = "is one too many";
+        if (why)
+            return err_set(err, HEED_EINVAL, "symbols: '%.*s' %s", (int)(size < 80 ? size : 80), at,
+                           why);
+    }
+    return n;
+}
+
 static int check_options(const struct tokenizer_train_options *o, struct err *err) {
     struct err why;
     int least = TOKENIZER_MIN_SIZE + (o->byte_fallback ? N_BYTE_PIECE : 0), chosen;
+    int n_symbol = check_symbols(o, err);
+    if (n_symbol < 0) return n_symbol;
+    least += n_symbol;
     if (o->n_input < 1) return err_set(err, HEED_EINVAL, "input: no text file was given");
     if (o->size < least || o->size > TOKENIZER_MAX_SIZE)
         return err_set(err, HEED_ECONFIG, "size: %d is not between %d and %s%s", o->size, least,
@@ -259,7 +299,8 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
         {"vocab_size", t->size},
         {"character_coverage", t->coverage},
         {"byte_fallback", o->byte_fallback ? "true" : "false"},
-        {"split_digits", o->split_digits ? "true" : "false"},
+        {"split_digits", o->split_digits ? "true" : NULL},
+        {"user_defined_symbols", o->symbols},
         {"normalization_rule_name", normalization},
         {"remove_extra_whitespaces", exact ? "false" : "true"},
         {"num_threads", t->threads},
@@ -343,6 +384,7 @@ int tokenizer_cached(char **path, int *reused, const struct tokenizer_train_opti
                      o->byte_fallback, o->split_digits, o->coverage, normalization_of(o),
                      (unsigned long long)o->sample, (unsigned long long)o->seed, o->threads);
     XXH3_128bits_update(state, text, (size_t)n);
+    if (o->symbols) XXH3_128bits_update(state, o->symbols, strlen(o->symbols));
     XXH128_hash_t key = XXH3_128bits_digest(state);
     XXH3_freeState(state);
     snprintf(text, sizeof text, "tokenizer-%016llx%016llx.model", (unsigned long long)key.high64,

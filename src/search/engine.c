@@ -127,6 +127,13 @@ int engine_again(struct engine **engine, const struct engine *first,
     return rc;
 }
 
+int engine_tag(const struct engine *e, const char *token, int32_t *tag, struct err *err) {
+    *tag = token ? tokenizer_find(e->tokenizer, token) : -1;
+    if (!token || *tag >= 0) return 0;
+    return err_set(err, HEED_EINVAL, "prefix_token: the model's tokenizer has no piece '%.100s'",
+                   token);
+}
+
 const char *engine_opening(const struct engine *e, char *text, size_t size) {
     const struct backend_lap *lap;
     int n = backend_laps(e->be, &lap);

@@ -56,6 +56,16 @@ int engine_again(struct engine **engine, const struct engine *first,
                  const struct backend_options *where, struct err *err);
 void engine_close(struct engine *engine);
 
+/* The id of a piece to put before source sentences (heed train --tags), -1 where `token` is NULL.
+ * HEED_EINVAL when the tokenizer has no such piece. */
+int engine_tag(const struct engine *engine, const char *token, int32_t *tag, struct err *err);
+
+/* The option for it, of everything that reads source sentences. */
+#define PREFIX_TOKEN_ROW(FIELD, ...)                                                               \
+    ROW(STRING, "prefix_token", FIELD, NULL,                                                       \
+        "a piece of the tokenizer to put before every source sentence, as heed train --tags did",  \
+        .arg = "T", ##__VA_ARGS__)
+
 /* How long opening took, as text: "device 210.3 ms (driver 90.1, context 101.0), reading 12.0 ms,
  * ...". Returns text. */
 const char *engine_opening(const struct engine *engine, char *text, size_t size);

@@ -82,7 +82,7 @@ static void keep_release(struct keep *k) {
 /* A sentence to search. */
 struct part {
     int text;           /* it belongs to */
-    const int32_t *src; /* [n_src] with its end mark */
+    const int32_t *src; /* [n_src] with its end mark; the tag, if any, is before it */
     int n_src;
     const int *word; /* [n_src - 1] that each token belongs to, if wanted, or -1 */
     int word_at;     /* counted from this one of the text */
@@ -102,8 +102,11 @@ struct translator {
     const struct engine *engine;
     const struct tokenizer *tokenizer;
     struct translator_options options;
-    int limit; /* tokens of a part, end mark included */
-    int ready; /* options are set */
+    int limit;   /* tokens of a part, end mark and tag included */
+    int32_t tag; /* that every part begins with; -1: none */
+    int tagged;  /* 1 if there is one */
+    int max_tok; /* tokens of a part's text */
+    int ready;   /* options are set */
     struct room room[MAX_ROOMS];
     struct aligner *aligner;
     struct keep keep;
@@ -152,6 +155,7 @@ const struct option translator_rows[] = {
         "align by the decoder's row that has a piece as input, or by that which writes it; auto: "
         "the model's choice, or input",
         .of_model = 1, .choices = align_row_names),
+    PREFIX_TOKEN_ROW(prefix_token, API(prefix_token)),
     ROW(INT, "max_source", max_source, "0",
         "most tokens translated at a time, end mark included; 0: the model's positions",
         API(max_source), .max = MANY),
@@ -211,6 +215,10 @@ static int longest_target(const struct translator *t, int n_src) {
     return search_longest(&t->options.search, t->engine->max_len, n_src);
 }
 
+static int limit_of(const struct translator *t, const struct translator_options *o) {
+    return o->max_source ? o->max_source : t->engine->max_len;
+}
+
 static int check_options(const struct translator *t, const struct translator_options *o,
                          struct err *err) {
     int rc = search_check(&o->search, err);
@@ -224,11 +232,12 @@ static int check_options(const struct translator *t, const struct translator_opt
         return err_set(err, HEED_EINVAL,
                        "min_length: %d is more than the %d tokens the model has positions for",
                        o->search.min_len, t->engine->max_len);
-    if (o->max_source && (o->max_source < 2 || o->max_source > t->engine->max_len))
+    int least = 2 + (o->prefix_token != NULL), limit = limit_of(t, o);
+    if (limit < least || limit > t->engine->max_len)
         return err_set(
             err, HEED_EINVAL,
-            "max_source: %d is not between 2 and the %d tokens the model has positions for",
-            o->max_source, t->engine->max_len);
+            "max_source: %d is not between %d and the %d tokens the model has positions for", limit,
+            least, t->engine->max_len);
     return 0;
 }
 
@@ -245,21 +254,27 @@ static int make_aligner(struct translator *t, struct err *err) {
     return aligner_new(&t->aligner, t->engine->model[0], &setup, err);
 }
 
-int translator_set(struct translator *t, const struct translator_options *options,
-                   struct err *err) {
-    if (t->ready && options_equal(search_rows, &t->options.search, &options->search) &&
-        options_equal(translator_rows, &t->options, options))
-        return 0;
-    int rc = check_options(t, options, err);
+int translator_set(struct translator *t, const struct translator_options *given, struct err *err) {
+    struct translator_options options = *given;
+    int32_t tag;
+    int rc = engine_tag(t->engine, given->prefix_token, &tag, err);
     if (rc) return rc;
+    options.prefix_token = NULL; /* it is the caller's; what stays is its id */
+    if (t->ready && options_equal(search_rows, &t->options.search, &options.search) &&
+        options_equal(translator_rows, &t->options, &options) && tag == t->tag)
+        return 0;
+    if ((rc = check_options(t, given, err))) return rc;
     unset(t);
-    t->options = *options;
-    t->limit = options->max_source ? options->max_source : t->engine->max_len;
+    t->options = options;
+    t->tag = tag;
+    t->tagged = tag >= 0;
+    t->limit = limit_of(t, &options);
+    t->max_tok = t->limit - 1 - t->tagged;
     xfree(t->ids);
     t->ids = xcalloc((size_t)t->engine->max_len, sizeof *t->ids);
     xfree(t->span);
     t->span = xcalloc((size_t)t->engine->max_len, sizeof *t->span);
-    if (options->alignment) rc = make_aligner(t, err);
+    if (options.alignment) rc = make_aligner(t, err);
     t->ready = !rc;
     return rc;
 }
@@ -280,12 +295,21 @@ static struct part *add_part(struct translator *t) {
     return &t->part[t->n_part++];
 }
 
-/* Copies n ids from the scratch, followed by an end mark if wanted. */
-static const int32_t *keep_ids(struct translator *t, int n, int end) {
-    int32_t *ids = keep_take(&t->keep, ((size_t)n + 1) * sizeof *ids);
+/* Copies n ids from the scratch; those of a sentence between its tag, if any, and an end mark. */
+static const int32_t *keep_ids(struct translator *t, int n, int sentence) {
+    int32_t *ids = keep_take(&t->keep, ((size_t)n + 2) * sizeof *ids);
+    if (sentence && t->tagged) *ids++ = t->tag;
     if (n > 0) memcpy(ids, t->ids, (size_t)n * sizeof *ids);
-    if (end) ids[n] = tokenizer_eos(t->tokenizer);
+    if (sentence) ids[n] = tokenizer_eos(t->tokenizer);
     return ids;
+}
+
+/* What the model reads of a part: its tokens behind the tag, if there is one. */
+static const int32_t *read_ids(const struct translator *t, const struct part *p) {
+    return p->src - t->tagged;
+}
+static int read_length(const struct translator *t, const struct part *p) {
+    return p->n_src + t->tagged;
 }
 
 static int wants_words(const struct translator *t) {
@@ -294,10 +318,9 @@ static int wants_words(const struct translator *t) {
 
 /* Tokens of text[at..at + size), with their bytes if words are wanted. */
 static int encode(struct translator *t, const char *text, size_t at, size_t size) {
-    if (!wants_words(t))
-        return tokenizer_encode(t->tokenizer, text + at, size, t->ids, t->limit - 1);
-    int n = tokenizer_encode_spans(t->tokenizer, text + at, size, t->ids, t->span, t->limit - 1);
-    for (int i = 0; i < min_int(n, t->limit - 1); i++) {
+    if (!wants_words(t)) return tokenizer_encode(t->tokenizer, text + at, size, t->ids, t->max_tok);
+    int n = tokenizer_encode_spans(t->tokenizer, text + at, size, t->ids, t->span, t->max_tok);
+    for (int i = 0; i < min_int(n, t->max_tok); i++) {
         t->span[i].begin += (int)at;
         t->span[i].end += (int)at;
     }
@@ -340,17 +363,17 @@ static int split(struct translator *t, int text, const struct translation *out,
     int rc = 0;
     if (t->options.refuse_long) {
         snprintf(why, sizeof why, "%d tokens, and %d at most are translated at a time", n,
-                 t->limit - 1);
+                 t->max_tok);
         return fail(in, HEED_ELIMIT, why, err);
     }
-    struct split_rule rule = {t->limit - 1, count_tokens, (void *)(uintptr_t)t->tokenizer};
+    struct split_rule rule = {t->max_tok, count_tokens, (void *)(uintptr_t)t->tokenizer};
     int n_piece = split_text(&piece, in->text, in->size, &rule, &inner);
     if (n_piece < 0) return fail(in, n_piece, inner.msg, err);
     for (int i = 0; i < n_piece && !rc; i++) {
         int m = encode(t, in->text, piece[i].at, piece[i].size);
         if (m < 0) rc = fail(in, m, "it cannot be tokenised", err);
         if (!rc && m > 0)
-            keep_part(t, text, out, in->key ^ (uint64_t)i << 40, min_int(m, t->limit - 1));
+            keep_part(t, text, out, in->key ^ (uint64_t)i << 40, min_int(m, t->max_tok));
     }
     xfree(piece);
     return rc;
@@ -359,7 +382,7 @@ static int split(struct translator *t, int text, const struct translation *out,
 static int add_prefix(struct translator *t, struct part *p, const struct translator_input *in,
                       struct err *err) {
     char why[160];
-    int most = longest_target(t, p->n_src) - 1, room = t->engine->max_len;
+    int most = longest_target(t, read_length(t, p)) - 1, room = t->engine->max_len;
     if (!in->prefix || !in->prefix_size) return 0;
     int n = tokenizer_encode(t->tokenizer, in->prefix, in->prefix_size, t->ids, room);
     if (n < 0) return fail(in, n, "its prefix cannot be tokenised", err);
@@ -398,7 +421,7 @@ static int prepare(struct translator *t, int text, const struct translator_input
         out->word = keep_words(t);
         out->n_word = t->words.n;
     }
-    if (n >= t->limit)
+    if (n > t->max_tok)
         rc = split(t, text, out, in, n, err);
     else if (n > 0)
         keep_part(t, text, out, in->key, n);
@@ -485,7 +508,7 @@ static int collect_pairs(struct translator *t, const int *order, int n) {
         const struct part *p = &t->part[order[i]];
         n_pair += p->n;
         for (int k = 0; k < p->n; k++)
-            need += (size_t)aligned_rows(t, &p->best[k]) * (size_t)p->n_src;
+            need += (size_t)aligned_rows(t, &p->best[k]) * (size_t)read_length(t, p);
     }
     if (n_pair > t->cap_pair) {
         t->cap_pair = n_pair;
@@ -500,12 +523,12 @@ static int collect_pairs(struct translator *t, const int *order, int n) {
     for (int i = 0; i < n; i++) {
         const struct part *p = &t->part[order[i]];
         for (int k = 0; k < p->n && p->best[k].ids; k++) {
-            t->pair[n_pair++] = (struct align_pair){.src = p->src,
+            t->pair[n_pair++] = (struct align_pair){.src = read_ids(t, p),
                                                     .tgt = p->best[k].ids,
-                                                    .n_src = p->n_src,
+                                                    .n_src = read_length(t, p),
                                                     .n_tgt = aligned_rows(t, &p->best[k]),
                                                     .out = t->matrix + at};
-            at += (size_t)aligned_rows(t, &p->best[k]) * (size_t)p->n_src;
+            at += (size_t)aligned_rows(t, &p->best[k]) * (size_t)read_length(t, p);
         }
     }
     return n_pair;
@@ -519,10 +542,10 @@ static void keep_links(struct translator *t, struct candidate *c, const struct a
     for (int i = 0; i < c->n_link; i++) link[i].src += src_at;
 }
 
-/* The links of a candidate out of the matrix of its tokens, end marks left out. */
+/* The links of a candidate out of the matrix of its tokens, end marks and tag left out. */
 static int link_candidate(struct translator *t, const struct part *p, struct candidate *c,
                           const float *matrix, struct err *err) {
-    struct align_matrix m = {matrix, c->n_tok, p->n_src - 1, p->n_src};
+    struct align_matrix m = {matrix + t->tagged, c->n_tok, p->n_src - 1, read_length(t, p)};
     if (!wants_words(t)) {
         keep_links(t, c, &m, 0);
         return 0;
@@ -585,8 +608,9 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
     }
     for (int i = 0; i < n; i++) {
         const struct part *p = &t->part[order[i]];
-        t->input[i] = (struct search_input){p->src, p->n_src, p->prefix, p->n_prefix, p->key};
-        t->stats.src_tokens += (uint64_t)p->n_src;
+        t->input[i] = (struct search_input){read_ids(t, p), read_length(t, p), p->prefix,
+                                            p->n_prefix, p->key};
+        t->stats.src_tokens += (uint64_t)read_length(t, p);
     }
     double begin = clock_seconds();
     struct search_poll poll = {poll_job, job};
@@ -622,10 +646,10 @@ static int search_all(struct translator *t, struct job *job, struct err *err) {
     for (int i = 0, n; i < t->n_part; i += n) {
         struct room *room;
         int tokens = 0;
-        int rc = find_room(t, t->part[t->order[i]].n_src, &room, err);
+        int rc = find_room(t, read_length(t, &t->part[t->order[i]]), &room, err);
         if (rc) return rc;
         for (n = 0; i + n < t->n_part && n < room->caps.n_seq; n++) {
-            tokens += t->part[t->order[i + n]].n_src;
+            tokens += read_length(t, &t->part[t->order[i + n]]);
             if (tokens > room->caps.n_tok) break;
         }
         rc = search_batch(t, room->searcher, t->order + i, n, job, err);

@@ -30,6 +30,9 @@ struct translator_options {
     /* most tokens of a source sentence, end mark included; 0: as many as the models have
      * positions */
     int max_source;
+    /* A piece of the tokenizer that every source sentence begins with, as those of a tagged corpus
+     * did in training; NULL: none. It counts among the tokens, and is no part of results. */
+    const char *prefix_token;
     int refuse_long; /* texts that are too long are an error, not split */
     int alignment;   /* enum alignment; other than none costs one more pass of the decoder */
     struct align_options align;
