@@ -195,8 +195,8 @@ void words_of_text(struct words *w, enum words_unit unit, const char *text, size
 int words_encode(struct words *w, enum words_unit unit, const struct tokenizer *tokenizer,
                  const char *text, size_t size) {
     int n = tokenizer_encode_spans(tokenizer, text, size, w->ids, w->piece, w->room_piece);
-    if (n > w->room_piece) {
-        reserve_pieces(w, n);
+    if (n >= w->room_piece) {
+        reserve_pieces(w, n + 1);
         n = tokenizer_encode_spans(tokenizer, text, size, w->ids, w->piece, w->room_piece);
     }
     if (n < 0) return n;

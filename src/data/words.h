@@ -50,7 +50,7 @@ struct words {
     int n_piece;
     int room_word, room_piece;
     struct span *piece; /* [n_piece] bytes of the text */
-    int32_t *ids;       /* [n_piece], of words_encode */
+    int32_t *ids;       /* [n_piece], of words_encode; there is room for an end mark */
     char *text;         /* NUL-terminated, of words_of_ids */
     size_t room_text;
 };

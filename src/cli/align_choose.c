@@ -1,0 +1,166 @@
+/* align_choose.c — see align_choose.h. */
+#include "cli/align_choose.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "eval/aer.h"
+#include "io/json.h"
+#include "model/modeldir.h"
+#include "search/defaults.h"
+#include "train/target.h"
+
+/* What a choice of one model comes to. */
+struct standing {
+    double agreement; /* with the best choice of the other model */
+    int with;         /* that one */
+    double aer;       /* by hand; NaN: not known */
+};
+
+struct table {
+    const struct align_choose *job;
+    struct bitext_choices choices[BITEXT_WAYS];
+    struct standing *standing[BITEXT_WAYS];
+};
+
+static const struct links *links_of(const struct table *t, int way, int c) {
+    return t->choices[way].links + (size_t)c * (size_t)t->job->n;
+}
+
+static double error_rate(const struct table *t, int way, int c) {
+    struct aer aer = {0};
+    for (int p = 0; p < t->job->n && t->job->sure; p++)
+        aer_add(&aer, &links_of(t, way, c)[p], &t->job->sure[p], &t->job->possible[p]);
+    return aer_rate(&aer);
+}
+
+static void better(struct standing *s, double agreement, int with) {
+    if (agreement > s->agreement) s->agreement = agreement, s->with = with;
+}
+
+static void compare(struct table *t) {
+    for (int way = 0; way < BITEXT_WAYS; way++) {
+        t->standing[way] = xcalloc((size_t)t->choices[way].n, sizeof *t->standing[way]);
+        for (int c = 0; c < t->choices[way].n; c++) t->standing[way][c].aer = error_rate(t, way, c);
+    }
+    for (int f = 0; f < t->choices[BITEXT_FORWARD].n; f++)
+        for (int r = 0; r < t->choices[BITEXT_REVERSE].n; r++) {
+            double a = bitext_agreement(links_of(t, BITEXT_FORWARD, f),
+                                        links_of(t, BITEXT_REVERSE, r), t->job->n);
+            better(&t->standing[BITEXT_FORWARD][f], a, r);
+            better(&t->standing[BITEXT_REVERSE][r], a, f);
+        }
+}
+
+static int best_of(const struct table *t, int way) {
+    int best = 0;
+    for (int c = 1; c < t->choices[way].n; c++)
+        if (t->standing[way][c].agreement > t->standing[way][best].agreement) best = c;
+    return best;
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+static const char *const way_names[BITEXT_WAYS] = {"model", "reverse"};
+
+static void name_of(char *text, size_t size, const struct align_options *o) {
+    if (o->head)
+        snprintf(text, size, "%d %-6s %4d", o->layer, align_row_names[o->row], o->head);
+    else
+        snprintf(text, size, "%d %-6s mean", o->layer, align_row_names[o->row]);
+}
+
+static void print_row(const struct table *t, int way, int c) {
+    const struct standing *s = &t->standing[way][c];
+    char name[48], other[48];
+    name_of(name, sizeof name, &t->choices[way].choice[c]);
+    name_of(other, sizeof other, &t->choices[!way].choice[s->with]);
+    printf("%-8s %-16s %9.4f  %-16s", way_names[way], name, s->agreement, other);
+    if (t->job->sure) printf(" %7.4f", s->aer);
+    putchar('\n');
+}
+
+/* Of each layer and row the mean of the heads, and the best head. */
+static void print_table(const struct table *t) {
+    printf("%-8s %-16s %9s  %-16s%s\n", "", "layer row head", "agreement", "with",
+           t->job->sure ? "     AER" : "");
+    for (int way = 0; way < BITEXT_WAYS; way++) {
+        const struct bitext_choices *all = &t->choices[way];
+        for (int c = 0; c < all->n;) {
+            int head = -1, mean = c;
+            for (c++; c < all->n && all->choice[c].head; c++)
+                if (head < 0 || t->standing[way][c].agreement > t->standing[way][head].agreement)
+                    head = c;
+            print_row(t, way, mean);
+            if (head >= 0) print_row(t, way, head);
+        }
+    }
+}
+
+static void print_json(const struct table *t) {
+    for (int way = 0; way < BITEXT_WAYS; way++)
+        for (int c = 0; c < t->choices[way].n; c++) {
+            const struct align_options *o = &t->choices[way].choice[c];
+            const struct standing *s = &t->standing[way][c];
+            printf("{\"model\":\"%s\",\"layer\":%d,\"row\":\"%s\",\"head\":%d,\"agreement\":%.6f",
+                   way_names[way], o->layer, align_row_names[o->row], o->head, s->agreement);
+            if (t->job->sure) printf(",\"aer\":%.6f", s->aer);
+            puts("}");
+        }
+}
+
+/* ---- storing --------------------------------------------------------------------------------- */
+
+static int set_notes(struct model_notes *notes, const struct align_options *o, struct err *err) {
+    char text[3][40];
+    int rc = 0;
+    snprintf(text[0], sizeof text[0], "alignment_layer=%d", o->layer);
+    snprintf(text[1], sizeof text[1], "alignment_head=%d", o->head);
+    snprintf(text[2], sizeof text[2], "alignment_row=%s", align_row_names[o->row]);
+    if (!notes->translate) notes->translate = json_object();
+    for (int i = 0; i < 3 && !rc; i++) rc = defaults_set(notes->translate, text[i], err);
+    return rc;
+}
+
+static int store(const char *dir, const struct align_options *o, struct err *err) {
+    struct config config;
+    struct weights_form form;
+    struct model_notes notes = {0};
+    if (target_has_run(dir))
+        return err_set(err, HEED_EIO,
+                       "%.120s: a training run writes its config.json anew; store the choice in "
+                       "what heed average or heed export makes of it",
+                       dir);
+    int rc = modeldir_read_any(dir, &config, &form, &notes, err);
+    if (!rc) rc = set_notes(&notes, o, err);
+    if (!rc) rc = modeldir_annotate(dir, &notes, err);
+    model_notes_release(&notes);
+    return rc;
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+int align_choose(const struct align_choose *job, struct err *err) {
+    struct table t = {.job = job};
+    int rc = bitext_compare(t.choices, job->bitext, job->pair, job->n, err);
+    if (rc) return rc;
+    compare(&t);
+    if (job->json)
+        print_json(&t);
+    else
+        print_table(&t);
+    for (int way = 0; way < BITEXT_WAYS && !rc; way++) {
+        const struct align_options *best = &t.choices[way].choice[best_of(&t, way)];
+        if (!job->json)
+            printf("best for %s: layer %d, %s row, %s%.0d\n", job->dir[way], best->layer,
+                   align_row_names[best->row], best->head ? "head " : "the mean of its heads",
+                   best->head);
+        if (job->store) rc = store(job->dir[way], best, err);
+    }
+    for (int way = 0; way < BITEXT_WAYS; way++) {
+        xfree(t.standing[way]);
+        bitext_choices_release(&t.choices[way], job->n);
+    }
+    return rc;
+}
