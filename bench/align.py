@@ -146,7 +146,7 @@ def heed(args, g):
         command.append("--gold-reversed")
     result = {}
     for method in METHODS:
-        how = [] if method == "forward" else ["--reverse", args.reverse, "--symmetrize", method]
+        how = [] if method == "forward" else ["--reverse", args.reverse, "--symmetrise", method]
         if how and not args.reverse:
             continue
         out = subprocess.run(command + how, check=True, stdout=subprocess.PIPE).stdout

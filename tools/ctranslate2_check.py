@@ -2,7 +2,8 @@
 """ctranslate2_check.py — does CTranslate2 find what heed found?
 
     heed export --model DIR --out CT2 --format ctranslate2
-    heed translate --model DIR --json --alignment pieces --alpha 0 --beam 4 --nbest 4 <text >found.jsonl
+    heed translate --model DIR --json --alignment pieces --alpha 0 --beam 4 --nbest 4 \
+        <text >found.jsonl
     tools/ctranslate2_check.py CT2 found.jsonl [--tolerance 1e-4]
 
 Both search with beam 4 and without length penalty, where their definitions of a score are the same.

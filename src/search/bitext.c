@@ -69,7 +69,7 @@ struct job {
     const struct bitext_pair *pair;
     int n;
     int n_choice;
-    struct links *links; /* [n_choice * n] */
+    struct links *found; /* [n_choice * n] */
     const int *order;    /* of the pairs being aligned */
     int n_order;
 };
@@ -265,7 +265,7 @@ static void link_task(void *ctx, int task, int thread) {
         struct scratch *x = scratch_for(j->b, thread, s);
         for (int c = 0; c < j->n_choice; c++)
             link_one(j, s, j->b->pair[i].out + (size_t)c * cells_of(s), x,
-                     &j->links[(size_t)c * (size_t)j->n + (size_t)p]);
+                     &j->found[(size_t)c * (size_t)j->n + (size_t)p]);
     }
 }
 
@@ -301,7 +301,7 @@ static int gather(const struct job *j, const int *order, int n) {
 static int align_all(struct job *j, struct aligner *aligner, struct err *err) {
     int rc = encode_all(j, err);
     if (rc) return rc;
-    for (int i = 0; i < j->n_choice * j->n; i++) links_clear(&j->links[i]);
+    for (int i = 0; i < j->n_choice * j->n; i++) links_clear(&j->found[i]);
     int n = sort_pairs(j);
     for (int done = 0, k; done < n; done += k) {
         k = gather(j, j->b->order + done, n - done);
@@ -344,7 +344,7 @@ int bitext_run(struct bitext *b, const struct bitext_pair *pair, int n,
     int rc = 0;
     reserve(b, n);
     for (j.which = 0; j.which < b->n_way && !rc; j.which++) {
-        j.links = way_of(&j)->links;
+        j.found = way_of(&j)->links;
         rc = align_all(&j, way_of(&j)->aligner, err);
     }
     if (rc) return rc;
@@ -377,7 +377,7 @@ int bitext_compare(struct bitext_choices choices[BITEXT_WAYS], struct bitext *b,
         list_choices(c, &way_of(&j)->engine->model[0]->config);
         c->links = xcalloc((size_t)c->n * (size_t)n + 1, sizeof *c->links);
         j.n_choice = c->n;
-        j.links = c->links;
+        j.found = c->links;
         rc = make_aligner(&aligner, b, j.which, c->choice, c->n, err);
         if (!rc) rc = align_all(&j, aligner, err);
         aligner_free(aligner);
