@@ -19,7 +19,8 @@ What a kind does to the source (s) and to the target (t):
   typo     a few letters of s are swapped, lost, doubled; umlauts are spelled out, spaces go wrong
   marks    s has other quotation marks, apostrophes, dashes; t has those of its language: „…“ in
            German, whatever s has; in English those it had, straight ones where noise adds them
-  wrap     s and t are quoted, in parentheses, in bold, or behind a bullet, number or label
+  wrap     s and t are quoted, in parentheses, in bold, or behind a bullet, number or label; or a
+           name both sides share is
   names    a name both sides share becomes a made-up one; or somebody is addressed or speaks
   numbers  numbers both sides share become others, written as each language does
   insert   addresses, paths, code and placeholders: for a name both sides share, in parentheses, or
@@ -204,7 +205,7 @@ def typo(rng, pair):
 
 QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|»([^«»]+)«|(?<!\w)‘([^‘’]+)’(?!\w)')
 STYLES = {
-    "en": "“{}” “{}” “{}” \"{}\" \"{}\" ‘{}’ '{}' ``{}'' «{}»".split(),
+    "en": "“{}” “{}” “{}” \"{}\" \"{}\" ‘{}’ '{}' «{}»".split(),
     "de": "„{}“ „{}“ „{}“ \"{}\" \"{}\" »{}« »{}« «{}» „{}” “{}” ‚{}‘ ,,{}''".split(),
 }
 OWN = {"en": '"{}"', "de": "„{}“"}  # what a translation is quoted with
@@ -232,6 +233,7 @@ def marks(rng, pair):
     return changed != src
 
 
+TAGS = "<b>{}</b>|<i>{}</i>|<code>{}</code>|**{}**|`{}`|*{}*|<a href=\"#\">{}</a>|[{}]".split("|")
 BULLETS = "- |- |* |• |– |> |→ |# |## |### |+ |~ |· |◦ |✓ |[ ] |[x] |… || ".split("|")[:-2]
 LABELS = [
     pair.split("=") for pair in
@@ -254,6 +256,11 @@ def wrap(rng, pair):
         pair.text = [style.format(side) for style, side in zip(styles, pair.text)]
         return True
     if r < 0.5:
+        shared = pair.shared_names()
+        if shared and rng.random() < 0.7:
+            name = rng.choice(shared)
+            pair.put_for(name, rng.choice(TAGS).format(name))
+            return True
         outer = rng.choice(WRAPS)
         if outer[-1] in ":!":
             if pair.text[0][-1] not in "." + outer[-1] or pair.text[1][-1] not in ".!":

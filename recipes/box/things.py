@@ -86,6 +86,12 @@ def word(rng):
     )
 
 
+def token(rng):
+    """Letters and digits without sense, as in links and keys."""
+    signs = string.ascii_letters + string.digits + "_-"
+    return rng.choice(string.ascii_letters) + "".join(rng.choices(signs, k=rng.randint(3, 10)))
+
+
 def surname(rng):
     if rng.random() < 0.1:
         return "".join(
@@ -117,6 +123,14 @@ def place(rng):
     ends = "{}ville;{}burg;Bad {};St. {};{} Bay;San {};{}-sur-{};{}stadt;Al-{};New {};{} am See"
     end = rng.choice(ends.split(";"))
     return end.format(surname(rng), surname(rng))
+
+
+def street(rng):
+    """With its number: names of streets are not translated."""
+    number = str(rng.randint(1, 300)) + rng.choice(("", "", "", "", "a", "b"))
+    if rng.random() < 0.6:
+        return f"{surname(rng)}{rng.choice(('straße', 'gasse', 'allee', '-Straße'))} {number}"
+    return f"{surname(rng)} {rng.choice(('Street', 'Road', 'Lane', 'Avenue', 'Close'))} {number}"
 
 
 def firm(rng):
@@ -179,10 +193,14 @@ def code(rng):
              "if ({a} > {n})", "<{w}>", "</{w}>", "{w}::{b}", "&{w};", "std::{w}<{b}>", "${a}",
              "@{a}", "#{w}", "SELECT * FROM {a}", "{a} += {n};", "{a}->{b}", "ls -l {p}",
              "{a}[{n}]",
-             "sudo {w} -{l}", "\"{w}\": {n}", "{a} => {b}", "{w} | {v}", "!{a}", "{w}:{n}", "*{a}")
+             "sudo {w} -{l}", "git {w} --{v} {b}", "{l} = {a} {o} {n}", "{a} {o} {n}",
+             "{a} {o} {b}",
+             "for {l} in {a}:", "return {a}[{n}:{m}]", "{a}({l}, {n})", "{w} -{l} {b} --{v}={n}",
+             "\"{w}\": {n}", "{a} => {b}", "{w} | {v}", "!{a}", "{w}:{n}", "*{a}")
         ).format(
             a=identifier(rng), b=identifier(rng), w=word(rng), v=word(rng), n=rng.randint(0, 9999),
-            l=rng.choice(string.ascii_letters), p=path(rng),
+            l=rng.choice(string.ascii_letters), p=path(rng), m=rng.randint(0, 99),
+            o=rng.choice("+ - * / // % == != <= >= && || << ^".split()),
         )  # fmt: skip
     return f"`{text}`" if rng.random() < 0.5 and "`" not in text else text
 
@@ -197,6 +215,13 @@ def hole(rng):
     ).format(a=word(rng), b=word(rng), u=word(rng).upper(), n=rng.randint(0, 9))  # fmt: skip
 
 
+def tag(rng):
+    """A key or a button in markup whose text is the same in both languages."""
+    return rng.choice(("<kbd>{}</kbd>", "<b>{}</b>", "**{}**", "[{}]", "<code>{}</code>")).format(
+        rng.choice(("OK", "Start", "Tab", "F" + str(rng.randint(1, 12)), surname(rng)))
+    )
+
+
 def host(rng):
     parts = [word(rng) for _ in range(rng.choice((1, 1, 1, 2)))]
     return rng.choice(("-", "")).join(parts) + "." + rng.choice(TLDS)
@@ -206,7 +231,9 @@ def url(rng):
     parts = []
     for _ in range(rng.choice((0, 1, 1, 2, 2, 3))):
         part = rng.choice("-_-").join(word(rng) for _ in range(rng.choice((1, 1, 2, 3))))
-        parts.append(part if rng.random() < 0.8 else str(rng.randint(1, 10 ** rng.randint(1, 7))))
+        r = rng.random()
+        digits = str(rng.randint(1, 10 ** rng.randint(1, 7)))
+        parts.append(part if r < 0.75 else token(rng) if r < 0.85 else digits)
     text = rng.choice(("https://", "https://", "https://", "http://", "www.", "https://www.", ""))
     text += host(rng)
     if not parts and "/" not in text and "www" not in text:
@@ -216,8 +243,9 @@ def url(rng):
     if r < 0.1:
         text += "." + rng.choice(("html", "php", "pdf", "aspx"))
     elif r < 0.2 and parts:
-        text += f"?{word(rng)}={rng.choice((word(rng), str(rng.randint(0, 999))))}"
-        text += f"&{word(rng)}={rng.randint(0, 99)}" if rng.random() < 0.4 else ""
+        key = rng.choice((word(rng), rng.choice("vqpidt")))
+        text += f"?{key}={rng.choice((word(rng), token(rng), str(rng.randint(0, 999))))}"
+        text += f"&{rng.choice((word(rng), 't', 'n'))}={rng.randint(0, 99)}" * (rng.random() < 0.4)
     elif r < 0.26:
         text += "#" + word(rng)
     elif r < 0.35:
@@ -252,8 +280,10 @@ def path(rng):
 def identity(rng):
     """What is written on tickets, parcels and invoices: digits, sometimes with letters."""
     r = rng.random()
-    if r < 0.4:
+    if r < 0.35:
         return str(rng.randint(10, 10 ** rng.randint(2, 9)))
+    if r < 0.4:
+        return f"{rng.randint(1990, 2040)}-{rng.randint(1, 99999):05}"
     if r < 0.5:
         return "0x" + "".join(rng.choices("0123456789ABCDEF", k=rng.choice((4, 8))))
     if r < 0.75:
@@ -358,6 +388,7 @@ HOLES = {
     "url": url, "mail": mail, "path": path, "file": file, "code": code, "hole": hole, "name": name,
     "firm": firm, "place": place, "id": identity, "version": version, "time": time, "date": date,
     "money": money, "count": count, "percent": percent, "phone": phone, "year": year,
+    "street": street, "decimal": decimal, "tag": tag,
 }  # fmt: skip
 
 
