@@ -76,6 +76,22 @@ BLOCKS = (0x1F300, 0x1F320), (0x1F330, 0x1F393), (0x1F3A0, 0x1F3C4), (0x1F400, 0
     (0x1F450, 0x1F4FC), (0x1F600, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F910, 0x1F93A)  # fmt: skip
 
 
+CODE = (
+    "{a} = {n}", "{a} == {b}", "git {w} {b}", "npm run {w}", "cd {p}", "pip install {w}",
+    "if ({a} > {n})", "<{w}>", "</{w}>", "{w}::{b}", "&{w};", "std::{w}<{b}>", "${a}", "@{a}",
+    "#{w}", "SELECT * FROM {a}", "{a} += {n};", "{a}->{b}", "ls -l {p}", "{a}[{n}]",
+    "sudo {w} -{l}", "git {w} --{v} {b}", "{l} = {a} {o} {n}", "{a} {o} {n}", "{a} {o} {b}",
+    "for {l} in {a}:", "return {a}[{n}:{m}]", "{a}({l}, {n})", "{w} -{l} {b} --{v}={n}",
+    '"{w}": {n}', "{a} => {b}", "{w} | {v}", "!{a}", "{w}:{n}", "*{a}",
+)  # fmt: skip
+PLACEHOLDERS = (
+    "{{0}}", "{{1}}", "{{{n}}}", "{{{a}}}", "{{{a}}}", "{{{{{a}}}}}", "{{{{ {a} }}}}", "%s", "%d",
+    "{{{{ {a}.{b} }}}}", "%{n}$s", "%1$d", "%({a})s", "${{{a}}}", "${a}", "<{a}>", "[{u}]", "%{u}%",
+    "#{{{a}}}", "@{a}", "%@", ":{a}", "__{u}__", "{{{a}_{b}}}", "{{{a}:.2f}}", "{{{a}.{b}}}", "$1",
+    "&{a};", "%i", "{{}}",
+)  # fmt: skip
+
+
 def word(rng):
     """A made-up word, or a common one of the kind that file names and addresses are made of."""
     if rng.random() < 0.5:
@@ -176,7 +192,7 @@ def identifier(rng):
 
 
 def code(rng):
-    """A name, a call or a short command, half of them between backticks."""
+    """A name, a call or a short command; between backticks if it has spaces, or by chance."""
     r = rng.random()
     if r < 0.35:
         text = identifier(rng)
@@ -188,31 +204,19 @@ def code(rng):
         text = "--" + "-".join(word(rng) for _ in range(rng.randint(1, 2)))
         text += rng.choice(("", "", f"={rng.randint(0, 99)}", f" {word(rng)}"))
     else:
-        text = rng.choice(
-            ("{a} = {n}", "{a} == {b}", "git {w} {b}", "npm run {w}", "cd {p}", "pip install {w}",
-             "if ({a} > {n})", "<{w}>", "</{w}>", "{w}::{b}", "&{w};", "std::{w}<{b}>", "${a}",
-             "@{a}", "#{w}", "SELECT * FROM {a}", "{a} += {n};", "{a}->{b}", "ls -l {p}",
-             "{a}[{n}]",
-             "sudo {w} -{l}", "git {w} --{v} {b}", "{l} = {a} {o} {n}", "{a} {o} {n}",
-             "{a} {o} {b}",
-             "for {l} in {a}:", "return {a}[{n}:{m}]", "{a}({l}, {n})", "{w} -{l} {b} --{v}={n}",
-             "\"{w}\": {n}", "{a} => {b}", "{w} | {v}", "!{a}", "{w}:{n}", "*{a}")
-        ).format(
+        text = rng.choice(CODE).format(
             a=identifier(rng), b=identifier(rng), w=word(rng), v=word(rng), n=rng.randint(0, 9999),
             l=rng.choice(string.ascii_letters), p=path(rng), m=rng.randint(0, 99),
             o=rng.choice("+ - * / // % == != <= >= && || << ^".split()),
         )  # fmt: skip
-    return f"`{text}`" if rng.random() < 0.5 and "`" not in text else text
+    return f"`{text}`" if " " in text or rng.random() < 0.5 else text
 
 
 def hole(rng):
     """A placeholder as programs have them in their messages."""
-    return rng.choice(
-        ("{{0}}", "{{1}}", "{{{n}}}", "{{{a}}}", "{{{a}}}", "{{{{{a}}}}}", "{{{{ {a} }}}}", "%s",
-         "%d", "%{n}$s", "%1$d", "%({a})s", "${{{a}}}", "${a}", "<{a}>", "[{u}]", "%{u}%",
-         "#{{{a}}}", "@{a}",
-         "%@", ":{a}", "__{u}__", "{{{a}:.2f}}", "{{{a}.{b}}}", "$1", "&{a};", "%i", "{{}}")
-    ).format(a=word(rng), b=word(rng), u=word(rng).upper(), n=rng.randint(0, 9))  # fmt: skip
+    return rng.choice(PLACEHOLDERS).format(
+        a=word(rng), b=word(rng), u=word(rng).upper(), n=rng.randint(0, 9)
+    )
 
 
 def tag(rng):
