@@ -61,7 +61,8 @@ score() {
     printf '  %-5s  %-7s  %4s ± %-3s  %4s ± %-3s   %s\n' "$1" "$2" $figures "${said:--}"
     words=$((words + $(wc -w <"$out/$2.$to")))
 }
-show "$heed translate --model $models/en-de $demo/msdocs.en.xz | $heed eval --ref $demo/msdocs.de.xz"
+show "$heed translate --model $models/en-de $demo/msdocs.en.xz |" \
+    "$heed eval --ref $demo/msdocs.de.xz"
 cat <<'END'
 
 A third of 3,003 sentences of Tatoeba and a quarter of 2,000 of software

@@ -3,7 +3,8 @@
 #
 #     demo/train.sh [HEED [OUT-DIR [heed train options...]]]
 #
-# `make demo-train` calls it. It only runs commands anybody can type, and prints each before it runs it.
+# `make demo-train` calls it. It only runs commands anybody can type, and prints each before it
+# runs it.
 set -euo pipefail
 heed=${1:-build/heed} out=${2:-build/demo}
 shift $(($# < 2 ? $# : 2))

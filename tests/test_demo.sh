@@ -15,7 +15,7 @@ has 'training data: 30,021 pairs read, 30,021 kept'
 has 'average of 5 checkpoints, steps 1 to 5'
 has 'BLEU|nrefs:1|'
 [ "$(grep -c '^    -> ' <<<"$out")" = 10 ] || fail "not ten translations: $out"
-out=$("$demo/train.sh" "$heed" "$dir/run" "${small[@]}" --steps 8 2>&1) || fail "the demo again: $out"
+out=$("$demo/train.sh" "$heed" "$dir/run" "${small[@]}" --steps 8 2>&1) || fail "again: $out"
 has 'continuing'
 has 'steps 4 to 8'
 

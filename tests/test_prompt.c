@@ -455,14 +455,14 @@ TEST(ctrl_c_cancels) {
     }
     term_ask(&t, ":beam 64", "64");
     for (int i = 0; i < 2; i++) { /* a translation that takes long */
-        for (int k = 0; k < 400; k++) term_type(&t, "the cat number 7 sat on mat 21 ");
+        for (int k = 0; k < 1000; k++) term_type(&t, "the cat number 7 sat on mat 21 ");
         term_type(&t, "\r");
         term_expect(&t, "\n");
+        size_t from = t.seen;
         usleep(300000);
-        double begin = clock_seconds();
         term_type(&t, "\003");
         term_expect(&t, "en-de> ");
-        assert_true(clock_seconds() - begin < (TEST_SANITIZED ? 20 : 2));
+        assert_null(strstr(t.out + from, " ms")); /* it did not come to its end */
     }
     term_ask(&t, ":beam 4", "4");
     term_ask(&t, line_1, translation(dir, line_1, "--max-extra 50 --min-length 0"));

@@ -39,8 +39,8 @@ float *toy_params(struct toy *toy);
 int model_load(struct model **model, const char *dir, struct backend *be, enum dtype type,
                struct err *err);
 
-/* A model directory in test_dir() with small random weights and a tokenizer learnt from a few lines;
- * its path is static. What it says is nonsense, but it says the same every time. */
+/* A model directory in test_dir() with small random weights and a tokenizer learnt from a few
+ * lines; its path is static. What it says is nonsense, but it says the same every time. */
 const char *model_dir(const char *name, uint64_t seed, int vocabulary);
 
 void check_ok(int rc, const struct err *err);

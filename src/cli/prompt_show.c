@@ -34,8 +34,8 @@ int screen_flush(struct screen *s, struct err *err) {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Shows the bytes, if there is a screen; returns their width in columns. On a terminal a control character is shown as the
- * character that is its picture. */
+/* Shows the bytes, if there is a screen; returns their width in columns. On a terminal a control
+ * character is shown as the character that is its picture. */
 static int put(struct screen *s, const char *text, size_t size) {
     int columns = 0;
     for (size_t at = 0; at < size;) {
