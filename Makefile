@@ -184,7 +184,7 @@ $(FUZZ_BIN): %: %.o $(BUILD)/tests/objects.a
 demo: ## translate with the models that come with heed: sentences, scores, a prompt
 	@tools/deps.sh build
 	@$(MAKE) --no-print-directory $(BUILD)/heed
-	@demo/run.sh $(BUILD)/heed $(BUILD)/demo
+	@demo/run.sh $(BUILD)/heed $(BUILD)/demo $(MODELS)
 
 demo-train: ## train a small translator from nothing in a minute or two, and show it
 	@tools/deps.sh build

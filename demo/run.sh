@@ -10,7 +10,6 @@
 set -euo pipefail
 heed=${1:-build/heed} out=${2:-build/demo} demo=$(dirname "$0")
 models=${3:-$demo/../models}
-models=${models#"$demo/../"} # as one would type it: `make` runs in the right place
 
 for direction in en-de de-en; do
     if ! [ -e "$models/$direction/config.json" ]; then
@@ -43,11 +42,12 @@ sentences de-en de
 
 # ---- scores
 
-# card DIRECTION TEXT — "BLEU / chrF" of the model's card: the last such figures in the row of its
-# table that begins with the name of the text
+# card DIRECTION TEXT — what the model's card says: the numbers of the first two columns in the row
+# of its table that begins with the name of the text
 card() {
-    grep -iE "^\| *\**$2" "$models/$1/README.md" 2>/dev/null | sed -n 1p |
-        grep -oE '[0-9]+\.[0-9]+ */ *[0-9]+\.[0-9]+' | tail -n 1 || true
+    awk -F ' *[|] *' -v text="$2" 'index($2, text " ") == 1 && $3 + 0 && $4 + 0 {
+        print $3 " / " $4
+        exit }' "$models/$1/README.md" 2>/dev/null || true
 }
 
 # score DIRECTION TEXT — a row of the table
@@ -67,7 +67,7 @@ cat <<'END'
 
 A third of 3,003 sentences of Tatoeba and a quarter of 2,000 of software
 documentation, which no model was trained on. Beside their scores (± is the
-95 % interval) what the models' cards say of all of them, BLEU / chrF:
+95 % interval) what the models' cards say of all of them:
 
                        BLEU       chrF     the card
 END

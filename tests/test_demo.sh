@@ -59,12 +59,20 @@ mkdir models
 # a model that learnt nothing goes on and on
 sed -i 's/^{/{"translate": {"beam": 1, "max_extra": 2},/' models/en-de/config.json
 cp -r models/en-de models/de-en
-cat >models/en-de/README.md <<'END'
-| text | teacher | int8 |
-|---|---|---|
-| newstest2014 | 22.5 / 54.0 | 21.0 / 53.0 |
-| tatoeba, first 3,003 | 39.1 / 61.2 | 38.3 / 60.4 |
+if command -v python3 >/dev/null; then # the card as it is made
+    cat >scores.json <<'END'
+{"quality": {"en-de": {"newstest2014": {"bleu": 21, "chrf2": 53},
+                       "tatoeba": {"bleu": 38.3, "chrf2": 60.4}}},
+ "teachers": {"en-de": {"tatoeba": {"bleu": 39.1, "chrf2": 61.2}}}}
 END
+    python3 "$tree/recipes/box/card.py" --model models/en-de --scores scores.json
+else
+    cat >models/en-de/README.md <<'END'
+| test set | BLEU | chrF2 | teacher |
+|---|--:|--:|--:|
+| tatoeba test, first 3,003 (everyday sentences) | 38.3 | 60.4 | 39.1 / 61.2 |
+END
+fi
 "$demo/run.sh" "$heed" "$dir/box" "$dir/models" >log 2>&1 </dev/null || fail "$(cat log)"
 out=$(cat log)
 while IFS= read -r sentence; do has "$sentence"; done < <(cat "$demo"/sentences.{en,de})
