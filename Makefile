@@ -82,7 +82,7 @@ short = $(if $(V),,@echo '  $1';)
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call short,cc $<) $(CC) $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) $(UNCHECKED) -c $< -o $@
+	$(call short,cc $<) $(CC) $(ALL_CFLAGS) $(ISA_$(call isa_of,$<)) $(OWN_FLAGS) -c $< -o $@
 
 $(BUILD)/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -92,8 +92,16 @@ $(BUILD)/src/base/%.o: private WARN += -Wconversion
 # Dozens of unrolled variants each: checking every index in them takes a compiler minutes, and they
 # have no branches a fuzzer could find.
 KERNEL_CHECKS ?= -fno-sanitize=undefined
-$(BUILD)/src/backend/cpu/tiled_%.o: private UNCHECKED = $(KERNEL_CHECKS)
+$(BUILD)/src/backend/cpu/tiled_%.o: private OWN_FLAGS = $(KERNEL_CHECKS)
 $(BUILD)/tests/amx_emulated.o $(BUILD)/tests/amx_emulated_tiled.o: private WARN += $(ISA_avx512)
+
+# Where models are installed, for a program that is not where it was installed. Another PREFIX
+# compiles this file only.
+$(BUILD)/src/model/catalog.o: private OWN_FLAGS = -DHEED_PREFIX='"$(PREFIX)"'
+$(BUILD)/src/model/catalog.o: $(BUILD)/prefix
+$(BUILD)/prefix: FORCE
+	@mkdir -p $(@D)
+	@echo '$(PREFIX)' | cmp -s - $@ || echo '$(PREFIX)' >$@
 
 # The page that it puts into the program.
 $(BUILD)/src/viz/attention_html.o: src/viz/attention.html
@@ -291,7 +299,7 @@ DEST = $(DESTDIR)$(PREFIX)
 install: all ## into PREFIX (default /usr/local), below DESTDIR
 	@$(MAKE) --no-print-directory install-built
 
-install-built:
+install-built: install-models
 	install -D -m 755 $(BUILD)/heed $(DEST)/bin/heed
 	install -D -m 644 include/heed.h $(DEST)/include/heed.h
 	install -D -m 644 $(LIB_A) $(DEST)/lib/libheed.a
@@ -308,12 +316,30 @@ install-built:
 	install -D -m 644 $(BUILD)/heed.zsh $(DEST)/share/zsh/site-functions/_heed
 	install -D -m 644 $(BUILD)/heed.fish $(DEST)/share/fish/vendor_completions.d/heed.fish
 
+# The models that come with the source: their files, and links to them such as `default`. Whatever
+# else lies in share/heed/models is left alone.
+MODELS = models
+MODEL_FILES = $(if $(wildcard $(MODELS)/.),$(shell cd $(MODELS) && find . -maxdepth 2 \
+    \( -path './*/*' -type f \( -name config.json -o -name model.safetensors \
+    -o -name tokenizer.model -o -name README.md -o -name 'LICEN[CS]E*' \) \
+    -o -not -path './*/*' -type l \) -printf '%P\n'))
+DEST_MODELS = $(DEST)/share/heed/models
+install-models:
+	@for file in $(MODEL_FILES); do \
+	    mkdir -p "$$(dirname "$(DEST_MODELS)/$$file")" && \
+	    if [ -L "$(MODELS)/$$file" ]; then cp -PT --remove-destination "$(MODELS)/$$file" \
+	        "$(DEST_MODELS)/$$file"; \
+	    else install -m 644 "$(MODELS)/$$file" "$(DEST_MODELS)/$$file"; fi && \
+	    echo "$(DEST_MODELS)/$$file" || exit 1; done
+
 uninstall: ## remove what install put there
 	rm -f $(DEST)/bin/heed $(DEST)/include/heed.h $(DEST)/lib/libheed.a $(DEST)/lib/libheed.so* \
 	    $(DEST)/lib/heed/libheed-cuda.so \
 	    $(DEST)/lib/pkgconfig/heed.pc $(DEST)/share/man/man1/heed.1 \
 	    $(DEST)/share/bash-completion/completions/heed $(DEST)/share/zsh/site-functions/_heed \
-	    $(DEST)/share/fish/vendor_completions.d/heed.fish
+	    $(DEST)/share/fish/vendor_completions.d/heed.fish $(MODEL_FILES:%=$(DEST_MODELS)/%)
+	@for folder in $(patsubst %,$(DEST_MODELS)/%,$(sort $(dir $(MODEL_FILES)))) $(DEST_MODELS) \
+	    $(DEST)/share/heed; do rmdir "$$folder" 2>/dev/null || true; done
 
 # A folder that runs where nothing can be installed. The program is linked once more, to look for
 # libraries beside itself, theirs included (which only the older kind of run path does). CUBLAS=1
@@ -327,7 +353,7 @@ dist-built:
 	@mkdir -p $(DIST)
 	$(call short,link $(DIST)/heed) $(CC) $(CFLAGS) -o $(DIST)/heed $(CLI_OBJ) $(LIB_OBJ) \
 	    $(CLI_LIBS) $(LDLIBS) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
-	@tools/dist.sh $(BUILD) $(DIST) $(VERSION) $(CUBLAS)
+	@tools/dist.sh $(BUILD) $(DIST) $(VERSION) $(CUBLAS) $(MODELS)
 
 clean: ## remove the build folder
 	rm -rf $(BUILD)

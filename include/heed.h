@@ -9,7 +9,7 @@
  *     heed_result *result;
  *     heed_error error;
  *     const char *text[] = {"Where is my book?", "Tom is here."};
- *     if (heed_model_open(&model, "models/en-de", NULL, &error)) return complain(error.message);
+ *     if (heed_model_open(&model, "en-de", NULL, &error)) return complain(error.message);
  *     if (heed_translate(model, text, 2, NULL, &result, &error)) return complain(error.message);
  *     for (size_t i = 0; i < 2; i++) puts(heed_result_get(result, i, 0)->text);
  *     heed_result_free(result);
@@ -97,8 +97,8 @@ typedef struct heed_model_options {
      * has working memory of its own, allocated when first needed. Default 1. */
     int sessions;
     int threads; /* per session; 0 shares all CPUs among the sessions. Default 0. */
-    /* Directories of further models, which decide together with the first. They must all have the
-     * same tokenizer. */
+    /* Names or directories of further models, which decide together with the first. They must all
+     * have the same tokenizer. */
     const char *const *ensemble;
     size_t n_ensemble;
 } heed_model_options;
@@ -106,8 +106,11 @@ typedef struct heed_model_options {
 /* Fills in the defaults. Pass sizeof *options as size. */
 HEED_API void heed_model_options_init(heed_model_options *options, size_t size);
 
-/* Opens a model directory. options may be NULL. On failure *model is NULL. */
-HEED_API int heed_model_open(heed_model **model, const char *directory,
+/* Opens a model directory, or the model of that name: if there is no such directory, the name is
+ * looked for in the folders of the environment variable HEED_MODELS (separated by colons), in
+ * ./models, and in share/heed/models of the installation. options may be NULL. On failure *model is
+ * NULL. */
+HEED_API int heed_model_open(heed_model **model, const char *name,
                              const heed_model_options *options, heed_error *error);
 
 /* Closes the model. No call may still be using it; results stay valid. NULL does nothing. */
@@ -122,9 +125,13 @@ typedef struct heed_model_info {
     int max_tokens;        /* in a sentence, including the end mark */
     uint64_t weight_bytes; /* of all models together */
     const char *precision; /* that it runs in: "f32", "bf16" or "int8" */
+    /* What the model says about itself (heed describe), or "": languages as BCP 47 tags, such as
+     * "en", and its licence. */
+    const char *source, *target, *licence;
 } heed_model_info;
 
-/* Describes an open model. Pass sizeof *info as size. Strings in info are never freed. */
+/* Describes an open model. Pass sizeof *info as size. Strings in info last until the model is
+ * closed. */
 HEED_API void heed_model_describe(const heed_model *model, heed_model_info *info, size_t size);
 
 /* ---- translating ----------------------------------------------------------------------------- */

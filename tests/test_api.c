@@ -367,7 +367,42 @@ TEST(describes) {
     assert_int_equal(info.max_tokens, 64);
     assert_string_equal(info.precision, "f32");
     assert_true(info.weight_bytes > 300 * 32 * 4);
+    assert_string_equal(info.source, "");
+    assert_string_equal(info.licence, "");
     heed_model_close(model);
+}
+
+TEST(opens_by_name) {
+    struct err err = {0};
+    heed_model *model;
+    heed_model_info info;
+    heed_error error;
+    heed_model_options o;
+    const char *further[] = {"second"};
+    const char *dir = model_dir("first", 1, 300);
+    struct model_notes notes = {.card = json_pack("{s:s, s:s, s:s}", "source", "en", "target",
+                                                  "de-AT", "licence", "CC0-1.0")};
+    ASSERT_OK(modeldir_annotate(dir, &notes, &err), err);
+    model_notes_release(&notes);
+    model_dir("second", 2, 300);
+    setenv("HEED_MODELS", test_dir(), 1);
+    heed_model_options_init(&o, sizeof o);
+    o.ensemble = further;
+    o.n_ensemble = 1;
+    if (heed_model_open(&model, "first", &o, &error)) fail_msg("%s", error.message);
+    heed_model_describe(model, &info, sizeof info);
+    assert_int_equal(info.models, 2);
+    assert_string_equal(info.source, "en");
+    assert_string_equal(info.target, "de-AT");
+    assert_string_equal(info.licence, "CC0-1.0");
+    heed_model_close(model);
+    further[0] = "third";
+    assert_int_equal(heed_model_open(&model, "first", &o, &error), HEED_EIO);
+    assert_null(model);
+    assert_non_null(strstr(error.message, "third: no such directory, and no model"));
+    assert_non_null(strstr(error.message, "found there: first, second"));
+    unsetenv("HEED_MODELS");
+    assert_int_equal(heed_model_open(&model, "first", NULL, &error), HEED_EIO);
 }
 
 /* Gives the model's config.json a "translate" of its own. */
@@ -638,4 +673,5 @@ TEST(cancels_waiting) {
 TESTS(T(options_have_defaults), T(translates_batches), T(links_between_words),
       T(prefix_token_leads), T(notes_and_limits), T(models_bring_defaults),
       T(models_choose_their_alignment), T(bad_defaults_are_refused), T(errors), T(null_pointers),
-      T(describes), T(ensembles), TL(threads_share_a_model, 120), T(cancels), T(cancels_waiting))
+      T(describes), T(opens_by_name), T(ensembles), TL(threads_share_a_model, 120), T(cancels),
+      T(cancels_waiting))

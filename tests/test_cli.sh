@@ -47,7 +47,7 @@ for option in model output prefix; do expect 2 "--$option: is empty" -- translat
 expect 2 'translate: FILE is empty' -- translate --model m ''
 expect 2 '--output needs a value' -- translate --model m --output --quiet
 expect 2 '--output needs a value' -- translate --model m --output -- x
-expect 1 'm: no such model' -- translate --model m --output=--quiet
+expect 1 'm: no such directory, and no model of that name' -- translate --model m --output=--quiet
 expect 2 '--weights: -1 is not a number above 0' -- train --src a --tgt b --out o --weights -1
 expect 2 '--weights: 1e300 is not a number above 0, at most 1,000,000' -- \
     train --src a --tgt b --out o --weights 1e300

@@ -6,7 +6,9 @@
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"
 cd "$dir"
-mkdir -p models/one 'models/a b'
+mkdir -p models/one 'models/a b' shelf/{two,twin,other} shelf/$'two\nlines'
+for model in shelf/*; do touch "$model/config.json"; done
+rm shelf/other/config.json
 touch data.txt 'my data'
 ln -s "$build" build
 PATH=$build:$PATH
@@ -41,6 +43,12 @@ want 'cpu cuda' heed translate --device c
 want 'models' heed translate --model mod
 want 'models/a b models/one' heed translate --model models/
 want 'data.txt' heed translate --model models/one da
+export HEED_MODELS=$dir/shelf
+want 'twin two' heed translate --model tw
+want 'twin two' heed inspect tw
+want '--model=twin --model=two' heed score --model=tw
+want '' heed translate --model o
+want '' heed quantize --out tw
 want 'data.txt' heed train --src x da
 want 'data.txt' heed train --src da
 want '' heed train --steps da
@@ -68,6 +76,7 @@ if command -v fish >/dev/null; then
         sort | paste -sd ' '; }
     for pair in 'heed tr=train translate' 'heed bench ge=gemm' 'heed train --preset b=base big' \
         'heed bench train --norm =post pre' 'heed translate --model mod=models/' \
+        'heed translate --model tw=twin two' \
         'build/heed bench tr=train translate'; do
         got=$(fish_offers "${pair%%=*}")
         [ "$got" = "${pair#*=}" ] || fail "fish offers '$got' after '${pair%%=*}', not '${pair#*=}'"
@@ -101,7 +110,7 @@ if command -v zsh >/dev/null; then
         rm -f zsh.out zsh.done zsh.up
     }
     for pair in 'heed tr=train translate' 'heed bench ge=gemm' 'heed train --preset b=base big' \
-        'build/heed bench train --norm =post pre'; do
+        'build/heed bench train --norm =post pre' 'heed translate --model tw=twin two'; do
         : >zsh.out
         got=$(zsh_offers "${pair%%=*}") || fail "zsh does not answer to '${pair%%=*}'"
         [ "$got" = "${pair#*=}" ] || fail "zsh offers '$got' after '${pair%%=*}', not '${pair#*=}'"

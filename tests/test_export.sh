@@ -65,7 +65,7 @@ expect 0 'int8: f32' "$heed" export --model m --out int8 --format f32 --overwrit
 same int8/model.safetensors f32/model.safetensors
 expect 2 'is the model itself' "$heed" export --model m --out ./m --format int8 --force
 expect 1 't.src is not a directory' "$heed" export --model m --out t.src --format int8
-expect 1 'no such model directory' "$heed" export --model nowhere --out x --format int8
+expect 1 'nowhere: no such directory' "$heed" export --model nowhere --out x --format int8
 expect 1 'exported int8 model' "$heed" average --out x q q
 expect 0 '"parameters"' "$heed" inspect q --json
 for command in 'translate' 'quantize --out x'; do

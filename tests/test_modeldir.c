@@ -130,10 +130,10 @@ TEST(card_refused) {
         snprintf(text, sizeof text, "{\"target\": \"%s\"}", no_tags[i]);
         expect_note_refused("card", text, "is not a language tag");
     }
-    expect_note_refused("card", "{\"licence\": \"a\\u001b[2Jb\"}", "byte 2 is a control");
-    expect_note_refused("card", "{\"licence\": \"a\\nb\"}", "byte 2 is a control");
-    expect_note_refused("card", "{\"description\": \"ab\\u202e\"}", "byte 3 is a control");
-    expect_note_refused("card", "{\"description\": \"\\u009b1m\"}", "byte 1 is a control");
+    expect_note_refused("card", "{\"licence\": \"a\\u001b[2Jb\"}", "at byte 2 there is a control");
+    expect_note_refused("card", "{\"licence\": \"a\\nb\"}", "at byte 2 there is a control");
+    expect_note_refused("card", "{\"description\": \"ab\\u202e\"}", "at byte 3 there is a control");
+    expect_note_refused("card", "{\"description\": \"\\u009b1m\"}", "at byte 1 there is a control");
     memset(letters, 'x', 301);
     letters[301] = 0;
     snprintf(text, sizeof text, "{\"description\": \"%s\"}", letters);

@@ -289,7 +289,6 @@ t --max-extra 2 --output out v.src 2>&- || fail 'no standard error'
 cmp out want || fail 'messages went into the output'
 
 # ---- refused
-expect 2 '--model is missing' "$heed" translate
 expect 1 'nowhere' "$heed" translate --model nowhere
 expect 1 'nothing.txt' "$heed" "${m[@]}" nothing.txt
 expect 1 'heed: seed: No such file' "$heed" "${m[@]}" seed # not --seed

@@ -2,15 +2,16 @@
 # dist.sh — gathers a built heed into a folder that runs on a machine where nothing can be
 # installed.
 #
-#     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS    (`make dist` calls it; OUT/heed is linked)
+#     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS MODELS  (`make dist` calls it; OUT/heed is linked)
 #
 # OUT/heed-VERSION/bin/heed, lib/ with libheed, every shared library the program and the plug-ins
-# need beside the C library and the GPU's driver, lib/heed/ with the plug-ins, include/, share/, and
-# the licences of what is taken along; and OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt
-# (half a gigabyte), 0 leaves it to the machine.
+# need beside the C library and the GPU's driver, lib/heed/ with the plug-ins, include/, share/ with
+# the models of the folder MODELS and the licences of what is taken along; and
+# OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt (half a gigabyte), 0 leaves it to the
+# machine.
 set -euo pipefail
-build=$1 out=$2 version=$3 with_cublas=$4
-most_mib=30 # unpacked, without cuBLASLt
+build=$1 out=$2 version=$3 with_cublas=$4 models=$5
+most_mib=30 # unpacked, without cuBLASLt and models
 root=$out/heed-$version
 rm -rf "$root" "$root.tar.gz"
 mkdir -p "$root"/{bin,include,lib/heed,share/licenses,share/man/man1} \
@@ -29,6 +30,8 @@ cp "$build/heed.bash" "$root/share/bash-completion/completions/heed"
 cp "$build/heed.zsh" "$root/share/zsh/site-functions/_heed"
 cp "$build/heed.fish" "$root/share/fish/vendor_completions.d/heed.fish"
 cp LICENSE README.md "$root/"
+MAKEFLAGS='' make --no-print-directory install-models MODELS="$models" DESTDIR='' PREFIX="$root" \
+    >/dev/null
 
 # needed FILE... — paths of the libraries these files load, without those every machine must have
 # its own of
@@ -55,8 +58,8 @@ done < <(needed "${files[@]}")
 
 find "$root/bin" "$root/lib" -type f -exec chmod u+w {} + -exec strip --strip-unneeded {} +
 tar -C "$out" -czf "$root.tar.gz" "heed-$version"
-size=$(du -sm --exclude='libcublasLt*' "$root" | cut -f1)
+size=$(du -sm --exclude='libcublasLt*' --exclude=models "$root" | cut -f1)
 echo "$root: $size MiB, packed $(du -m "$root.tar.gz" | cut -f1) MiB"
 if [ "$size" -gt "$most_mib" ]; then
-    echo "dist: $size MiB without cuBLASLt, $most_mib were meant to be enough" >&2 && exit 1
+    echo "dist: $size MiB without cuBLASLt and models, $most_mib were meant to be enough" >&2 && exit 1
 fi

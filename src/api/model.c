@@ -5,12 +5,16 @@
  * busy and nothing else: making and using a session happens outside of it. */
 #include "api/model.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "api/options.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "model/card.h"
+#include "model/catalog.h"
+#include "model/modeldir.h"
 
 enum { MAX_SESSIONS = 1024, WAIT_MS = 20 };
 
@@ -42,19 +46,33 @@ static int check(const heed_model_options *o, struct err *err) {
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* The first session: a device that is not there is an error of opening, too. */
-static int open_first(heed_model *m, const char *directory, const heed_model_options *o,
+static int open_first(heed_model *m, char *const *dir, const heed_model_options *o,
                       struct err *err) {
-    const char *dir[SEARCH_MAX_MODELS] = {directory};
-    for (size_t i = 0; i < o->n_ensemble; i++) dir[1 + i] = o->ensemble[i];
-    struct engine_options options = {
-        .dir = dir, .n = 1 + (int)o->n_ensemble, .where = {m->device, m->n_thread, m->isa}};
+    struct engine_options options = {.dir = (const char *const *)dir,
+                                     .n = 1 + (int)o->n_ensemble,
+                                     .where = {m->device, m->n_thread, m->isa}};
     int rc = o->precision ? precision_parse(&options.precision, o->precision, err) : 0;
     if (!rc) rc = engine_open(&m->session[0].engine, &options, err);
     if (!rc) m->session[0].translator = translator_new(m->session[0].engine);
     return rc;
 }
 
-static int open_model(heed_model **model, const char *directory, const heed_model_options *options,
+/* Names become directories. */
+static int open_named(heed_model *m, const char *name, const heed_model_options *o,
+                      struct err *err) {
+    struct catalog catalog;
+    char *dir[SEARCH_MAX_MODELS] = {0};
+    catalog_init(&catalog, getenv("HEED_MODELS"));
+    int rc = catalog_find(&dir[0], &catalog, name, err);
+    for (size_t i = 0; i < o->n_ensemble && !rc; i++)
+        rc = catalog_find(&dir[1 + i], &catalog, o->ensemble[i], err);
+    if (!rc) rc = open_first(m, dir, o, err);
+    for (int i = 0; i < SEARCH_MAX_MODELS; i++) xfree(dir[i]);
+    catalog_release(&catalog);
+    return rc;
+}
+
+static int open_model(heed_model **model, const char *name, const heed_model_options *options,
                       struct err *err) {
     heed_model_options o = defaults;
     int rc = api_options_read(&o, sizeof o, options, "heed_model_options", err);
@@ -73,7 +91,7 @@ static int open_model(heed_model **model, const char *directory, const heed_mode
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&m->freed, &attr);
     pthread_condattr_destroy(&attr);
-    rc = open_first(m, directory, &o, err);
+    rc = open_named(m, name, &o, err);
     if (rc)
         heed_model_close(m);
     else
@@ -81,13 +99,13 @@ static int open_model(heed_model **model, const char *directory, const heed_mode
     return rc;
 }
 
-int heed_model_open(heed_model **model, const char *directory, const heed_model_options *options,
+int heed_model_open(heed_model **model, const char *name, const heed_model_options *options,
                     heed_error *error) {
     struct err err = {0};
     if (model) *model = NULL;
-    int rc = model && directory ? open_model(model, directory, options, &err)
-                                : err_set(&err, HEED_EINVAL, "%s is NULL",
-                                          model ? "the directory" : "the pointer to the model");
+    int rc = model && name ? open_model(model, name, options, &err)
+                           : err_set(&err, HEED_EINVAL, "%s is NULL",
+                                     model ? "the name" : "the pointer to the model");
     return api_error(error, rc, &err);
 }
 
@@ -110,6 +128,8 @@ void heed_model_describe(const heed_model *m, heed_model_info *info, size_t size
     const struct engine *first = m->session[0].engine;
     const struct ensemble *shared = first->ensemble;
     const struct config *c = frozen_config(shared->model[0]);
+    struct card card;
+    card_from_json(&card, frozen_notes(shared->model[0])->card, "", NULL);
     heed_model_info all = {.size = size,
                            .models = shared->n,
                            .vocabulary = c->n_vocab_src,
@@ -119,7 +139,10 @@ void heed_model_describe(const heed_model *m, heed_model_info *info, size_t size
                            .d_ff = c->d_ff,
                            .heads = c->n_head,
                            .max_tokens = first->max_len,
-                           .precision = precision_name(frozen_precision(shared->model[0]))};
+                           .precision = precision_name(frozen_precision(shared->model[0])),
+                           .source = card.source ? card.source : "",
+                           .target = card.target ? card.target : "",
+                           .licence = card.licence ? card.licence : ""};
     for (int i = 0; i < shared->n; i++) all.weight_bytes += frozen_bytes(shared->model[i]);
     memcpy(info, &all, size < sizeof all ? size : sizeof all);
     if (size > sizeof all) memset((char *)info + sizeof all, 0, size - sizeof all);

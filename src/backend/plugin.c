@@ -1,5 +1,4 @@
 /* plugin.c — see plugin.h. */
-#define _GNU_SOURCE /* dladdr */
 #include "backend/plugin.h"
 
 #include <dlfcn.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/place.h"
 
 /* Where the search stands: what was found, or what to tell the user. */
 struct search {
@@ -42,15 +42,11 @@ static void try_folder(struct search *s, const char *folder) {
         snprintf(s->reason, sizeof s->reason, "%.150s", why);
 }
 
-/* The folders that belong to an installation, seen from one of its files. */
-static void try_beside(struct search *s, const char *file) {
-    char folder[PATH_MAX], beside[PATH_MAX + 16];
+/* The folders that belong to an installation, seen from one of its own. */
+static void try_beside(struct search *s, const char *folder) {
+    char beside[PLACE_SIZE + 16];
     static const char *const relative[] = {"", "/../lib/heed", "/../lib", "/.."};
-    const char *slash = strrchr(file, '/');
-    if (!slash || (size_t)(slash - file) >= sizeof folder) return;
-    memcpy(folder, file, (size_t)(slash - file));
-    folder[slash - file] = 0;
-    for (size_t i = 0; i < sizeof relative / sizeof *relative; i++) {
+    for (size_t i = 0; *folder && i < sizeof relative / sizeof *relative; i++) {
         snprintf(beside, sizeof beside, "%s%s", folder, relative[i]);
         try_folder(s, beside);
     }
@@ -70,15 +66,10 @@ static void try_list(struct search *s, const char *list) {
 }
 
 static void search_all(struct search *s, const char *path) {
-    char program[PATH_MAX];
-    Dl_info library;
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (dladdr((const void *)&heed_version, &library) && library.dli_fname)
-        try_beside(s, library.dli_fname); /* libheed.so, when this is one */
-    if (n > 0) {
-        program[n] = 0;
-        try_beside(s, program);
-    }
+    struct places places;
+    places_find(&places);
+    try_beside(s, places.library); /* of libheed.so, when this is one */
+    try_beside(s, places.program);
     try_list(s, path);
     try_folder(s, "");
 }

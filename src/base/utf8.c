@@ -69,6 +69,21 @@ size_t utf8_clean_prefix(const char *text, size_t size) {
     }
 }
 
+static int is_control(uint32_t code) {
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x200E || code == 0x200F ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+size_t utf8_plain_prefix(const char *text, size_t size) {
+    uint32_t code;
+    size_t i = 0;
+    for (int n; i < size; i += (size_t)n) {
+        n = utf8_decode(&code, text + i, size - i);
+        if (n < 0 || is_control(code)) break;
+    }
+    return i;
+}
+
 size_t utf8_clean(char *out, const char *text, size_t size, uint64_t *n_replaced) {
     static const unsigned char replacement[] = {0xEF, 0xBF, 0xBD}; /* without a NUL */
     size_t n = 0;

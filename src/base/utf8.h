@@ -21,6 +21,10 @@ int utf8_encode(char *out, uint32_t code);
 /* Length of the longest prefix of text that is well-formed and free of NUL bytes. */
 size_t utf8_clean_prefix(const char *text, size_t size);
 
+/* The same for text that is shown as it is: no control characters either, whether they move a
+ * cursor, end a line or turn the direction of writing. */
+size_t utf8_plain_prefix(const char *text, size_t size);
+
 /* Copies text to out with U+FFFD for every bad sequence and every NUL byte; returns the new length,
  * at most 3 * size. Adds the number of replacements to *n_replaced. */
 size_t utf8_clean(char *out, const char *text, size_t size, uint64_t *n_replaced);

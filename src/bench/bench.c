@@ -109,7 +109,8 @@ static const struct option train_rows[] = {
 
 #define OPTIONS_OF bench_translate_options
 static const struct option translate_rows[] = {
-    ROW(STRING, "model", model, NULL, "a model directory; else random weights", .arg = "DIR"),
+    ROW(STRING, "model", model, NULL, "a model, by name or directory; else random weights",
+        .arg = "MODEL"),
     PRESET_ROW,
     PRECISION_ROW(precision),
     ROW(STRING, "input", input, NULL, "source sentences as ids, one per line", .arg = "FILE"),

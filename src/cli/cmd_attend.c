@@ -348,6 +348,6 @@ static int run(struct err *err) {
 const struct command cmd_attend = {
     .name = "attend",
     .summary = "draw what a model looks at: attention as SVG or HTML",
-    .usage = "--model DIR --src TEXT [--tgt TEXT] --out FILE [options]",
+    .usage = "--model MODEL --src TEXT [--tgt TEXT] --out FILE [options]",
     .groups = groups,
     .run = run};

@@ -21,7 +21,7 @@ static const struct option rows[] = {
     ROW(FLAG, "overwrite", overwrite, NULL, "replace an existing model"),
     ROW(INT, "last", last, "0", "average the last N checkpoints of the one run given",
         .max = 1 << 20),
-    ROW(WORDS, "models", models, NULL, "models, checkpoints or a run", .arg = "DIR", .min = 1),
+    ROW(WORDS, "models", models, NULL, "models, checkpoints or a run", .arg = "MODEL", .min = 1),
     {.name = NULL},
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};

@@ -16,7 +16,8 @@ static struct card card;
 
 #define OPTIONS_OF describe_args
 static const struct option rows[] = {
-    ROW(WORDS, "dir", dir, NULL, "a model directory", .arg = "DIR", .min = 1, .max = 1),
+    ROW(WORDS, "dir", dir, NULL, "a model, by name or directory", .arg = "MODEL", .min = 1,
+        .max = 1),
     ROW(LIST, "set", set, NULL,
         "NAME=VALUE: an option of heed translate that holds for this model where the user does not "
         "give it; repeat it for more",
@@ -88,7 +89,8 @@ static const char about[] =
 const struct command cmd_describe = {
     .name = "describe",
     .summary = "say which languages a model is for, its licence and its best options",
-    .usage = "DIR [--source TAG --target TAG --licence TEXT --description TEXT] [--set NAME=VALUE]",
+    .usage =
+        "MODEL [--source TAG --target TAG --licence TEXT --description TEXT] [--set NAME=VALUE]",
     .about = about,
     .groups = groups,
     .run = run};

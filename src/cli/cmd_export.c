@@ -99,12 +99,12 @@ static int run_quantize(struct err *err) {
 const struct command cmd_export = {
     .name = "export",
     .summary = "write a model in a form ready to run, for heed or for CTranslate2",
-    .usage = "--model DIR --out DIR --format f32|bf16|int8|ctranslate2",
+    .usage = "--model MODEL --out DIR --format f32|bf16|int8|ctranslate2",
     .groups = export_groups,
     .run = run_export};
 const struct command cmd_quantize = {.name = "quantize",
                                      .summary = "write a model with int8 weights: export --format "
                                                 "int8",
-                                     .usage = "--model DIR --out DIR",
+                                     .usage = "--model MODEL --out DIR",
                                      .groups = quantize_groups,
                                      .run = run_quantize};

@@ -27,8 +27,8 @@ static struct inspect_args {
 
 #define OPTIONS_OF inspect_args
 static const struct option rows[] = {
-    ROW(WORDS, "dir", dir, NULL, "a model directory or a training run", .arg = "DIR", .min = 1,
-        .max = 1),
+    ROW(WORDS, "dir", dir, NULL, "a model, by name or directory, or a training run", .arg = "MODEL",
+        .min = 1, .max = 1),
     ROW(STRING, "curves", curves, NULL, "draw the learning curves as an SVG", .arg = "FILE"),
     ROW(FLAG, "log", log, NULL, "losses on a logarithmic axis"),
     ROW(FLAG, "tensors", tensors, NULL, "list every tensor of the model"),
@@ -388,6 +388,6 @@ static int run(struct err *err) { return inspect(args.dir.item[0], err); }
 const struct command cmd_inspect = {
     .name = "inspect",
     .summary = "show a model's configuration, parameters, steps and curves",
-    .usage = "DIR [--curves FILE.svg] [--tensors] [--json]",
+    .usage = "MODEL [--curves FILE.svg] [--tensors] [--json]",
     .groups = groups,
     .run = run};

@@ -306,6 +306,6 @@ static int run(struct err *err) {
 const struct command cmd_score = {.name = "score",
                                   .summary =
                                       "log-probability of given translations, and perplexity",
-                                  .usage = "--model DIR --src FILE --tgt FILE [options]",
+                                  .usage = "--model MODEL --src FILE --tgt FILE [options]",
                                   .groups = groups,
                                   .run = run};

@@ -67,7 +67,7 @@ static const struct option rows[] = {
         .choices = config_preset_names),
     ROW(STRING, "init", init, NULL,
         "begin with the weights, the shape and the tokenizer of this model, and fine-tune it",
-        .arg = "DIR"),
+        .arg = "MODEL"),
     ROW(STRING, "tokenizer", tokenizer, NULL,
         "a SentencePiece model; learnt from the text if not given", .arg = "FILE"),
     ROW(INT, "vocab_size", vocab_size, "8000", "number of pieces if the tokenizer is learnt",

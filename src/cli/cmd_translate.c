@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/cli.h"
+#include "cli/models.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/signals.h"
@@ -27,7 +28,7 @@
 
 static struct translate_args {
     struct option_list model, files;
-    const char *output, *prefix;
+    const char *output, *prefix, *from, *to;
     enum precision precision;
     struct backend_options where;
     int nbest, scores, json, look_ahead, quiet, stats, interactive;
@@ -39,8 +40,13 @@ static const struct option rows[] = {
     ROW(WORDS, "files", files, NULL, "text to translate; if not given, standard input",
         .arg = "FILE"),
     ROW(LIST, "model", model, NULL,
-        "a model directory; repeat it for an ensemble of models with the same tokenizer",
-        .arg = "DIR", .required = 1),
+        "a model: its name (see heed models) or its directory; repeat it for an ensemble of models "
+        "with the same tokenizer",
+        .arg = "MODEL"),
+    ROW(STRING, "from", from, NULL, "language of the text, in place of --model: a tag such as en",
+        .arg = "LANGUAGE"),
+    ROW(STRING, "to", to, NULL, "language to translate into, in place of --model",
+        .arg = "LANGUAGE"),
     ROW(STRING, "output", output, NULL, "where to write; standard output if not given",
         .arg = "FILE"),
     ROW(INT, "nbest", nbest, "0",
@@ -285,6 +291,11 @@ static int interactive(struct err *err) {
 
 static int run(struct err *err) {
     static const char *const standard_input[] = {"-"};
+    if (args.model.n && (args.from || args.to))
+        return cli_usage(err, "--%s chooses a model, and --model does, too; give one of them",
+                         args.from ? "from" : "to");
+    int rc = args.model.n ? 0 : models_choose(&args.model, args.from, args.to, args.quiet, err);
+    if (rc) return rc;
     if (args.interactive) return interactive(err);
     return args.files.n ? work(args.files.item, args.files.n, err) : work(standard_input, 1, err);
 }
@@ -297,7 +308,7 @@ static const char about[] =
 
 const struct command cmd_translate = {.name = "translate",
                                       .summary = "translate text, one sentence per line",
-                                      .usage = "--model DIR [options] [FILE...]",
+                                      .usage = "[--model MODEL] [options] [FILE...]",
                                       .about = about,
                                       .groups = groups,
                                       .run = run};

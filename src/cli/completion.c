@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/isa.h"
+#include "cli/models.h"
 
 const char *const completion_shells[] = {"bash", "zsh", "fish", NULL};
 
@@ -21,6 +22,16 @@ static void offer(const struct question *q, const char *word, const char *help) 
         printf("%.*s%s\t%s\n", q->n_before, q->before, word, help);
 }
 
+static void offer_models(const struct question *q) {
+    struct catalog catalog;
+    struct catalog_list list;
+    models_catalog(&catalog);
+    catalog_list(&list, &catalog);
+    for (int i = 0; i < list.n; i++) offer(q, list.model[i].name, list.model[i].dir);
+    catalog_list_release(&list);
+    catalog_release(&catalog);
+}
+
 /* Values of an option, or the words of a command. */
 static void offer_values(const struct question *q, const struct option *o) {
     struct question last = *q; /* of several, separated by commas */
@@ -34,7 +45,9 @@ static void offer_values(const struct question *q, const struct option *o) {
             offer(&last, o->choices[i], o->help);
     if (o->choices || !o->arg) return;
     if (strncmp(o->arg, "FILE", 4) == 0) printf(":files\n");
-    if (strcmp(o->arg, "DIR") == 0) printf(":directories\n");
+    int model = strcmp(o->arg, "MODEL") == 0;
+    if (model) offer_models(q);
+    if (model || strcmp(o->arg, "DIR") == 0) printf(":directories\n");
 }
 
 static void offer_options(const struct question *q, const struct command *c) {
@@ -116,7 +129,8 @@ static const char *const scripts[] = {
     "    for line in $(\"$program\" __complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null); do\n"
     "        case $line in\n"
     "        :files) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
-    "        :directories) mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
+    "        :directories) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -d -- \"$cur\") "
+    ";;\n"
     "        *) COMPREPLY+=(\"${line%%$'\\t'*}\") ;;\n"
     "        esac\n"
     "        [[ $line == :* ]] && compopt -o filenames 2>/dev/null\n"
@@ -127,17 +141,18 @@ static const char *const scripts[] = {
     "# as _heed in a directory of $fpath, or: eval \"$(heed completion zsh)\"\n"
     "_heed() {\n"
     "    local -a list\n"
-    "    local line\n"
+    "    local line ret=1\n"
     "    local program=${(Q)words[1]}\n"
     "    for line in \"${(@f)$($~program __complete \"${(@)words[2,CURRENT]}\" "
     "2>/dev/null)}\"; do\n"
     "        case $line in\n"
     "        :files) _files; return ;;\n"
-    "        :directories) _files -/; return ;;\n"
+    "        :directories) _files -/ && ret=0 ;;\n"
     "        ?*) list+=(\"${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}\") ;;\n"
     "        esac\n"
     "    done\n"
-    "    _describe heed list\n"
+    "    (($#list)) && _describe heed list && ret=0\n"
+    "    return ret\n"
     "}\n"
     "if [[ $funcstack[1] == _heed ]]; then _heed; else compdef _heed heed; fi\n",
     "# heed completion fish | source\n"

@@ -11,7 +11,7 @@ extern const char *const completion_shells[]; /* bash, zsh, fish; NULL-terminate
 void completion_print(int shell);
 
 /* Prints how the last of the n words after `heed` can be completed: a line "WORD<tab>HELP" per
- * candidate, or ":files" or ":directories". */
+ * candidate, then perhaps ":files" or ":directories": those as well. */
 void completion_answer(const struct command *const *commands, int n, char **word);
 
 #endif

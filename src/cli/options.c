@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/similar.h"
+#include "cli/models.h"
 #include "cli/progress.h"
 #include "io/json.h"
 
@@ -250,6 +251,22 @@ static int read_file(const struct command *command, const char *path, struct err
     return rc ? rc : file_object(command, path, model, 1, err);
 }
 
+/* ---- names of models ------------------------------------------------------------------------- */
+
+static int find_models(const struct command *command, struct err *err) {
+    int rc = 0;
+    for (const struct option_group *g = command->groups; g->rows; g++)
+        for (const struct option *o = g->rows; o->name; o++) {
+            if (!o->arg || strcmp(o->arg, "MODEL") != 0) continue;
+            void *at = (char *)g->values + o->offset;
+            struct option_list one = {.item = at, .n = o->kind == OPTION_STRING && *(char **)at},
+                               *list = o->kind == OPTION_STRING ? &one : at;
+            for (int i = 0; i < list->n && !rc; i++)
+                rc = models_find(&list->item[i], list->item[i], err);
+        }
+    return rc;
+}
+
 int options_parse(const struct command *command, int argc, char **argv, struct err *err) {
     for (struct option_group *g = command->groups; g->rows; g++)
         options_default(g->rows, g->values);
@@ -258,7 +275,8 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
         rc = read_file(command, *command->config, err);
         if (!rc) rc = walk(command, argc, argv, err);
     }
-    return rc ? rc : check_required(command, err);
+    if (!rc) rc = check_required(command, err);
+    return rc ? rc : find_models(command, err);
 }
 
 void options_take(const struct option_group *groups, const struct option *rows,

@@ -7,7 +7,7 @@
  * How words are read, in every command: --name VALUE or --name=VALUE; a list takes all words up to
  * the next option, except in commands that also take plain arguments (`translate FILE...`), where
  * it takes one word and may be repeated; everything after -- is an argument, not an option; - is
- * standard input. */
+ * standard input. Where a row's arg is MODEL, a model's name becomes its directory (models.h). */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -85,8 +85,8 @@ void options_words(struct option_words *words, const struct command *command,
 #define THREADS_ROW(FIELD)                                                                         \
     ROW(INT, "threads", FIELD, "0", "number of threads; 0: all CPUs", .max = 1024)
 #define MODEL_ROW(FIELD)                                                                           \
-    ROW(STRING, "model", FIELD, NULL, "a model directory, such as heed train writes",              \
-        .arg = "DIR", .required = 1)
+    ROW(STRING, "model", FIELD, NULL, "a model: its name (see heed models) or its directory",      \
+        .arg = "MODEL", .required = 1)
 #define PRECISION_ROW(FIELD)                                                                       \
     ROW(CHOICE, "precision", FIELD, "auto",                                                        \
         "precision to compute in; auto: int8 if the model is, else f32",                           \

@@ -43,7 +43,9 @@ int json_in_text(json_t **value, const char *text, size_t size, const char *wher
     json_error_t why;
     *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
     if (*value) return 0;
-    /* jansson's words, unless they are about its flags */
+    /* jansson's words, unless they are about its flags; they may quote anything */
+    for (char *c = why.text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
     int has_nul = json_error_code(&why) == json_error_null_character;
     return err_set(err, HEED_EFORMAT, "%.120s:%d: %.100s", where, why.line > 0 ? why.line : 1,
                    has_nul ? "a string contains the NUL character, \\u0000" : why.text);

@@ -36,26 +36,17 @@ static int is_language(const char *tag) {
     return !*tag;
 }
 
-/* What moves a cursor, ends a line or turns the direction of writing. */
-static int is_control(uint32_t code) {
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x200E || code == 0x200F ||
-           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-}
-
 static int check_text(const struct option *o, const char *text, struct err *err) {
     size_t size = strlen(text);
-    uint32_t code = 0;
     if (!size) return err_set(err, HEED_EINVAL, "%s: is empty", o->name);
     if (size > (size_t)o->max)
         return err_set(err, HEED_EINVAL, "%s: %zu bytes; at most %.0f are allowed", o->name, size,
                        o->max);
-    for (size_t i = 0; i < size;) {
-        int n = utf8_decode(&code, text + i, size - i);
-        if (n < 0 || is_control(code))
-            return err_set(err, HEED_EINVAL, "%s: byte %zu is %s", o->name, i + 1,
-                           n < 0 ? "not UTF-8" : "a control character");
-        i += (size_t)n;
-    }
+    size_t plain = utf8_plain_prefix(text, size);
+    if (plain < size)
+        return err_set(err, HEED_EINVAL,
+                       "%s: at byte %zu there is a control character, or no UTF-8", o->name,
+                       plain + 1);
     int language =
         o->offset == offsetof(struct card, source) || o->offset == offsetof(struct card, target);
     if (language && !is_language(text))
