@@ -78,7 +78,7 @@ out=$(cd "$models" && find . -not -type d | sort | paste -sd ' ')
 [ "$out" = './default ./en-de/README.md ./en-de/config.json ./en-de/model.safetensors '\
 './en-de/tokenizer.model' ] || fail "installed: $out"
 cd "$root"
-"$root/opt/heed/bin/heed" models >listed
+(PATH=$root/opt/heed/bin:$PATH && heed models >listed) # by its name alone
 grep -qE "^en-de +\* en +de .* $models/en-de\$" listed || fail "it lists $(cat listed)"
 echo '1 2 3' | "$root/opt/heed/bin/heed" translate 2>err >said
 grep -qF "translating from en to de with the model $models/en-de" err || fail "it says $(cat err)"
