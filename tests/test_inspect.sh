@@ -90,11 +90,11 @@ expect 1 'belongs to a training run' -- average --overwrite --out "$run/ckpt-000
 expect 2 'has only 3 checkpoints' -- average --out "$dir/mean" --last 4 "$run"
 expect 2 "one run's directory" -- average --out "$dir/mean" --last 2 "$run" "$run"
 expect 2 '--out is missing' -- average "$run"
-expect 2 'DIR is missing' -- average --out "$dir/mean"
-expect 2 'DIR is missing' -- inspect
+expect 2 'MODEL is missing' -- average --out "$dir/mean"
+expect 2 'MODEL is missing' -- inspect
 expect 2 "unexpected argument 'b'" -- inspect a b
 expect 2 "no option '--jsn'" -- inspect "$run" --jsn
-expect 1 'no such directory' -- inspect "$dir/nothing"
+expect 1 'nothing: no such model directory' -- inspect "$dir/nothing"
 expect 0 'usage: heed inspect' -- inspect --help
 
 rm "$run/model.safetensors" # not published yet: the newest checkpoint is looked at

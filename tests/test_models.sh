@@ -186,3 +186,4 @@ if [ "$(id -u)" != 0 ]; then
     grep -q 'Permission denied' <<<"$out" || fail "unreadable: $out"
     chmod 700 two/damaged
 fi
+expect 0 "model: $dir/two/last" "$heed" train "${data[@]}" --out tuned --init last --steps 1

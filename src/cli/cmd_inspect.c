@@ -155,8 +155,7 @@ static int gather(json_t *all, const char *dir, const struct history *h, struct 
     char *newest = NULL, *published = path_join(dir, MODELDIR_WEIGHTS);
     json_object_set_new(all, "directory", json_out_string(dir));
     struct model_notes notes = {0};
-    int rc = dir_exists(dir) ? modeldir_read_any(dir, &config, &form, &notes, err)
-                             : err_set(err, HEED_EIO, "%.180s: no such directory", dir);
+    int rc = modeldir_read_any(dir, &config, &form, &notes, err);
     if (!rc) json_object_set_new(all, "model", config_to_json(&config));
     if (!rc && notes.card) json_object_set(all, "card", notes.card);
     if (!rc && notes.translate) json_object_set(all, "translate", notes.translate);

@@ -1,6 +1,7 @@
 /* cmd_train.c — `heed train`: from parallel text to a model directory, and on from wherever it
  * stopped. */
 #include "cli/cmd_train.h"
+#include "cli/models.h"
 
 #include <math.h>
 #include <signal.h>
@@ -66,8 +67,10 @@ static const struct option rows[] = {
     ROW(CHOICE, "preset", preset, "base", "the model, see the paper's Table 3",
         .choices = config_preset_names),
     ROW(STRING, "init", init, NULL,
-        "begin with the weights, the shape and the tokenizer of this model, and fine-tune it",
-        .arg = "MODEL"),
+        "begin with the weights, the shape and the tokenizer of this model (a name or a "
+        "directory), "
+        "and fine-tune it",
+        .arg = "DIR"),
     ROW(STRING, "tokenizer", tokenizer, NULL,
         "a SentencePiece model; learnt from the text if not given", .arg = "FILE"),
     ROW(INT, "vocab_size", vocab_size, "8000", "number of pieces if the tokenizer is learnt",
@@ -378,6 +381,7 @@ static int run(struct err *err) {
     struct progress progress;
     int rc = check_args(err), lock = -1;
     if (rc) return rc;
+    if (args.init) models_find(&args.init, args.init, NULL); /* a run that continues needs none */
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not lose a run */
     signal(SIGHUP, SIG_IGN);
     progress_begin(&progress, args.quiet);
