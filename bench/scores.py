@@ -11,7 +11,8 @@ newstest-en-de, europarl-en-de, tatoeba-en-de and msdocs-en-de with test.en and 
 or .xz). What is not there is left out, and said so; nothing is fetched. Where --f32 has the
 students before they were made int8, what that cost is shown, and with Python's ctranslate2 the
 speed of that engine on the same weights. --teachers is a file of --quality-json: the teachers'
-scores.
+scores. --eflomal has that aligner's error rates as {"cmu-europarl-dev": 0.2, ...}: bench/align.py
+measures them.
 """
 
 import argparse
@@ -56,7 +57,9 @@ BARS = {
 MAY_LOSE = {"en-de": 2.0, "de-en": 1.5}  # BLEU, to the teacher
 INT8_MAY_LOSE = 0.2
 SIZE_MB, START_MS, MEMORY_MB, LATENCY_MS, WORDS_PER_S = 13.0, 30.0, 60.0, 10.0, 5000.0
-SECTIONS = "size quality f32 robust speed start bytes".split()
+ALIGNMENT_ERRORS = 0.12  # on the pairs in tests/data/align
+WORSE_THAN_EFLOMAL = 0.03  # at most, on those in --data
+SECTIONS = "size quality f32 robust align speed start bytes".split()
 
 
 class Report:
@@ -88,7 +91,7 @@ class Report:
 def shown(value):
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{2 if abs(value) >= 1 else 3}f}"
 
 
 # ---- running heed --------------------------------------------------------------------------------
@@ -371,6 +374,28 @@ def robustness(report, heed, models):
     return results
 
 
+def alignment(report, heed, options):
+    """Error rates of both models together against links made by hand."""
+    sets = [(robust.HERE.parent / "tests/data/align/align60", "en", "de", ALIGNMENT_ERRORS)]
+    known = {}
+    if options.eflomal.exists():
+        known = json.loads(options.eflomal.read_text(encoding="utf-8"))
+    for name in "cmu-europarl-dev", "bicici-europarl-100":
+        bar = known[name] + WORSE_THAN_EFLOMAL if name in known else None
+        sets.append((options.data / "align" / name, "de", "en", bar))
+    for stem, src, tgt, bar in sets:
+        links = stem.with_suffix(".align")
+        if not links.exists():
+            report.skip(f"alignments of {stem.name}", f"no {links}")
+            continue
+        models = [options.models / f"{a}-{b}" for a, b in ((src, tgt), (tgt, src))]
+        done = heed.run("align", "--model", models[0], "--reverse", models[1], "--src",
+                        stem.with_suffix("." + src), "--tgt", stem.with_suffix("." + tgt), "--gold",
+                        links)  # fmt: skip
+        rate = float(re.search(r"AER ([0-9.]+)", done.stdout).group(1))
+        report.add("both", f"alignment error rate, {stem.name}", rate, "", bar, most=True)
+
+
 # ---- the whole -----------------------------------------------------------------------------------
 
 
@@ -396,7 +421,8 @@ def figure_table(report):
     out = ["| | en→de | de→en | asked |", "|---|--:|--:|--:|"]
     for name, row in rows.items():
         one = next(iter(row.values()))
-        cells = [shown(row[p]["value"]) if p in row else "–" for p in ("en-de", "de-en")]
+        found = [row.get(p) or row.get("both") for p in PAIRS]
+        cells = [shown(f["value"]) if f else "–" for f in found]
         unit = ", " + one["unit"] if one["unit"] else ""
         bars = dict.fromkeys(f"{f['bar']:g}" for f in row.values() if f["bar"] is not None)
         out.append(f"| {name}{unit} | {' | '.join(cells)} | {' / '.join(bars)} |")
@@ -429,6 +455,7 @@ def parse():
     add("--data", type=pathlib.Path, default=default_data(), help="test sets ($HEED_DATA)")
     add("--f32", type=pathlib.Path, help="the same students in f32")
     add("--teachers", type=pathlib.Path, default="recipes/box/teachers.json", help="their scores")
+    add("--eflomal", type=pathlib.Path, default="recipes/box/eflomal.json", help="its error rates")
     add("--role", choices=BARS, default="student", help="whose bars count (student)")
     add("--only", default=",".join(SECTIONS), help=f"some of {','.join(SECTIONS)}")
     add("--quick", type=int, help="the first N lines of every set, for a try")
@@ -495,6 +522,11 @@ def main():
         r.pop("signatures", None)
     if "robust" in options.only.split(","):
         robustly = robustness(report, heed, options.models)
+    if "align" in options.only.split(","):
+        if len(here) == 2:
+            alignment(report, heed, options)
+        else:
+            report.skip("alignments", f"both models are needed, {here[0]} is there")
 
     host = machine()
     print(f"\nheed {heed.version()} on {host['cpu']}, {host['cpus']} CPUs")

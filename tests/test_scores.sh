@@ -52,6 +52,11 @@ size=$(cat models/en-de/* | wc -c)
 near "$(value en-de 'size')" "$(awk -v n="$size" 'BEGIN { print n / 1e6 }')" || fail 'size'
 [ -n "$(value en-de 'msdocs BLEU lost to int8')" ] || fail 'no comparison with f32'
 [ -n "$(value de-en 'names, numbers, addresses copied')" ] || fail 'no robustness'
+"$heed" align --model models/en-de --reverse models/de-en --src "$tree/tests/data/align/align60.en" \
+    --tgt "$tree/tests/data/align/align60.de" --gold "$tree/tests/data/align/align60.align" >aer
+near "$(value both 'alignment error rate, align60')" "$(sed 's/AER \([0-9.]*\).*/\1/' aer)" ||
+    fail "alignment: $(value both alignment), $(cat aer)"
+grep -q '^LEFT OUT: alignments of cmu-europarl-dev: no ' report || fail 'no word of alignments'
 for what in 'one sentence' 'batch' 'start' 'resident after one'; do
     awk -v x="$(value en-de "$what" | cut -d ' ' -f 1)" 'BEGIN { exit !(x > 0 && x < 1e7) }' ||
         fail "$what: $(value en-de "$what")"
