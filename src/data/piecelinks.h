@@ -36,8 +36,8 @@ struct link_side {
 int piecelinks_of_words(struct piece_link *link, const struct links *words,
                         const struct link_side *src, const struct link_side *tgt);
 
-/* Packs links into at most n * LINK_BYTES bytes: how many. piecelinks_unpack trusts nothing: 0 if the
- * bytes, of which there may be more, are n links in order within n_src and n_tgt pieces, else
+/* Packs links into at most n * LINK_BYTES bytes: how many. piecelinks_unpack trusts nothing: 0 if
+ * the bytes, of which there may be more, are n links in order within n_src and n_tgt pieces, else
  * -1. */
 size_t piecelinks_pack(unsigned char *bytes, const struct piece_link *link, int n);
 int piecelinks_unpack(struct piece_link *link, int n, const unsigned char *bytes, size_t size,
