@@ -29,6 +29,11 @@ absent guided plain/log.jsonl
 less "$(last guided guided)" "$(first guided guided)" 'it does not learn the links'
 less "$(last valid_guided guided)" "$(first guided guided)" 'nor does validation see it'
 differ plain/model.safetensors guided/model.safetensors
+# Alignments of this model are read from the head that learnt them.
+absent alignment_head plain/config.json
+for note in '"alignment_layer": 1' '"alignment_head": 2' '"alignment_row": "input"'; do
+    grep -q -e "$note" guided/config.json || fail "no $note in $(cat guided/config.json)"
+done
 expect 0 'guided ' -- --out loud --steps 20 --log-every 20 --guided-alignment t.links --cache cache
 has '400 aligned'
 

@@ -164,7 +164,7 @@ sed 's/"training": {/&"overwrite": true, "dry_run": true,/' c5/config.json >c5.j
 expect 0 'nothing left to do: the run is at step 20' "$heed" train --config c5.json
 # Lists of the command line replace the file's, they do not add to them.
 "$heed" train --config options.json --src v.src --tgt v.tgt --weights 2 --out c3 --steps 1
-[ "$(tr -d ' \n' <c3/config.json | sed 's/.*"training"://; s/,"valid_src.*//')" = \
+[ "$(tr -d ' \n' <c3/config.json | sed 's/.*"training"://; s/,"tags.*//')" = \
     '{"src":["v.src"],"tgt":["v.tgt"],"weights":["2"]' ] || fail "lists: $(cat c3/config.json)"
 # wrong TEXT JSON — a file that is refused, by its name and the key's
 wrong() {

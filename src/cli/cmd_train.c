@@ -15,6 +15,7 @@
 #include "cli/signals.h"
 #include "cli/train_bleu.h"
 #include "model/modeldir.h"
+#include "search/defaults.h"
 #include "train/target.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -328,9 +329,22 @@ static int lock_dir(int *lock, struct err *err) {
     return rc;
 }
 
+/* A head that has learnt links is the one to read alignments from. */
+static int note_guided(struct model_notes *notes, const struct guided *guided, struct err *err) {
+    char layer[40], head[40];
+    if (!guided->layer) return 0;
+    notes->translate = json_object();
+    snprintf(layer, sizeof layer, "alignment_layer=%d", guided->layer);
+    snprintf(head, sizeof head, "alignment_head=%d", guided->head);
+    int rc = defaults_set(notes->translate, layer, err);
+    if (!rc) rc = defaults_set(notes->translate, head, err);
+    return rc ? rc : defaults_set(notes->translate, "alignment_row=input", err);
+}
+
 static int write_config(struct train_setup *s, struct err *err) {
     struct model_notes notes = {.training = options_json(groups)};
-    int rc = modeldir_init(args.trainer.dir, &s->config, &notes, s->tokenizer_path, err);
+    int rc = note_guided(&notes, &s->guided, err);
+    if (!rc) rc = modeldir_init(args.trainer.dir, &s->config, &notes, s->tokenizer_path, err);
     model_notes_release(&notes);
     return rc;
 }
