@@ -4,12 +4,12 @@
     bench/align.py --train de.txt en.txt --gold x.de x.en x.align
                    [--model de-en --reverse en-de] [--pairs N] [--work DIR]
 
-Both files of --train and --gold may be given several times; training text may be xz. Links of a
-gold file are source-target, `i-j` sure and `i?j` possible, counted from 0; where its text files end
-in the languages of --train the other way round, it is turned. Text of gold sets has spaces between
-its tokens, training text is cut by nearly the rule of src/data/words.h; eflomal sees all in lower
-case. eflomal is asked for by --train and must be there (pip install eflomal); nothing is installed
-here. Its random numbers differ from run to run, by about 0.002 in the error rate.
+Both --train and --gold may be given several times; training text may be compressed. Links of a gold
+file are source-target, `i-j` sure and `i?j` possible, counted from 0; where its text files end in
+the languages of --train the other way round, it is turned. Gold texts have spaces between their
+tokens; training text is cut into words by `heed words`. eflomal sees all in lower case, and the
+gold texts behind the training text. It must be there if --train is given (pip install eflomal);
+nothing is installed here. It draws random numbers, which differ from run to run.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-WORD = re.compile(r"\w+(?:['’.\-_]\w+)*|([^\w\s])\1*")
+MAX_WORDS = 200
 METHODS = ("forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final")
 
 
@@ -30,8 +30,11 @@ def lines_of(path):
         return [line.rstrip("\r\n") for line in file]
 
 
-def words_of(line):
-    return " ".join(m.group() for m in WORD.finditer(line.lower()))
+def words_of(args, path):
+    """The lines of a text, with spaces between their words."""
+    words = subprocess.run([args.heed, "words", "--input", path], check=True,
+                           stdout=subprocess.PIPE).stdout
+    return words.decode().lower().split("\n")[:-1]
 
 
 def language(path):
@@ -52,8 +55,8 @@ class Gold:
             self.possible.append({(int(i), int(j)) for i, kind, j in found})
         assert len(self.src) == len(self.tgt) == len(self.sure), "pairs without links: " + links
 
-    def turned(self):
-        """Every link inside its sentence, and the same the other way round."""
+    def turn(self):
+        """The other way round."""
         self.src, self.tgt = self.tgt, self.src
         self.sure = [{(j, i) for i, j in s} for s in self.sure]
         self.possible = [{(j, i) for i, j in s} for s in self.possible]
@@ -73,22 +76,27 @@ class Gold:
                 in_sure / n_sure)
 
 
+STEPS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
 def grow(forward, reverse, final):
-    """Union, but only links next to the intersection, and those of words without any at the end."""
-    union, links = forward | reverse, forward & reverse
-    while True:
-        covered_src, covered_tgt = {i for i, _ in links}, {j for _, j in links}
-        new = sorted((i, j) for i, j in union - links
-                     if (i not in covered_src or j not in covered_tgt)
-                     and any((i + di, j + dj) in links
-                             for di in (-1, 0, 1) for dj in (-1, 0, 1) if di or dj))
-        if not new:
-            break
-        links = links | {new[0]}
+    """grow-diag and grow-diag-final, as src/data/links.c has them."""
+    union, links, grown = forward | reverse, forward & reverse, True
+
+    def is_new(i, j):
+        return i not in {a for a, _ in links} or j not in {b for _, b in links}
+
+    while grown:
+        grown = False
+        for i, j in sorted(links, key=lambda link: (link[1], link[0])):
+            for near in ((i + di, j + dj) for di, dj in STEPS):
+                if near in union and is_new(*near):
+                    links = links | {near}
+                    grown = True
     for direction in (forward, reverse) if final else ():
-        for i, j in sorted(direction):
-            if i not in {a for a, _ in links} or j not in {b for _, b in links}:
-                links = links | {(i, j)}
+        for link in sorted(direction):
+            if is_new(*link):
+                links = links | {link}
     return links
 
 
@@ -108,7 +116,7 @@ def eflomal(args, gold):
     """Links of the gold sets, by a model of the training text and of theirs."""
     pairs = []
     for src, tgt in args.train:
-        pairs += zip(lines_of(src), lines_of(tgt), strict=True)
+        pairs += zip(words_of(args, src), words_of(args, tgt), strict=True)
     if args.pairs and args.pairs < len(pairs):
         pairs = pairs[:: len(pairs) // args.pairs][: args.pairs]
     path = {name: os.path.join(args.work, name) for name in ("src", "tgt", "forward", "reverse")}
@@ -116,8 +124,7 @@ def eflomal(args, gold):
     with open(path["src"], "w", encoding="utf-8") as src, open(path["tgt"], "w",
                                                                encoding="utf-8") as tgt:
         for a, b in pairs:
-            a, b = words_of(a), words_of(b)
-            if a and b and max(a.count(" "), b.count(" ")) < 200:
+            if a and b and max(a.count(" "), b.count(" ")) < MAX_WORDS:
                 src.write(a + "\n")
                 tgt.write(b + "\n")
                 kept += 1
@@ -137,20 +144,22 @@ def eflomal(args, gold):
 
 
 def heed(args, g):
-    """What `heed align --gold` says, per way of putting both directions together."""
+    """What `heed align --gold` says: of each model alone, and of both together in every way."""
     src, tgt, links = g.files
-    command = [args.heed, "align", "--model", args.model, "--src", src, "--tgt", tgt, "--gold",
-               links, "--units", "tokens", "--json"]
-    if language(src) != args.languages[0]:
-        command[command.index("--src")], command[command.index("--tgt")] = "--tgt", "--src"
-        command.append("--gold-reversed")
+    same = language(src) == args.languages[0]
+    texts = (src, tgt) if same else (tgt, src)
+    ways = {"forward": (args.model, texts, same, [])}
+    if args.reverse:
+        ways["reverse"] = (args.reverse, texts[::-1], not same, [])
+        for method in METHODS[2:]:
+            both = ["--reverse", args.reverse, "--symmetrise", method]
+            ways[method] = (args.model, texts, same, both)
     result = {}
-    for method in METHODS:
-        how = [] if method == "forward" else ["--reverse", args.reverse, "--symmetrise", method]
-        if how and not args.reverse:
-            continue
-        out = subprocess.run(command + how, check=True, stdout=subprocess.PIPE).stdout
-        said = json.loads(out.splitlines()[-1])
+    for method, (model, (first, second), in_order, more) in ways.items():
+        command = [args.heed, "align", "--model", model, "--src", first, "--tgt", second, "--gold",
+                   links, "--units", "tokens", "--json", "--quiet"] + more
+        command += [] if in_order else ["--gold-reversed"]
+        said = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         result[method] = (said["aer"], said["precision"], said["recall"])
     return result
 
@@ -173,7 +182,7 @@ def main():
     gold = [Gold(*files) for files in args.gold]
     for g in gold:
         if language(g.files[0]) != args.languages[0]:
-            g.turned()
+            g.turn()
     with tempfile.TemporaryDirectory() as scratch:
         args.work = args.work or scratch
         rows = []

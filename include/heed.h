@@ -159,7 +159,7 @@ typedef struct heed_translate_options {
     int max_source;
     int refuse_long;     /* non-zero: fail with HEED_ELIMIT instead of splitting. Default 0. */
     int alignment;       /* an enum heed_alignment: also return links. Default 0: none. */
-    int alignment_layer; /* of the decoder, from 0; -1 (default): the model's, or the middle one */
+    int alignment_layer; /* of the decoder, from 0; -1 (default): the model's, or the usual one */
     int alignment_head;  /* from 0; -1 (default): the model's, or the mean of all heads */
     int sample;          /* non-zero: draw n_best random translations instead of searching */
     float temperature;   /* when sampling. Default 1. */

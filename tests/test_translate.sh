@@ -302,7 +302,7 @@ expect 2 '--alignment-layer: there is no such layer; the decoder has 1' "$heed" 
 expect 2 '--alignment-head: there is no such head; a layer has 2' "$heed" "${m[@]}" --alignment \
     --alignment-head 3
 t --quiet --max-extra 2 --alignment v.src >a0
-t --quiet --max-extra 2 --alignment --alignment-layer 1 v.src | cmp - a0 ||
+t --quiet --max-extra 2 --alignment --alignment-layer 1 --alignment-row output v.src | cmp - a0 ||
     fail 'layers do not count from 1'
 expect 2 "device: 'tpu'" "$heed" "${m[@]}" --device tpu
 expect 2 '--force-length: 1000000 is more than the 64 tokens' "$heed" "${m[@]}" \

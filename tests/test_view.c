@@ -268,12 +268,13 @@ static void check_matrix(const struct seen *seen, const struct batch *b, const f
     int n_src = src_len[s], n_tgt = tgt_len[s];
     for (int j = 0; j < n_tgt; j++) {
         double sum = 0;
-        int row = o.row == ALIGN_OUTPUT || j + 1 == n_tgt ? j : j + 1;
+        int output = o.row ? o.row == ALIGN_OUTPUT : !o.layer;
+        int row = output || j + 1 == n_tgt ? j : j + 1;
         for (int i = 0; i < n_src; i++) {
             double want = 0;
             for (int h = 0; h < HEADS; h++)
                 if (o.head == 0 || h == o.head - 1)
-                    want += (double)row_of(seen, VIEW_CROSS, o.layer ? o.layer - 1 : 0, h,
+                    want += (double)row_of(seen, VIEW_CROSS, o.layer ? o.layer - 1 : 1, h,
                                            b->tgt.start[s] + row)[i];
             if (o.head == 0) want /= HEADS;
             ASSERT_NEAR((double)out[j * n_src + i], want, 1e-6);
@@ -284,12 +285,10 @@ static void check_matrix(const struct seen *seen, const struct batch *b, const f
 }
 
 static const struct align_options choices[] = {
-    {0, 0, ALIGN_INPUT}, /* the first of two layers, all heads */
-    {2, 0, ALIGN_OUTPUT},
-    {2, 4, ALIGN_INPUT},
-    {1, 2, ALIGN_OUTPUT},
-    {1, 3, ALIGN_INPUT}};
-enum { N_CHOICE = 5 };
+    {0, 0, ALIGN_AUTO}, /* the last of two layers, all heads, output row */
+    {1, 0, ALIGN_AUTO}, /* input row */
+    {2, 0, ALIGN_OUTPUT}, {2, 4, ALIGN_INPUT}, {1, 2, ALIGN_OUTPUT}, {1, 3, ALIGN_INPUT}};
+enum { N_CHOICE = 6 };
 
 TEST(an_alignment_is_cross_attention) {
     struct config config = toy_config();
@@ -353,6 +352,16 @@ TEST(an_aligner_can_compare) {
     seen_release(&seen);
     batch_release(&batch);
     toy_close(&toy);
+}
+
+TEST(usual_alignments) {
+    static const struct align_options want[] = {{1, 0, ALIGN_OUTPUT}, {2, 0, ALIGN_OUTPUT},
+                                                {3, 0, ALIGN_OUTPUT}, {2, 0, ALIGN_INPUT},
+                                                {3, 0, ALIGN_INPUT},  {3, 0, ALIGN_INPUT}};
+    for (int n = 1; n <= 6; n++) {
+        struct align_options got = align_default(n);
+        assert_memory_equal(&got, &want[n - 1], sizeof got);
+    }
 }
 
 TEST(impossible_alignments_are_refused) {
@@ -533,6 +542,7 @@ TEST(frozen_models_score_and_align_the_same) {
 TESTS(T(frozen_models_score_and_align_the_same), T(rows_sum_to_one_and_respect_masks),
       T(equals_the_reference), T(neighbours_do_not_matter), T(a_view_changes_no_result),
       T(impossible_views_are_refused), T(an_alignment_is_cross_attention),
-      T(an_aligner_can_compare), T(words_sum_their_source_tokens_and_average_their_target_tokens),
+      T(an_aligner_can_compare), T(usual_alignments),
+      T(words_sum_their_source_tokens_and_average_their_target_tokens),
       T(impossible_alignments_are_refused), T(links_are_the_largest_of_each_row),
       T(scores_are_the_loss_and_do_not_depend_on_batches))

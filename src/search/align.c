@@ -17,7 +17,11 @@ enum { USUAL_SOURCE = 64 };
 
 const char *const align_row_names[] = {"auto", "input", "output", NULL};
 
-int align_default_layer(int n_layer) { return n_layer / 2 + n_layer % 2; }
+struct align_options align_default(int n_layer) {
+    enum { DEEP = 4 };
+    return n_layer < DEEP ? (struct align_options){n_layer, 0, ALIGN_OUTPUT}
+                          : (struct align_options){ceil_div(n_layer, 2), 0, ALIGN_INPUT};
+}
 
 struct aligner {
     struct model *model;
@@ -39,8 +43,9 @@ static int choose(struct align_options *choice, const struct align_options *o,
     if (o->head < 0 || o->head > c->n_head)
         return err_set(err, HEED_EINVAL, "alignment_head: there is no such head; a layer has %d",
                        c->n_head);
-    *choice = (struct align_options){(o->layer ? o->layer : align_default_layer(last)) - 1,
-                                     o->head - 1, o->row};
+    struct align_options usual = align_default(last);
+    *choice = (struct align_options){(o->layer ? o->layer : usual.layer) - 1, o->head - 1,
+                                     o->row || o->layer ? o->row : usual.row};
     return 0;
 }
 

@@ -16,19 +16,21 @@
 #include "data/links.h"
 #include "model/model.h"
 
-enum align_row { ALIGN_AUTO, ALIGN_INPUT, ALIGN_OUTPUT }; /* auto: input */
-extern const char *const align_row_names[];               /* NULL-terminated */
+/* auto: input, and align_default's where no layer is given */
+enum align_row { ALIGN_AUTO, ALIGN_INPUT, ALIGN_OUTPUT };
+extern const char *const align_row_names[]; /* NULL-terminated */
 
 /* Whose attention is an alignment. */
 struct align_options {
-    int layer;          /* of the decoder, counted from 1; 0: align_default_layer */
+    int layer;          /* of the decoder, counted from 1; 0: align_default */
     int head;           /* counted from 1; 0: the mean of all */
     enum align_row row; /* that reads a target token, or the one that writes it */
 };
 
-/* The layer, counted from 1, that aligns best in models about which nothing is known: the middle
- * one, or the one before. */
-int align_default_layer(int n_layer);
+/* What aligns best in models about which nothing is known. Deep decoders, from 4 layers on: the
+ * middle layer (the one before, if their number is even), which looks for its input. Shallow ones:
+ * the last layer, which has no time for that and looks for what to write. */
+struct align_options align_default(int n_layer);
 
 /* One pair; src ends with its end mark. tgt need not: a translation cut at the model's last
  * position can be aligned without one (its last token has no row that reads it, and is aligned by
