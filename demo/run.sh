@@ -18,6 +18,7 @@ for direction in en-de de-en; do
     fi
 done
 mkdir -p "$out"
+export HEED_MODELS=$models # `heed translate --model en-de` finds them there
 
 bold='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
@@ -30,10 +31,10 @@ seconds() { echo "${EPOCHREALTIME/[.,]/}"; } # millionths of one
 
 # sentences DIRECTION SOURCE-LANGUAGE
 sentences() {
-    show "$heed translate --model $models/$1 --interactive --alignment <<< SENTENCE"
+    show "$heed translate --model $1 --interactive --alignment <<<SENTENCE"
     while IFS= read -r sentence; do
         printf '\n%s%s%s\n' "$bold" "$sentence" "$plain"
-        "$heed" translate --model "$models/$1" --interactive --alignment <<<"$sentence"
+        "$heed" translate --model "$1" --interactive --alignment <<<"$sentence"
     done <"$demo/sentences.$2"
 }
 echo "English and German, both ways; below each word the one that it came from."
@@ -53,7 +54,7 @@ card() {
 # score DIRECTION TEXT — a row of the table
 score() {
     local from=${1%-*} to=${1#*-} figures said
-    "$heed" translate --model "$models/$1" --quiet "$demo/$2.$from.xz" --output "$out/$2.$to"
+    "$heed" translate --model "$1" --quiet "$demo/$2.$from.xz" --output "$out/$2.$to"
     figures=$("$heed" eval --ref "$demo/$2.$to.xz" --hyp "$out/$2.$to" --score-only --confidence |
         sed 's/ (.* \([0-9.]*\))$/ \1/' | xargs)
     said=$(card "$1" "$2")
@@ -61,7 +62,7 @@ score() {
     printf '  %-5s  %-7s  %4s ± %-3s  %4s ± %-3s   %s\n' "$1" "$2" $figures "${said:--}"
     words=$((words + $(wc -w <"$out/$2.$to")))
 }
-show "$heed translate --model $models/en-de $demo/msdocs.en.xz |" \
+show "$heed translate --model en-de $demo/msdocs.en.xz |" \
     "$heed eval --ref $demo/msdocs.de.xz"
 cat <<'END'
 
@@ -85,14 +86,14 @@ cat <<END
 
 How the models were made, and what they are good for: $models/en-de/README.md
 To translate a file, one sentence per line:
-    $heed translate --model $models/de-en FILE
+    $heed translate --model de-en FILE
 To train a small model from nothing, in a minute or two:
     make demo-train
 END
-show "$heed translate --model $models/en-de --interactive"
+show "$heed translate --model en-de --interactive"
 if [ -t 0 ] && [ -t 1 ]; then
     set -m # a process group of its own: its Ctrl-C is not for make
-    "$heed" translate --model "$models/en-de" --interactive
+    "$heed" translate --model en-de --interactive
 else
     echo '(left out: it asks for one line after another, which wants a terminal)'
 fi

@@ -328,6 +328,19 @@ TEST(swaps_directions) {
     term_ask(&t, line_1, one); /* the one that there is still works */
     term_type(&t, "\004");
     assert_int_equal(term_close(&t), 0);
+    /* By another name, elsewhere: the languages say it. */
+    shell(NULL,
+          "mkdir %s/installed; mv %s.away %s/installed/back; \"$heed\" describe %s/installed/back "
+          "--source de --target en-GB; \"$heed\" describe %s --source en --target de",
+          test_dir(), back, test_dir(), test_dir(), there);
+    term_open(&t, "HEED_MODELS=%s/installed; export HEED_MODELS; " PROMPT "%s//", test_dir(),
+              there);
+    term_expect(&t, "en-de> ");
+    term_ask(&t, ":swap", "now with back");
+    term_ask(&t, line_1, other);
+    term_ask(&t, ":swap", "no model translates from en-GB to de");
+    term_type(&t, "\004");
+    assert_int_equal(term_close(&t), 0);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

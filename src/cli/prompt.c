@@ -12,9 +12,12 @@
 #include "base/num.h"
 #include "base/similar.h"
 #include "cli/cli.h"
+#include "cli/models.h"
 #include "cli/prompt_input.h"
 #include "cli/prompt_show.h"
 #include "cli/signals.h"
+#include "model/card.h"
+#include "model/modeldir.h"
 
 struct prompt {
     const struct prompt_options *o;
@@ -40,7 +43,7 @@ static const char *name_of(const char *dir) {
 }
 
 /* Opens a model in the place of the one that is open, if that succeeds. dir NULL: what the options
- * name. */
+ * name; not p->dir. */
 static int open_model(struct prompt *p, const char *dir, struct err *err) {
     struct engine_options from = p->o->from;
     struct engine *engine;
@@ -63,21 +66,42 @@ static int open_model(struct prompt *p, const char *dir, struct err *err) {
     p->engine = engine;
     p->translator = translator;
     p->options = options;
-    if (p->dir != from.dir[0]) xfree(p->dir);
+    xfree(p->dir);
     p->dir = xstrdup(from.dir[0]);
+    for (size_t n = strlen(p->dir); n > 1 && p->dir[n - 1] == '/';) p->dir[--n] = 0;
     return 0;
 }
 
-/* DIR/de-en beside DIR/en-de; NULL where names are not of that form or there is no such thing. */
-static char *opposite(const struct prompt *p) {
-    const char *name = name_of(p->dir), *dash = strchr(name, '-');
-    if (p->o->from.n > 1 || !dash || dash == name || !dash[1] || strchr(dash + 1, '-')) return NULL;
-    size_t before = (size_t)(name - p->dir), first = (size_t)(dash - name);
-    char *path = xmalloc(strlen(p->dir) + 1);
-    sprintf(path, "%.*s%s-%.*s", (int)before, p->dir, dash + 1, (int)first, name);
+/* DIR/de-en beside DIR/en-de; NULL where names are not of that form or there is no such model. */
+static char *beside(const char *dir) {
+    const char *name = name_of(dir), *dash = strchr(name, '-');
+    if (!dash || dash == name || !dash[1] || strchr(dash + 1, '-')) return NULL;
+    char *path = xmalloc(strlen(dir) + 1);
+    sprintf(path, "%.*s%s-%.*s", (int)(name - dir), dir, dash + 1, (int)(dash - name), name);
     if (dir_exists(path)) return path;
     xfree(path);
     return NULL;
+}
+
+/* The model for the other direction: the one beside this, or else any that is installed and says
+ * so. xfree(*dir). */
+static int opposite(char **dir, const struct prompt *p, struct err *err) {
+    struct card card = {0};
+    struct option_list list = {0};
+    *dir = NULL;
+    if (p->engine->n > 1)
+        return cli_usage(err, ":swap: several models translate together; none is their opposite");
+    if ((*dir = beside(p->dir))) return 0;
+    card_from_json(&card, frozen_notes(p->engine->ensemble->model[0])->card, "", NULL);
+    if (!card.source || !card.target)
+        return cli_usage(err,
+                         ":swap: %.100s does not say its languages, and there is no model beside "
+                         "it for the other direction",
+                         p->dir);
+    int rc = models_choose(&list, card.target, card.source, 1, err);
+    if (!rc) *dir = (char *)list.item[0]; /* made for this list */
+    xfree(list.item);
+    return rc;
 }
 
 /* ---- translating ----------------------------------------------------------------------------- */
@@ -186,10 +210,9 @@ static int align(struct prompt *p, const char *arg, struct err *err) {
 
 static int swap(struct prompt *p, const char *arg, struct err *err) {
     (void)arg;
-    char *dir = opposite(p);
-    int rc = dir ? open_model(p, dir, err)
-                 : cli_usage(err, ":swap: there is no model beside %.100s for the other direction",
-                             p->dir);
+    char *dir;
+    int rc = opposite(&dir, p, err);
+    if (!rc) rc = open_model(p, dir, err);
     xfree(dir);
     if (!rc) screen_aside(&p->screen, "now with %s", name_of(p->dir));
     return rc;
