@@ -32,7 +32,8 @@ mapfile -t sources < <(found include src tests bench tools)
 mapfile -t below_cli < <(found src -not -path 'src/cli/*' -not -path 'src/bench/*')
 mapfile -t scripts < <(find tests tools bench demo recipes .ci -type f \
     -exec grep -lE '^#!.*\b(ba)?sh$|^# shellcheck shell=' {} + 2>/dev/null | sort)
-mapfile -t others < <(find tests tools bench recipes Makefile -name '*.py' -o -name Makefile 2>/dev/null)
+mapfile -t others < <(find tests tools bench recipes Makefile -name '*.py' -o -name Makefile \
+    2>/dev/null)
 # Kernels: files compiled for an instruction set and the bodies they include.
 isas='generic|avx2|avx512|avx512vnni|avx512bf16|amx'
 kernels="^src/backend/cpu/(.*_($isas)\\.c|(rows|gemm|tiled)_.*\\.h|.*_body\\.h|vec\\.h|gemm\\.c)"
