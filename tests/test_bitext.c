@@ -61,7 +61,7 @@ static void expect_links(struct links *out, const struct engine *e, struct align
         a.ids[n - 1] = b.ids[m - 1] = eos;
         float *p = xcalloc((size_t)(n * m), sizeof *p);
         struct aligner_setup setup = {
-            tokenizer_bos(e->tokenizer), &choice, 1, {e->max_len, e->max_len, 1}};
+            tokenizer_bos(e->tokenizer), &choice, 1, {e->max_len, e->max_len, 1}, NULL};
         ASSERT_OK(aligner_new(&aligner, e->model[0], &setup, &err), err);
         ASSERT_OK(aligner_run(aligner, &(struct align_pair){a.ids, b.ids, n, m, p}, 1, &err), err);
         int n_row = unit == BITEXT_PIECES ? m - 1 : b.n,

@@ -32,6 +32,7 @@ struct aligner {
     struct batch batch;
     float *host; /* one layer of the view */
     int64_t cells;
+    struct pool *pool;
 };
 
 static int choose(struct align_options *choice, const struct align_options *o,
@@ -78,6 +79,7 @@ int aligner_new(struct aligner **out, struct model *model, const struct aligner_
     struct aligner *a = xcalloc(1, sizeof *a);
     a->model = model;
     a->n_choice = setup->n_choice;
+    a->pool = setup->pool;
     a->choice = xcalloc((size_t)a->n_choice, sizeof *a->choice);
     int rc = 0;
     for (int k = 0; k < a->n_choice && !rc; k++)
@@ -153,20 +155,38 @@ static int collect(struct aligner *a, const struct align_pair *pair, int n, stru
     return n;
 }
 
+/* The probabilities of a layer that are in host. */
+struct layer {
+    const struct aligner *a;
+    int layer;
+    struct heads read;
+    const struct align_pair *pair; /* of the batch */
+    int n;
+};
+
+enum { TASK = 16 }; /* pairs that a thread takes at a time */
+
+static void put_task(void *ctx, int task, int thread) {
+    const struct layer *l = ctx;
+    (void)thread;
+    for (int s = task * TASK; s < min_int((task + 1) * TASK, l->n); s++)
+        for (int c = 0; c < l->a->n_choice; c++) {
+            const struct align_pair *pair = &l->pair[s];
+            size_t size = (size_t)pair->n_tgt * (size_t)pair->n_src;
+            if (l->a->choice[c].layer == l->layer)
+                put_matrix(l->a, s, pair, &l->a->choice[c], l->read, pair->out + (size_t)c * size);
+        }
+}
+
 /* All that one layer says about the k pairs of the batch. */
 static int read_layer(struct aligner *a, int layer, const struct align_pair *pair, int k,
                       struct err *err) {
-    struct heads h = heads_of(a, layer);
-    if (h.first >= h.end) return 0;
-    struct view_slice slice = {VIEW_CROSS, layer, h.first, h.end - h.first};
-    int rc = view_read_slice(a->view, &slice, a->host, err);
-    for (int c = 0; c < a->n_choice && !rc; c++) {
-        if (a->choice[c].layer != layer) continue;
-        for (int s = 0; s < k; s++) {
-            size_t size = (size_t)pair[s].n_tgt * (size_t)pair[s].n_src;
-            put_matrix(a, s, &pair[s], &a->choice[c], h, pair[s].out + (size_t)c * size);
-        }
-    }
+    struct layer l = {a, layer, heads_of(a, layer), pair, k};
+    if (l.read.first >= l.read.end) return 0;
+    struct view_slice slice = {VIEW_CROSS, layer, l.read.first, l.read.end - l.read.first};
+    int rc = view_read_slice(a->view, &slice, a->host, err), n_task = ceil_div(k, TASK);
+    if (!rc && a->pool) pool_run(a->pool, put_task, &l, n_task);
+    for (int task = 0; task < n_task && !rc && !a->pool; task++) put_task(&l, task, 0);
     return rc;
 }
 

@@ -12,6 +12,7 @@
 #ifndef SEARCH_ALIGN_H
 #define SEARCH_ALIGN_H
 
+#include "base/pool.h"
 #include "data/batch.h"
 #include "data/links.h"
 #include "model/model.h"
@@ -47,6 +48,7 @@ struct aligner_setup {
     const struct align_options *choice; /* [n_choice], at least 1 */
     int n_choice;
     struct batch_caps caps;
+    struct pool *pool; /* to take matrices out of large batches; NULL: one thread */
 };
 
 struct aligner;

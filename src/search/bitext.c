@@ -94,7 +94,8 @@ static int make_aligner(struct aligner **aligner, const struct bitext *b, int wh
     struct aligner_setup setup = {.bos = tokenizer_bos(e->tokenizer),
                                   .choice = choice,
                                   .n_choice = n_choice,
-                                  .caps = {tokens, tokens, tokens / TOKENS_PER_PAIR + 1}};
+                                  .caps = {tokens, tokens, tokens / TOKENS_PER_PAIR + 1},
+                                  .pool = b->pool};
     return aligner_new(aligner, e->model[0], &setup, err);
 }
 
