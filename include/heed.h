@@ -177,8 +177,8 @@ typedef struct heed_translate_options {
     const char *const *prefix;
     heed_progress *progress; /* NULL: none */
     void *progress_context;
-    /* NULL, or a piece of the tokenizer to put before every source sentence: the tag of a corpus
-     * that the model was trained on (heed train --tags). */
+    /* A piece of the tokenizer to put before every source sentence: the tag of a corpus that the
+     * model was trained on (heed train --tags). NULL: the model's own, or none. */
     const char *prefix_token;
 } heed_translate_options;
 

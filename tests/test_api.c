@@ -442,6 +442,19 @@ TEST(models_bring_defaults) {
     heed_model_close(model);
     heed_model_translate_options(NULL, &o, sizeof o); /* no model: heed's own */
     assert_memory_equal(&o, &plain, sizeof o);
+    /* a tag */
+    plain.prefix_token = "a";
+    for (int i = 0; i < 2; i++) {
+        set_defaults(dir, i ? "{\"prefix_token\": \"a\"}" : "{}");
+        model = open_model(dir, 1, 1);
+        assert_int_equal(heed_translate(model, &text, 1, &plain, &same, &error), HEED_OK);
+        assert_int_equal(heed_translate(model, &text, 1, &o, &other, &error), HEED_OK);
+        int equal = heed_result_get(same, 0, 0)->score == heed_result_get(other, 0, 0)->score;
+        assert_int_equal(equal, i);
+        heed_result_free(same);
+        heed_result_free(other);
+        heed_model_close(model);
+    }
 }
 
 /* The layer and head that links come from, unless others are asked for. */
@@ -492,6 +505,9 @@ TEST(bad_defaults_are_refused) {
         {"{\"alignment_layer\": 3}", "alignment_layer: 3, but the decoder has 2 layers"},
         {"{\"alignment_row\": 1}", "alignment_row: of the wrong type"},
         {"{\"alignment_row\": \"next\"}", "alignment_row: 'next'"},
+        {"{\"prefix_token\": \"nonsense\"}", "prefix_token: the tokenizer has no piece 'nonsense'"},
+        {"{\"prefix_token\": 3}", "prefix_token: of the wrong type"},
+        {"{\"prefix_token\": \"a\\u001b\"}", "prefix_token: too long, or with control"},
         {"{\"alignment_head\": 5}", "alignment_head: 5, but there are 4 heads"}};
     heed_model *model;
     heed_error error;

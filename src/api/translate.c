@@ -22,14 +22,16 @@ _Static_assert(sizeof(heed_link) == sizeof(struct align_link), "links are copied
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* model may be NULL. */
+/* model may be NULL. What is asked of it when nothing is said (the layer that aligns, a tag) is not
+ * spelt out. */
 static heed_translate_options defaults(const heed_model *model) {
-    struct translator_options t =
-        model ? defaults_of(model->session[0].engine) : translator_defaults();
+    struct translator_options t = translator_defaults();
     heed_translate_options o = {.size = sizeof o};
+    if (model) t.search = defaults_of(model->session[0].engine).search;
     options_to_api(search_rows, &t.search, &o);
     options_to_api(translator_rows, &t, &o);
-    o.alignment_layer = o.alignment_head = -1; /* what the model says, if it does */
+    o.alignment_layer--; /* C programs count from 0, the command line from 1 */
+    o.alignment_head--;
     return o;
 }
 

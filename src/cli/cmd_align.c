@@ -40,7 +40,7 @@ static struct align_args {
 static const struct option rows[] = {
     MODEL_ROW(dir[BITEXT_FORWARD]),
     ROW(STRING, "reverse", dir[BITEXT_REVERSE], NULL,
-        "the model of the opposite direction; asked too, it makes links better", .arg = "DIR"),
+        "the model of the opposite direction; asked too, it makes links better", .arg = "MODEL"),
     ROW(STRING, "src", src, NULL, "source text: plain, gzip, xz, or - for standard input",
         .arg = "FILE", .required = 1),
     ROW(STRING, "tgt", tgt, NULL, "its translation, line by line", .arg = "FILE", .required = 1),

@@ -3,7 +3,7 @@
  *
  * The pair goes through the model once, with the attention probabilities kept (model/view.h), and
  * becomes an SVG or a page (viz/attention.h). Without a given translation the model makes one
- * first, by the paper's beam search.
+ * first, as heed translate would.
  *
  * Rows of the decoder are named after the token they write, which is the one after their input:
  * that is the question a reader has ("what did it look at when it wrote this?"). */
@@ -17,7 +17,7 @@
 #include "data/text.h"
 #include "model/transformer.h"
 #include "model/view.h"
-#include "search/engine.h"
+#include "search/defaults.h"
 #include "viz/attention.h"
 
 enum { MAX_CELLS = 1 << 26 }; /* probabilities in one picture: 256 MiB of them */
@@ -131,7 +131,7 @@ static int encode(struct job *j, struct sentence *s, int32_t tag, const char *wh
 static int translate(struct job *j, struct err *err) {
     const struct tokenizer *t = j->engine->tokenizer;
     struct searcher *searcher;
-    struct search_options options = search_defaults();
+    struct search_options options = defaults_of(j->engine).search;
     struct search_marks marks = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_unk(t)};
     struct search_input in = {.src = j->src.ids, .n_src = j->src.n};
     struct search_result result;

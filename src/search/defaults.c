@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "io/json.h"
 
 /* The option of that name that a model may set, and what its offset counts from; or NULL. */
@@ -19,10 +20,10 @@ static const struct option *find(struct translator_options *o, const char *name,
 
 /* A text in place of a number would be read, too; but other programs read the file as well. */
 static int has_type(const struct option *o, const json_t *value) {
-    return o->kind == OPTION_FLAG     ? json_is_boolean(value)
-           : o->kind == OPTION_INT    ? json_is_integer(value)
-           : o->kind == OPTION_CHOICE ? json_is_string(value)
-                                      : json_is_number(value);
+    return o->kind == OPTION_FLAG                                 ? json_is_boolean(value)
+           : o->kind == OPTION_INT                                ? json_is_integer(value)
+           : o->kind == OPTION_CHOICE || o->kind == OPTION_STRING ? json_is_string(value)
+                                                                  : json_is_number(value);
 }
 
 static int check(const struct translator_options *o, const struct config *config, struct err *err) {
@@ -50,7 +51,10 @@ int defaults_read(struct translator_options *o, const json_t *translate,
         if (!row || strcmp(row->name, key) != 0)
             return err_set(err, HEED_EFORMAT, "%.100s: translate: a model cannot set '%.60s'",
                            where, key);
+        size_t size = json_string_length(value); /* of a text, else 0 */
         if (!has_type(row, value)) err_set(&why, HEED_EFORMAT, "of the wrong type");
+        if (size > 100 || utf8_plain_prefix(json_string_value(value), size) < size)
+            err_set(&why, HEED_EFORMAT, "too long, or with control characters");
         if (why.code || json_in_option(row, values, value, NULL, &why))
             return err_set(err, HEED_EFORMAT, "%.100s: translate: %s: %.100s", where, key, why.msg);
     }

@@ -13,9 +13,9 @@
 #include "model/config.h"
 #include "search/translator.h"
 
-/* translator_defaults, and what the object says instead; NULL says nothing. An unknown name, a value
- * of another type or out of range, or one that the model does not have (a layer, a head) is
- * HEED_EFORMAT. `where` begins every message. */
+/* translator_defaults, and what the object says instead; NULL says nothing. Texts stay in it. An
+ * unknown name, a value of another type or out of range, or one that the model does not have (a
+ * layer, a head) is HEED_EFORMAT. `where` begins every message. */
 int defaults_read(struct translator_options *options, const json_t *translate,
                   const struct config *config, const char *where, struct err *err);
 

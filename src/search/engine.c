@@ -51,11 +51,17 @@ static int add_tokenizer(struct ensemble *e, const char *const *dir, int i, stru
     return rc;
 }
 
+/* When the tokenizer is there. */
 static int read_defaults(struct ensemble *e, const char *dir, struct err *err) {
     char *path = path_join(dir, MODELDIR_CONFIG);
     e->defaults = xmalloc(sizeof *e->defaults);
     int rc = defaults_read(e->defaults, frozen_notes(e->model[0])->translate,
                            frozen_config(e->model[0]), path, err);
+    const char *token = e->defaults->prefix_token;
+    if (!rc && token && e->tokenizer && tokenizer_find(e->tokenizer, token) < 0)
+        rc = err_set(err, HEED_EFORMAT,
+                     "%.100s: translate: prefix_token: the tokenizer has no piece '%.100s'", path,
+                     token);
     xfree(path);
     return rc;
 }
@@ -77,12 +83,11 @@ static int ensemble_open(struct engine *engine, const struct engine_options *o, 
             frozen_open(&e->model[i], o->dir[i], o->precision, engine->be, o->where.n_thread, err);
         if (rc) return rc;
         e->n++;
-        if (i == 0 && (rc = read_defaults(e, o->dir[0], err))) return rc;
         double begin = clock_seconds();
         if (!o->ids_only && (rc = add_tokenizer(e, o->dir, i, err))) return rc;
         engine->tokenizer_seconds += clock_seconds() - begin;
     }
-    return 0;
+    return read_defaults(e, o->dir[0], err);
 }
 
 /* ---- engines --------------------------------------------------------------------------------- */
@@ -128,6 +133,7 @@ int engine_again(struct engine **engine, const struct engine *first,
 }
 
 int engine_tag(const struct engine *e, const char *token, int32_t *tag, struct err *err) {
+    if (!token) token = defaults_of(e).prefix_token;
     *tag = token ? tokenizer_find(e->tokenizer, token) : -1;
     if (!token || *tag >= 0) return 0;
     return err_set(err, HEED_EINVAL, "prefix_token: the model's tokenizer has no piece '%.100s'",

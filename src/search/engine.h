@@ -56,8 +56,8 @@ int engine_again(struct engine **engine, const struct engine *first,
                  const struct backend_options *where, struct err *err);
 void engine_close(struct engine *engine);
 
-/* The id of a piece to put before source sentences (heed train --tags), -1 where `token` is NULL.
- * HEED_EINVAL when the tokenizer has no such piece. */
+/* The id of a piece to put before source sentences (heed train --tags); token NULL: the model's own
+ * (defaults.h), and -1 where it has none. HEED_EINVAL when the tokenizer has no such piece. */
 int engine_tag(const struct engine *engine, const char *token, int32_t *tag, struct err *err);
 
 /* The option for it, of everything that reads source sentences. */

@@ -155,7 +155,7 @@ const struct option translator_rows[] = {
         "align by the decoder's row that has a piece as input, or by that which writes it; auto: "
         "the model's choice, or the usual one",
         .of_model = 1, .choices = align_row_names),
-    PREFIX_TOKEN_ROW(prefix_token, API(prefix_token)),
+    PREFIX_TOKEN_ROW(prefix_token, API(prefix_token), .of_model = 1),
     ROW(INT, "max_source", max_source, "0",
         "most tokens translated at a time, end mark included; 0: the model's positions",
         API(max_source), .max = MANY),
@@ -219,7 +219,7 @@ static int limit_of(const struct translator *t, const struct translator_options 
     return o->max_source ? o->max_source : t->engine->max_len;
 }
 
-static int check_options(const struct translator *t, const struct translator_options *o,
+static int check_options(const struct translator *t, const struct translator_options *o, int tagged,
                          struct err *err) {
     int rc = search_check(&o->search, err);
     if (!rc) rc = options_check(translator_rows, o, err);
@@ -232,7 +232,7 @@ static int check_options(const struct translator *t, const struct translator_opt
         return err_set(err, HEED_EINVAL,
                        "min_length: %d is more than the %d tokens the model has positions for",
                        o->search.min_len, t->engine->max_len);
-    int least = 2 + (o->prefix_token != NULL), limit = limit_of(t, o);
+    int least = 2 + tagged, limit = limit_of(t, o);
     if (limit < least || limit > t->engine->max_len)
         return err_set(
             err, HEED_EINVAL,
@@ -263,7 +263,7 @@ int translator_set(struct translator *t, const struct translator_options *given,
     if (t->ready && options_equal(search_rows, &t->options.search, &options.search) &&
         options_equal(translator_rows, &t->options, &options) && tag == t->tag)
         return 0;
-    if ((rc = check_options(t, given, err))) return rc;
+    if ((rc = check_options(t, given, tag >= 0, err))) return rc;
     unset(t);
     t->options = options;
     t->tag = tag;
