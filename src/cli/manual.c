@@ -65,6 +65,8 @@ static const struct {
      "run"},
     {"Average its last five checkpoints, and translate:",
      "heed average --last 5 --out model run\nheed translate --model model news.en >news.de"},
+    {"Translate with an installed model, chosen by its languages:",
+     "heed models\nheed translate --from en --to de news.en >news.de"},
     {"How good is it?", "heed translate --model model test.en | heed eval --ref test.de"},
     {"A quarter of the size, mapped into memory:", "heed quantize --model model --out model-int8"},
 };
@@ -75,6 +77,7 @@ static const struct {
     {
         {"DIR/config.json", "what the model is, and the options it was trained with"},
         {"DIR/model.safetensors", "its weights"},
+        {"PREFIX/share/heed/models", "the installed models, a directory each"},
         {"DIR/tokenizer.model", "its vocabulary, a SentencePiece model"},
         {"RUN/ckpt-NNNNNNNN", "checkpoints of a training run; each is a model directory"},
         {"RUN/log.jsonl", "what a run measured, a JSON object per line"},
@@ -82,6 +85,8 @@ static const struct {
         {"FILE.part", "what translate --output FILE had finished when it was interrupted"},
 },
   environment[] = {
+      {"HEED_MODELS", "folders in which models are looked for by name, separated by colons, before "
+                      "./models and those installed"},
       {"HEED_ISA", "instruction set of the cpu device where --isa is not given"},
       {"HEED_PLUGIN_PATH", "where to look for libheed-cuda.so if it is not beside the program"},
       {"HEED_CUDA_TF32", "1: compute in TF32 where f32 is asked for: faster but less exact"},
