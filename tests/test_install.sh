@@ -91,6 +91,7 @@ awk '/^## From C/ { on = 1 } on && /^```$/ { exit } on && c { print } on && /^``
 # shellcheck disable=SC2016
 line='cc program.c $(pkg-config --cflags --libs heed)'
 grep -qF "$line" README.md
+# shellcheck disable=SC2046
 (mkdir "$root/readme" && cd "$root/readme" && cp ../readme.c program.c && eval "$line" &&
     gcc -std=c99 -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags heed) -c -o x.o program.c)
 printf 'Where is my book?\nTom is here.\n' >"$root/text"
@@ -106,7 +107,8 @@ readme_says "$root/readme" ''             # the installed one
 readme_says "$root/readme" "$root/shelf" # another one
 if [ -e models/en-de/config.json ]; then
     readme_says "$tree" ''
-    grep -qx 'Wo ist mein Buch?' "$root/readme.out" || fail "models/en-de: $(cat "$root/readme.out")"
+    grep -qx 'Wo ist mein Buch?' "$root/readme.out" ||
+        fail "models/en-de: $(cat "$root/readme.out")"
 else
     note 'there is no models/en-de yet: the README is tried with a stand-in'
 fi

@@ -61,5 +61,6 @@ tar -C "$out" -czf "$root.tar.gz" "heed-$version"
 size=$(du -sm --exclude='libcublasLt*' --exclude=models "$root" | cut -f1)
 echo "$root: $size MiB, packed $(du -m "$root.tar.gz" | cut -f1) MiB"
 if [ "$size" -gt "$most_mib" ]; then
-    echo "dist: $size MiB without cuBLASLt and models, $most_mib were meant to be enough" >&2 && exit 1
+    echo "dist: $size MiB without cuBLASLt and models; $most_mib were meant to be enough" >&2
+    exit 1
 fi

@@ -1,10 +1,10 @@
 /* defaults.h — options of the search that a model brings along.
  *
- * A model may be at its best with another beam or length penalty than the paper's, and only it knows
- * which of its layers aligns. The "translate" of its config.json has such options by the names of
- * `heed translate`, {"beam": 6, "alpha": 1}: those whose rows allow it (of_model), which shape a
- * translation; not those about speed, seeds or one call. They hold where the user says nothing. Of
- * an ensemble, the first model's do. */
+ * A model may be at its best with another beam or length penalty than the paper's, and only it
+ * knows which of its layers aligns. The "translate" of its config.json has such options by the
+ * names of `heed translate`, {"beam": 6, "alpha": 1}: those whose rows allow it (of_model), which
+ * shape a translation; not those about speed, seeds or one call. They hold where the user says
+ * nothing. Of an ensemble, the first model's do. */
 #ifndef SEARCH_DEFAULTS_H
 #define SEARCH_DEFAULTS_H
 
@@ -25,8 +25,8 @@ struct translator_options defaults_of(const struct engine *engine);
 /* Which attention aligns: what was asked for, or else (layer 0) the model's choice. */
 struct align_options defaults_align(const struct engine *engine, struct align_options wanted);
 
-/* Changes such an object by "NAME=VALUE", or removes NAME by "NAME=". The value is checked by itself
- * (HEED_EINVAL); defaults_read checks the whole. */
+/* Changes such an object by "NAME=VALUE", or removes NAME by "NAME=". The value is checked by
+ * itself (HEED_EINVAL); defaults_read checks the whole. */
 int defaults_set(json_t *translate, const char *assignment, struct err *err);
 
 #endif
