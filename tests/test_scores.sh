@@ -52,8 +52,9 @@ size=$(cat models/en-de/* | wc -c)
 near "$(value en-de 'size')" "$(awk -v n="$size" 'BEGIN { print n / 1e6 }')" || fail 'size'
 [ -n "$(value en-de 'msdocs BLEU lost to int8')" ] || fail 'no comparison with f32'
 [ -n "$(value de-en 'names, numbers, addresses copied')" ] || fail 'no robustness'
-"$heed" align --model models/en-de --reverse models/de-en --src "$tree/tests/data/align/align60.en" \
-    --tgt "$tree/tests/data/align/align60.de" --gold "$tree/tests/data/align/align60.align" >aer
+pairs=$tree/tests/data/align/align60
+"$heed" align --model models/en-de --reverse models/de-en --src "$pairs.en" --tgt "$pairs.de" \
+    --gold "$pairs.align" >aer
 near "$(value both 'alignment error rate, align60')" "$(sed 's/AER \([0-9.]*\).*/\1/' aer)" ||
     fail "alignment: $(value both alignment), $(cat aer)"
 grep -q '^LEFT OUT: alignments of cmu-europarl-dev: no ' report || fail 'no word of alignments'
