@@ -175,6 +175,7 @@ def main():
     parser.add_argument("--reverse", help="and of the other")
     parser.add_argument("--heed", default="build/heed")
     parser.add_argument("--work", help="where to leave eflomal's files")
+    parser.add_argument("--save", help="where to write eflomal's best error rate per set, as JSON")
     args = parser.parse_args()
     if not args.train and not args.model:
         parser.error("nothing to measure: give --train for eflomal, --model for heed, or both")
@@ -192,6 +193,14 @@ def main():
                          for m in METHODS]
         if args.model:
             rows += [("heed", g.name, m, said) for g in gold for m, said in heed(args, g).items()]
+    if args.save:
+        best = {}
+        for who, name, _, (aer, _, _) in rows:
+            if who == "eflomal":
+                best[name] = round(min(aer, best.get(name, 1)), 4)
+        with open(args.save, "w", encoding="utf-8") as file:
+            json.dump(best, file, indent=4)
+            file.write("\n")
     print(f"{'':8}  {'set':24} {'links':16} {'AER':>6} {'precision':>10} {'recall':>7}")
     for who, name, method, (aer, precision, recall) in rows:
         print(f"{who:8}  {name:24} {method:16} {aer:6.3f} {precision:10.3f} {recall:7.3f}")
