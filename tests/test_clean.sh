@@ -37,7 +37,7 @@ files=("${in[@]}" "${to[@]}")
 
 # ---- options and messages
 expect 0 '--exclude FILE...' -- --help
-has 'near-duplicate'
+help=$(tr -s ' \n' ' ' <<<"$out")
 expect 2 '--src is missing' -- --tgt "$dir/tgt" "${to[@]}"
 expect 2 '--out-tgt is missing' -- "${in[@]}" --out-src "$dir/o.src"
 expect 2 "--keep: 'number' is not one of empty, broken" -- "${files[@]}" --keep number
@@ -79,6 +79,9 @@ case $out in
 *) fail "--json: $out" ;;
 esac
 [ "$(wc -l <<<"$out")" = 1 ] || fail "--json is not one line: $out"
+for reason in $(grep -oE '"[a-z-]+":\{"pairs"' <<<"$out" | cut -d '"' -f 2); do
+    case $help in *" $reason,"* | *" $reason."*) ;; *) fail "--help does not name $reason" ;; esac
+done
 if command -v python3 >/dev/null; then
     python3 -c 'import json, sys; r = json.loads(sys.argv[1])
 assert r["kept"] + sum(d["pairs"] for d in r["dropped"].values()) == r["read"]' "$out" ||
@@ -147,3 +150,44 @@ rc=0
 wait "$pid" || rc=$?
 [ "$rc" = 143 ] || fail "SIGTERM: exit $rc: $(cat "$dir/log")"
 old 'a signal'
+
+# ---- duplicates and held-out lines of a real corpus, by a program that shares no code
+command -v python3 >/dev/null || { note 'no python3: that part was left out' && exit 0; }
+for l in en de; do # and some of its lines again: as they are, and otherwise
+    xz -dc "$tree/demo/train.$l.xz" >"$dir/all.$l"
+    (cat "$dir/all.$l" && head -n 300 "$dir/all.$l" &&
+        sed -n '200,600{s/[.!]$//;p;}' "$dir/all.$l" | tr '[:lower:]' '[:upper:]') >"$dir/train.$l"
+done
+sed -n '500,550p' "$dir/all.de" | tr -d ' ' >"$dir/unseen"
+"$heed" clean --src "$dir/train.en" --tgt "$dir/train.de" "${to[@]}" --rejects "$dir/rejects" \
+    --exclude "$dir/unseen" --quiet >"$dir/report"
+python3 - "$dir" <<'END' || fail 'Python finds other pairs'
+import sys
+import unicodedata
+folder = sys.argv[1] + '/'
+
+
+def lines(name):
+    with open(folder + name, encoding='utf-8', newline='\n') as file:
+        return file.read().split('\n')[:-1]
+
+
+def key(line):
+    kinds = [(c, unicodedata.category(c)[0]) for c in line.lower() if not c.isspace()]
+    return ''.join('0' if k == 'N' else c for c, k in kinds if k not in 'PS') or line
+
+
+unseen = {key(line) for line in lines('unseen')}
+reasons = {int(row.split('\t')[0]): row.split('\t')[1] for row in lines('rejects')}
+kept, counts = {}, {}
+for number, pair in enumerate(zip(lines('train.en'), lines('train.de')), 1):
+    keys, got = tuple(map(key, pair)), reasons.get(number, 'kept')
+    if got not in ('kept', 'excluded', 'duplicate', 'near-duplicate'):
+        continue
+    want = ('excluded' if unseen & set(keys) else 'kept' if keys not in kept
+            else 'duplicate' if kept[keys] == pair else 'near-duplicate')
+    kept.setdefault(keys, pair) if want == 'kept' else None
+    counts[want] = counts.get(want, 0) + 1
+    assert got == want, (number, pair, got, want)
+assert counts['kept'] > 10000 and min(counts.values()) > 40 and len(counts) == 4, counts
+END

@@ -4,6 +4,7 @@ extern "C" {
 #include "data/language.h"
 }
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -75,6 +76,9 @@ bool ask(struct language_guess *guess, const char *text, size_t size, const char
         l->share = percent[i] / 100.0;
         l->confidence = sure && !any ? l->share : l->share / 2;
     }
+    std::stable_sort(
+        guess->best, guess->best + guess->n,
+        [](const struct language &a, const struct language &b) { return a.share > b.share; });
     guess->reliable = sure && !any && guess->n > 0;
     guess->letters = letters;
     return guess->n > 0 || any || ask(guess, text, size, likely, true);

@@ -193,6 +193,8 @@ static int holds(const struct cleaner *c, enum clean_reason why, const struct pa
     }
 }
 
+static int is_on(const struct cleaner *c, enum clean_reason why) { return !(c->off >> why & 1); }
+
 static void judge(const struct cleaner *c, struct judged *j, const struct pair *pair,
                   struct scratch *scratch) {
     struct clean_line *line = scratch->line;
@@ -203,10 +205,10 @@ static void judge(const struct cleaner *c, struct judged *j, const struct pair *
     uint64_t exact[2] = {line[0].exact, line[1].exact};
     j->exact = XXH3_64bits(exact, sizeof exact);
     j->verdict = (struct clean_verdict){.why = CLEAN_KEPT};
-    for (int why = 0; why <= CLEAN_EXCLUDED; why++) {
-        int held = c->off >> why & 1 ? 0 : holds(c, (enum clean_reason)why, pair, line);
+    for (enum clean_reason why = 0; why <= CLEAN_EXCLUDED; why++) {
+        int held = is_on(c, why) ? holds(c, why, pair, line) : 0;
         if (!held) continue;
-        j->verdict = (struct clean_verdict){(enum clean_reason)why, held > 0 ? 2 : -1 - held};
+        j->verdict = (struct clean_verdict){why, held > 0 ? 2 : -1 - held};
         return;
     }
 }
@@ -219,8 +221,6 @@ static void judge_task(void *ctx, int task, int thread) {
 }
 
 /* ---- beside the pairs before it -------------------------------------------------------------- */
-
-static int is_on(const struct cleaner *c, enum clean_reason why) { return !(c->off >> why & 1); }
 
 /* Decides on a pair that is good by itself, and remembers it if it is kept. */
 static struct clean_verdict compare(struct cleaner *c, const struct judged *j) {
