@@ -99,6 +99,7 @@ static const struct bad {
     {"He said so.", "Er sagte sagte sagte sagte es.", CLEAN_REPEATED, 1},
     {"Press the button.", "Drücken Sie <b>den Knopf</b>.", CLEAN_MARKUP, 1},
     {"See <a href=\"x.html\">the page</a>.", "Siehe die Seite.", CLEAN_MARKUP, 0},
+    {"The <img src=\"x.png\"> picture", "Das Bild", CLEAN_MARKUP, 0},
     {"Research &amp; development", "Forschung und Entwicklung", CLEAN_MARKUP, 0},
     {"It&#39;s late.", "Es ist spät.", CLEAN_MARKUP, 0},
     {"Copyright and all rights reserved by us", "Copyright and all rights reserved by us",
@@ -199,11 +200,13 @@ static const char *const good[][2] = {
     {"Microsoft Dynamics 365 Finance", "Microsoft Dynamics 365 Finance"},
     {"SQL Server Failover Cluster Installation", "SQL Server-Failoverclusterinstallation"},
     {"Use a < b or c > d.", "Verwenden Sie a < b oder c > d."},
+    {"There are <a few things> here.", "Hier sind ein paar Dinge."},
     {"Write <b> before the text.", "Schreiben Sie <b> vor den Text."},
     {"SMEs in R&D; and others", "KMU in FuE; und andere"},
     {"The entity &quot; is a quote.", "Die Entität &quot; ist ein Anführungszeichen."},
     {"Hmmm!", "Hmmm!"},
     {"Wait ...... what?", "Warte ...... was?"},
+    {"She wrote “IRM\xC3\x83” on the wall.", "Sie schrieb „IRM\xC3\x83“ an die Wand."},
     {"São Paulo and SÃO PAULO", "São Paulo und SÃO PAULO"},
     {"The café “Zoë” costs €5 – 10 £.", "Das Café „Zoë“ kostet 5 € – 10 £."},
     {"It is 20 °C – “nice” …", "Es sind 20 °C – „schön“ …"},
@@ -219,6 +222,10 @@ static const char *const good[][2] = {
      "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz ist ein Wort."},
     {"It is http://www.example.org/consumers/empowerment/networks_en_and_more_of_it.htm here.",
      "Sie lautet http://www.example.org/consumers/empowerment/networks_en_and_more_of_it.htm."},
+    {"Umberto Rossi, Dariusz Maciej Grabowski, Jean Dupont, María Rojo, Heikki Virtanen, Jan de "
+     "Vries and Bjarne Hansen",
+     "Umberto Rossi, Dariusz Maciej Grabowski, Jean Dupont, María Rojo, Heikki Virtanen, Jan de "
+     "Vries, Bjarne Hansen"},
     {"iPhones are expensive.", "iPhones sind teuer."},
     {"strengthening of research", "Stärkung der Forschung"},
 };
@@ -482,6 +489,7 @@ TEST(numbers) {
         {"2.50", "2,5", 0},
         {"2:50", "2:05", 1},
         {"3", "15", 0},
+        {"3", "15 7", 0},
         {"3", "16", 1},
         {"12", "24", 0},
         {"0:30", "12:30", 0},
@@ -572,6 +580,9 @@ TEST(languages_unclear) {
     language_detect(&g, "Boston", 6, NULL);
     assert_int_equal(g.reliable, 0);
     for (int i = 0; i < g.n; i++) assert_true(g.best[i].confidence <= g.best[i].share / 2);
+    language_detect(&g, "Studierst du?", 13, NULL); /* rather a guess than none */
+    assert_int_equal(g.reliable, 0);
+    assert_true(g.n > 0 && g.best[0].confidence > 0);
 }
 
 /* Bytes that are no text, in the middle of one: still seen. */
