@@ -112,6 +112,25 @@ TEST(no_dropout_is_the_usual_segmentation) {
     }
 }
 
+/* Text by the megabyte, with a vocabulary of the size that models have. */
+TEST(no_dropout_on_much_text) {
+    static const char *const sets[] = {"msdocs-en-de", "europarl-en-de", "tatoeba-en-de",
+                                       "newstest-en-de"};
+    const char *data = getenv("HEED_DATA");
+    if (!data) SKIP("set HEED_DATA to a folder with %s and others", sets[0]);
+    struct tokenizer *t = learn(TOKENIZER_BPE, 8000);
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (int de = 0; de < 2; de++) {
+            char path[1024];
+            snprintf(path, sizeof path, "%s/%s/test.%s.xz", data, sets[i], de ? "de" : "en");
+            if (file_exists(path))
+                check_usual(t, 0, 0, path);
+            else
+                print_message("%s is not there\n", path);
+        }
+    tokenizer_free(t);
+}
+
 /* As sharp as it gets, sampling is choosing the best. */
 TEST(sharp_sampling_is_the_usual_segmentation) {
     struct tokenizer *t = learn(TOKENIZER_UNIGRAM, 2000);
@@ -421,9 +440,9 @@ TEST(wrong_options_are_refused) {
     tokenizer_free(word);
 }
 
-TESTS(T(no_dropout_is_the_usual_segmentation), T(sharp_sampling_is_the_usual_segmentation),
-      T(foreign_text_is_left_alone), T(full_dropout_leaves_characters),
-      T(dropout_has_sentencepieces_distribution), T(sampling_has_sentencepieces_distribution),
-      TP(sentences_get_as_many_pieces, "bpe"), TP(sentences_get_as_many_pieces, "unigram"),
-      T(dice_decide), T(endless_words_stay), T(symbols_stay), T(pieces_are_those_of_the_library),
-      T(wrong_options_are_refused))
+TESTS(T(no_dropout_is_the_usual_segmentation), T(no_dropout_on_much_text),
+      T(sharp_sampling_is_the_usual_segmentation), T(foreign_text_is_left_alone),
+      T(full_dropout_leaves_characters), T(dropout_has_sentencepieces_distribution),
+      T(sampling_has_sentencepieces_distribution), TP(sentences_get_as_many_pieces, "bpe"),
+      TP(sentences_get_as_many_pieces, "unigram"), T(dice_decide), T(endless_words_stay),
+      T(symbols_stay), T(pieces_are_those_of_the_library), T(wrong_options_are_refused))
