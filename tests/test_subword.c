@@ -73,7 +73,7 @@ static struct outcome sample_text(const struct tokenizer *t, const struct subwor
     for (; o.lines < lines && text_next(text, &line, &err) > 0; o.lines++) {
         int n = encode(t, line.text, ids), chars = 0;
         struct subword_dice dice = {.key = 5, .number = (uint64_t)o.lines};
-        int m = subword_sample(s, w, dice, ids, n, out, MAX_IDS);
+        int m = subword_sample(w, dice, ids, n, out, MAX_IDS);
         assert_in_range(m, 1, MAX_IDS);
         o.changed += n != m || memcmp(ids, out, (size_t)n * sizeof *ids) != 0;
         o.ids += n;
@@ -179,7 +179,7 @@ TEST(full_dropout_leaves_characters) {
     struct subword_work *w = subword_work_new(s);
     int32_t ids[MAX_IDS], out[MAX_IDS];
     int n = encode(t, "the house is green", ids);
-    assert_int_equal(subword_sample(s, w, (struct subword_dice){1, 2}, ids, n, out, MAX_IDS), 20);
+    assert_int_equal(subword_sample(w, (struct subword_dice){1, 2}, ids, n, out, MAX_IDS), 20);
     assert_string_equal(tokenizer_piece(t, out[1]), "t");
     assert_int_equal(out[19], tokenizer_eos(t));
     subword_work_free(w);
@@ -257,7 +257,7 @@ static void check_distribution(const struct tokenizer *t, double dropout, double
                 sp_sample(sp, texts[i], strlen(texts[i]), (float)(dropout + alpha), out, MAX_IDS);
             count(tally, 0, out, m);
             struct subword_dice dice = {.key = 77, .number = (uint64_t)k};
-            m = subword_sample(s, w, dice, ids, n, out, MAX_IDS);
+            m = subword_sample(w, dice, ids, n, out, MAX_IDS);
             count(tally, 1, out, m);
         }
         kinds += tally->n_kind;
@@ -322,16 +322,16 @@ TEST(dice_decide) {
     int n = encode(t, "a rather long sentence that can be cut into pieces in many ways", ids);
     int same_number = 0, same_key = 0;
     for (uint64_t i = 0; i < 50; i++) {
-        int k = subword_sample(s, w, (struct subword_dice){7, i}, ids, n, a, MAX_IDS);
-        int m = subword_sample(s, w, (struct subword_dice){7, i}, ids, n, b, MAX_IDS);
+        int k = subword_sample(w, (struct subword_dice){7, i}, ids, n, a, MAX_IDS);
+        int m = subword_sample(w, (struct subword_dice){7, i}, ids, n, b, MAX_IDS);
         assert_true(k == m && memcmp(a, b, (size_t)k * sizeof *a) == 0);
-        m = subword_sample(s, w, (struct subword_dice){7, i + 1}, ids, n, b, MAX_IDS);
+        m = subword_sample(w, (struct subword_dice){7, i + 1}, ids, n, b, MAX_IDS);
         same_key += k == m && memcmp(a, b, (size_t)k * sizeof *a) == 0;
-        m = subword_sample(s, w, (struct subword_dice){8, i}, ids, n, b, MAX_IDS);
+        m = subword_sample(w, (struct subword_dice){8, i}, ids, n, b, MAX_IDS);
         same_number += k == m && memcmp(a, b, (size_t)k * sizeof *a) == 0;
         /* One place too few is too few, and is not written behind. */
         b[k - 1] = -5;
-        assert_int_equal(subword_sample(s, w, (struct subword_dice){7, i}, ids, n, b, k - 1), 0);
+        assert_int_equal(subword_sample(w, (struct subword_dice){7, i}, ids, n, b, k - 1), 0);
         assert_int_equal(b[k - 1], -5);
     }
     assert_true(same_key < 3 && same_number < 3);
@@ -351,7 +351,7 @@ TEST(endless_words_stay) {
         memset(text + 3, 'e', SUBWORD_MAX_CHARS + (size_t)more - 1);
         strcpy(text + 3 + SUBWORD_MAX_CHARS + more - 1, " oo");
         int n = encode(t, text, ids);
-        int m = subword_sample(s, w, (struct subword_dice){0, 0}, ids, n, out, MAX_IDS);
+        int m = subword_sample(w, (struct subword_dice){0, 0}, ids, n, out, MAX_IDS);
         if (more)
             assert_true(m < SUBWORD_MAX_CHARS && m > 6);
         else
@@ -375,7 +375,7 @@ TEST(symbols_stay) {
         int32_t ids[MAX_IDS], out[MAX_IDS];
         int n = encode(t, "<tag> a house without <tag>", ids), tag = tokenizer_find(t, "<tag>");
         for (uint64_t i = 0; i < 200; i++) {
-            int m = subword_sample(s, w, (struct subword_dice){3, i}, ids, n, out, MAX_IDS);
+            int m = subword_sample(w, (struct subword_dice){3, i}, ids, n, out, MAX_IDS);
             int tags = 0, ou = 0;
             for (int k = 0; k < m; k++) {
                 tags += out[k] == tag;

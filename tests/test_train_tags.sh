@@ -45,7 +45,7 @@ awk -v a="$copy" -v b="$copy_tag" -v c="$back" -v d="$back_tag" \
     fail "copied: $copy, with the tag $copy_tag; backwards: $back, with the tag $back_tag"
 # The validation of training is that of the tagged text.
 want=$(sed -n 's/.*"step":400,.*"valid_ppl":\([0-9.]*\).*/\1/p' run/log.jsonl)
-ppl() { "$heed" score --model run --src v.src --tgt v.other "$@" 2>&1 >/dev/null; }
+ppl() { { "$heed" score --model run --src v.src --tgt v.other "$@" >/dev/null; } 2>&1; }
 got=$(ppl --prefix-token '<copy>' | sed -n 's/.*perplexity \([0-9.]*\) per token.*/\1/p')
 awk -v a="$want" -v b="$got" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < (1e-4 * a) ^ 2) }' ||
     fail "perplexity $got, training said $want"
@@ -73,8 +73,8 @@ paste -sd ' ' parts >long
 t --json --alignment pieces parts >json
 limit=$(($(pieces json | awk -F, '{ if (NF > n) n = NF } END { print n }') + 2))
 t --prefix-token '<copy>' --max-source $limit parts | paste -sd ' ' >apart
-t --prefix-token '<copy>' --max-source $limit long >split
-same split apart 'a split text'
+t --prefix-token '<copy>' --max-source $limit long >whole
+same whole apart 'a split text'
 t --prefix-token '<copy>' --batch-sentences 1 v.src | cmp - with || fail 'batches matter'
 expect 2 "--prefix-token: the model's tokenizer has no piece '<y>'" t --prefix-token '<y>' v.src
 expect 2 "--max-source: 2 is not between 3" t --prefix-token '<copy>' --max-source 2 v.src

@@ -157,7 +157,7 @@ static int find_tokenizer(struct train_setup *s, struct err *err) {
     return rc;
 }
 
-/* ---- subwords ---------------------------------------------------------------------------------- */
+/* ---- subwords -------------------------------------------------------------------------------- */
 
 /* Before the tokenizer is learnt, its type is what was asked for. */
 static int get_subword(struct train_setup *s, struct err *err) {

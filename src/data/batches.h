@@ -19,7 +19,8 @@
  * buffers reserved at the start and allocates nothing. Its errors appear in batches_next. The state
  * is that of the batch last taken, not of what was prepared. Results do not depend on prefetch.
  *
- * Corpora and tables of subwords are borrowed and must outlive the stream. One consumer at a time. */
+ * Corpora and tables of subwords are borrowed and must outlive the stream. One consumer at a
+ * time. */
 #ifndef DATA_BATCHES_H
 #define DATA_BATCHES_H
 
@@ -99,8 +100,8 @@ int batches_restart_epoch(struct batches *batches, const struct batches_state *s
 struct batches_epoch batches_epoch(const struct batches *batches);
 
 /* ---------------------------------------------------------------------------------- validation ---
- * Every pair of one corpus once, whatever its weight, in a fixed order: windows of consecutive pairs, sorted by length,
- * cut into batches. No thread, no seed. */
+ * Every pair of one corpus once, whatever its weight, in a fixed order: windows of consecutive
+ * pairs, sorted by length, cut into batches. No thread, no seed. */
 struct sweep;
 
 int sweep_new(struct sweep **sweep, const struct batches_source *source, int tokens, int32_t bos,

@@ -22,6 +22,7 @@ enum { BLOCK = 32, SAMPLE_THREADS = 1024 };
 struct hand {
     int32_t *src, *tgt; /* [longest]: a pair as the corpus has it */
     struct subword_work *work[2];
+    size_t at; /* in the ids of the pool, where the next pair goes */
     int failed, failed_block;
     struct err err;
 };
@@ -200,28 +201,28 @@ static int put_side(const struct drawer *d, struct hand *hand, int side, struct 
                     int n, int32_t *out) {
     const int32_t *ids = side ? hand->tgt : hand->src;
     const struct subword *sample = d->sample[side];
-    int made =
-        sample ? subword_sample(sample, hand->work[side], dice, ids, n, out, d->sample_len) : 0;
+    int made = sample ? subword_sample(hand->work[side], dice, ids, n, out, d->sample_len) : 0;
     if (made) return made;
     memcpy(out, ids, (size_t)n * sizeof *out);
     return n;
 }
 
-/* Reads the pair and puts it at *at, which moves on. */
+/* Reads the pair and puts it where it goes. */
 static int put_pair(struct draws *s, const struct drawer *d, struct hand *hand, struct draw *draw,
-                    uint64_t number, size_t *at, struct err *err) {
+                    uint64_t number, struct err *err) {
     const struct batches_source *from = &d->source[draw->source].from;
     int rc = corpus_read(from->corpus, &draw->place, hand->src, hand->tgt, err);
     if (rc) return rc;
-    draw->ids = *at;
-    if (from->tagged) s->ids[(*at)++] = from->tag;
+    size_t at = draw->ids = hand->at;
+    if (from->tagged) s->ids[at++] = from->tag;
     for (int side = 0; side < 2; side++) {
         uint64_t key = shuffle_key(d->seed, KEY_SUBWORD, s->epoch, (uint32_t)side);
         int n = side ? draw->place.n_tgt : draw->place.n_src;
-        *at += (size_t)put_side(d, hand, side, (struct subword_dice){key, number}, n, s->ids + *at);
-        if (side == 0) draw->n_src = (int32_t)(*at - draw->ids);
+        at += (size_t)put_side(d, hand, side, (struct subword_dice){key, number}, n, s->ids + at);
+        if (side == 0) draw->n_src = (int32_t)(at - draw->ids);
     }
-    draw->n_tgt = (int32_t)(*at - draw->ids) - draw->n_src;
+    draw->n_tgt = (int32_t)(at - draw->ids) - draw->n_src;
+    hand->at = at;
     return 0;
 }
 
@@ -237,12 +238,12 @@ static void load_block(void *ctx, int task, int thread) {
     struct draws *s = l->draws;
     struct hand *hand = &l->drawer->hand[thread];
     int block = l->first + task, rc = 0;
-    size_t at = (size_t)block * block_ids(l->drawer);
     struct err err;
+    hand->at = (size_t)block * block_ids(l->drawer);
     for (int i = block * BLOCK; i < (block + 1) * BLOCK && i < s->n && !rc; i++) {
         uint64_t number = first_of_pool(l->drawer, s->pool) + (uint64_t)i;
         rc = find_pair(&s->draw[i], l->drawer, s->epoch, &l->mix, number, &err);
-        if (!rc && s->ids) rc = put_pair(s, l->drawer, hand, &s->draw[i], number, &at, &err);
+        if (!rc && s->ids) rc = put_pair(s, l->drawer, hand, &s->draw[i], number, &err);
     }
     if (rc && (!hand->failed || block < hand->failed_block)) {
         hand->failed = rc;

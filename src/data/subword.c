@@ -356,6 +356,7 @@ struct step {
 };
 
 struct subword_work {
+    const struct subword *tables;
     struct rolls rolls;
     int32_t unit[SUBWORD_MAX_CHARS]; /* characters, and then pieces */
     int n;
@@ -370,6 +371,7 @@ struct subword_work {
 
 struct subword_work *subword_work_new(const struct subword *s) {
     struct subword_work *w = xcalloc(1, sizeof *w);
+    w->tables = s;
     if (s->deepest) w->step = xcalloc((size_t)SUBWORD_MAX_CHARS * s->deepest, sizeof *w->step);
     return w;
 }
@@ -480,8 +482,9 @@ static int unit_end(const struct subword *s, const int32_t *ids, int n, int i) {
     return i;
 }
 
-int subword_sample(const struct subword *s, struct subword_work *w, struct subword_dice dice,
-                   const int32_t *ids, int n, int32_t *out, int cap) {
+int subword_sample(struct subword_work *w, struct subword_dice dice, const int32_t *ids, int n,
+                   int32_t *out, int cap) {
+    const struct subword *s = w->tables;
     int n_out = 0;
     w->rolls = (struct rolls){.dice = dice, .used = 4};
     for (int i = 0, end; i < n; i = end) {

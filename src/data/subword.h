@@ -50,13 +50,14 @@ int subword_new(struct subword **subword, const struct tokenizer *tokenizer,
                 const struct subword_options *options, struct err *err);
 void subword_free(struct subword *subword);
 
+/* What a thread samples with; the tables must outlive it. */
 struct subword_work *subword_work_new(const struct subword *subword);
 void subword_work_free(struct subword_work *work);
 
 /* A segmentation of the text of n ids: its pieces to out, and their number. 0, and out holding
  * anything, when there would be more than cap of them. Ids are below the tokenizer's size. */
-int subword_sample(const struct subword *subword, struct subword_work *work,
-                   struct subword_dice dice, const int32_t *ids, int n, int32_t *out, int cap);
+int subword_sample(struct subword_work *work, struct subword_dice dice, const int32_t *ids, int n,
+                   int32_t *out, int cap);
 
 /* How many characters the piece counts for: those it is spelled in, 1 if it is never split. Two
  * segmentations of a text have equal sums. */

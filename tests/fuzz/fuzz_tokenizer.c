@@ -24,7 +24,7 @@ static void sample(const struct tokenizer *t, const int32_t *ids, int n) {
         if (rc) continue;
         int32_t out[4096];
         struct subword_work *w = subword_work_new(s);
-        int m = subword_sample(s, w, (struct subword_dice){1, 2}, ids, n, out, 4096), chars = 0;
+        int m = subword_sample(w, (struct subword_dice){1, 2}, ids, n, out, 4096), chars = 0;
         want(m >= 0 && m <= 4096);
         for (int k = 0; k < m; k++) {
             want(out[k] >= 0 && out[k] < tokenizer_size(t));
