@@ -308,12 +308,13 @@ static int answer(struct prompt *p, const struct feed_line *line, struct err *er
 /* Is the conversation to go on after an error? Who types gets another chance. */
 static int recovered(struct prompt *p, int rc, const struct err *err) {
     if (!prompt_input_typed(p->input)) return 0;
-    if (rc == HEED_ECANCELLED && signals_caught == SIGINT)
+    if (rc == HEED_ECANCELLED && signals_caught != SIGINT) return 0;
+    if (rc == HEED_ECANCELLED) {
         signals_answered();
-    else if (rc == HEED_ECANCELLED)
-        return 0;
-    else
+        prompt_input_drop(p->input);
+    } else {
         fprintf(stderr, "%s\n", err->msg);
+    }
     return 1;
 }
 
@@ -352,6 +353,7 @@ int prompt_run(const struct prompt_options *options, struct err *err) {
     int rc = screen_open(&p.screen, err);
     if (!rc) rc = prompt_input_open(&p.input, err);
     if (!rc) rc = open_model(&p, NULL, err);
+    if (!rc && prompt_input_typed(p.input)) signals_watch_every();
     if (!rc) rc = converse(&p, err);
     if (p.screen.out.closed) signals_caught = SIGPIPE;
     prompt_input_close(p.input);

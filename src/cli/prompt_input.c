@@ -97,8 +97,10 @@ static int more_keys(struct prompt_input *in) {
     in->end -= in->at;
     in->at = 0;
     for (;;) {
-        if (poll(p, 3, -1) < 0 && errno != EINTR) return 0;
+        int n_ready = poll(p, 3, -1);
         if (signals_caught) return -1;
+        if (n_ready < 0 && errno != EINTR) return 0;
+        if (n_ready < 0) continue;
         if (p[2].revents) answer_signal(in);
         if (!p[0].revents) continue;
         ssize_t n = read(STDIN_FILENO, in->keys + in->end, KEYS - in->end);
@@ -338,6 +340,8 @@ void prompt_input_close(struct prompt_input *in) {
     feed_close(in->feed);
     xfree(in);
 }
+
+void prompt_input_drop(struct prompt_input *in) { in->at = in->end = 0; }
 
 int prompt_input_typed(const struct prompt_input *in) { return in->typed; }
 

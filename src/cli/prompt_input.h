@@ -33,6 +33,9 @@ int prompt_input_typed(const struct prompt_input *input);
 int prompt_input_next(struct prompt_input *input, const char *prompt, struct feed_line *line,
                       struct err *err);
 
+/* Forgets what was typed or pasted ahead, as terminals do at Ctrl-C. */
+void prompt_input_drop(struct prompt_input *input);
+
 /* Adds a line to the history. */
 void prompt_input_remember(struct prompt_input *input, const char *text, size_t size);
 

@@ -12,38 +12,34 @@
 #include "base/file.h"
 
 volatile int signals_caught;
+static volatile int every;
 static int wake[2] = {-1, -1};
 
 static void on_signal(int number) {
     signals_caught = number;
-    signal(number, SIG_DFL);
+    if (!every) signal(number, SIG_DFL);
     if (write(wake[1], "", 1) < 0) return; /* the pipe is full: it is readable already */
-}
-
-static void watch(int number) {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(number, &action, NULL);
 }
 
 int signals_watch(struct err *err) {
     static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    struct sigaction before;
+    struct sigaction action = {.sa_handler = on_signal}, before;
     if (pipe(wake))
         return err_set(err, HEED_EIO, "cannot make a pipe for signals: %s", strerror(errno));
     for (int i = 0; i < 4; i++) {
         sigaction(watched[i], NULL, &before);
-        if (i < 2 || before.sa_handler != SIG_IGN) watch(watched[i]);
+        if (i < 2 || before.sa_handler != SIG_IGN) sigaction(watched[i], &action, NULL);
     }
     return 0;
 }
 
+void signals_watch_every(void) { every = 1; }
+
 void signals_answered(void) {
     struct pollfd p = {.fd = wake[0], .events = POLLIN};
     char byte;
-    int number = signals_caught;
     signals_caught = 0;
     while (poll(&p, 1, 0) > 0 && read(wake[0], &byte, 1) > 0) continue;
-    if (number) watch(number);
 }
 
 int signals_fd(void) { return wake[0]; }

@@ -14,7 +14,9 @@ int signals_watch(struct err *err);
 /* Becomes readable when a signal comes. */
 int signals_fd(void);
 
-/* What was caught has been dealt with and was no end: the next one is the first again. */
+/* For those whom a signal need not end: from now on the second one, too, is only recorded. What was
+ * caught is forgotten when it has been answered. */
+void signals_watch_every(void);
 void signals_answered(void);
 
 /* From now on a mapped file that can no longer be read ends the program with a message that names
