@@ -317,7 +317,6 @@ int cleaner_new(struct cleaner **cleaner, const struct clean_options *o, struct 
     int rc = read_keep(c, err);
     if (!rc) rc = check_languages(c, err);
     for (int i = 0; i < o->exclude.n && !rc; i++) rc = read_excluded(c, o->exclude.item[i], err);
-    c->report.n_excluded = c->excluded.n;
     *cleaner = rc ? NULL : c;
     if (rc) cleaner_free(c);
     return rc;

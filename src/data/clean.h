@@ -16,22 +16,21 @@
 #include "data/pairs.h"
 
 #define CLEAN_MAP(X)                                                                               \
-    X(CLEAN_EMPTY, "empty")       /* a side has no text */                                         \
-    X(CLEAN_BROKEN, "broken")     /* bad UTF-8, U+FFFD, controls, private use, "fÃ¼r" */         \
-    X(CLEAN_LENGTH, "length")     /* too few or too many words, or a line beyond text.h */         \
-    X(CLEAN_LETTERS, "letters")   /* mostly digits, punctuation and symbols */                     \
-    X(CLEAN_WORD, "word")         /* an endless word that has no like on the other side */         \
-    X(CLEAN_REPEATED, "repeated") /* a character or word repeated on one side only */              \
-    X(CLEAN_MARKUP, "markup")     /* HTML tags or entities, not as many on both sides */           \
-    X(CLEAN_COPY, "copy")         /* both sides are the same */                                    \
-    X(CLEAN_RATIO, "ratio")       /* one side is much longer */                                    \
-    X(CLEAN_FRAGMENT,                                                                              \
-      "fragment")               /* one begins with a small letter and is shorter than the other */ \
-    X(CLEAN_NUMBERS, "numbers") /* numbers that disagree */                                        \
-    X(CLEAN_LANGUAGE, "language")         /* a side is clearly in another language */              \
-    X(CLEAN_EXCLUDED, "excluded")         /* a side is in a text that must stay unseen */          \
-    X(CLEAN_DUPLICATE, "duplicate")       /* the pair was there before */                          \
-    X(CLEAN_NEAR, "near-duplicate")       /* ... but for case, digits, punctuation and spaces */   \
+    X(CLEAN_EMPTY, "empty")         /* a side has no text */                                       \
+    X(CLEAN_BROKEN, "broken")       /* bad UTF-8, U+FFFD, controls, private use, "fÃ¼r" */       \
+    X(CLEAN_LENGTH, "length")       /* too few or too many words, or a line beyond text.h */       \
+    X(CLEAN_LETTERS, "letters")     /* mostly digits, punctuation and symbols */                   \
+    X(CLEAN_WORD, "word")           /* an endless word that has no like on the other side */       \
+    X(CLEAN_REPEATED, "repeated")   /* a character or word repeated on one side only */            \
+    X(CLEAN_MARKUP, "markup")       /* HTML tags or entities, not as many on both sides */         \
+    X(CLEAN_COPY, "copy")           /* both sides are the same */                                  \
+    X(CLEAN_RATIO, "ratio")         /* one side is much longer */                                  \
+    X(CLEAN_FRAGMENT, "fragment")   /* half a sentence: a small letter begins it, not the other */ \
+    X(CLEAN_NUMBERS, "numbers")     /* numbers that disagree */                                    \
+    X(CLEAN_LANGUAGE, "language")   /* a side is clearly in another language */                    \
+    X(CLEAN_EXCLUDED, "excluded")   /* a side is in a text that must stay unseen */                \
+    X(CLEAN_DUPLICATE, "duplicate") /* the pair was there before */                                \
+    X(CLEAN_NEAR, "near-duplicate") /* ... but for case, digits, punctuation and spaces */         \
     X(CLEAN_REPEAT_SIDE, "repeated-side") /* a side has been kept often enough */
 
 enum clean_reason {
@@ -49,10 +48,10 @@ struct clean_options {
     int language_words;      /* in shorter lines languages are not told apart */
     int min_words, max_words;
     int max_word;      /* characters */
-    double letters;    /* of what is not space, at least; 4 letters more than there are count */
+    double letters;    /* share of what is not space, at least; 4 may be missing */
     double word_ratio; /* longer > ratio * shorter + 4 words */
     double char_ratio; /* longer > ratio * shorter + 20 characters */
-    int max_copy;      /* words that both sides may have in common when they are the same */
+    int max_copy;      /* words of a line that is the same on both sides */
     int max_per[2];    /* pairs of one source, one target */
     const char *keep;  /* names of reasons, separated by commas, for which nothing is dropped */
     struct option_list exclude; /* files whose lines must not occur on either side */
@@ -67,7 +66,6 @@ struct clean_verdict {
 struct clean_report {
     uint64_t n_read, n_kept;
     uint64_t n_dropped[CLEAN_N], first_dropped[CLEAN_N]; /* line number from 1; 0: none */
-    uint64_t n_excluded;                                 /* different lines that stay unseen */
     size_t bytes;                                        /* of the tables */
 };
 
