@@ -48,3 +48,20 @@ train again "${ema[@]}" --steps 20 --quiet
 train again "${ema[@]}" --quiet
 same average/model.safetensors again/model.safetensors 'a resumed average'
 same average/ckpt-00000040/model.safetensors again/ckpt-00000040/model.safetensors
+
+# And with links to learn: twice the same, and again when it was interrupted.
+guided=("${run[@]}" --guided-alignment t.links --guided-valid v.links --guided-weight 1)
+train links "${guided[@]}" --quiet
+train links2 "${guided[@]}" --quiet
+same links/model.safetensors links2/model.safetensors 'two guided runs'
+differ links/model.safetensors straight/model.safetensors 'links change nothing'
+train links3 "${guided[@]}" --steps 20 --quiet
+train links3 "${guided[@]}" --quiet
+same links/model.safetensors links3/model.safetensors 'a resumed guided run'
+train links32 "${guided[@]}" --dtype f32 --quiet
+train links-cpu "${guided[@]}" --device cpu --dtype f32 --quiet
+for r in links links32 links-cpu; do
+    sed -n 's/.*"valid_guided":\([0-9.]*\).*/\1/p' "$r/log.jsonl" | tail -n 1
+done | awk '{ v[NR] = $1 } END { if (NR != 3 || v[1] == "") exit 1
+    for (i = 1; i < 3; i++) if (v[i] / v[3] > 1.03 || v[i] / v[3] < 0.97) exit 1 }' ||
+    fail "loss of links: $(grep -h valid_guided links{,32,-cpu}/log.jsonl)"
