@@ -263,6 +263,22 @@ TEST(same_bits) {
     batch_release(&plain);
 }
 
+/* What links need is known beforehand, and is all that is taken. */
+TEST(memory_is_planned) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct err err;
+    struct acts_need need, plain;
+    guided_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS, (struct guided){2, 5, 1});
+    check_ok(acts_measure(&need, toy.model, TOKENS, TOKENS, 1, &err), &err);
+    assert_int_equal(need.acts, acts_bytes(toy.acts));
+    toy.model->guided = (struct guided){0};
+    check_ok(acts_measure(&plain, toy.model, TOKENS, TOKENS, 1, &err), &err);
+    size_t links = 2 * (TOKENS + LINKS_PER_TOKEN * 2 * TOKENS) * sizeof(int32_t);
+    assert_in_range(need.acts - plain.acts, links, links + 1024);
+    toy_close(&toy);
+}
+
 /* ---- learning -------------------------------------------------------------------------------- */
 
 /* Sentences whose translation is their reverse, so that the truth is known: target i is source
@@ -419,5 +435,5 @@ TEST(updates_cuda) {
 
 TESTS(T(rows_have_the_links_of_their_input), T(links_outside_their_sentence_are_refused),
       T(gradient_of_both_losses), T(accumulated_batches_equal_one_large_batch), T(same_bits),
-      T(a_head_learns_links), T(a_head_learns_links_bf16), T(a_head_learns_links_cuda),
-      T(updates_cuda))
+      T(memory_is_planned), T(a_head_learns_links), T(a_head_learns_links_bf16),
+      T(a_head_learns_links_cuda), T(updates_cuda))

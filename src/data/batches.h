@@ -15,6 +15,9 @@
  * come out, so budgets hold. The pool that comes next is loaded little by little while batches of
  * this one are prepared, on sample_threads threads; none of this shows in the results.
  *
+ * Links. Where a corpus was built with links (corpus.h), the batches have them (batch.h), in the
+ * pieces as sampled.
+ *
  * Time. With prefetch > 0 a thread prepares that many batches ahead. It reads and sorts; it owns
  * buffers reserved at the start and allocates nothing. Its errors appear in batches_next. The state
  * is that of the batch last taken, not of what was prepared. Results do not depend on prefetch.
