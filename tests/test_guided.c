@@ -377,6 +377,7 @@ static struct learnt learn(const char *device, enum dtype type, float weight) {
 
 /* The head learns where words come from, and the translation does not suffer. */
 static void learns_links(const char *device, enum dtype type) {
+    if (TEST_SANITIZED) SKIP("hundreds of updates, of which the other tests do a few");
     struct learnt without = learn(device, type, 0), with = learn(device, type, 0.5f);
     assert_true(with.error < 0.02);
     assert_true(without.error > 0.2);
