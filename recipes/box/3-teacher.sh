@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# 3-teacher.sh PAIR — trains a teacher: base, $WORK/teacher.PAIR (bf16). About 20 minutes of one
+# H200 for the first direction. Stop and start it as you like: it goes on where it was.
+#
+# Where 4-translate.sh has translated the other direction's text, those translations are added as
+# sources for the real targets, marked <bt> (back-translation of the corpus itself).
+# STEPS, COOLDOWN and TOKENS make it smaller for a try.
+. "$(dirname "$0")/common.sh"
+pair=${1:?usage: recipes/box/3-teacher.sh en-de|de-en}
+read -r from to <<<"$(both "$pair")"
+steps=${STEPS:-46000} cooldown=${COOLDOWN:-12000}
+out=$WORK/run.teacher.$pair
+if [ -e "$WORK/teacher.$pair/config.json" ]; then say "$WORK/teacher.$pair is there" && exit; fi
+
+src=() tgt=() weights=() tags=()
+add() { src+=("$1") tgt+=("$2") weights+=("$3") tags+=("$4"); }
+for corpus in "${CORPORA[@]}"; do
+    weight=1
+    # Everyday sentences are few and short, and every epoch shows them twice.
+    if [ "$corpus" = tatoeba ]; then weight=2; fi
+    add "$WORK/clean/$corpus.$from" "$WORK/clean/$corpus.$to" $weight -
+    back=$WORK/translated.$(opposite "$pair")/$corpus.$from.xz
+    if [ -e "$back" ]; then add "$back" "$WORK/clean/$corpus.$to" 1 '<bt>'; fi
+done
+marks=()
+if [[ " ${tags[*]} " == *'<bt>'* ]]; then marks=(--tags "${tags[@]}"); fi
+
+"$HEED" train --device "$DEVICE" --preset base --tokenizer "$WORK/teacher.model" \
+    --src "${src[@]}" --tgt "${tgt[@]}" --weights "${weights[@]}" "${marks[@]}" \
+    --valid-src "$WORK/valid.$from" --valid-tgt "$WORK/valid.$to" \
+    --cache "$WORK/cache" --tokens "${TOKENS:-25000}" --steps "$steps" --cooldown "$cooldown" \
+    --bpe-dropout 0.1 --max-length 128 \
+    --valid-every 4000 --save-every 4000 --keep 2 --out "$out"
+"$HEED" export --format bf16 --model "$out" --out "$WORK/teacher.$pair"

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# 4-translate.sh PAIR — the teacher translates the whole corpus: $WORK/translated.PAIR/CORPUS.LANG.xz,
+# line by line beside $WORK/clean. What the student of this direction learns from (sequence-level
+# distillation), and what the teacher of the other one gets as back-translation. 3 minutes of one H200.
+. "$(dirname "$0")/common.sh"
+pair=${1:?usage: recipes/box/4-translate.sh en-de|de-en}
+read -r from to <<<"$(both "$pair")"
+
+translate() { # CORPUS FILE
+    "$HEED" translate --device "$DEVICE" --model "$WORK/teacher.$pair" --beam 4 --max-length 256 \
+        --batch-sentences 512 --batch-tokens 16384 --look-ahead 65536 --output "$2" \
+        "$WORK/clean/$1.$from"
+}
+for corpus in "${CORPORA[@]}"; do
+    file=$WORK/translated.$pair/$corpus.$to
+    if [ -e "$file.xz" ]; then say "$file.xz is there" && continue; fi
+    make_file "$file" translate "$corpus"
+    squeeze "$file"
+done
