@@ -5,8 +5,9 @@
 
 # Whatever is measured on must not be trained on. align/ is looked for, too.
 held_out=()
+: "${DATA:?set DATA to the folder that has the corpora}"
 for set in tatoeba msdocs europarl newstest; do
-    for file in "${DATA:?set DATA to the folder that has the corpora}/$set-en-de"/{valid,test}.{en,de}.xz; do
+    for file in "$DATA/$set-en-de"/{valid,test}.{en,de}.xz; do
         if [ -e "$file" ]; then held_out+=("$file"); fi
     done
 done

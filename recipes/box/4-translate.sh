@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# 4-translate.sh PAIR — the teacher translates the whole corpus: $WORK/translated.PAIR/CORPUS.LANG.xz,
-# line by line beside $WORK/clean. What the student of this direction learns from (sequence-level
-# distillation), and what the teacher of the other one gets as back-translation. 3 minutes of one H200.
+# 4-translate.sh PAIR — the teacher translates the whole corpus, line by line beside $WORK/clean:
+# $WORK/translated.PAIR/CORPUS.LANGUAGE.xz. What the student of this direction learns from
+# (sequence-level distillation), and what the teacher of the other one gets as back-translation.
 . "$(dirname "$0")/common.sh"
 pair=${1:?usage: recipes/box/4-translate.sh en-de|de-en}
 read -r from to <<<"$(both "$pair")"

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# 5-student-data.sh PAIR — what a student learns from besides the teacher's translations, in
+# $WORK/student.PAIR: noisy copies of them (noise.{en,de}, on a CPU, minutes), and which words of
+# each clean pair belong together (CORPUS.align, by the attention of both teachers; a minute of a
+# GPU), which one of the student's heads is taught. Needs 4-translate.sh PAIR and both teachers.
+. "$(dirname "$0")/common.sh"
+pair=${1:?usage: recipes/box/5-student-data.sh en-de|de-en}
+read -r from to <<<"$(both "$pair")"
+out=$WORK/student.$pair
+mkdir -p "$out"
+
+noisy() { # FILE: of the source; the target's is beside it
+    local corpus seed=1
+    : >"$out/noise.$to"
+    for corpus in "${CORPORA[@]}"; do
+        recipes/box/noise.py --langs "$from,$to" --copies 0.3 --seed $((seed++)) \
+            "$WORK/clean/$corpus.$from" "$WORK/translated.$pair/$corpus.$to.xz" \
+            "$out/one.$from" "$out/one.$to"
+        cat "$out/one.$from" >>"$1"
+        cat "$out/one.$to" >>"$out/noise.$to"
+    done
+    rm "$out"/one.*
+}
+make_file "$out/noise.$from" noisy
+
+align() { # CORPUS FILE
+    "$HEED" align --device "$DEVICE" --model "$WORK/teacher.$pair" \
+        --reverse "$WORK/teacher.$(opposite "$pair")" --src "$WORK/clean/$1.$from" \
+        --tgt "$WORK/translated.$pair/$1.$to.xz" --output "$2"
+}
+for corpus in "${CORPORA[@]}"; do make_file "$out/$corpus.align" align "$corpus"; done

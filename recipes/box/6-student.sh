@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# 6-student.sh PAIR — trains the student on the teacher's translations and their noisy copies:
+# $WORK/run.student.PAIR. A deep encoder, which runs once per sentence, and a shallow decoder, which
+# runs once per word. About 10 minutes of one H200; stop and start it as you like.
+. "$(dirname "$0")/common.sh"
+pair=${1:?usage: recipes/box/6-student.sh en-de|de-en}
+read -r from to <<<"$(both "$pair")"
+data=$WORK/student.$pair
+
+src=() tgt=() weights=() links=()
+for corpus in "${CORPORA[@]}"; do
+    weight=1
+    if [ "$corpus" = tatoeba ]; then weight=2; fi
+    src+=("$WORK/clean/$corpus.$from") tgt+=("$WORK/translated.$pair/$corpus.$to.xz")
+    weights+=("$weight") links+=("$data/$corpus.align")
+done
+src+=("$data/noise.$from") tgt+=("$data/noise.$to") weights+=(1) links+=(-)
+
+"$HEED" train --device "$DEVICE" --tokenizer "$WORK/student.model" \
+    --n-layer-enc 6 --n-layer-dec 2 --d-model 256 --d-ff 1536 --n-head 8 --dropout 0.1 \
+    --src "${src[@]}" --tgt "${tgt[@]}" --weights "${weights[@]}" \
+    --guided-alignment "${links[@]}" --guided-layer 2 \
+    --valid-src "$WORK/valid.$from" --valid-tgt "$WORK/valid.$to" \
+    --cache "$WORK/cache" --tokens "${TOKENS:-25000}" --steps "${STEPS:-60000}" \
+    --cooldown "${COOLDOWN:-20000}" --lr-scale 1.5 --bpe-dropout 0.05 --sample-side src \
+    --ema 0.9995 --max-length 192 --valid-every 4000 --save-every 4000 --keep 2 \
+    --out "$WORK/run.student.$pair"
