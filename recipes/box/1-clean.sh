@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # 1-clean.sh — raw text to $WORK/clean/CORPUS.{en,de}: what is broken, in another language, of odd
 # lengths, a near-duplicate, or found in a held-out set is dropped (docs/data.md). Minutes on a CPU.
+set -euo pipefail
+# shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
 
 # Whatever is measured on must not be trained on. align/ is looked for, too.

@@ -3,6 +3,8 @@
 # fewer, so that a student's embeddings fit the box. Both are joint, spell unknown characters in
 # bytes and numbers in digits, so that names, emoji and figures can be copied. The student's is
 # learnt from noisy text besides: the corpora have no addresses, braces or emoji. Minutes on a CPU.
+set -euo pipefail
+# shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
 
 text=()

@@ -4,7 +4,9 @@
 #
 # Where 4-translate.sh has translated the other direction's text, those translations are added as
 # sources for the real targets, marked <bt> (back-translation of the corpus itself).
-# STEPS, COOLDOWN and TOKENS make it smaller for a try.
+# STEPS, COOLDOWN, TOKENS and PRESET make it smaller for a try.
+set -euo pipefail
+# shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
 pair=${1:?usage: recipes/box/3-teacher.sh en-de|de-en}
 read -r from to <<<"$(both "$pair")"
@@ -25,7 +27,7 @@ done
 marks=()
 if [[ " ${tags[*]} " == *'<bt>'* ]]; then marks=(--tags "${tags[@]}"); fi
 
-"$HEED" train --device "$DEVICE" --preset base --tokenizer "$WORK/teacher.model" \
+"$HEED" train --device "$DEVICE" --preset "${PRESET:-base}" --tokenizer "$WORK/teacher.model" \
     --src "${src[@]}" --tgt "${tgt[@]}" --weights "${weights[@]}" "${marks[@]}" \
     --valid-src "$WORK/valid.$from" --valid-tgt "$WORK/valid.$to" \
     --cache "$WORK/cache" --tokens "${TOKENS:-25000}" --steps "$steps" --cooldown "$cooldown" \

@@ -2,6 +2,8 @@
 # 4-translate.sh PAIR — the teacher translates the whole corpus, line by line beside $WORK/clean:
 # $WORK/translated.PAIR/CORPUS.LANGUAGE.xz. What the student of this direction learns from
 # (sequence-level distillation), and what the teacher of the other one gets as back-translation.
+set -euo pipefail
+# shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
 pair=${1:?usage: recipes/box/4-translate.sh en-de|de-en}
 read -r from to <<<"$(both "$pair")"

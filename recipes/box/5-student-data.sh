@@ -3,6 +3,8 @@
 # $WORK/student.PAIR: noisy copies of them (noise.{en,de}, on a CPU, minutes), and which words of
 # each clean pair belong together (CORPUS.align, by the attention of both teachers; a minute of a
 # GPU), which one of the student's heads is taught. Needs 4-translate.sh PAIR and both teachers.
+set -euo pipefail
+# shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
 pair=${1:?usage: recipes/box/5-student-data.sh en-de|de-en}
 read -r from to <<<"$(both "$pair")"

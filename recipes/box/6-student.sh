@@ -2,6 +2,8 @@
 # 6-student.sh PAIR — trains the student on the teacher's translations and their noisy copies:
 # $WORK/run.student.PAIR. A deep encoder, which runs once per sentence, and a shallow decoder, which
 # runs once per word. About 10 minutes of one H200; stop and start it as you like.
+set -euo pipefail
+# shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
 pair=${1:?usage: recipes/box/6-student.sh en-de|de-en}
 read -r from to <<<"$(both "$pair")"

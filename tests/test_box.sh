@@ -1,0 +1,66 @@
+#!/bin/bash
+# test_box.sh — the recipe of the models in the box, from raw text to both directories, on three
+# tiny corpora with a few updates each: every stage runs, finds what the one before left, and does
+# nothing twice.
+# timeout: 300
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
+slow "trains four models"
+command -v python3 >/dev/null || skip "no python3"
+export DATA=$dir/data WORK=$dir/work HEED=$heed DEVICE=cpu MODELS=$dir/models
+export TEACHER_PIECES=560 STUDENT_PIECES=540 PRESET=tiny STEPS=3 COOLDOWN=1 TOKENS=700
+
+# corpus NAME FIRST — lines of the demo's text, all different
+corpus() {
+    mkdir -p "$DATA/$1-en-de"
+    for language in en de; do
+        xzcat "$tree/demo/train.$language.xz" | sed -n "$2,$(($2 + 119))p" |
+            xz >"$DATA/$1-en-de/train.$language.xz"
+        xzcat "$tree/demo/valid.$language.xz" | sed -n 1,20p |
+            xz >"$DATA/$1-en-de/valid.$language.xz"
+    done
+}
+corpus tatoeba 1
+corpus msdocs 5001
+corpus europarl 10001
+# A sentence that is measured on must go.
+xzcat "$DATA/europarl-en-de/train.en.xz" | sed -n 7p | xz >"$DATA/europarl-en-de/test.en.xz"
+held_out=$(xzcat "$DATA/europarl-en-de/test.en.xz")
+
+stage() { (cd "$dir" && "$tree/recipes/box/$1" "${@:2}" >"$dir/log" 2>&1) ||
+    fail "$*: $(tail -n 5 "$dir/log")"; }
+stage 1-clean.sh
+grep -qxF "$held_out" <(xzcat "$DATA/europarl-en-de/train.en.xz") || fail "no held-out sentence"
+rc=0
+grep -qxF "$held_out" "$WORK/clean/europarl.en" || rc=$?
+[ $rc = 1 ] || fail "a held-out sentence is trained on"
+stage 2-vocab.sh
+for pair in de-en en-de; do
+    stage 3-teacher.sh $pair
+    stage 4-translate.sh $pair
+done
+lines() { wc -l <"$1"; }
+for name in tatoeba msdocs europarl; do
+    xzcat "$WORK/translated.de-en/$name.en.xz" >"$dir/plain"
+    [ "$(lines "$dir/plain")" = "$(lines "$WORK/clean/$name.de")" ] || fail "$name: lines are lost"
+done
+# The second teacher has learnt from what the first one wrote.
+config=$WORK/run.teacher.en-de/config.json
+grep -q 'translated.de-en/europarl.en.xz' "$config" || fail "no back-translation in $config"
+grep -q '<bt>' "$config" || fail "the back-translation is not tagged in $config"
+for pair in de-en en-de; do
+    stage 5-student-data.sh $pair
+    stage 6-student.sh $pair
+    stage 7-pack.sh $pair
+    out=$("$heed" translate --model "$MODELS/$pair" --quiet --max-extra 5 <<<"Tom") ||
+        fail "models/$pair does not translate"
+done
+out=$(HEED_MODELS=$MODELS "$heed" models)
+has CC-BY-4.0
+# Once more: everything is there.
+touch "$dir/before"
+for pair in de-en en-de; do
+    stage 4-translate.sh $pair
+    stage 5-student-data.sh $pair
+done
+[ -z "$(find "$WORK" -newer "$dir/before" -type f)" ] || fail "a stage was done twice"
