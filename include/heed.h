@@ -90,7 +90,8 @@ typedef struct heed_model heed_model;
 
 typedef struct heed_model_options {
     size_t size;           /* set by heed_model_options_init */
-    const char *precision; /* "f32", "bf16", "int8", or "auto": int8 if the model is, else f32 */
+    const char *precision; /* "f32", "bf16", "int8", or "auto": int8 if the model is, on a GPU
+                            * bf16 if it is, else f32 */
     const char *device;    /* "auto", "cpu", "cuda" */
     const char *isa;       /* instruction set of the CPU: NULL or "auto", or a name like "avx2" */
     /* How many calls of heed_translate can run at the same time; further calls wait. Each session
@@ -169,10 +170,11 @@ typedef struct heed_translate_options {
     int no_repeat;       /* never write the same sequence of this many tokens twice; 0: off */
     float repetition;    /* penalty on tokens already written. Default 1: none. */
     int no_unknown;      /* non-zero: never write the unknown token. Default 0. */
-    /* How many sentences to search together, at most. Default 32. Affects speed and memory, but
-     * not results. */
+    /* How many sentences to search together, at most. Default 0: 32 on a CPU, up to 2048 on a GPU.
+     * Affects speed and memory, but not results. */
     int batch_sentences;
-    int batch_tokens; /* the same, counted in source tokens. Default 2048. */
+    /* The same, counted in source tokens. Default 0: 2048 on a CPU, 65536 on a GPU. */
+    int batch_tokens;
     /* NULL, or [n] strings that the translations must begin with (NULL or "": anything). */
     const char *const *prefix;
     heed_progress *progress; /* NULL: none */

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "gpu.h"
 #include "model/frozen.h"
+#include "search/resident.h"
 #include "search/search.h"
 #include "test.h"
 #include "toy.h"
@@ -104,6 +105,13 @@ static void check_same(const struct search_result *host, const struct search_res
     }
 }
 
+/* The same work, one step more where the host heard of the end too late, rounded up. */
+static void check_stats(const struct search_stats *host, const struct search_stats *back) {
+    assert_int_equal(host->rows, back->rows);
+    assert_in_range(back->steps - host->steps, 0, 1);
+    assert_true(back->computed >= back->rows);
+}
+
 /* Both ways, several times and with fewer sentences in between: recordings are made on the way. */
 static void check_options(const struct rig *rig, const struct search_options *o, int n,
                           const struct search_input *in, double tol) {
@@ -116,6 +124,7 @@ static void check_options(const struct rig *rig, const struct search_options *o,
         ASSERT_OK(searcher_run(a, in + first, count, host, NULL, &err), err);
         ASSERT_OK(searcher_run(b, in + first, count, back, NULL, &err), err);
         for (int i = 0; i < count; i++) check_same(&host[i], &back[i], first + i, tol);
+        if (tol == 0) check_stats(searcher_stats(a), searcher_stats(b));
     }
     searcher_free(a);
     searcher_free(b);
@@ -326,7 +335,19 @@ TEST(recordings) {
     rig_close(&rig);
 }
 
-TESTS(TP(host_and_backend_agree, "cpu-f32"), TP(host_and_backend_agree, "cpu-bf16"),
+/* Few sizes, and none much larger than what is needed. */
+TEST(sizes) {
+    int n = 0;
+    for (int size = 4, next; size < 8192; size = next, n++) {
+        next = resident_next_size(size);
+        assert_true(next > size);
+        if (size >= 64) assert_true(2 * next <= 3 * size && next % 32 == 0);
+        if (size >= 512) assert_true(4 * next <= 5 * size && next % 128 == 0);
+    }
+    assert_in_range(n, 16, 32);
+}
+
+TESTS(T(sizes), TP(host_and_backend_agree, "cpu-f32"), TP(host_and_backend_agree, "cpu-bf16"),
       TP(host_and_backend_agree, "ref-f32"), TP(host_and_backend_agree, "cuda-f32"),
       TP(host_and_backend_agree, "cuda-bf16"), TP(crowds_agree, "cpu-f32"),
       TP(crowds_agree, "cuda-f32"), TP(crowds_agree, "cuda-bf16"), TP(no_numbers, "cpu-f32"),

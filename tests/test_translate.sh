@@ -221,6 +221,7 @@ END
 fi
 t --quiet --json --stats --max-extra 2 v.src 2>err >/dev/null
 grep -q '"tokens_per_s":' err || fail "--stats: $(cat err)"
+grep -qE '"steps":[1-9].*"rows":[1-9].*"read_seconds":[0-9.]+}$' err || fail "--stats: $(cat err)"
 expect 0 'batches p50 0.000 ms, p99 0.000 ms' "$heed" "${m[@]}" --stats /dev/null
 
 # ---- search options arrive

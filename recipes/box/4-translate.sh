@@ -10,8 +10,7 @@ read -r from to <<<"$(both "$pair")"
 
 translate() { # CORPUS FILE
     "$HEED" translate --device "$DEVICE" --model "$WORK/teacher.$pair" --beam 4 --max-length 256 \
-        --batch-sentences 512 --batch-tokens 16384 --look-ahead 65536 --output "$2" \
-        "$WORK/clean/$1.$from"
+        --output "$2" "$WORK/clean/$1.$from"
 }
 for corpus in "${CORPORA[@]}"; do
     file=$WORK/translated.$pair/$corpus.$to

@@ -26,6 +26,8 @@
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+enum { LOOK_AHEAD = 32 /* batches */, MAX_LOOK_AHEAD = 1000000 /* lines */ };
+
 static struct translate_args {
     struct option_list model, files;
     const char *output, *prefix, *from, *to;
@@ -58,8 +60,8 @@ static const struct option rows[] = {
         "ask for lines with a prompt, with line editing, a history and commands; :help lists them"),
     ROW(STRING, "prefix", prefix, NULL,
         "file whose lines say what each translation must begin with", .arg = "FILE"),
-    ROW(INT, "look_ahead", look_ahead, "1024", "lines read and sorted at a time", .min = 1,
-        .max = 1000000),
+    ROW(INT, "look_ahead", look_ahead, "0",
+        "lines read and sorted at a time; 0: as many as make 32 batches", .max = MAX_LOOK_AHEAD),
     PRECISION_ROW(precision),
     DEVICE_ROWS(where, "auto"),
     QUIET_ROW(quiet),
@@ -87,6 +89,7 @@ struct tally {
 struct session {
     struct engine *engine;
     struct translator *translator;
+    struct pool *pool; /* or NULL */
     struct feed *feed;
     struct outlet out;
     struct print_options print;
@@ -143,6 +146,8 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     if (!rc) options_for(s->engine);
     if (!rc) s->translator = translator_new(s->engine);
     if (!rc) rc = translator_set(s->translator, &options, err);
+    if (!rc && args.where.n_thread != 1) rc = pool_new(&s->pool, args.where.n_thread, err);
+    if (!rc) translator_share(s->translator, s->pool);
     if (!rc) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
     if (!rc) rc = outlet_open(&s->out, args.output, err);
     if (rc) return rc;
@@ -164,6 +169,7 @@ static void session_close(struct session *s) {
     xfree(part);
     feed_close(s->feed);
     translator_free(s->translator);
+    pool_free(s->pool);
     engine_close(s->engine);
     xfree(s->input);
     xfree(s->result);
@@ -207,15 +213,36 @@ static void show_progress(struct session *s) {
 }
 
 static int translate(struct session *s, struct err *err) {
-    int window =
-        options.batch_sentences < args.look_ahead ? options.batch_sentences : args.look_ahead;
+    int batch = translator_batch(s->translator), most = args.look_ahead;
+    if (most == 0) most = (int)min_i64((int64_t)LOOK_AHEAD * batch, MAX_LOOK_AHEAD);
+    int window = min_int(batch, most);
     for (int n; (n = feed_fill(s->feed, window, err)) != 0;) {
         int rc = n < 0 ? n : answer(s, n, err);
         if (rc) return rc;
-        if (n == window) window = 2 * window < args.look_ahead ? 2 * window : args.look_ahead;
+        if (n == window) window = min_int(2 * window, most);
         show_progress(s);
     }
     return 0;
+}
+
+/* What the search consisted of, and what came before and after it. */
+static void print_work(const struct translator_stats *st) {
+    const struct search_stats *x = &st->search;
+    const uint64_t count[] = {x->steps, x->rows, x->computed, x->anew};
+    static const char *const key[] = {"steps", "rows", "computed_rows", "steps_anew"};
+    static const char *const behind[] = {" steps of ", " rows, computed as ", " rows, ",
+                                         " steps not replayed\n"};
+    for (int i = 0; i < 4; i++) {
+        if (args.json)
+            fprintf(stderr, ",\"%s\":%llu", key[i], (unsigned long long)count[i]);
+        else
+            fprintf(stderr, "%s%s", text_grouped(count[i]), behind[i]);
+    }
+    fprintf(stderr,
+            args.json
+                ? ",\"waited_seconds\":%.4f,\"prepare_seconds\":%.4f,\"read_seconds\":%.4f}\n"
+                : "waited for the device for %.3f s; to tokens in %.3f s, to text in %.3f s\n",
+            x->waited, st->preparing, st->reading);
 }
 
 static void print_stats(const struct session *s) {
@@ -236,12 +263,13 @@ static void print_stats(const struct session *s) {
     fprintf(stderr,
             args.json ? ",\"load_seconds\":%.4f,\"seconds\":%.4f,\"search_seconds\":%.4f,"
                         "\"tokens_per_s\":%.1f,\"sentences_per_s\":%.2f,\"batch_p50_ms\":%.3f,"
-                        "\"batch_p99_ms\":%.3f}\n"
+                        "\"batch_p99_ms\":%.3f"
                       : "loaded in %.3f s, ran for %.3f s, searching for %.3f s of it\n%.1f target "
                         "tokens/s, %.2f sentences/s, batches p50 %.3f ms, p99 %.3f ms\n",
             s->load_seconds, seconds, st->seconds, (double)st->tgt_tokens / search,
             (double)st->sentences / search, 1e3 * translator_latency(st, 0.5),
             1e3 * translator_latency(st, 0.99));
+    print_work(st);
     char opening[256];
     if (!args.json)
         fprintf(stderr, "opening: %s\n", engine_opening(s->engine, opening, sizeof opening));

@@ -89,7 +89,7 @@ void options_words(struct option_words *words, const struct command *command,
         .arg = "MODEL", .required = 1)
 #define PRECISION_ROW(FIELD)                                                                       \
     ROW(CHOICE, "precision", FIELD, "auto",                                                        \
-        "precision to compute in; auto: int8 if the model is, else f32",                           \
+        "precision to compute in; auto: int8 if the model is, on a GPU bf16 if it is, else f32",   \
         .choices = precision_names)
 #define JSON_ROW(FIELD) ROW(FLAG, "json", FIELD, NULL, "print JSON, one object per line")
 #define QUIET_ROW(FIELD)                                                                           \

@@ -124,6 +124,8 @@ int train_bleu_measure(void *ctx, double *score, struct err *err) {
     struct train_bleu *b = ctx;
     struct translator_options options = translator_defaults();
     struct translator_poll poll = {should_stop, b};
+    options.batch_sentences = 32; /* on a GPU too, whose memory belongs to the run */
+    options.batch_tokens = 2048;
     *score = NAN;
     int rc = take_weights(b, err);
     if (b->setup->valid_source.tagged) options.prefix_token = b->setup->a->valid_tag;

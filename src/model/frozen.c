@@ -60,12 +60,17 @@ static enum dtype matrix_type(enum precision precision) {
                                          : DTYPE_F32;
 }
 
-/* What a directory of this form is run in. */
+static enum precision automatic(const struct weights_form *form, const struct backend *be) {
+    if (form->tiled && form->type == DTYPE_I8) return PRECISION_INT8;
+    int plain = be && !backend_wants_tiles(be);
+    return plain && form->tiled && form->type == DTYPE_BF16 ? PRECISION_BF16 : PRECISION_F32;
+}
+
+/* What a directory of this form is run in, if `wanted` is. */
 static int resolve(enum precision *out, enum precision wanted, const struct weights_form *form,
                    const char *dir, struct err *err) {
     int quantised = form->tiled && form->type == DTYPE_I8;
     *out = wanted;
-    if (wanted == PRECISION_AUTO) *out = quantised ? PRECISION_INT8 : PRECISION_F32;
     if (quantised && *out != PRECISION_INT8)
         return err_set(
             err, HEED_EINVAL,
@@ -280,6 +285,7 @@ int frozen_open(struct frozen **out, const char *dir, enum precision precision,
     struct frozen *f = xcalloc(1, sizeof *f);
     int rc = modeldir_open_any(&f->md, dir, err);
     if (!rc) rc = modeldir_verify(&f->md, dir, n_thread, err);
+    if (!rc && precision == PRECISION_AUTO) precision = automatic(&f->md.form, be);
     if (!rc) rc = resolve(&precision, precision, &f->md.form, dir, err);
     if (!rc) {
         const struct weights_form *form = &f->md.form;

@@ -22,7 +22,8 @@
 
 enum precision { PRECISION_AUTO, PRECISION_F32, PRECISION_BF16, PRECISION_INT8 };
 
-/* "f32", "bf16", "int8"; "auto" is int8 if the directory holds int8, otherwise f32. */
+/* "f32", "bf16", "int8"; "auto" is int8 if the directory holds int8, bf16 if it holds bf16 and runs
+ * on a backend without tiles (a GPU is far slower in f32), otherwise f32. */
 extern const char *const precision_names[]; /* of enum precision, NULL-terminated */
 int precision_parse(enum precision *precision, const char *name, struct err *err);
 const char *precision_name(enum precision precision);

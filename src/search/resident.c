@@ -1,6 +1,7 @@
 /* resident.c — see resident.h. */
 #include "search/resident.h"
 #include "backend/backend.h"
+#include "base/clock.h"
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct resident {
     int32_t *host;                             /* what goes to src and max_len */
     int size[MAX_SIZES], n_size;               /* numbers of rows, ascending; the last is cap.hyp */
     struct recording *recording[MAX_SIZES][2]; /* by size and turn of the index tables */
+    struct search_stats stats;                 /* of the last search */
 };
 
 static void carve(struct resident *r) {
@@ -32,13 +34,17 @@ static void carve(struct resident *r) {
     r->max_len = r->src ? r->src + n_seq + 1 : NULL;
 }
 
-/* 1 2 3 4 6 8 12 16 ...: never half as many rows again as there are hypotheses. */
+int resident_next_size(int size) {
+    if (size < 64) return size < 4 ? 4 : size < 16 ? 16 : 2 * size;
+    int octave = 64;
+    while (octave <= size / 2) octave *= 2;
+    return size + octave / (octave < 512 ? 2 : 4);
+}
+
 static void list_sizes(struct resident *r) {
     int most = r->stepper->cap.hyp, n = 0;
-    for (int64_t size = 1; size < most && n < MAX_SIZES - 2; size *= 2) {
-        r->size[n++] = (int)size;
-        if (size > 1 && size + size / 2 < most) r->size[n++] = (int)(size + size / 2);
-    }
+    for (int size = 4; size < most && n < MAX_SIZES - 1; size = resident_next_size(size))
+        r->size[n++] = size;
     r->size[n++] = most;
     r->n_size = n;
 }
@@ -110,12 +116,25 @@ static void queue_step(struct resident *r, int rows, int turn) {
     struct backend *be = r->stepper->model->be;
     int i = 0;
     while (r->size[i] < rows) i++;
+    r->stats.steps++;
+    r->stats.computed += (uint64_t)r->size[i];
     if (backend_replay(be, &r->recording[i][turn])) return;
+    r->stats.anew++;
     do {
         struct beam_step_args a = bookkeeping(r, r->size[i], turn);
         stepper_queue(r->stepper, r->size[i], r->rules.k, turn);
         beam_step(be, &a);
     } while (backend_recorded(be, &r->recording[i][turn]));
+}
+
+/* The counts after step t; waits for it. */
+static struct beam_count collect(struct resident *r, int t) {
+    struct beam_count count = {0};
+    double begin = clock_seconds();
+    backend_collect(r->stepper->model->be, t % POST_SLOTS, &count, sizeof count);
+    r->stats.waited += clock_seconds() - begin;
+    r->stats.rows += (uint64_t)count.n_row;
+    return count;
 }
 
 /* Absent sentences have a longest length of 0. Returns the longest of all. */
@@ -139,6 +158,7 @@ int resident_run(struct resident *r, const int32_t *src, const int32_t *max_len,
     struct backend *be = r->stepper->model->be;
     int longest = begin(r, src, max_len, n_seq);
     struct beam_count count = {.n_active = n_seq};
+    r->stats = (struct search_stats){.rows = (uint64_t)n_seq};
     for (int t = 0; t < longest && count.n_active > 0; t++) {
         if (poll &&
             poll->call(poll->ctx)) /* what is queued still runs, before anything of a later call */
@@ -146,7 +166,7 @@ int resident_run(struct resident *r, const int32_t *src, const int32_t *max_len,
         queue_step(r, t ? count.n_active * r->rules.beam.width : n_seq, t % 2);
         backend_post(be, t % POST_SLOTS, r->table.count, sizeof count);
         /* One step late: the device is never without work while the host reads. */
-        if (t) backend_collect(be, (t - 1) % POST_SLOTS, &count, sizeof count);
+        if (t) count = collect(r, t - 1);
         int rc = backend_check(be, err);
         if (rc) return rc;
     }
@@ -157,9 +177,14 @@ int resident_read(struct resident *r, struct beam_head *head, struct beam_node *
                   struct beam_end *end, int n_seq, struct err *err) {
     struct backend *be = r->stepper->model->be;
     size_t n = (size_t)n_seq, width = (size_t)r->rules.beam.width;
+    double begin = clock_seconds();
     backend_download(be, head, r->table.head, n * sizeof *head);
     backend_download(be, node, r->table.node,
                      n * (size_t)r->stepper->cap.len * width * sizeof *node);
     backend_download(be, end, r->table.end, n * (size_t)r->rules.beam.n_best * sizeof *end);
-    return backend_sync(be, err);
+    int rc = backend_sync(be, err);
+    r->stats.waited += clock_seconds() - begin;
+    return rc;
 }
+
+const struct search_stats *resident_stats(const struct resident *r) { return &r->stats; }

@@ -41,4 +41,12 @@ int resident_run(struct resident *resident, const int32_t *src, const int32_t *m
 int resident_read(struct resident *resident, struct beam_head *head, struct beam_node *node,
                   struct beam_end *end, int n_seq, struct err *err);
 
+/* The numbers of rows that steps are recorded for: 4, 16, 32, 64, 96, 128, 192, ... 512, 640, ...,
+ * and as many as there is room for. Few, where a step takes the same time whatever the number; then
+ * never half as many again as are needed, and from 512 on never a quarter. */
+int resident_next_size(int size);
+
+/* Of the last search. */
+const struct search_stats *resident_stats(const struct resident *resident);
+
 #endif

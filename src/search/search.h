@@ -135,4 +135,14 @@ struct search_poll {
 int searcher_run(struct searcher *searcher, const struct search_input *in, int n_seq,
                  struct search_result *out, const struct search_poll *poll, struct err *err);
 
+/* What the last call took. */
+struct search_stats {
+    uint64_t steps;    /* of the decoder, each for all sentences of a call */
+    uint64_t rows;     /* live hypotheses in them */
+    uint64_t computed; /* rows computed for these: resident searches round their number up */
+    uint64_t anew;     /* steps whose ops were queued one by one, not replayed from a recording */
+    double waited;     /* seconds that the host waited for a resident search */
+};
+const struct search_stats *searcher_stats(const struct searcher *searcher);
+
 #endif

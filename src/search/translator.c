@@ -1,8 +1,12 @@
 /* translator.c — see translator.h.
  *
  * One run: `prepare` makes parts (sentences with tokens) out of texts; `search_all` sorts them by
- * length, searches batch by batch and keeps what comes out of each; `assemble` joins the parts of
- * each text. Everything a run leaves behind lies in `keep`, which the next run empties. */
+ * length, searches batch by batch and keeps what comes out of each; `read_off` turns that into
+ * text; `assemble` joins the parts of each text. Everything a run leaves behind lies in `keep`,
+ * which the next run empties.
+ *
+ * Tokenising and reading off go over all threads, in tasks of TASK texts or parts: a GPU translates
+ * faster than one thread tokenises. Each thread has a `keep` of its own for what it makes. */
 #define _GNU_SOURCE /* qsort_r */
 #include "search/translator.h"
 
@@ -26,9 +30,20 @@ enum {
         64, /* tokens of a sentence in the first class; the next ones have four times as many */
     ROOM_GROWTH = 4,
     MAX_ROOMS = 16,
-    MAX_HYPOTHESES = 512, /* in one search: wide beams get fewer sentences */
-    ALIGN_SEQ = 32
+    ALIGN_SEQ = 32,
+    ALIGN_TOKENS = 16384,
+    TASK = 64
 };
+
+/* Batches as suit a kind of device, and the most hypotheses in one search: wide beams get fewer
+ * sentences. A CPU gains nothing beyond; a GPU gains up to thousands of rows (docs/notes/gpu.md), as
+ * far as its memory goes: one of MEMORY_SHARES parts of what is left may hold one searcher's cache.
+ * Searchers for no more than FEW sentences do not take it. */
+struct suit {
+    int sentences, tokens, hypotheses;
+};
+static const struct suit suits_host = {32, 2048, 512}, suits_device = {2048, 65536, 8192};
+enum { MEMORY_SHARES = 8, FEW = 64 };
 
 /* ---- keep ------------------------------------------------------------------------------------ */
 
@@ -79,6 +94,12 @@ static void keep_release(struct keep *k) {
 
 /* ---- the translator -------------------------------------------------------------------------- */
 
+/* The tokens of a text, if it has been tokenised already: NULL where not. */
+struct coded {
+    int32_t *ids; /* [n], or the first max_tok of them */
+    int n;
+};
+
 /* A sentence to search. */
 struct part {
     int text;           /* it belongs to */
@@ -96,6 +117,7 @@ struct part {
 struct room {
     struct searcher *searcher;
     struct search_caps caps;
+    int full; /* as large as it will get */
 };
 
 struct translator {
@@ -107,6 +129,12 @@ struct translator {
     int tagged;  /* 1 if there is one */
     int max_tok; /* tokens of a part's text */
     int ready;   /* options are set */
+    struct suit suit;
+    struct pool *pool; /* or NULL */
+    int n_thread;
+    struct keep *of_thread; /* [n_thread] */
+    struct coded *coded;    /* [cap_coded] by text */
+    int cap_coded;
     struct room room[MAX_ROOMS];
     struct aligner *aligner;
     struct keep keep;
@@ -161,10 +189,10 @@ const struct option translator_rows[] = {
         API(max_source), .max = MANY),
     ROW(CHOICE, "long", refuse_long, "split", "split longer lines at sentence ends, or refuse them",
         API(refuse_long), .choices = long_names),
-    ROW(INT, "batch_sentences", batch_sentences, "32", "sentences searched together",
-        API(batch_sentences), .min = 1, .max = MANY),
-    ROW(INT, "batch_tokens", batch_tokens, "2048", "source tokens searched together",
-        API(batch_tokens), .min = 1, .max = MANY),
+    ROW(INT, "batch_sentences", batch_sentences, "0",
+        "sentences searched together; 0: as suits the device", API(batch_sentences), .max = MANY),
+    ROW(INT, "batch_tokens", batch_tokens, "0",
+        "source tokens searched together; 0: as suits the device", API(batch_tokens), .max = MANY),
     {.name = NULL},
 };
 
@@ -178,8 +206,23 @@ struct translator *translator_new(const struct engine *engine) {
     struct translator *t = xcalloc(1, sizeof *t);
     t->engine = engine;
     t->tokenizer = engine->tokenizer;
+    translator_share(t, NULL);
     return t;
 }
+
+static void drop_threads(struct translator *t) {
+    for (int i = 0; i < t->n_thread; i++) keep_release(&t->of_thread[i]);
+    xfree(t->of_thread);
+}
+
+void translator_share(struct translator *t, struct pool *pool) {
+    drop_threads(t);
+    t->pool = pool;
+    t->n_thread = pool ? pool_size(pool) : 1;
+    t->of_thread = xcalloc((size_t)t->n_thread, sizeof *t->of_thread);
+}
+
+int translator_batch(const struct translator *t) { return t->suit.sentences; }
 
 /* What depends on the options. */
 static void unset(struct translator *t) {
@@ -193,6 +236,8 @@ static void unset(struct translator *t) {
 void translator_free(struct translator *t) {
     if (!t) return;
     unset(t);
+    drop_threads(t);
+    xfree(t->coded);
     keep_release(&t->keep);
     words_release(&t->words);
     xfree(t->span);
@@ -245,12 +290,12 @@ static int make_aligner(struct translator *t, struct err *err) {
     const struct translator_options *o = &t->options;
     struct align_options align = defaults_align(t->engine, o->align);
     /* one more for the row that reads the last token of what a limit cut */
-    int longest = longest_target(t, t->limit) + 1;
+    int longest = longest_target(t, t->limit) + 1, tokens = min_int(t->suit.tokens, ALIGN_TOKENS);
     struct aligner_setup setup = {
         .bos = tokenizer_bos(t->tokenizer),
         .choice = &align,
         .n_choice = 1,
-        .caps = {max_int(t->limit, o->batch_tokens), max_int(longest, o->batch_tokens), ALIGN_SEQ}};
+        .caps = {max_int(t->limit, tokens), max_int(longest, tokens), ALIGN_SEQ}};
     return aligner_new(&t->aligner, t->engine->model[0], &setup, err);
 }
 
@@ -266,6 +311,9 @@ int translator_set(struct translator *t, const struct translator_options *given,
     if ((rc = check_options(t, given, tag >= 0, err))) return rc;
     unset(t);
     t->options = options;
+    t->suit = backend_device_memory(t->engine->be) ? suits_device : suits_host;
+    if (options.batch_sentences) t->suit.sentences = options.batch_sentences;
+    if (options.batch_tokens) t->suit.tokens = options.batch_tokens;
     t->tag = tag;
     t->tagged = tag >= 0;
     t->limit = limit_of(t, &options);
@@ -350,6 +398,106 @@ static const struct span *keep_words(struct translator *t) {
     return word;
 }
 
+/* ---- all threads ----------------------------------------------------------------------------- */
+
+/* Runs task 0 .. n - 1, each TASK texts or parts. */
+static void share(struct translator *t, pool_fn *fn, void *ctx, int n) {
+    if (t->pool && n > 1) {
+        pool_run(t->pool, fn, ctx, n);
+        return;
+    }
+    for (int task = 0; task < n; task++) fn(ctx, task, 0);
+}
+
+struct coding {
+    struct translator *t;
+    const struct translator_input *in;
+    int n;
+};
+
+/* Tokenises TASK texts, as `encode` would. Bad UTF-8, failures and texts with spans are left to
+ * it. */
+static void code_texts(void *ctx, int task, int thread) {
+    const struct coding *c = ctx;
+    const struct translator *t = c->t;
+    struct keep *keep = &t->of_thread[thread];
+    int last = min_int(c->n - task * TASK, TASK) + task * TASK;
+    for (int i = task * TASK; i < last; i++) {
+        const struct translator_input *in = &c->in[i];
+        struct coded *to = &t->coded[i];
+        *to = (struct coded){0};
+        if (utf8_clean_prefix(in->text, in->size) < in->size) continue;
+        /* most texts have fewer pieces than bytes */
+        int room = (int)min_i64((int64_t)in->size + 1, t->max_tok);
+        int32_t *ids = keep_take(keep, (size_t)room * sizeof *ids);
+        int n = tokenizer_encode(t->tokenizer, in->text, in->size, ids, room);
+        if (n >= 0 && (n <= room || room == t->max_tok)) *to = (struct coded){ids, n};
+    }
+}
+
+static void code_all(struct translator *t, const struct translator_input *in, int n) {
+    struct coding coding = {t, in, n};
+    for (int i = 0; i < t->n_thread; i++) keep_clear(&t->of_thread[i]);
+    if (n > t->cap_coded) {
+        t->cap_coded = n;
+        t->coded = xrealloc(t->coded, (size_t)n * sizeof *t->coded);
+    }
+    if (!t->pool || n <= TASK || wants_words(t))
+        memset(t->coded, 0, (size_t)n * sizeof *t->coded);
+    else
+        share(t, code_texts, &coding, (n + TASK - 1) / TASK);
+}
+
+/* The tokens of a whole text, at least the first max_tok of them, in t->ids. */
+static int recall(struct translator *t, int text, const struct translator_input *in) {
+    const struct coded *c = &t->coded[text];
+    if (!c->ids) return encode(t, in->text, 0, in->size);
+    memcpy(t->ids, c->ids, (size_t)min_int(c->n, t->max_tok) * sizeof *t->ids);
+    return c->n;
+}
+
+static int decode(const struct translator *t, struct keep *keep, struct candidate *c) {
+    char some[1024];
+    int size = tokenizer_decode(t->tokenizer, c->ids, c->n_tok, some, sizeof some);
+    if (size < 0) return size;
+    char *text = keep_take(keep, (size_t)size + 1);
+    if ((size_t)size < sizeof some)
+        memcpy(text, some, (size_t)size + 1);
+    else
+        tokenizer_decode(t->tokenizer, c->ids, c->n_tok, text, (size_t)size + 1);
+    for (char *p = text; *p; p++)
+        if (*p == '\n' || *p == '\r') *p = ' ';
+    c->text = text;
+    c->size = strlen(text);
+    return 0;
+}
+
+struct reading {
+    struct translator *t;
+    int *rc; /* [tasks] */
+};
+
+static void read_parts(void *ctx, int task, int thread) {
+    const struct reading *r = ctx;
+    const struct translator *t = r->t;
+    int last = min_int(t->n_part - task * TASK, TASK) + task * TASK;
+    for (int i = task * TASK; i < last; i++)
+        for (int k = 0; k < t->part[i].n && t->part[i].best[k].ids && !r->rc[task]; k++)
+            r->rc[task] = decode(t, &t->of_thread[thread], &t->part[i].best[k]);
+}
+
+/* The texts of all candidates. */
+static int read_off(struct translator *t, struct err *err) {
+    int n_task = (t->n_part + TASK - 1) / TASK, rc = 0;
+    struct reading reading = {t, keep_take(&t->keep, ((size_t)n_task + 1) * sizeof(int))};
+    memset(reading.rc, 0, (size_t)n_task * sizeof(int));
+    share(t, read_parts, &reading, n_task);
+    for (int i = 0; i < n_task && !rc; i++) rc = reading.rc[i];
+    return rc ? err_set(err, rc, "a translation cannot be turned into text") : 0;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
 static int count_tokens(void *ctx, const char *text, size_t size) {
     return tokenizer_encode(ctx, text, size, NULL, 0);
 }
@@ -410,7 +558,7 @@ static int prepare(struct translator *t, int text, const struct translator_input
     }
     if (in->prefix && utf8_clean_prefix(in->prefix, in->prefix_size) < in->prefix_size)
         out->notes |= TRANSLATION_REPLACED; /* the tokenizer reads it the way it reads the text */
-    int n = encode(t, in->text, 0, in->size);
+    int n = recall(t, text, in);
     if (n < 0)
         return fail(
             in, n, n == HEED_ELIMIT ? "it is too long to tokenise" : "it cannot be tokenised", err);
@@ -433,49 +581,72 @@ static int prepare(struct translator *t, int text, const struct translator_input
 
 /* ---- searching ------------------------------------------------------------------------------- */
 
-/* The searcher for sentences of up to n tokens: made when first needed. */
-static int find_room(struct translator *t, int n, struct room **found, struct err *err) {
-    const struct translator_options *o = &t->options;
+/* Bytes of a hypothesis of up to `len` tokens: keys and values, and a row of logits. */
+static size_t hypothesis_bytes(const struct translator *t, int len) {
+    size_t sum = 0;
+    for (int m = 0; m < t->engine->n; m++) {
+        const struct config *c = &t->engine->model[m]->config;
+        size_t row = (size_t)c->n_layer_dec * (size_t)c->n_head * (size_t)(c->d_k + c->d_v);
+        sum += (row * (size_t)len + (size_t)c->n_vocab_tgt) * dtype_size(t->engine->model[m]->type);
+    }
+    return sum;
+}
+
+/* The most hypotheses of up to `len` tokens in one search. */
+static int most_hypotheses(const struct translator *t, int len) {
+    if (!backend_device_memory(t->engine->be)) return t->suit.hypotheses;
+    size_t fit = backend_available(t->engine->be) / MEMORY_SHARES / hypothesis_bytes(t, len);
+    return fit < (size_t)t->suit.hypotheses ? max_int((int)fit, 1) : t->suit.hypotheses;
+}
+
+static struct search_caps cut_caps(struct search_caps c, int n_seq) {
+    c.n_seq = min_int(c.n_seq, n_seq);
+    c.n_tok = min_int(c.n_tok, min_int(c.n_seq, INT32_MAX / c.max_src) * c.max_src);
+    return c;
+}
+
+/* What a searcher of sentences of least .. max_src tokens has room for. */
+static struct search_caps caps_of(const struct translator *t, int least, int max_src) {
+    const struct search_options *o = &t->options.search;
+    int width = o->sample ? o->n_best : o->beam, tokens = t->suit.tokens;
+    max_src = min_int(max_src, t->limit);
+    struct search_caps c = {max_int(tokens / least, 1), max_int(tokens, max_src), max_src};
+    int most = max_int(most_hypotheses(t, longest_target(t, max_src)) / width, 1);
+    return cut_caps(c, min_int(t->suit.sentences, most));
+}
+
+/* The searcher for the longest of the n sentences in `order`, longest first: made when first
+ * needed, and, on a device, made larger when more than a few of its length come. */
+static int find_room(struct translator *t, const int *order, int n, struct room **found,
+                     struct err *err) {
+    int longest = read_length(t, &t->part[order[0]]), wanted = 1;
     int max_src = ROOM_FIRST, least = 1, k = 0;
-    for (; max_src < n; k++) {
+    for (; max_src < longest; k++) {
         least = max_src + 1; /* the shortest that does not fit in the class below */
-        max_src = max_src > INT32_MAX / ROOM_GROWTH ? n : max_src * ROOM_GROWTH;
+        max_src = max_src > INT32_MAX / ROOM_GROWTH ? longest : max_src * ROOM_GROWTH;
     }
     BUG_ON(k >= MAX_ROOMS);
-    *found = &t->room[k];
-    if ((*found)->searcher) return 0;
-    int width = o->search.sample ? o->search.n_best : o->search.beam;
-    struct search_caps c = {.max_src = min_int(max_src, t->limit)};
-    c.n_seq = min_int(o->batch_sentences, max_int(o->batch_tokens / least, 1));
-    c.n_seq = min_int(c.n_seq, max_int(MAX_HYPOTHESES / width, 1));
-    c.n_tok = max_int(min_int(o->batch_tokens, min_int(c.n_seq, INT32_MAX / c.max_src) * c.max_src),
-                      c.max_src);
+    struct room *room = *found = &t->room[k];
+    if (room->searcher && room->full) return 0;
+    while (wanted < n && wanted <= FEW && read_length(t, &t->part[order[wanted]]) >= least)
+        wanted++;
+    int few = backend_device_memory(t->engine->be) && wanted <= FEW;
+    if (room->searcher && few) return 0;
+    searcher_free(room->searcher); /* first: both may not fit */
+    *room = (struct room){.caps = caps_of(t, least, max_src), .full = !few};
+    if (few) room->caps = cut_caps(room->caps, FEW);
     struct search_setup setup = {.model = t->engine->model,
                                  .n_model = t->engine->n,
                                  .marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer),
                                            tokenizer_unk(t->tokenizer)},
-                                 .caps = c};
-    int rc = searcher_new(&(*found)->searcher, &setup, &o->search, err);
-    (*found)->caps = c;
-    if (rc) (*found)->searcher = NULL;
+                                 .caps = room->caps};
+    int rc = searcher_new(&room->searcher, &setup, &t->options.search, err);
+    if (rc) room->searcher = NULL;
     return rc;
 }
 
-static int decode(struct translator *t, struct candidate *c, struct err *err) {
-    int size = tokenizer_decode(t->tokenizer, c->ids, c->n_tok, NULL, 0);
-    if (size < 0) return err_set(err, size, "a translation cannot be turned into text");
-    char *text = keep_take(&t->keep, (size_t)size + 1);
-    tokenizer_decode(t->tokenizer, c->ids, c->n_tok, text, (size_t)size + 1);
-    for (char *p = text; *p; p++)
-        if (*p == '\n' || *p == '\r') *p = ' ';
-    c->text = text;
-    c->size = strlen(text);
-    return 0;
-}
-
 /* The searcher's memory is used again by the next batch: what is worth keeping is copied. */
-static int keep_result(struct translator *t, struct part *p, const struct search_result *r,
-                       struct err *err) {
+static void keep_result(struct translator *t, struct part *p, const struct search_result *r) {
     p->n = max_int(r->n, 1);
     p->best = keep_take(&t->keep, (size_t)p->n * sizeof *p->best);
     p->best[0] =
@@ -487,11 +658,8 @@ static int keep_result(struct translator *t, struct part *p, const struct search
         ids[h->n] = tokenizer_eos(t->tokenizer); /* for the aligner */
         p->best[k] = (struct candidate){
             .ids = ids, .n_tok = h->n, .score = h->score, .log_prob = h->log_prob, .cut = h->cut};
-        int rc = decode(t, &p->best[k], err);
-        if (rc) return rc;
     }
     if (r->n > 0) t->stats.tgt_tokens += (uint64_t)r->best[0].n;
-    return 0;
 }
 
 /* What of a candidate is aligned: its tokens and the end mark, which one cut at the model's last
@@ -593,6 +761,14 @@ double translator_latency(const struct translator_stats *stats, double share) {
     return 1e-6 * pow(1.02, k + 0.5);
 }
 
+static void add_search(struct search_stats *to, const struct search_stats *s) {
+    to->steps += s->steps;
+    to->rows += s->rows;
+    to->computed += s->computed;
+    to->anew += s->anew;
+    to->waited += s->waited;
+}
+
 static int poll_job(void *ctx) {
     const struct job *job = ctx;
     return job->poll ? job->poll->call(job->poll->ctx, job->done, job->total) : 0;
@@ -618,11 +794,12 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
     double seconds = clock_seconds() - begin;
     if (rc) return rc;
     t->stats.seconds += seconds;
+    add_search(&t->stats.search, searcher_stats(searcher));
     t->stats.batches++;
     t->stats.sentences += (uint64_t)n;
     t->stats.latency[bucket_of(seconds)]++;
-    for (int i = 0; i < n && !rc; i++) rc = keep_result(t, &t->part[order[i]], &t->result[i], err);
-    if (!rc && t->aligner) rc = align_batch(t, order, n, err);
+    for (int i = 0; i < n; i++) keep_result(t, &t->part[order[i]], &t->result[i]);
+    if (t->aligner) rc = align_batch(t, order, n, err);
     job->done += n;
     return rc;
 }
@@ -646,7 +823,7 @@ static int search_all(struct translator *t, struct job *job, struct err *err) {
     for (int i = 0, n; i < t->n_part; i += n) {
         struct room *room;
         int tokens = 0;
-        int rc = find_room(t, read_length(t, &t->part[t->order[i]]), &room, err);
+        int rc = find_room(t, t->order + i, t->n_part - i, &room, err);
         if (rc) return rc;
         for (n = 0; i + n < t->n_part && n < room->caps.n_seq; n++) {
             tokens += read_length(t, &t->part[t->order[i + n]]);
@@ -743,7 +920,9 @@ int translator_run(struct translator *t, const struct translator_input *in, int 
     BUG_ON(!t->ready);
     struct job job = {.poll = poll};
     int rc = 0, good = 0;
+    double begin = clock_seconds();
     keep_clear(&t->keep);
+    code_all(t, in, n);
     t->n_part = 0;
     for (int i = 0; i < n; i++) out[i] = (struct translation){0};
     for (; good < n && !rc; good += !rc) rc = prepare(t, good, &in[good], &out[good], err);
@@ -751,13 +930,17 @@ int translator_run(struct translator *t, const struct translator_input *in, int 
         t->n_part -= out[good].n_part;
         out[good] = (struct translation){0};
     }
+    t->stats.preparing += clock_seconds() - begin;
     int search_rc = search_all(t, &job, err);
+    begin = clock_seconds();
+    if (!search_rc) search_rc = read_off(t, err);
     if (search_rc) return search_rc;
     const struct part *part = t->part;
     for (int i = 0; i < good; i++) {
         assemble(t, &out[i], part);
         part += out[i].n_part;
     }
+    t->stats.reading += clock_seconds() - begin;
     t->stats.texts += (uint64_t)good;
     return rc;
 }

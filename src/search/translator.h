@@ -17,6 +17,7 @@
 #define SEARCH_TRANSLATOR_H
 
 #include "backend/backend.h"
+#include "base/pool.h"
 #include "search/align.h"
 #include "search/engine.h"
 
@@ -25,22 +26,24 @@ enum alignment { ALIGNMENT_NONE, ALIGNMENT_PIECES, ALIGNMENT_WORDS };
 
 struct translator_options {
     struct search_options search;
-    int batch_sentences; /* most sentences searched at a time */
-    int batch_tokens;    /* most source tokens of these, unless one sentence alone has more */
+    int batch_sentences; /* most sentences searched at a time; 0: as suits the device */
+    /* most source tokens of these, unless one sentence alone has more; 0: as suits the device */
+    int batch_tokens;
     /* most tokens of a source sentence, end mark included; 0: as many as the models have
      * positions */
     int max_source;
+    int refuse_long; /* texts that are too long are an error, not split */
     /* A piece of the tokenizer that every source sentence begins with, as those of a tagged corpus
      * did in training; NULL: none. It counts among the tokens, and is no part of results. */
     const char *prefix_token;
-    int refuse_long; /* texts that are too long are an error, not split */
-    int alignment;   /* enum alignment; other than none costs one more pass of the decoder */
+    int alignment; /* enum alignment; other than none costs one more pass of the decoder */
     struct align_options align;
 };
 
 extern const struct option translator_rows[]; /* every field but search's */
 
-/* search_defaults, and batches that keep two CPUs busy within a few hundred MB. */
+/* search_defaults, and batches as suit the device: they keep two CPUs busy within a few hundred MB,
+ * or a GPU within a part of its memory. */
 struct translator_options translator_defaults(void);
 
 struct translator_input {
@@ -93,7 +96,9 @@ struct translation {
 enum { LATENCY_BUCKETS = 1024 };
 struct translator_stats {
     uint64_t texts, sentences, batches, src_tokens, tgt_tokens;
-    double seconds; /* in searches */
+    double seconds;             /* in searches */
+    double preparing, reading;  /* seconds from texts to tokens, and from tokens to texts */
+    struct search_stats search; /* of all of them */
     uint64_t latency[LATENCY_BUCKETS];
 };
 double translator_latency(const struct translator_stats *stats, double share);
@@ -103,6 +108,13 @@ struct translator;
 /* The engine must have a tokenizer. translator_set must follow. */
 struct translator *translator_new(const struct engine *engine);
 void translator_free(struct translator *translator);
+
+/* From now on texts are tokenised, and translations read off, by all threads of the pool, which the
+ * caller owns. NULL, as at first: by the thread that calls translator_run. */
+void translator_share(struct translator *translator, struct pool *pool);
+
+/* The most sentences searched at a time: what the options say, or what suits the device. */
+int translator_batch(const struct translator *translator);
 
 /* The options from now on. Setting the same ones again costs nothing. */
 int translator_set(struct translator *translator, const struct translator_options *options,
