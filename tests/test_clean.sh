@@ -43,13 +43,21 @@ expect 2 '--out-tgt is missing' -- "${in[@]}" --out-src "$dir/o.src"
 expect 2 "--keep: 'number' is not one of empty, broken" -- "${files[@]}" --keep number
 expect 2 "--src-lang: 'english' is not the code of a language" -- "${files[@]}" --src-lang english
 expect 2 '--letters: 2 is not between 0 and 1' -- "${files[@]}" --letters 2
-expect 2 'only one of --src and --tgt can be standard input' -- --src - --tgt - "${to[@]}"
+expect 2 'files of --exclude can be standard input' -- --src - --tgt - "${to[@]}"
+expect 2 'files of --exclude can be standard input' -- --src - --tgt "$dir/tgt" "${to[@]}" \
+    --exclude "$dir/held" -
+expect 2 '--min-words: 5 is more than --max-words 3' -- "${files[@]}" --min-words 5 --max-words 3
 expect 1 'none: No such file' -- --src "$dir/none" --tgt "$dir/tgt" "${to[@]}"
 expect 1 'none: No such file' -- "${files[@]}" --exclude "$dir/none"
 expect 1 "$dir/none/x: cannot write: No such file" -- "${in[@]}" --out-tgt "$dir/o.tgt" \
     --out-src "$dir/none/x"
 expect 2 'is also an input' -- "${in[@]}" --out-src "$dir/src" --out-tgt "$dir/o.tgt"
 expect 2 '--out-tgt: ' -- "${in[@]}" --out-src "$dir/o.src" --out-tgt "$dir/o.src"
+has 'is also another output'
+expect 2 '--out-tgt: ' -- "${in[@]}" --out-src "$dir/o.src" --out-tgt "$dir/./o.src"
+has 'is also another output'
+ln -s o.src "$dir/link"
+expect 2 '--rejects: ' -- "${files[@]}" --rejects "$dir/link"
 has 'is also another output'
 expect 2 '--rejects: ' -- "${files[@]}" --exclude "$dir/held" --rejects "$dir/held"
 expect 2 'is a name for compressed text' -- "${in[@]}" --out-src "$dir/o.gz" --out-tgt "$dir/o.tgt"
@@ -132,6 +140,19 @@ old 'an unequal number of lines'
 head -c 300 "$dir/many.src.xz" >"$dir/cut.xz"
 expect 1 'xz: the file is truncated' -- --src "$dir/cut.xz" --tgt "$dir/many.tgt" "${to[@]}"
 old 'a damaged file'
+awk 'BEGIN { for (i = 0; i < 3000; i++) print "a" i }' >"$dir/less"
+sed 's/$/ and a good deal more/' "$dir/less" >"$dir/more"
+(
+    ulimit -f 40 # KiB: room for one of the two
+    "$heed" clean --src "$dir/less" --tgt "$dir/more" "${to[@]}" --quiet --keep near-duplicate,ratio
+) >"$dir/said" 2>&1 && fail 'a full disk went unnoticed'
+grep -q 'o.tgt: ' "$dir/said" || fail "of a full disk it says $(cat "$dir/said")"
+old 'a full disk'
+{
+    "$heed" clean --src "$dir/many.tgt" --tgt "$dir/many.src" --out-src /dev/stdout --quiet \
+        --out-tgt /dev/null --keep empty || echo $? >"$dir/status"
+} | head -n 1 >/dev/null
+[ "$(cat "$dir/status")" = 141 ] || fail "a reader that went away: $(cat "$dir/status")"
 expect 1 'no pair passes the filters; nothing is written' -- "${files[@]}" --min-words 50
 old 'an empty result'
 expect 1 'nothing is written but the rejects' -- "${files[@]}" --min-words 50 --rejects "$dir/all"

@@ -335,10 +335,14 @@ void file_writer_abort(struct file_writer *w) {
     if (w->path) writer_end(w);
 }
 
-int file_writer_commit(struct file_writer *w, struct err *err) {
+int file_writer_sync(struct file_writer *w, struct err *err) {
     flush(w);
-    if (!w->err.code && w->temp && file_calls.fsync(w->fd))
-        write_error(w->path, w->temp != NULL, &w->err);
+    if (!w->err.code && w->temp && file_calls.fsync(w->fd)) write_error(w->path, 1, &w->err);
+    return w->err.code ? err_set(err, w->err.code, "%s", w->err.msg) : 0;
+}
+
+int file_writer_commit(struct file_writer *w, struct err *err) {
+    file_writer_sync(w, NULL);
     int fd = w->fd;
     w->fd = -1;
     if (close(fd) && !w->err.code) write_error(w->path, w->temp != NULL, &w->err);
@@ -411,6 +415,26 @@ int file_same(const char *a, const char *b) {
     struct stat x, y;
     return !stat(a, &x) && S_ISREG(x.st_mode) && !stat(b, &y) && x.st_dev == y.st_dev &&
            x.st_ino == y.st_ino;
+}
+
+/* Where a file written to path would be, without links; NULL where that is unknown. */
+static char *output_place(const char *path) {
+    char *at = follow_links(path), *parent = at ? path_parent(at) : NULL;
+    char *dir = parent ? realpath(parent, NULL) : NULL, *place = NULL;
+    const char *slash = at ? strrchr(at, '/') : NULL;
+    if (dir) place = path_join(dir, slash ? slash + 1 : at);
+    free(dir);
+    xfree(parent);
+    xfree(at);
+    return place;
+}
+
+int file_same_output(const char *a, const char *b) {
+    char *x = output_place(a), *y = output_place(b);
+    int same = file_same(a, b) || strcmp(a, b) == 0 || (x && y && strcmp(x, y) == 0);
+    xfree(x);
+    xfree(y);
+    return same;
 }
 
 char *path_join(const char *dir, const char *name) {

@@ -63,6 +63,10 @@ void file_writer_printf(struct file_writer *w, const char *fmt, ...)
 /* Replaces bytes given before, [at, at + size); nothing may be written after that. */
 void file_writer_patch(struct file_writer *w, uint64_t at, const void *data, size_t size);
 
+/* What was given so far is on the disk, or the error that commit would report: of several files, do
+ * this to all before the first is committed, and a full disk spares the old ones. */
+int file_writer_sync(struct file_writer *w, struct err *err);
+
 /* Exactly one of the two ends a writer that was opened. Commit makes the file durable or, on error,
  * leaves the old one and no temporary file behind. */
 int file_writer_commit(struct file_writer *w, struct err *err);
@@ -85,6 +89,9 @@ int file_exists(const char *path); /* of any kind */
 
 /* Do both paths lead to the same regular file? */
 int file_same(const char *a, const char *b);
+
+/* Would what is written to one path replace what is written to the other? Neither need exist. */
+int file_same_output(const char *a, const char *b);
 int dir_exists(const char *path);
 
 /* Creates the directory and its missing parents. An existing directory is fine, a file in its place

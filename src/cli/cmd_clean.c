@@ -70,17 +70,27 @@ static int check_output(int which, const char *const path[N_OUT], struct err *er
     for (int i = 0; i < options.exclude.n; i++)
         if (file_same(options.exclude.item[i], out)) what = "also an input";
     for (int i = 0; i < which; i++)
-        if (strcmp(path[i], out) == 0 || file_same(path[i], out)) what = "also another output";
+        if (file_same_output(path[i], out)) what = "also another output";
     if (ends_in(out, ".gz") || ends_in(out, ".xz")) what = "a name for compressed text, not plain";
     return what ? cli_usage(err, "--%s: %.150s is %s; choose another file", name[which], out, what)
                 : 0;
 }
 
+static int check_inputs(struct err *err) {
+    int n = (strcmp(args.src, "-") == 0) + (strcmp(args.tgt, "-") == 0);
+    for (int i = 0; i < options.exclude.n; i++) n += strcmp(options.exclude.item[i], "-") == 0;
+    if (n > 1)
+        return cli_usage(err, "clean: only one of --src, --tgt and the files of --exclude can be "
+                              "standard input");
+    if (options.max_words && options.min_words > options.max_words)
+        return cli_usage(err, "--min-words: %d is more than --max-words %d; no pair would be kept",
+                         options.min_words, options.max_words);
+    return 0;
+}
+
 static int open_all(struct job *j, struct err *err) {
     const char *const path[N_OUT] = {args.out_src, args.out_tgt, args.rejects};
-    int rc = 0;
-    if (strcmp(args.src, "-") == 0 && strcmp(args.tgt, "-") == 0)
-        return cli_usage(err, "clean: only one of --src and --tgt can be standard input");
+    int rc = check_inputs(err);
     for (int i = 0; i < N_OUT && !rc; i++) rc = check_output(i, path, err);
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = pool_new(&j->pool, args.threads, err);
@@ -198,6 +208,7 @@ static int commit(struct job *j, struct err *err) {
     if (!rc && !cleaner_report(j->cleaner)->n_kept)
         return err_set(err, HEED_EFORMAT, "no pair passes the filters; nothing is written%s",
                        args.rejects ? " but the rejects" : "");
+    for (int s = 0; s < 2 && !rc; s++) rc = file_writer_sync(&j->out[s], err);
     for (int s = 0; s < 2 && !rc; s++) rc = file_writer_commit(&j->out[s], err);
     return rc;
 }

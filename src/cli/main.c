@@ -5,6 +5,7 @@
  * file. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -126,6 +127,7 @@ static void reserve_descriptors(void) {
 /* The last output may only fail when it is flushed: a full disk must not look like success. */
 static int finish(int status) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    if (errno == EPIPE && signals_caught == SIGPIPE) signals_end_by(SIGPIPE);
     if (errno != EPIPE) fprintf(stderr, "heed: writing output: %s\n", strerror(errno));
     return status ? status : 1;
 }
