@@ -35,6 +35,7 @@ a "${both[@]}" --threads 3 | cmp - one || fail 'threads change links'
 paste v.src v.tgt | tac | awk -F '\t' '{ print $1 >"r.src"; print $2 >"r.tgt" }'
 a --src r.src --tgt r.tgt | tac | cmp - one || fail 'neighbours change links'
 a --src - --tgt v.tgt --output file <v.src && cmp file one || fail '--output'
+a "${both[@]}" --alignment-layer 2 | cmp - one || fail 'naming the usual layer changes its row'
 a "${both[@]}" --alignment-layer 2 --alignment-head 1 --alignment-row output >other
 differ one other 'layers, heads and rows do not matter'
 # what translate says of its own translations, where their text has the pieces they were written in
@@ -152,6 +153,17 @@ head=$(sed -n 's/.*"alignment_head": \([0-9]*\).*/\1/p' m/config.json)
 a "${both[@]}" >stored
 a "${both[@]}" --alignment-layer "$layer" --alignment-row "$row" --alignment-head "$head" |
     cmp - stored || fail 'what is stored is not used'
+for row in input output; do
+    "$heed" describe m --set alignment_layer=2 --set alignment_head= --set alignment_row=$row
+    a "${both[@]}" --alignment-layer 2 >got
+    a "${both[@]}" | cmp - got || fail "naming the layer that is stored changes its $row row"
+done
+
+# ---- what was not read as it stands is counted
+head -c 70000 /dev/zero | tr '\0' a >long
+printf '\na \377 b\n' >>long
+expect 0 'too long for the model: 1' "$heed" align --model m --src long --tgt long
+has 'bad UTF-8 sequences replaced: 2'
 
 # ---- refused
 verb=(align --model m)
@@ -163,6 +175,12 @@ expect 2 'also an input' -- "${both[@]}" --output v.src
 expect 2 "--symmetrise: 'all'" -- "${both[@]}" --symmetrise all
 expect 2 '--alignment-layer: there is no such layer; the decoder has 2' -- "${both[@]}" \
     --alignment-layer 3
+expect 2 '--reverse-layer: there is no such layer; the decoder has 1' -- "${both[@]}" \
+    --reverse k --reverse-layer 3
+expect 2 '--reverse-head: needs --reverse' -- "${both[@]}" --reverse-head 1
+expect 2 '--symmetrise: needs --reverse' -- "${both[@]}" --symmetrise union
+expect 2 '--output: is for links' -- "${both[@]}" --reverse k --choose --output table
+expect 1 'no text to choose by' -- --src /dev/null --tgt /dev/null --reverse k --choose
 expect 1 '60' -- --src v.src --tgt g.tgt
 printf '0-0\n0~0\n' >bad
 expect 1 "bad:2: '0~0' is not a link like 3-4 or 3?4" -- --src g.src --tgt g.tgt --gold bad

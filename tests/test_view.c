@@ -268,7 +268,7 @@ static void check_matrix(const struct seen *seen, const struct batch *b, const f
     int n_src = src_len[s], n_tgt = tgt_len[s];
     for (int j = 0; j < n_tgt; j++) {
         double sum = 0;
-        int output = o.row ? o.row == ALIGN_OUTPUT : !o.layer;
+        int output = o.row != ALIGN_INPUT; /* auto: two layers are few */
         int row = output || j + 1 == n_tgt ? j : j + 1;
         for (int i = 0; i < n_src; i++) {
             double want = 0;
@@ -286,7 +286,7 @@ static void check_matrix(const struct seen *seen, const struct batch *b, const f
 
 static const struct align_options choices[] = {
     {0, 0, ALIGN_AUTO}, /* the last of two layers, all heads, output row */
-    {1, 0, ALIGN_AUTO}, /* input row */
+    {1, 0, ALIGN_AUTO}, /* of the first, the same row */
     {2, 0, ALIGN_OUTPUT}, {2, 4, ALIGN_INPUT}, {1, 2, ALIGN_OUTPUT}, {1, 3, ALIGN_INPUT}};
 enum { N_CHOICE = 6 };
 

@@ -202,6 +202,13 @@ static int check_options(struct err *err) {
         return cli_usage(err, "align: only one of --src and --tgt can be standard input");
     if (args.choose && !args.dir[BITEXT_REVERSE])
         return cli_usage(err, "--choose: compares two models; --reverse is missing");
+    static const char *const of_two[] = {"symmetrise", "reverse_layer", "reverse_head",
+                                         "reverse_row"};
+    for (int i = 0; i < 4 && !args.dir[BITEXT_REVERSE]; i++)
+        if (options_given(groups, of_two[i]))
+            return err_set(err, HEED_EINVAL, "%s: needs --reverse, a second model", of_two[i]);
+    if (args.choose && args.output)
+        return cli_usage(err, "--output: is for links; --choose prints its table");
     if (args.store && !args.choose) return cli_usage(err, "--store: needs --choose");
     if (args.gold_reversed && !args.gold) return cli_usage(err, "--gold-reversed: needs --gold");
     for (int i = 0; i < 2 && args.output; i++)
@@ -227,16 +234,18 @@ static void take_window(struct job *j, const struct pair *in, int n) {
         j->cap = n;
         j->pair = xrealloc(j->pair, (size_t)n * sizeof *j->pair);
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         j->pair[i] = (struct bitext_pair){in[i].side[0].text, in[i].side[1].text,
                                           in[i].side[0].size, in[i].side[1].size};
+        j->too_long += ((in[i].side[0].flags | in[i].side[1].flags) & LINE_TOO_LONG) != 0;
+    }
 }
 
 /* --choose: by the first pairs. */
 static int choose(struct job *j, struct err *err) {
     int n = min_int(pairs_fill(j->pairs, err), CHOOSE_PAIRS), rc = 0;
     if (n < 0) return n;
-    if (n == 0) return err_set(err, HEED_EINVAL, "%.150s: no text to choose by", args.src);
+    if (n == 0) return err_set(err, HEED_EFORMAT, "%.150s: no text to choose by", args.src);
     take_window(j, pairs_window(j->pairs), n);
     struct links *sure = xcalloc((size_t)n, sizeof *sure),
                  *possible = xcalloc((size_t)n, sizeof *sure);
@@ -303,6 +312,10 @@ static void summary(const struct job *j) {
     if (j->too_long)
         fprintf(stderr, "heed: warning: pairs without links, too long for the model: %s\n",
                 text_grouped(j->too_long));
+    uint64_t replaced = pairs_counts(j->pairs, 0).replaced + pairs_counts(j->pairs, 1).replaced;
+    if (replaced)
+        fprintf(stderr, "heed: warning: bad UTF-8 sequences replaced: %s\n",
+                text_grouped(replaced));
     if (j->outside)
         fprintf(stderr, "heed: warning: %s: links to words that do not exist, left out: %s\n",
                 args.gold, text_grouped(j->outside));

@@ -46,7 +46,7 @@ static int choose(struct align_options *choice, const struct align_options *o,
                        c->n_head);
     struct align_options usual = align_default(last);
     *choice = (struct align_options){(o->layer ? o->layer : usual.layer) - 1, o->head - 1,
-                                     o->row || o->layer ? o->row : usual.row};
+                                     o->row ? o->row : usual.row};
     return 0;
 }
 

@@ -17,7 +17,7 @@
 #include "data/links.h"
 #include "model/model.h"
 
-/* auto: input, and align_default's where no layer is given */
+/* auto: align_default's, whichever layer is given */
 enum align_row { ALIGN_AUTO, ALIGN_INPUT, ALIGN_OUTPUT };
 extern const char *const align_row_names[]; /* NULL-terminated */
 

@@ -96,7 +96,13 @@ static int make_aligner(struct aligner **aligner, const struct bitext *b, int wh
                                   .n_choice = n_choice,
                                   .caps = {tokens, tokens, tokens / TOKENS_PER_PAIR + 1},
                                   .pool = b->pool};
-    return aligner_new(aligner, e->model[0], &setup, err);
+    struct err why = {0};
+    int rc = aligner_new(aligner, e->model[0], &setup, &why);
+    static const char name[] = "alignment_"; /* of the options; the other model's have another */
+    int reversed = which == BITEXT_REVERSE && strncmp(why.msg, name, sizeof name - 1) == 0;
+    if (!rc) return 0;
+    return err_set(err, rc, "%s%s", reversed ? "reverse_" : "",
+                   why.msg + (reversed ? sizeof name - 1 : 0));
 }
 
 int bitext_new(struct bitext **out, const struct engine *forward, const struct engine *reverse,

@@ -70,7 +70,8 @@ struct translator_options defaults_of(const struct engine *engine) {
 
 struct align_options defaults_align(const struct engine *engine, struct align_options wanted) {
     struct align_options own = defaults_of(engine).align;
-    if (wanted.layer) return wanted;
+    if (wanted.layer && wanted.layer != own.layer) return wanted;
+    if (wanted.layer) own.head = 0; /* the mean, but by the row that serves this layer */
     return (struct align_options){own.layer, wanted.head ? wanted.head : own.head,
                                   wanted.row ? wanted.row : own.row};
 }

@@ -22,7 +22,8 @@ int defaults_read(struct translator_options *options, const json_t *translate,
 /* Those of the model that an engine has opened. */
 struct translator_options defaults_of(const struct engine *engine);
 
-/* Which attention aligns: what was asked for, or else (layer 0) the model's choice. */
+/* Which attention aligns: what was asked for, or else (layer 0) the model's choice. Of the layer
+ * that the model chose, its row is read also where only the layer was asked for. */
 struct align_options defaults_align(const struct engine *engine, struct align_options wanted);
 
 /* Changes such an object by "NAME=VALUE", or removes NAME by "NAME=". The value is checked by
