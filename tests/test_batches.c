@@ -467,7 +467,7 @@ TEST(sampled_resume_is_exact) {
     for (int i = 0; i < 4; i++) {
         s.subword = i == 0 ? other : same; /* another amount, side, tag */
         struct batches *x = open_sampled(&s, i == 1 ? 1 : i == 2 ? 0 : 3, 1, 0, i < 3);
-        ASSERT_ERR(batches_restore(x, &saved[3], &err), err, HEED_EINVAL, "tags or subword");
+        ASSERT_ERR(batches_restore(x, &saved[3], &err), err, HEED_EINVAL, "links or subword");
         batches_free(x);
     }
     subword_free(other);
@@ -537,7 +537,7 @@ TEST(foreign_states_are_refused) {
     batches_free(x);
     x = open_stream(&heavier, 1, 1, 50, 0);
     ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL,
-               "weights, tags or subword sampling");
+               "weights, tags, links or subword sampling");
     batches_free(x);
     x = open_stream(&source, 1, 2, 50, 0);
     ASSERT_ERR(batches_restore(x, &saved, &err), err, HEED_EINVAL, "seed: 2, but");

@@ -30,7 +30,11 @@ expect 0 '"translate": {"beam": 2, "alpha": 0.25, "no_unknown": true}' -- small 
 verb=(describe)
 cp -r small before
 expect 2 "--set: beam: 0 is not between 1 and 64" -- small --set beam=0
-expect 2 "--set: 'seed' is not an option that a model can set" -- small --set seed=1
+expect 2 "--set: a model cannot set 'seed'; it can set " -- small --set seed=1
+has 'beam, '
+has ', alignment_row'
+expect 2 "--set: prefix_token: the model's tokenizer has no piece '<no>'" -- small \
+    --set 'prefix_token=<no>'
 expect 2 "--set: 'beam' is not NAME=VALUE" -- small --set beam
 expect 2 "no_unknown: 'yes' is neither true nor false" -- small --set no_unknown=yes
 expect 2 'alignment_layer: 2, but the decoder has 1 layers' -- small --set alignment_layer=2

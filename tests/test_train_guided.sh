@@ -18,6 +18,10 @@ gzip -k raw
 "$heed" words --input raw.gz | cmp - words.txt || fail 'words of a compressed text'
 "$heed" words --input words.txt | cmp - words.txt || fail 'words of words'
 expect 1 'nowhere' "$heed" words --input nowhere
+head -c 70000 /dev/zero | tr '\0' a >strange
+printf '\na \377 b\n' >>strange
+expect 0 'lines over 65,536 bytes, written as empty lines: 1' "$heed" words --input strange
+has 'bad UTF-8 sequences replaced: 1'
 
 # It learns, and says so: in the log, per line and at every validation, and in what it prints.
 expect 0 'guided alignment: head 1 of decoder layer 1, weight 0.1' -- --out plain0 --dry-run \

@@ -125,7 +125,7 @@ expect 2 "--init: $from was learnt with another tokenizer than --tokenizer" \
     tune --out x --init $from --tokenizer other.model
 expect 2 '--vocab-size: 300, but the model of --init has 200 pieces' \
     tune --out x --init $from --vocab-size 300
-expect 1 'none/config.json: No such file' tune --out x --init none
+expect 1 'none: no such directory, and no model of that name in' tune --out x --init none
 "$heed" export --model $from --out int8 --format int8
 expect 1 'int8: an exported int8 model can only be run, not trained' tune --out x --init int8
 cp -r $from damaged

@@ -32,9 +32,13 @@ static int run(struct err *err) {
         }
         putchar('\n');
     }
-    uint64_t too_long = text_counts(text).too_long;
-    if (!rc && too_long)
-        fprintf(stderr, "lines too long to have words: %s\n", text_grouped(too_long));
+    struct text_counts counts = text_counts(text);
+    if (!rc && counts.too_long)
+        fprintf(stderr, "heed: warning: lines over %s bytes, written as empty lines: %s\n",
+                text_grouped(TEXT_MAX_LINE), text_grouped(counts.too_long));
+    if (!rc && counts.replaced)
+        fprintf(stderr, "heed: warning: bad UTF-8 sequences replaced: %s\n",
+                text_grouped(counts.replaced));
     words_release(&words);
     text_close(text);
     return rc;

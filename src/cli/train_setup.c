@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "base/pool.h"
 #include "cli/cmd_train.h"
+#include "cli/models.h"
 #include "model/modeldir.h"
 #include "train/target.h"
 
@@ -136,6 +137,8 @@ static int find_init(struct train_setup *s, struct err *err) {
     if (target_contains(a->trainer.dir, a->init))
         return err_set(err, HEED_EINVAL,
                        "--out: the run would replace the model it begins with, %.180s", a->init);
+    const char *found;
+    if (!dir_exists(a->init)) return models_find(&found, a->init, err); /* says where it looked */
     return modeldir_read_config(a->init, &s->begun, NULL, err);
 }
 

@@ -267,7 +267,7 @@ int batches_restore(struct batches *b, const struct batches_state *state, struct
         return err_set(
             err, HEED_EINVAL,
             "the training data differs from the saved run's in texts, tokenizer, filters, "
-            "weights, tags or subword sampling");
+            "weights, tags, links or subword sampling");
     const struct {
         const char *what;
         uint64_t is, was;

@@ -1,6 +1,7 @@
 /* defaults.c — see defaults.h. */
 #include "search/defaults.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -76,6 +77,18 @@ struct align_options defaults_align(const struct engine *engine, struct align_op
                                   wanted.row ? wanted.row : own.row};
 }
 
+static int unknown(const char *name, size_t length, struct err *err) {
+    char known[200] = "";
+    size_t at = 0;
+    for (int i = 0; i < 2; i++)
+        for (const struct option *o = i ? translator_rows : search_rows; o->name; o++)
+            if (o->of_model && at < sizeof known)
+                at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "",
+                                       o->name);
+    return err_set(err, HEED_EINVAL, "a model cannot set '%.*s'; it can set %s",
+                   (int)(length < 30 ? length : 30), name, known);
+}
+
 int defaults_set(json_t *translate, const char *assignment, struct err *err) {
     struct translator_options o = translator_defaults();
     struct err why;
@@ -84,9 +97,7 @@ int defaults_set(json_t *translate, const char *assignment, struct err *err) {
     const struct option *row = find(&o, assignment, length, &values);
     if (!assignment[length])
         return err_set(err, HEED_EINVAL, "'%.60s' is not NAME=VALUE", assignment);
-    if (!row)
-        return err_set(err, HEED_EINVAL, "'%.*s' is not an option that a model can set",
-                       (int)(length < 60 ? length : 60), assignment);
+    if (!row) return unknown(assignment, length, err);
     const char *text = assignment + length + 1;
     if (!*text) {
         json_object_del(translate, row->name);
