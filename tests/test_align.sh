@@ -38,6 +38,15 @@ a --src - --tgt v.tgt --output file <v.src && cmp file one || fail '--output'
 a "${both[@]}" --alignment-layer 2 | cmp - one || fail 'naming the usual layer changes its row'
 a "${both[@]}" --alignment-layer 2 --alignment-head 1 --alignment-row output >other
 differ one other 'layers, heads and rows do not matter'
+# words without a clear link
+a "${both[@]}" --alignment-threshold 1 >none
+[ "$(tr -d '\n' <none)" = '' ] && [ "$(wc -l <none)" = 60 ] || fail '--alignment-threshold 1'
+a "${both[@]}" --alignment-threshold 0.3 >few
+awk 'FILENAME == "one" { all[FNR] = " " $0 " "; n += NF; next }
+     { m += NF; for (i = 1; i <= NF; i++) if (!index(all[FNR], " " $i " ")) exit bad = 1 }
+     END { exit bad || !m || m >= n }' one few || fail "--alignment-threshold: $(cat few)"
+cp -r m with && "$heed" describe with --set alignment_threshold=0.3 &&
+    "$heed" align --quiet --model with "${both[@]}" | cmp - few || fail 'the threshold of a model'
 # what translate says of its own translations, where their text has the pieces they were written in
 if command -v python3 >/dev/null; then
     "$heed" vocab --input t.src --size 40 --type char --out char.model --quiet || fail 'vocab'

@@ -43,7 +43,8 @@ static struct engine *open_engine(const char *dir, int n_thread) {
     return e;
 }
 
-static const struct align_options first_input = {1, 2, ALIGN_INPUT}, second = {2, 0, ALIGN_OUTPUT};
+static const struct align_options first_input = {1, 2, ALIGN_INPUT, 0},
+                                  second = {2, 0, ALIGN_OUTPUT, 0};
 
 /* The links of one direction, the long way: one pair at a time, the matrix summed up by hand. */
 static void expect_links(struct links *out, const struct engine *e, struct align_options choice,

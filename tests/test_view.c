@@ -285,9 +285,10 @@ static void check_matrix(const struct seen *seen, const struct batch *b, const f
 }
 
 static const struct align_options choices[] = {
-    {0, 0, ALIGN_AUTO}, /* the last of two layers, all heads, output row */
-    {1, 0, ALIGN_AUTO}, /* of the first, the same row */
-    {2, 0, ALIGN_OUTPUT}, {2, 4, ALIGN_INPUT}, {1, 2, ALIGN_OUTPUT}, {1, 3, ALIGN_INPUT}};
+    {0, 0, ALIGN_AUTO, 0}, /* the last of two layers, all heads, output row */
+    {1, 0, ALIGN_AUTO, 0}, /* of the first, the same row */
+    {2, 0, ALIGN_OUTPUT, 0}, {2, 4, ALIGN_INPUT, 0},
+    {1, 2, ALIGN_OUTPUT, 0}, {1, 3, ALIGN_INPUT, 0}};
 enum { N_CHOICE = 6 };
 
 TEST(an_alignment_is_cross_attention) {
@@ -355,9 +356,9 @@ TEST(an_aligner_can_compare) {
 }
 
 TEST(usual_alignments) {
-    static const struct align_options want[] = {{1, 0, ALIGN_OUTPUT}, {2, 0, ALIGN_OUTPUT},
-                                                {3, 0, ALIGN_OUTPUT}, {2, 0, ALIGN_INPUT},
-                                                {3, 0, ALIGN_INPUT},  {3, 0, ALIGN_INPUT}};
+    static const struct align_options want[] = {{1, 0, ALIGN_OUTPUT, 0}, {2, 0, ALIGN_OUTPUT, 0},
+                                                {3, 0, ALIGN_OUTPUT, 0}, {2, 0, ALIGN_INPUT, 0},
+                                                {3, 0, ALIGN_INPUT, 0},  {3, 0, ALIGN_INPUT, 0}};
     for (int n = 1; n <= 6; n++) {
         struct align_options got = align_default(n);
         assert_memory_equal(&got, &want[n - 1], sizeof got);
@@ -370,14 +371,14 @@ TEST(impossible_alignments_are_refused) {
     struct aligner *aligner;
     struct err err;
     toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
-    ASSERT_ERR(new_aligner(&aligner, toy.model, (struct align_options){3, 0, ALIGN_INPUT},
+    ASSERT_ERR(new_aligner(&aligner, toy.model, (struct align_options){3, 0, ALIGN_INPUT, 0},
                            (struct batch_caps){9, 9, 1}, &err),
                err, HEED_EINVAL, "alignment_layer: there is no such layer; the decoder has 2");
-    ASSERT_ERR(new_aligner(&aligner, toy.model, (struct align_options){0, 6, ALIGN_INPUT},
+    ASSERT_ERR(new_aligner(&aligner, toy.model, (struct align_options){0, 6, ALIGN_INPUT, 0},
                            (struct batch_caps){9, 9, 1}, &err),
                err, HEED_EINVAL, "alignment_head: there is no such head; a layer has 5");
     assert_null(aligner);
-    check_ok(new_aligner(&aligner, toy.model, (struct align_options){0, 0, ALIGN_INPUT},
+    check_ok(new_aligner(&aligner, toy.model, (struct align_options){0, 0, ALIGN_INPUT, 0},
                          (struct batch_caps){4, 4, 1}, &err),
              &err);
     int32_t ids[5] = {5, 6, 7, 8, TOY_EOS};
@@ -396,13 +397,16 @@ TEST(links_are_the_largest_of_each_row) {
         0.2f, 0.3f, 0.4f, 0.1f, /* 2 */
         0.9f, 0.0f, 0.0f, 0.1f, /* the end mark */
     };
-    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 3, 3, 4}), 3);
+    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 3, 3, 4}, 0), 3);
     const struct align_link want[] = {{0, 1}, {1, 0}, {2, 2}};
     assert_memory_equal(link, want, sizeof want);
-    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 0, 3, 4}), 0);
-    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 3, 0, 4}), 0);
+    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 0, 3, 4}, 0), 0);
+    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 3, 0, 4}, 0), 0);
+    /* and so it is with a threshold */
+    assert_int_equal(align_links(link, &(struct align_matrix){matrix, 3, 3, 4}, 0.4f), 2);
+    assert_memory_equal(link, (want + 1), sizeof *link);
     const float nothing[] = {0, 0, 0.5f, 0}; /* a row without a value has no link */
-    assert_int_equal(align_links(link, &(struct align_matrix){nothing, 2, 2, 2}), 1);
+    assert_int_equal(align_links(link, &(struct align_matrix){nothing, 2, 2, 2}, 0), 1);
     assert_memory_equal(link, (&(const struct align_link){0, 1}), sizeof *link);
 }
 
@@ -510,7 +514,7 @@ static void frozen_agrees(enum precision precision, double tolerance) {
     assert_memory_equal(got.out, again.out, (size_t)batch.tgt.n_tok * sizeof *got.out);
     for (int i = 0; i < batch.tgt.n_tok; i++)
         ASSERT_NEAR((double)got.out[i], (double)want.out[i], tolerance);
-    check_ok(new_aligner(&aligner, model, (struct align_options){0, 0, ALIGN_INPUT},
+    check_ok(new_aligner(&aligner, model, (struct align_options){0, 0, ALIGN_INPUT, 0},
                          (struct batch_caps){TOKENS, TOKENS, 16}, &err),
              &err);
     new_matrices(matrix, 1);

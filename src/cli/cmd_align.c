@@ -60,12 +60,18 @@ static const struct option rows[] = {
         "align by the decoder's row that has a piece as input, or by that which writes it; auto: "
         "the model's choice, or the usual one",
         .choices = align_row_names),
+    ROW(F32, "alignment_threshold", bitext.align[BITEXT_FORWARD].threshold, "0",
+        "give no link to a word if none gets this share of its attention; 0: the model's choice, "
+        "or none",
+        .max = 1),
     ROW(INT, "reverse_layer", bitext.align[BITEXT_REVERSE].layer, "0", "the same of --reverse",
         .max = 1000),
     ROW(INT, "reverse_head", bitext.align[BITEXT_REVERSE].head, "0", "the same of --reverse",
         .max = 1024),
     ROW(CHOICE, "reverse_row", bitext.align[BITEXT_REVERSE].row, "auto", "the same of --reverse",
         .choices = align_row_names),
+    ROW(F32, "reverse_threshold", bitext.align[BITEXT_REVERSE].threshold, "0",
+        "the same of --reverse", .max = 1),
     ROW(STRING, "gold", gold, NULL,
         "links made by hand, I-J sure and I?J possible: print the error rate, no links",
         .arg = "FILE"),

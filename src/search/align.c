@@ -19,8 +19,8 @@ const char *const align_row_names[] = {"auto", "input", "output", NULL};
 
 struct align_options align_default(int n_layer) {
     enum { DEEP = 4 };
-    return n_layer < DEEP ? (struct align_options){n_layer, 0, ALIGN_OUTPUT}
-                          : (struct align_options){ceil_div(n_layer, 2), 0, ALIGN_INPUT};
+    return n_layer < DEEP ? (struct align_options){n_layer, 0, ALIGN_OUTPUT, 0}
+                          : (struct align_options){ceil_div(n_layer, 2), 0, ALIGN_INPUT, 0};
 }
 
 struct aligner {
@@ -46,7 +46,7 @@ static int choose(struct align_options *choice, const struct align_options *o,
                        c->n_head);
     struct align_options usual = align_default(last);
     *choice = (struct align_options){(o->layer ? o->layer : usual.layer) - 1, o->head - 1,
-                                     o->row ? o->row : usual.row};
+                                     o->row ? o->row : usual.row, 0};
     return 0;
 }
 
@@ -228,14 +228,14 @@ void align_to_words(float *out, const struct align_matrix *m, const struct align
 }
 
 /* Links come by target; each is put behind those of the same or a lower source token. */
-int align_links(struct align_link *link, const struct align_matrix *m) {
+int align_links(struct align_link *link, const struct align_matrix *m, float threshold) {
     int n = 0;
     for (int j = 0; j < m->n_row; j++) {
         const float *row = m->at + (size_t)j * (size_t)m->stride;
         int best = 0;
         for (int i = 1; i < m->n_col; i++)
             if (row[i] > row[best]) best = i;
-        if (m->n_col < 1 || !(row[best] > 0)) continue;
+        if (m->n_col < 1 || !(row[best] > 0) || row[best] < threshold) continue;
         int at = n++;
         for (; at > 0 && link[at - 1].src > best; at--) link[at] = link[at - 1];
         link[at] = (struct align_link){best, j};

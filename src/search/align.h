@@ -26,6 +26,7 @@ struct align_options {
     int layer;          /* of the decoder, counted from 1; 0: align_default */
     int head;           /* counted from 1; 0: the mean of all */
     enum align_row row; /* that reads a target token, or the one that writes it */
+    float threshold;    /* a word has no link if none gets this share of its attention */
 };
 
 /* What aligns best in models about which nothing is known. Deep decoders, from 4 layers on: the
@@ -77,8 +78,9 @@ struct align_words {
 };
 void align_to_words(float *out, const struct align_matrix *matrix, const struct align_words *words);
 
-/* The hard alignment: for each row the column of the largest value (ties to the lower), if any is
- * above 0. link[k] = {column, row}, in ascending order; their number, at most n_row. */
-int align_links(struct align_link *link, const struct align_matrix *matrix);
+/* The hard alignment: for each row the column of the largest value (ties to the lower), if that is
+ * above 0 and no less than the threshold. link[k] = {column, row}, in ascending order; their
+ * number, at most n_row. */
+int align_links(struct align_link *link, const struct align_matrix *matrix, float threshold);
 
 #endif

@@ -69,6 +69,7 @@ struct job {
     const struct bitext_pair *pair;
     int n;
     int n_choice;
+    float threshold;
     struct links *found; /* [n_choice * n] */
     const int *order;    /* of the pairs being aligned */
     int n_order;
@@ -258,7 +259,7 @@ static void link_one(const struct job *j, const struct sides *s, const float *ma
                        &(struct align_words){s->src.of, s->tgt.of, s->src.n, s->tgt.n});
         m = (struct align_matrix){x->words, s->tgt.n, s->src.n, s->src.n};
     }
-    int n = align_links(x->link, &m);
+    int n = align_links(x->link, &m, j->threshold);
     links_clear(out);
     for (int i = 0; i < n; i++) links_add(out, x->link[i].src, x->link[i].tgt);
     if (j->which == BITEXT_REVERSE) links_turn(out);
@@ -352,6 +353,7 @@ int bitext_run(struct bitext *b, const struct bitext_pair *pair, int n,
     reserve(b, n);
     for (j.which = 0; j.which < b->n_way && !rc; j.which++) {
         j.found = way_of(&j)->links;
+        j.threshold = way_of(&j)->align.threshold;
         rc = align_all(&j, way_of(&j)->aligner, err);
     }
     if (rc) return rc;
@@ -369,7 +371,7 @@ static void list_choices(struct bitext_choices *c, const struct config *config) 
     for (int layer = 1; layer <= config->n_layer_dec; layer++)
         for (int row = ALIGN_INPUT; row <= ALIGN_OUTPUT; row++)
             for (int head = 0; head <= config->n_head; head++)
-                c->choice[at++] = (struct align_options){layer, head, (enum align_row)row};
+                c->choice[at++] = (struct align_options){layer, head, (enum align_row)row, 0};
 }
 
 int bitext_compare(struct bitext_choices choices[BITEXT_WAYS], struct bitext *b,

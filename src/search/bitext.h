@@ -67,7 +67,7 @@ struct bitext_choices {
 };
 
 /* Asks both models about the pairs, of which there should be no more than thousands. Links of both
- * are source, target. */
+ * are source, target; thresholds do not count. */
 int bitext_compare(struct bitext_choices choices[BITEXT_WAYS], struct bitext *bitext,
                    const struct bitext_pair *pair, int n, struct err *err);
 void bitext_choices_release(struct bitext_choices *choices, int n_pair);

@@ -74,7 +74,8 @@ struct align_options defaults_align(const struct engine *engine, struct align_op
     if (wanted.layer && wanted.layer != own.layer) return wanted;
     if (wanted.layer) own.head = 0; /* the mean, but by the row that serves this layer */
     return (struct align_options){own.layer, wanted.head ? wanted.head : own.head,
-                                  wanted.row ? wanted.row : own.row};
+                                  wanted.row ? wanted.row : own.row,
+                                  wanted.threshold > 0 ? wanted.threshold : own.threshold};
 }
 
 static int unknown(const char *name, size_t length, struct err *err) {

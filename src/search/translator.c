@@ -137,6 +137,7 @@ struct translator {
     int cap_coded;
     struct room room[MAX_ROOMS];
     struct aligner *aligner;
+    float threshold; /* of its links */
     struct keep keep;
     struct part *part;
     int n_part, cap_part;
@@ -183,6 +184,10 @@ const struct option translator_rows[] = {
         "align by the decoder's row that has a piece as input, or by that which writes it; auto: "
         "the model's choice, or the usual one",
         .of_model = 1, .choices = align_row_names),
+    ROW(F32, "alignment_threshold", align.threshold, "0",
+        "give no link to a word if none gets this share of its attention; 0: the model's choice, "
+        "or none",
+        .of_model = 1, .max = 1),
     PREFIX_TOKEN_ROW(prefix_token, API(prefix_token), .of_model = 1),
     ROW(INT, "max_source", max_source, "0",
         "most tokens translated at a time, end mark included; 0: the model's positions",
@@ -289,6 +294,7 @@ static int check_options(const struct translator *t, const struct translator_opt
 static int make_aligner(struct translator *t, struct err *err) {
     const struct translator_options *o = &t->options;
     struct align_options align = defaults_align(t->engine, o->align);
+    t->threshold = align.threshold;
     /* one more for the row that reads the last token of what a limit cut */
     int longest = longest_target(t, t->limit) + 1, tokens = min_int(t->suit.tokens, ALIGN_TOKENS);
     struct aligner_setup setup = {
@@ -705,7 +711,7 @@ static int collect_pairs(struct translator *t, const int *order, int n) {
 static void keep_links(struct translator *t, struct candidate *c, const struct align_matrix *m,
                        int src_at) {
     struct align_link *link = keep_take(&t->keep, ((size_t)m->n_row + 1) * sizeof *link);
-    c->n_link = align_links(link, m);
+    c->n_link = align_links(link, m, t->threshold);
     c->link = link;
     for (int i = 0; i < c->n_link; i++) link[i].src += src_at;
 }
