@@ -98,7 +98,7 @@ awk 'function have(list, link) { return index(" " list " ", " " link " ") }
      END { exit bad }' one turned intersection union grow-diag grow-diag-final \
     grow-diag-final-and || fail 'links of two directions'
 differ intersection union
-cmp <(a "${both[@]}" --reverse back) grow-diag || fail 'grow-diag is not what is used'
+cmp <(a "${both[@]}" --reverse back) grow-diag-final-and || fail 'the default of --symmetrise'
 
 # ---- JSON, odd lines
 printf 'bada kelim\n\nbada, kelim.\nba\n' >o.src

@@ -35,7 +35,8 @@ less "$(last valid_guided guided)" "$(first guided guided)" 'nor does validation
 differ plain/model.safetensors guided/model.safetensors
 # Alignments of this model are read from the head that learnt them.
 absent alignment_head plain/config.json
-for note in '"alignment_layer": 1' '"alignment_head": 2' '"alignment_row": "input"'; do
+for note in '"alignment_layer": 1' '"alignment_head": 2' '"alignment_row": "input"' \
+    '"alignment_threshold": 0.4'; do
     grep -q -e "$note" guided/config.json || fail "no $note in $(cat guided/config.json)"
 done
 expect 0 'guided ' -- --out loud --steps 20 --log-every 20 --guided-alignment t.links --cache cache

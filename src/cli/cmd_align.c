@@ -49,7 +49,7 @@ static const struct option rows[] = {
     ROW(CHOICE, "units", bitext.unit, "words",
         "link words, tokens (what spaces separate), or the tokenizer's pieces; with --gold, tokens",
         .choices = bitext_unit_names),
-    ROW(CHOICE, "symmetrise", bitext.method, "grow-diag",
+    ROW(CHOICE, "symmetrise", bitext.method, "grow-diag-final-and",
         "how the links of both directions are put together", .choices = links_method_names),
     ROW(INT, "alignment_layer", bitext.align[BITEXT_FORWARD].layer, "0",
         "decoder layer to align by, counted from 1; 0: the model's choice, or the usual one",

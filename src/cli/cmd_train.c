@@ -329,16 +329,18 @@ static int lock_dir(int *lock, struct err *err) {
     return rc;
 }
 
-/* A head that has learnt links is the one to read alignments from. */
+/* A head that has learnt links is the one to read alignments from; and where it is not sure, there
+ * is none (docs/align.md). */
 static int note_guided(struct model_notes *notes, const struct guided *guided, struct err *err) {
     char layer[40], head[40];
+    const char *const set[] = {layer, head, "alignment_row=input", "alignment_threshold=0.4"};
+    int rc = 0;
     if (!guided->layer) return 0;
     notes->translate = json_object();
     snprintf(layer, sizeof layer, "alignment_layer=%d", guided->layer);
     snprintf(head, sizeof head, "alignment_head=%d", guided->head);
-    int rc = defaults_set(notes->translate, layer, err);
-    if (!rc) rc = defaults_set(notes->translate, head, err);
-    return rc ? rc : defaults_set(notes->translate, "alignment_row=input", err);
+    for (int i = 0; i < 4 && !rc; i++) rc = defaults_set(notes->translate, set[i], err);
+    return rc;
 }
 
 static int write_config(struct train_setup *s, struct err *err) {

@@ -72,10 +72,12 @@ struct translator_options defaults_of(const struct engine *engine) {
 struct align_options defaults_align(const struct engine *engine, struct align_options wanted) {
     struct align_options own = defaults_of(engine).align;
     if (wanted.layer && wanted.layer != own.layer) return wanted;
-    if (wanted.layer) own.head = 0; /* the mean, but by the row that serves this layer */
-    return (struct align_options){own.layer, wanted.head ? wanted.head : own.head,
-                                  wanted.row ? wanted.row : own.row,
-                                  wanted.threshold > 0 ? wanted.threshold : own.threshold};
+    struct align_options got = {own.layer, wanted.head, wanted.row ? wanted.row : own.row,
+                                wanted.threshold};
+    if (!wanted.layer && !wanted.head) got.head = own.head; /* a layer alone: the mean */
+    if (!(got.threshold > 0) && got.head == own.head && got.row == own.row)
+        got.threshold = own.threshold; /* that of this head and no other */
+    return got;
 }
 
 static int unknown(const char *name, size_t length, struct err *err) {
