@@ -28,6 +28,7 @@ struct prompt {
     struct engine *engine;
     struct translator *translator;
     char *dir;             /* of the model, where there is one */
+    char *before;          /* of the model that :swap left; NULL: none yet */
     char *last;            /* the line that commands are about; NULL: none yet */
     struct feed_line line; /* of it */
     int shown;             /* alternatives of it, at the last command */
@@ -83,14 +84,15 @@ static char *beside(const char *dir) {
     return NULL;
 }
 
-/* The model for the other direction: the one beside this, or else any that is installed and says
- * so. xfree(*dir). */
+/* The model for the other direction: the one that was left, the one beside this, or else any that is
+ * installed and says so. xfree(*dir). */
 static int opposite(char **dir, const struct prompt *p, struct err *err) {
     struct card card = {0};
     struct option_list list = {0};
     *dir = NULL;
     if (p->engine->n > 1)
         return cli_usage(err, ":swap: several models translate together; none is their opposite");
+    if (p->before && dir_exists(p->before)) return *dir = xstrdup(p->before), 0;
     if ((*dir = beside(p->dir))) return 0;
     card_from_json(&card, frozen_notes(p->engine->ensemble->model[0])->card, "", NULL);
     if (!card.source || !card.target)
@@ -210,10 +212,12 @@ static int align(struct prompt *p, const char *arg, struct err *err) {
 
 static int swap(struct prompt *p, const char *arg, struct err *err) {
     (void)arg;
-    char *dir;
+    char *dir, *left = xstrdup(p->dir);
     int rc = opposite(&dir, p, err);
     if (!rc) rc = open_model(p, dir, err);
     xfree(dir);
+    xfree(rc ? left : p->before);
+    if (!rc) p->before = left;
     if (!rc) screen_aside(&p->screen, "now with %s", name_of(p->dir));
     return rc;
 }
@@ -361,6 +365,7 @@ int prompt_run(const struct prompt_options *options, struct err *err) {
     translator_free(p.translator);
     engine_close(p.engine);
     xfree(p.dir);
+    xfree(p.before);
     xfree(p.last);
     return rc;
 }

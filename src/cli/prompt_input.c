@@ -206,7 +206,8 @@ static void history_load(struct prompt_input *in) {
 
 void prompt_input_remember(struct prompt_input *in, const char *text, size_t size) {
     if (!in->el || size == 0 || size > HISTORY_LINE || history_enter(in, text, size) == 0) return;
-    int fd = in->path ? open(in->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+    int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK; /* it may be a pipe */
+    int fd = in->path ? open(in->path, flags, 0600) : -1;
     if (fd < 0) return;
     char *line = xmalloc(size + 1); /* in one piece, whoever else writes */
     memcpy(line, text, size);
