@@ -208,7 +208,8 @@ static void cached_equals_full(struct config *config, enum dtype type, double to
     toy_batch(&batch, src_len, lens, n, config->n_vocab_src, 9);
     float *full = toy_logits(&toy, &batch), *row = xcalloc((size_t)(n * v), sizeof *row);
     check_ok(acts_new(&encoder, toy.model, TOKENS, 0, 0, &err), &err);
-    check_ok(stepper_new(&stepper, toy.model, &(struct stepper_caps){n, 8, TOKENS, 1}, &err), &err);
+    check_ok(stepper_new(&stepper, toy.model, &(struct stepper_caps){n, 8, TOKENS, 1, 0}, &err),
+             &err);
     check_ok(acts_load_src(encoder, &batch.src, n, &err), &err);
     transformer_encode(&(struct pass){.model = toy.model, .acts = encoder});
     check_ok(stepper_begin(stepper, encoder, &batch.src, n, &err), &err);

@@ -1,103 +1,12 @@
 /* test_search.c — searching with real (random) models, judged by searches that share no code with
  * it: exhaustive enumeration on toy vocabularies, and a naive beam search that sends every prefix
  * through the whole model again at every step and never stops early. */
-#include "model/frozen.h"
 #include "model/transformer.h"
+#include "rig.h"
 #include "search/sample.h"
-#include "search/search.h"
 #include "test.h"
-#include "toy.h"
 
-enum { BOS = 0, EOS = 1, UNK = 2, MAX_V = 33, MAX_N = 48, MAX_HYP = 64, TOKENS = 2048 };
-
-/* One model or two on one backend. */
-struct rig {
-    struct toy toy[2];
-    struct model *model[2];
-    int n_model, n_vocab;
-    float weight[2];
-};
-
-static struct config rig_config(int n_vocab) {
-    struct config c;
-    struct err err;
-    check_ok(config_preset(&c, "tiny", &err), &err);
-    c.n_layer_enc = 1;
-    c.n_layer_dec = 2;
-    c.d_model = 24;
-    c.n_head = 3;
-    c.d_ff = 40;
-    c.max_len = 40;
-    c.tie = TIE_NONE;
-    c.n_vocab_src = c.n_vocab_tgt = n_vocab;
-    check_ok(config_check(&c, &err), &err);
-    return c;
-}
-
-/* Random weights, larger than training begins with, so that distributions have peaks. */
-static void draw_model(struct model *model, uint64_t seed) {
-    struct err err;
-    float *flat = xcalloc(model->table.n_elem, sizeof *flat);
-    check_ok(model_draw(model, seed, &err), &err);
-    check_ok(model_get(model, flat, &err), &err);
-    for (size_t i = 0; i < model->table.n_elem; i++) flat[i] *= 1.6f;
-    check_ok(model_set(model, flat, &err), &err);
-    xfree(flat);
-}
-
-/* Double precision is what only the reference backend has. */
-static void rig_open(struct rig *rig, int n_model, int n_vocab, enum dtype type, int n_thread,
-                     uint64_t seed) {
-    struct config c = rig_config(n_vocab);
-    struct err err;
-    struct backend_options where = {type == DTYPE_F64 ? "ref" : "cpu", n_thread, NULL};
-    *rig = (struct rig){.n_model = n_model, .n_vocab = n_vocab, .weight = {1, 1}};
-    check_ok(backend_open(&rig->toy[0].be, &where, &err), &err);
-    for (int m = 0; m < n_model; m++) {
-        struct toy *toy = &rig->toy[m];
-        toy->be = rig->toy[0].be;
-        check_ok(model_new(&toy->model, &c, toy->be, type, &err), &err);
-        draw_model(toy->model, seed + (uint64_t)m * 1000);
-        check_ok(acts_new(&toy->acts, toy->model, TOKENS, TOKENS, 0, &err), &err);
-        rig->model[m] = toy->model;
-    }
-}
-
-static void rig_close(struct rig *rig) {
-    for (int m = 0; m < rig->n_model; m++) {
-        acts_free(rig->toy[m].acts);
-        model_free(rig->toy[m].model);
-    }
-    backend_close(rig->toy[0].be);
-}
-
-static struct searcher *rig_searcher(const struct rig *rig, const struct search_options *options,
-                                     int n_seq, int n_tok, int max_src) {
-    struct searcher *s;
-    struct err err = {0};
-    struct search_setup setup = {.model = rig->model,
-                                 .n_model = rig->n_model,
-                                 .weight = rig->n_model > 1 ? rig->weight : NULL,
-                                 .marks = {BOS, EOS, UNK},
-                                 .caps = {n_seq, n_tok, max_src}};
-    ASSERT_OK(searcher_new(&s, &setup, options, &err), err);
-    return s;
-}
-
-/* n random sentences of 1 .. longest tokens and an end mark, in one allocation. */
-static struct search_input *inputs_new(int n, int longest, int n_vocab, uint64_t seed) {
-    size_t room = (size_t)longest + 1;
-    struct search_input *in = xcalloc((size_t)n, sizeof *in + room * sizeof(int32_t));
-    int32_t *id = (int32_t *)(in + n);
-    struct rng rng = {.key = seed};
-    for (int s = 0; s < n; s++, id += room) {
-        int len = 1 + (int)rng_below(&rng, (uint32_t)longest);
-        for (int i = 0; i < len; i++) id[i] = (int32_t)rng_below(&rng, (uint32_t)n_vocab);
-        id[len] = EOS;
-        in[s] = (struct search_input){.src = id, .n_src = len + 1, .key = 100 + (uint64_t)s};
-    }
-    return in;
-}
+enum { MAX_V = 33, MAX_N = 48, MAX_HYP = 64 };
 
 /* ---- naive ----------------------------------------------------------------------------------- */
 
@@ -293,7 +202,7 @@ static void check_exhaustive(int n_vocab, int max_len, float alpha, int min_len,
     o.min_len = min_len;
     o.max_len = max_len;
     rig_open(&rig, 1, n_vocab, DTYPE_F32, 1, seed);
-    struct search_input *in = inputs_new(2, 5, n_vocab, seed);
+    struct search_input *in = rig_inputs(2, 5, n_vocab, seed);
     struct searcher *s = rig_searcher(&rig, &o, 2, 20, 10);
     struct naive_list *all = xcalloc(1, sizeof *all);
     ASSERT_OK(searcher_run(s, in, 2, got, NULL, &err), err);
@@ -348,7 +257,7 @@ enum { N_IN = 6 };
 
 TEST(cached_is_redecoded) {
     struct rig rig;
-    struct search_input *in = inputs_new(N_IN, 12, 14, 3);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 3);
     for (uint64_t seed = 1; seed <= 3; seed++) {
         rig_open(&rig, 1, 14, DTYPE_F32, 2, seed);
         struct search_options o = beam_of(1, 1);
@@ -365,7 +274,7 @@ TEST(cached_is_redecoded) {
 
 TEST(reference_backend) {
     struct rig rig;
-    struct search_input *in = inputs_new(N_IN, 12, 14, 3);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 3);
     rig_open(&rig, 1, 14, DTYPE_F64, 1, 2);
     struct search_options o = beam_of(4, 2);
     check_naive(&rig, in, N_IN, &o, 1e-5);
@@ -377,7 +286,7 @@ TEST(reference_backend) {
 
 TEST(lengths_and_bans) {
     struct rig rig;
-    struct search_input *in = inputs_new(N_IN, 12, 14, 4);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 4);
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 8);
     struct search_options o = beam_of(4, 3);
     o.min_len = 5;
@@ -402,7 +311,7 @@ TEST(lengths_and_bans) {
 /* Few words, two of them forbidden: whether every row brings enough candidates decides the
  * result. */
 TEST(forbidden_marks_leave_enough) {
-    struct search_input *in = inputs_new(N_IN, 12, 7, 4);
+    struct search_input *in = rig_inputs(N_IN, 12, 7, 4);
     for (uint64_t seed = 0; seed < 8; seed++) {
         struct rig rig;
         rig_open(&rig, 1, 7, DTYPE_F32, 1, seed);
@@ -423,7 +332,7 @@ TEST(forbidden_marks_leave_enough) {
 
 TEST(repetition_guards) {
     struct rig rig;
-    struct search_input *in = inputs_new(N_IN, 12, 14, 5);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 5);
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 9);
     for (int size = 1; size <= 3; size++) {
         struct search_options o = beam_of(4, 2);
@@ -465,7 +374,7 @@ static int count_repeats(struct rig *rig, const struct search_input *in, int siz
 
 TEST(no_ngram_twice) {
     struct rig rig;
-    struct search_input *in = inputs_new(N_IN, 12, 14, 5);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 5);
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 9);
     for (int size = 1; size <= 3; size++) {
         assert_int_equal(count_repeats(&rig, in, size, 1), 0);
@@ -480,7 +389,7 @@ TEST(dead_ends_are_cut) {
     struct rig rig;
     struct err err = {0};
     struct search_result got;
-    struct search_input *in = inputs_new(1, 12, 4, 5);
+    struct search_input *in = rig_inputs(1, 12, 4, 5);
     struct search_options o = beam_of(2, 2);
     o.no_repeat = 1;
     o.force_len = 12;
@@ -503,7 +412,7 @@ TEST(dead_ends_are_cut) {
 TEST(prefixes_are_forced) {
     static const int32_t prefix[] = {UNK, 5, 5, 5, 13, 0};
     struct rig rig;
-    struct search_input *in = inputs_new(N_IN, 12, 14, 6);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 6);
     for (int i = 0; i < N_IN; i++) { /* the first has none */
         in[i].prefix = prefix;
         in[i].n_prefix = i;
@@ -530,7 +439,7 @@ TEST(twins_are_one) {
     struct rig rig;
     struct err err = {0};
     struct search_result one[N_IN], two[N_IN];
-    struct search_input *in = inputs_new(N_IN, 12, 14, 7);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 7);
     struct search_options o = beam_of(4, 4);
     for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
         rig_open(&rig, 1, 14, (enum dtype)type, 1, 11);
@@ -559,7 +468,7 @@ TEST(twins_are_one) {
 
 TEST(two_models_are_their_mean) {
     struct rig rig;
-    struct search_input *in = inputs_new(N_IN, 12, 14, 8);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 8);
     rig_open(&rig, 2, 14, DTYPE_F32, 1, 12);
     struct search_options o = beam_of(4, 3);
     check_naive(&rig, in, N_IN, &o, 1e-4);
@@ -586,7 +495,7 @@ TEST(best_of_one_is_greedy) {
     struct rig rig;
     struct err err = {0};
     struct search_result greedy[N_IN], drawn[N_IN];
-    struct search_input *in = inputs_new(N_IN, 12, 14, 9);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 9);
     struct search_options beam = beam_of(1, 1), sample = samples_of(3);
     sample.top_k = 1;
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 13);
@@ -609,29 +518,11 @@ TEST(best_of_one_is_greedy) {
     rig_close(&rig);
 }
 
-/* Every sample of a sentence as one number that knows ids and log-probabilities. */
-static uint64_t fingerprint(const struct search_result *r) {
-    uint64_t hash = 1469598103934665603u;
-    for (int k = 0; k < r->n; k++) {
-        const struct hypothesis *h = &r->best[k];
-        for (int i = 0; i < h->n; i++) hash = (hash ^ (uint64_t)h->ids[i]) * 1099511628211u;
-        for (int i = 0; i < h->n + !h->cut; i++) {
-            uint32_t bits;
-            memcpy(&bits, &h->token_log_prob[i], sizeof bits);
-            hash = (hash ^ bits) * 1099511628211u;
-        }
-        uint32_t bits;
-        memcpy(&bits, &h->log_prob, sizeof bits);
-        hash = (hash ^ bits ^ (uint64_t)h->cut << 40) * 1099511628211u;
-    }
-    return hash;
-}
-
 TEST(samples_are_repeatable) {
     struct rig rig;
     struct err err = {0};
     struct search_result got[N_IN];
-    struct search_input *in = inputs_new(N_IN, 12, 14, 9);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 9);
     struct search_options o = samples_of(4);
     uint64_t print[3][N_IN];
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 13);
@@ -639,7 +530,7 @@ TEST(samples_are_repeatable) {
         o.seed = run == 2 ? 99 : 5;
         struct searcher *s = rig_searcher(&rig, &o, N_IN, 100, 20);
         ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, &err), err);
-        for (int i = 0; i < N_IN; i++) print[run][i] = fingerprint(&got[i]);
+        for (int i = 0; i < N_IN; i++) print[run][i] = rig_fingerprint(&got[i]);
         if (run == 0) { /* the four of a sentence are not all the same */
             const struct hypothesis *h = got[0].best;
             int same = 0;
@@ -679,7 +570,7 @@ TEST(samples_are_independent) {
     struct rig rig;
     struct err err = {0};
     struct search_result got[N_IN];
-    struct search_input *in = inputs_new(N_IN, 12, 6, 9);
+    struct search_input *in = rig_inputs(N_IN, 12, 6, 9);
     struct search_options o = samples_of(N);
     o.temperature = 1.3f;
     o.top_p = 0.95f;
@@ -705,7 +596,7 @@ TEST(samples_are_independent) {
 static void check_first_tokens(struct rig *rig, const struct search_options *o) {
     enum { N = 64, SAMPLES = 64 };
     struct err err = {0};
-    struct search_input in[N], *first = inputs_new(1, 12, 8, 10);
+    struct search_input in[N], *first = rig_inputs(1, 12, 8, 10);
     struct search_result got[N];
     int count[8] = {0};
     double lp[8], sum = 0, chi = 0;
@@ -754,9 +645,9 @@ static void check_crowd(const struct rig *rig, const struct search_input *in,
     struct searcher *alone = rig_searcher(rig, o, 1, CROWD_LEN + 1, CROWD_LEN + 1);
     ASSERT_OK(searcher_run(all, in, N_CROWD, got, NULL, &err), err);
     for (int i = 0; i < N_CROWD; i++) {
-        uint64_t in_crowd = fingerprint(&got[i]);
+        uint64_t in_crowd = rig_fingerprint(&got[i]);
         ASSERT_OK(searcher_run(alone, &in[i], 1, &one, NULL, &err), err);
-        if (in_crowd != fingerprint(&one)) fail_msg("sentence %d depends on its neighbours", i);
+        if (in_crowd != rig_fingerprint(&one)) fail_msg("sentence %d depends on its neighbours", i);
         if (print[i] && print[i] != in_crowd) fail_msg("sentence %d depends on threads", i);
         print[i] = in_crowd;
     }
@@ -764,23 +655,9 @@ static void check_crowd(const struct rig *rig, const struct search_input *in,
     searcher_free(alone);
 }
 
-/* Trained weights ("f32", "bf16") or frozen ones ("frozen-f32", ...). */
-static void crowd_open(struct rig *rig, struct frozen **frozen, const char *how, int n_thread) {
-    struct err err = {0};
-    enum dtype type = strcmp(how, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
-    const char *dash = strchr(how, '-');
-    enum precision precision;
-    *frozen = NULL;
-    rig_open(rig, 1, MAX_V, type, n_thread, 15);
-    if (!dash) return;
-    ASSERT_OK(precision_parse(&precision, dash + 1, &err), err);
-    ASSERT_OK(frozen_from_model(frozen, rig->toy[0].model, precision, 1, &err), err);
-    ASSERT_OK(frozen_model(&rig->model[0], *frozen, rig->toy[0].be, &err), err);
-}
-
 TEST(neighbours_do_not_matter) {
     static const int32_t prefix[] = {5, 9};
-    struct search_input *in = inputs_new(N_CROWD, CROWD_LEN, MAX_V, 15);
+    struct search_input *in = rig_inputs(N_CROWD, CROWD_LEN, MAX_V, 15);
     uint64_t print[4][N_CROWD] = {{0}};
     for (int i = 0; i < N_CROWD; i += 7) {
         in[i].prefix = prefix;
@@ -788,9 +665,8 @@ TEST(neighbours_do_not_matter) {
     }
     for (int n_thread = 1; n_thread <= 2; n_thread++) {
         struct rig rig;
-        struct frozen *frozen;
         struct search_options o = beam_of(4, 2);
-        crowd_open(&rig, &frozen, TEST_ARG, n_thread);
+        rig_open_as(&rig, MAX_V, TEST_ARG, n_thread, 15);
         check_crowd(&rig, in, &o, print[0]);
         o.no_repeat = 2;
         check_crowd(&rig, in, &o, print[1]);
@@ -798,8 +674,6 @@ TEST(neighbours_do_not_matter) {
         check_crowd(&rig, in, &o, print[2]);
         o = beam_of(1, 1);
         check_crowd(&rig, in, &o, print[3]);
-        if (frozen) model_free(rig.model[0]);
-        frozen_close(frozen);
         rig_close(&rig);
     }
     xfree(in);
@@ -810,7 +684,7 @@ TEST(neighbours_do_not_matter) {
 static void count_allocations(struct rig *rig, const struct search_options *o) {
     struct err err = {0};
     struct search_result got[N_IN];
-    struct search_input *in = inputs_new(N_IN, 12, 14, 16);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 16);
     struct searcher *s = rig_searcher(rig, o, N_IN, 100, 20);
     uint64_t before = mem_count();
     ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, &err), err);
@@ -845,19 +719,19 @@ TEST(cancelled_and_used_again) {
     struct rig rig;
     struct err err = {0};
     struct search_result got[N_IN];
-    struct search_input *in = inputs_new(N_IN, 12, 14, 17);
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 17);
     struct search_options o = beam_of(4, 1);
     int calls = 0;
     uint64_t print;
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 17);
     struct searcher *s = rig_searcher(&rig, &o, N_IN, 100, 20);
     ASSERT_OK(searcher_run(s, in, N_IN, got, NULL, &err), err);
-    print = fingerprint(&got[2]);
+    print = rig_fingerprint(&got[2]);
     ASSERT_ERR(searcher_run(s, in, N_IN, got, &(struct search_poll){third_time, &calls}, &err), err,
                HEED_ECANCELLED, "after 2 tokens");
     assert_int_equal(calls, 3);
     ASSERT_OK(searcher_run(s, in, N_IN, got, &(struct search_poll){third_time, &calls}, &err), err);
-    assert_true(fingerprint(&got[2]) == print);
+    assert_true(rig_fingerprint(&got[2]) == print);
     ASSERT_OK(searcher_run(s, in, 0, got, NULL, &err), err);
     searcher_free(s);
     xfree(in);
@@ -868,7 +742,7 @@ TEST(impossible_input) {
     struct rig rig;
     struct err err = {0};
     struct search_result got[N_IN];
-    struct search_input *in = inputs_new(N_IN, 12, 14, 18), one = in[0];
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 18), one = in[0];
     struct search_options o = beam_of(4, 1);
     int32_t bad = 14, negative = -1, end = EOS;
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 18);
@@ -982,17 +856,6 @@ TEST(impossible_ensembles) {
     rig_close(&rig);
 }
 
-static void spoil(struct model *model, const char *name, int row) {
-    struct err err;
-    float *flat = xcalloc(model->table.n_elem, sizeof *flat);
-    const struct param *p = param_table_find(&model->table, name);
-    assert_non_null(p);
-    check_ok(model_get(model, flat, &err), &err);
-    flat[p->offset + (size_t)row * (size_t)p->cols] = NAN;
-    check_ok(model_set(model, flat, &err), &err);
-    xfree(flat);
-}
-
 static void check_no_number(enum dtype type, int full, const char *name, int row,
                             const char *want) {
     static const int32_t well[] = {5, 6, EOS}, sick[] = {5, 13, EOS};
@@ -1005,7 +868,7 @@ static void check_no_number(enum dtype type, int full, const char *name, int row
     struct search_options o = beam_of(4, 1);
     o.no_repeat = full;
     rig_open(&rig, 1, MAX_V, type, 1, 20);
-    spoil(rig.model[0], name, row);
+    rig_spoil(rig.model[0], name, row);
     struct searcher *s = rig_searcher(&rig, &o, 3, 100, 20);
     ASSERT_ERR(searcher_run(s, in, 3, got, NULL, &err), err, HEED_EINTERNAL, want);
     searcher_free(s);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "base/num.h"
 #include "model/block.h"
 #include "model/transformer.h"
 
@@ -26,7 +27,7 @@ static void carve(struct stepper *s) {
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = s->cap.hyp;
     s->arena.used = 0;
     for (int l = 0; l < c->n_layer_dec; l++) {
-        s->self_kv[l] = mat_take(&s->arena, s->cap.len * n, qk + vv, t);
+        s->self_kv[l] = mat_take(&s->arena, s->cap.cache, qk + vv, t);
         s->cross_kv[l] = mat_take(&s->arena, s->cap.src, qk + vv, t);
     }
     s->side.is_tgt = 1;
@@ -133,9 +134,12 @@ static void run_step(struct stepper *s, const struct stepper_rows *rows, int n, 
         turn ^= 1;
     }
     s->out = flow.in;
+    s->projected = 0;
 }
 
-static void project(const struct stepper *s) {
+static void project(struct stepper *s) {
+    if (s->projected) return;
+    s->projected = 1;
     linear_fwd(s->model->be, &(struct linear_args){.y = mat_rows(s->logits, 0, s->out.rows),
                                                    .x = s->out,
                                                    .w = s->model->w.out});
@@ -183,6 +187,7 @@ int stepper_new(struct stepper **out, struct model *model, const struct stepper_
     if ((int64_t)cap.hyp * cap.len > INT32_MAX)
         return err_set(err, HEED_ELIMIT, "decoder: %d hypotheses of %d tokens are too many",
                        cap.hyp, cap.len);
+    if (!cap.cache) cap.cache = cap.hyp * cap.len;
     int most = model->config.n_vocab_tgt < TOPK_MAX ? model->config.n_vocab_tgt : TOPK_MAX;
     if (cap.top < 1 || cap.top > most)
         return err_set(err, HEED_ELIMIT,
@@ -220,20 +225,24 @@ void stepper_free(struct stepper *s) {
     xfree(s);
 }
 
+void stepper_admit(struct stepper *s, const struct acts *acts, int first, int n, int at) {
+    struct mat memory = mat_rows(transformer_memory(acts), first, n);
+    BUG_ON(at < 0 || at > s->cap.src - n);
+    for (int l = 0; l < s->model->config.n_layer_dec; l++) {
+        const struct cross_params *w = &s->model->w.dec[l].cross;
+        linear_fwd(s->model->be, &(struct linear_args){.y = mat_rows(s->cross_kv[l], at, n),
+                                                       .x = memory,
+                                                       .w = w->w_kv,
+                                                       .b = w->b_kv});
+    }
+}
+
 int stepper_begin(struct stepper *s, const struct acts *acts, const struct packed *src, int n_seq,
                   struct err *err) {
     if (src->n_tok > s->cap.src)
         return err_set(err, HEED_ELIMIT, "decoder: %d source tokens; there is room for %d",
                        src->n_tok, s->cap.src);
-    struct mat memory = transformer_memory(acts);
-    for (int l = 0; l < s->model->config.n_layer_dec; l++) {
-        const struct cross_params *w = &s->model->w.dec[l].cross;
-        linear_fwd(s->model->be,
-                   &(struct linear_args){.y = mat_rows(s->cross_kv[l], 0, memory.rows),
-                                         .x = memory,
-                                         .w = w->w_kv,
-                                         .b = w->b_kv});
-    }
+    stepper_admit(s, acts, 0, transformer_memory(acts).rows, 0);
     s->sentence_start = src->start;
     s->n_sentence = n_seq;
     s->t = 0;
@@ -251,35 +260,71 @@ static struct stepper_rows rows_at(int32_t *at, int n, int line) {
                                  .index_ld = line};
 }
 
+/* Everything the host sends, without gaps: five numbers per row, then lines of cache rows. What it
+ * sent last time becomes the old. */
+static struct stepper_rows compose(struct stepper *s, int n, int line, struct stepper_rows *old) {
+    int32_t *swap = s->host_old;
+    *old = rows_at(s->host, s->n, s->line);
+    s->host_old = s->host;
+    s->host = swap;
+    s->n = n;
+    s->line = line;
+    return rows_at(s->host, n, line);
+}
+
+static void compose_row(const struct stepper_rows *to, const struct stepper_rows *old, int b,
+                        const struct stepper_row *row) {
+    int32_t *line = to->index + b * to->index_ld;
+    size_t pos = (size_t)row->pos;
+    if (pos) memcpy(line, old->index + row->parent * old->index_ld, pos * sizeof *line);
+    line[pos] = row->cache;
+    to->ids[b] = row->id;
+    to->pos[b] = row->pos;
+    to->len[b] = row->pos + 1;
+    to->src_start[b] = row->src;
+    to->src_len[b] = row->n_src;
+}
+
+static void send_and_run(struct stepper *s) {
+    size_t n = (size_t)s->n * (5 + (size_t)s->line);
+    struct stepper_rows rows = rows_at(s->rows, s->n, s->line);
+    backend_upload(s->model->be, s->rows, s->host, n * sizeof *s->host);
+    run_step(s, &rows, s->n, s->line); /* a failure is sticky: whoever asks for the result hears */
+}
+
 int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *parent,
                  const int32_t *sentence, struct err *err) {
     if (n < 1 || n > s->cap.hyp || s->t >= s->cap.len)
         return err_set(err, HEED_ELIMIT,
                        "decoder: step %d of %d hypotheses; there is room for %d of %d", s->t + 1, n,
                        s->cap.len, s->cap.hyp);
-    int32_t *swap = s->host_old;
-    s->host_old = s->host;
-    s->host = swap;
-    /* Everything the host sends, without gaps: five numbers per row, then lines of t + 1 cache
-     * rows. */
-    size_t t = (size_t)s->t, old_n = (size_t)s->n;
-    struct stepper_rows to = rows_at(s->host, n, s->t + 1);
+    struct stepper_rows old, to = compose(s, n, s->t + 1, &old);
     for (int b = 0; b < n; b++) {
-        int32_t *line = to.index + (size_t)b * (t + 1);
-        if (t) memcpy(line, s->host_old + 5 * old_n + (size_t)parent[b] * t, t * sizeof *line);
-        line[t] = s->t * s->cap.hyp + b;
-        to.ids[b] = ids[b];
-        to.pos[b] = s->t;
-        to.len[b] = s->t + 1;
-        to.src_start[b] = s->sentence_start[sentence[b]];
-        to.src_len[b] = s->sentence_start[sentence[b] + 1] - to.src_start[b];
+        const int32_t *src = s->sentence_start + sentence[b];
+        compose_row(&to, &old, b,
+                    &(struct stepper_row){.id = ids[b],
+                                          .pos = s->t,
+                                          .parent = parent[b],
+                                          .cache = s->t * s->cap.hyp + b,
+                                          .src = src[0],
+                                          .n_src = src[1] - src[0]});
     }
-    backend_upload(s->model->be, s->rows, s->host, (size_t)n * (6 + t) * sizeof *s->host);
-    struct stepper_rows rows = rows_at(s->rows, n, s->t + 1);
-    run_step(s, &rows, n, s->t + 1);
+    send_and_run(s);
     s->t++;
-    s->n = n;
-    return 0; /* a failure is sticky: whoever asks for the result hears of it */
+    return 0;
+}
+
+int stepper_advance(struct stepper *s, const struct stepper_row *row, int n, struct err *err) {
+    int line = 0;
+    for (int b = 0; b < n; b++) line = max_int(line, row[b].pos + 1);
+    if (n < 1 || n > s->cap.hyp || line > s->cap.len)
+        return err_set(err, HEED_ELIMIT,
+                       "decoder: %d hypotheses of up to %d tokens; there is room for %d of %d", n,
+                       line, s->cap.hyp, s->cap.len);
+    struct stepper_rows old, to = compose(s, n, line, &old);
+    for (int b = 0; b < n; b++) compose_row(&to, &old, b, &row[b]);
+    send_and_run(s);
+    return 0;
 }
 
 struct stepper_rows stepper_rows(const struct stepper *s, int turn) {

@@ -18,10 +18,10 @@
 #include "backend/mat.h"
 #include "model/acts.h"
 
-/* What there is room for: hypotheses, tokens of each, source tokens, and best tokens asked for at a
- * time. */
+/* What there is room for: hypotheses, tokens of each, source tokens, best tokens asked for at a
+ * time, and rows of the cache; 0: hyp * len, as stepper_step and stepper_queue need. */
 struct stepper_caps {
-    int hyp, len, src, top;
+    int hyp, len, src, top, cache;
 };
 
 /* The rows of a step, in backend memory. Row b looks at the cache rows index[b * index_ld + i], i <
@@ -36,10 +36,12 @@ struct stepper_rows {
 struct stepper {
     struct model *model;
     struct stepper_caps cap;
-    int t; /* steps done since stepper_begin */
-    int n; /* hypotheses of the last step */
+    int t;         /* steps done since stepper_begin */
+    int n;         /* hypotheses of the last step */
+    int line;      /* of the index table it was sent */
+    int projected; /* its logits are there already */
     struct arena arena;
-    struct mat *self_kv;  /* [n_layer_dec] of [cap.len * cap.hyp, QK+VV] */
+    struct mat *self_kv;  /* [n_layer_dec] of [cap.cache, QK+VV] */
     struct mat *cross_kv; /* [n_layer_dec] of [cap.src, QK+VV] */
     struct side side;     /* one row per hypothesis */
     struct mat qkv;       /* [cap.hyp,2QK+VV]; cross-attention uses the first QK columns */
@@ -74,6 +76,24 @@ int stepper_begin(struct stepper *stepper, const struct acts *acts, const struct
  * hypotheses. */
 int stepper_step(struct stepper *stepper, int n, const int32_t *ids, const int32_t *parent,
                  const int32_t *sentence, struct err *err);
+
+/* The other way to step, for sentences that come and go while others are under way: every row says
+ * by itself where it stands, and the caller decides which row of the cache and which rows of the
+ * source a hypothesis has. Not to be mixed with stepper_begin and stepper_step.
+ *
+ * stepper_admit takes over rows first .. first + n - 1 of what was encoded in `acts`: their keys and
+ * values go to source rows at .. at + n - 1. stepper_advance is one more token for n hypotheses;
+ * they may be at different positions. Afterwards the two functions below hold as for
+ * stepper_step. */
+struct stepper_row {
+    int32_t id;         /* the token */
+    int32_t pos;        /* tokens before it; 0: it is the begin mark */
+    int32_t parent;     /* the row of the previous call that it extends, whose pos was one less */
+    int32_t cache;      /* where its keys and values go; nobody else's as long as it is extended */
+    int32_t src, n_src; /* its sentence */
+};
+void stepper_admit(struct stepper *stepper, const struct acts *acts, int first, int n, int at);
+int stepper_advance(struct stepper *stepper, const struct stepper_row *row, int n, struct err *err);
 
 /* The k best next tokens of every hypothesis, best first: log-probabilities value[n,k] and id[n,k]
  * in host memory. k is at most cap.top and the vocabulary. */

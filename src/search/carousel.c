@@ -1,0 +1,457 @@
+/* carousel.c — see carousel.h. */
+#include "search/carousel.h"
+
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "model/step.h"
+#include "model/transformer.h"
+#include "search/ranker.h"
+
+/* ---- shelves --------------------------------------------------------------------------------- */
+
+/* A row of places, given out in pieces that lie together. */
+struct piece {
+    int at, n;
+};
+struct shelf {
+    struct piece *piece; /* [n] ascending; room for one per seat */
+    int n, size;
+};
+
+/* n places at the first gap that has them, or -1. */
+static int shelf_take(struct shelf *s, int n) {
+    int at = 0, i = 0;
+    for (; i < s->n && s->piece[i].at - at < n; i++) at = s->piece[i].at + s->piece[i].n;
+    if (i == s->n && s->size - at < n) return -1;
+    memmove(s->piece + i + 1, s->piece + i, (size_t)(s->n++ - i) * sizeof *s->piece);
+    s->piece[i] = (struct piece){at, n};
+    return at;
+}
+
+static void shelf_give(struct shelf *s, int at) {
+    int i = 0;
+    while (s->piece[i].at != at) BUG_ON(++i == s->n);
+    memmove(s->piece + i, s->piece + i + 1, (size_t)(--s->n - i) * sizeof *s->piece);
+}
+
+/* ---- new ------------------------------------------------------------------------------------- */
+
+enum seat_state { EMPTY, RIDING, DONE };
+
+struct seat {
+    enum seat_state state;
+    struct sentence sentence; /* its row: in the last step */
+    struct rank_rules rules;
+    int cell, src; /* the first of each */
+    struct err err;
+    int rc; /* what went wrong, if anything did */
+};
+
+struct carousel {
+    struct ranker ranker;
+    struct carousel_caps caps;
+    int k; /* most candidates per hypothesis */
+    struct acts *encoder[SEARCH_MAX_MODELS];
+    struct stepper *stepper[SEARCH_MAX_MODELS];
+    struct shelf cells, sources;
+    int n_beam;              /* the sum of the widths aboard */
+    void *block;             /* owns all that follows */
+    struct seat *seat;       /* [n_seat] */
+    int *riding, n_riding;   /* [n_seat] not done, in the order of getting on */
+    int *done, n_done;       /* [n_seat] not told yet, in the order of ending */
+    int *empty, n_empty;     /* [n_seat] */
+    struct packed pass;      /* [n_pass] the sources that get on together */
+    struct stepper_row *row; /* [n_row] */
+    struct candidates got;   /* [n_row, k] */
+    double *penalty, *live;  /* [n_seat, max_len + 1], [n_seat, max_beam] */
+    int32_t *sample;         /* [n_seat, max_beam] */
+    struct beam_end *end;    /* [n_seat, max_beam] */
+    struct hypothesis *best; /* [n_seat, max_beam] */
+    struct beam_node *node;  /* [n_cell], as the next */
+    int32_t *prefix, *id;
+    float *log_prob;
+    int32_t *peek; /* [max_len] */
+};
+
+static int check_caps(const struct carousel_caps *c, int positions, struct err *err) {
+    if (c->n_seat < 1 || c->max_src < 1 || c->max_len < 1 || c->max_beam < 1)
+        return err_set(err, HEED_EINVAL,
+                       "search: room for %d sentences of %d source tokens, %d target tokens and %d "
+                       "hypotheses is wanted; at least 1 of everything",
+                       c->n_seat, c->max_src, c->max_len, c->max_beam);
+    if (c->max_src > positions || c->max_len > positions || c->max_beam > SEARCH_MAX_BEAM)
+        return err_set(err, HEED_ELIMIT,
+                       "search: room for %d source tokens, %d target tokens and %d hypotheses of a "
+                       "sentence is wanted; the model has positions for %d, and beams are up to %d",
+                       c->max_src, c->max_len, c->max_beam, positions, SEARCH_MAX_BEAM);
+    if (c->n_row < c->max_beam || c->n_src < c->max_src || c->n_pass < c->max_src ||
+        c->n_cell / c->max_beam < c->max_len)
+        return err_set(err, HEED_EINVAL,
+                       "search: room for %d hypotheses, %d cells, %d source tokens and %d of these "
+                       "at a time is wanted; the largest sentence needs %d, %lld, %d and %d",
+                       c->n_row, c->n_cell, c->n_src, c->n_pass, c->max_beam,
+                       (long long)c->max_beam * c->max_len, c->max_src, c->max_src);
+    return 0;
+}
+
+static void *take(struct arena *arena, int a, int b, size_t size) {
+    return arena_take(arena, size_mul(size_mul((size_t)a, (size_t)b), size));
+}
+
+/* Lays all arrays into the arena; over no memory it measures. */
+static void carve(struct carousel *c, struct arena *arena) {
+    const struct carousel_caps *cap = &c->caps;
+    int n = cap->n_seat, beam = cap->max_beam;
+    c->seat = take(arena, n, 1, sizeof *c->seat);
+    c->cells.piece = take(arena, n, 1, sizeof *c->cells.piece);
+    c->sources.piece = take(arena, n, 1, sizeof *c->sources.piece);
+    c->riding = take(arena, n, 1, sizeof *c->riding);
+    c->done = take(arena, n, 1, sizeof *c->done);
+    c->empty = take(arena, n, 1, sizeof *c->empty);
+    c->pass.ids = take(arena, cap->n_pass, 1, sizeof *c->pass.ids);
+    c->pass.pos = take(arena, cap->n_pass, 1, sizeof *c->pass.pos);
+    c->pass.start = take(arena, n + 1, 1, sizeof *c->pass.start);
+    c->row = take(arena, cap->n_row, 1, sizeof *c->row);
+    c->got.value = take(arena, cap->n_row, c->k, sizeof *c->got.value);
+    c->got.id = take(arena, cap->n_row, c->k, sizeof *c->got.id);
+    c->penalty = take(arena, n, cap->max_len + 1, sizeof *c->penalty);
+    c->live = take(arena, n, beam, sizeof *c->live);
+    c->sample = take(arena, n, beam, sizeof *c->sample);
+    c->end = take(arena, n, beam, sizeof *c->end);
+    c->best = take(arena, n, beam, sizeof *c->best);
+    c->node = take(arena, cap->n_cell, 1, sizeof *c->node);
+    c->prefix = take(arena, cap->n_cell, 1, sizeof *c->prefix);
+    c->id = take(arena, cap->n_cell, 1, sizeof *c->id);
+    c->log_prob = take(arena, cap->n_cell, 1, sizeof *c->log_prob);
+    c->peek = take(arena, cap->max_len, 1, sizeof *c->peek);
+    ranker_carve(&c->ranker, arena, cap->max_len);
+}
+
+static int reserve(struct carousel *c, struct err *err) {
+    struct arena arena = {0};
+    carve(c, &arena);
+    arena.cap = arena.used;
+    if (arena.cap == SIZE_MAX || !(c->block = mem_block(arena.cap)))
+        return err_set(err, HEED_ENOMEM,
+                       "search: %d sentences of up to %d hypotheses and %d tokens need %.1f MiB of "
+                       "bookkeeping: not enough memory",
+                       c->caps.n_seat, c->caps.max_beam, c->caps.max_len,
+                       (double)arena.cap / 1048576.0);
+    arena.base = c->block;
+    arena.used = 0;
+    carve(c, &arena);
+    c->cells.size = c->caps.n_cell;
+    c->sources.size = c->caps.n_src;
+    for (c->n_empty = 0; c->n_empty < c->caps.n_seat; c->n_empty++) {
+        c->seat[c->n_empty].state = EMPTY;
+        c->empty[c->n_empty] = c->caps.n_seat - 1 - c->n_empty; /* the last is taken first */
+    }
+    return 0;
+}
+
+static int open_models(struct carousel *c, struct model *const *models, struct err *err) {
+    const struct carousel_caps *cap = &c->caps;
+    struct stepper_caps caps = {cap->n_row, cap->max_len, cap->n_src, c->k, cap->n_cell};
+    for (int m = 0; m < c->ranker.n_model; m++) {
+        int rc = acts_new(&c->encoder[m], models[m], cap->n_pass, 0, 0, err);
+        if (!rc) rc = stepper_new(&c->stepper[m], models[m], &caps, err);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+int carousel_new(struct carousel **out, const struct search_setup *setup,
+                 const struct carousel_caps *caps, struct err *err) {
+    *out = NULL;
+    struct ranker ranker;
+    int rc = ranker_init(&ranker, setup, err);
+    if (!rc) rc = check_caps(caps, ranker.positions, err);
+    if (rc) return rc;
+    struct carousel *c = xcalloc(1, sizeof *c);
+    /* the beam, the end mark, the unknown mark: rank_settle */
+    *c = (struct carousel){
+        .ranker = ranker, .caps = *caps, .k = min_int(caps->max_beam + 2, ranker.n_vocab)};
+    rc = reserve(c, err);
+    if (!rc) rc = open_models(c, setup->model, err);
+    if (rc) {
+        carousel_free(c);
+        return rc;
+    }
+    *out = c;
+    return 0;
+}
+
+void carousel_free(struct carousel *c) {
+    if (!c) return;
+    for (int m = 0; m < c->ranker.n_model; m++) {
+        stepper_free(c->stepper[m]);
+        acts_free(c->encoder[m]);
+    }
+    mem_block_free(c->block);
+    xfree(c);
+}
+
+int carousel_seats(const struct carousel *c) { return c->caps.n_seat - c->n_empty; }
+
+int carousel_rows(const struct carousel *c) {
+    int n = 0;
+    for (int i = 0; i < c->n_riding; i++) n += c->seat[c->riding[i]].sentence.beam.n_live;
+    return n;
+}
+
+/* ---- getting on ------------------------------------------------------------------------------ */
+
+int carousel_check(const struct carousel *c, const struct carousel_input *in, int number,
+                   struct err *err) {
+    struct rank_rules rules;
+    int rc = search_check(in->options, err);
+    if (rc) return rc;
+    rank_settle(&rules, &c->ranker, in->options);
+    if ((rc = rank_check(&c->ranker, &rules, &in->in, number, c->caps.max_src, err))) return rc;
+    int longest = rank_longest(&rules, &c->ranker, in->in.n_src);
+    if (rules.beam.width > c->caps.max_beam || longest > c->caps.max_len)
+        return err_set(err, HEED_ELIMIT,
+                       "search: sentence %d wants %d hypotheses of up to %d tokens; there is room "
+                       "for %d of %d",
+                       number, rules.beam.width, longest, c->caps.max_beam, c->caps.max_len);
+    return 0;
+}
+
+/* Puts the sentence on seat i, which has the cells and source rows it needs. */
+static void sit(struct carousel *c, int i, const struct carousel_input *in, int longest) {
+    struct seat *seat = &c->seat[i];
+    struct sentence *x = &seat->sentence;
+    size_t first = (size_t)i * (size_t)c->caps.max_beam;
+    int32_t *prefix = c->prefix + seat->cell;
+    seat->state = RIDING;
+    seat->rc = 0;
+    rank_penalty(&seat->rules, c->penalty + (size_t)i * ((size_t)c->caps.max_len + 1), longest);
+    *x = (struct sentence){.in = in->in, .number = i};
+    if (in->in.n_prefix) memcpy(prefix, in->in.prefix, (size_t)in->in.n_prefix * sizeof *prefix);
+    x->in.prefix = prefix;
+    x->in.src = NULL; /* the caller's, and needed no more */
+    x->beam.log_prob = c->live + first;
+    x->beam.sample = c->sample + first;
+    x->beam.end = c->end + first;
+    x->beam.node = c->node + seat->cell;
+    beam_begin(&x->beam, longest);
+    c->n_beam += seat->rules.beam.width;
+    c->riding[c->n_riding++] = i;
+}
+
+/* Finds the sentence a seat, or -1. */
+static int find_seat(struct carousel *c, const struct carousel_input *in) {
+    if (c->n_empty == 0) return -1;
+    int i = c->empty[c->n_empty - 1];
+    struct seat *seat = &c->seat[i];
+    rank_settle(&seat->rules, &c->ranker, in->options);
+    int width = seat->rules.beam.width,
+        longest = rank_longest(&seat->rules, &c->ranker, in->in.n_src);
+    if (width > c->caps.n_row - c->n_beam) return -1;
+    if ((seat->cell = shelf_take(&c->cells, width * longest)) < 0) return -1;
+    if ((seat->src = shelf_take(&c->sources, in->in.n_src)) < 0) {
+        shelf_give(&c->cells, seat->cell);
+        return -1;
+    }
+    c->n_empty--;
+    sit(c, i, in, longest);
+    return i;
+}
+
+static void pack(struct packed *p, const struct search_input *in, int at) {
+    memcpy(p->ids + p->n_tok, in->src, (size_t)in->n_src * sizeof *p->ids);
+    for (int t = 0; t < in->n_src; t++) p->pos[p->n_tok + t] = t;
+    p->start[at] = p->n_tok;
+    p->start[at + 1] = p->n_tok += in->n_src;
+    p->max_len = max_int(p->max_len, in->n_src);
+}
+
+/* Encodes the pass of n newcomers. Those whose source rows follow each other, as they do unless the
+ * gaps are small, are projected together. */
+static int encode(struct carousel *c, const int *seat, int n, struct err *err) {
+    for (int m = 0; m < c->ranker.n_model; m++) {
+        struct stepper *stepper = c->stepper[m];
+        int rc = acts_load_src(c->encoder[m], &c->pass, n, err);
+        if (rc) return rc;
+        transformer_encode(&(struct pass){.model = stepper->model, .acts = c->encoder[m]});
+        for (int i = 0, last; i < n; i = last) {
+            const int32_t *start = c->pass.start;
+            int at = c->seat[seat[i]].src;
+            for (last = i + 1; last < n; last++)
+                if (c->seat[seat[last]].src != at + start[last] - start[i]) break;
+            stepper_admit(stepper, c->encoder[m], start[i], start[last] - start[i], at);
+        }
+    }
+    return backend_check(c->ranker.be, err);
+}
+
+int carousel_add(struct carousel *c, const struct carousel_input *in, int n, int *seat,
+                 struct err *err) {
+    int seated = 0;
+    c->pass.n_tok = c->pass.max_len = 0;
+    for (; seated < n; seated++) {
+        BUG_ON(carousel_check(c, &in[seated], seated, NULL));
+        if (in[seated].in.n_src > c->caps.n_pass - c->pass.n_tok) break;
+        if ((seat[seated] = find_seat(c, &in[seated])) < 0) break;
+        pack(&c->pass, &in[seated].in, seated);
+    }
+    if (seated == 0) return 0;
+    int rc = encode(c, seat, seated, err);
+    for (int i = 0; rc && i < seated; i++) carousel_leave(c, seat[i]);
+    return rc ? rc : seated;
+}
+
+/* ---- a turn ---------------------------------------------------------------------------------- */
+
+/* The live hypotheses of all seats are the rows of the step. Returns how many. */
+static int gather(struct carousel *c) {
+    int n = 0;
+    for (int i = 0; i < c->n_riding; i++) {
+        struct seat *seat = &c->seat[c->riding[i]];
+        struct sentence *x = &seat->sentence;
+        const struct beam *b = &x->beam;
+        int width = seat->rules.beam.width, row = x->row; /* in the step before */
+        const struct beam_node *node =
+            b->len ? b->node + (size_t)(b->len - 1) * (size_t)width : NULL;
+        x->row = n;
+        for (int h = 0; h < b->n_live; h++)
+            c->row[n++] = (struct stepper_row){.id = b->len ? node[h].token : c->ranker.marks.bos,
+                                               .pos = b->len,
+                                               .parent = b->len ? row + node[h].parent : 0,
+                                               .cache = seat->cell + b->len * width + h,
+                                               .src = seat->src,
+                                               .n_src = x->in.n_src};
+    }
+    return n;
+}
+
+/* Candidates for all rows: of those that go the fast way, and logits if any goes the full one. */
+static int candidates(struct carousel *c, struct mat *logits, struct err *err) {
+    int n_full = 0, rc = 0;
+    c->got.k = 1;
+    for (int i = 0; i < c->n_riding; i++) {
+        const struct seat *seat = &c->seat[c->riding[i]];
+        n_full += rank_full_way(&seat->rules, &seat->sentence);
+        c->got.k = max_int(c->got.k, seat->rules.k);
+    }
+    if (n_full < c->n_riding)
+        rc = stepper_topk(c->stepper[0], c->got.k, c->got.value, c->got.id, err);
+    if (n_full && !rc) {
+        for (int m = 0; m < c->ranker.n_model; m++) logits[m] = stepper_logits(c->stepper[m]);
+        rc = backend_sync(c->ranker.be, err);
+    }
+    return rc;
+}
+
+/* Every seat takes its token; those that are done stop riding. */
+static void advance(struct carousel *c, const struct mat *logits) {
+    int n = 0;
+    for (int i = 0; i < c->n_riding; i++) {
+        struct seat *seat = &c->seat[c->riding[i]];
+        struct sentence *x = &seat->sentence;
+        seat->rc = rank_full_way(&seat->rules, x)
+                       ? rank_full(&c->ranker, &seat->rules, x, logits, &c->got, &seat->err)
+                       : rank_fast(&c->ranker, &seat->rules, x, &c->got, &seat->err);
+        if (seat->rc || x->beam.done) {
+            seat->state = DONE;
+            c->done[c->n_done++] = c->riding[i];
+        } else {
+            c->riding[n++] = c->riding[i];
+        }
+    }
+    c->n_riding = n;
+}
+
+int carousel_step(struct carousel *c, struct err *err) {
+    struct mat logits[SEARCH_MAX_MODELS] = {0};
+    int n = gather(c), rc = 0;
+    if (n == 0) return 0;
+    for (int m = 0; !rc && m < c->ranker.n_model; m++)
+        rc = stepper_advance(c->stepper[m], c->row, n, err);
+    if (!rc) rc = candidates(c, logits, err);
+    if (!rc) advance(c, logits);
+    return rc;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static struct seat *seat_in(const struct carousel *c, int seat, enum seat_state state) {
+    BUG_ON(seat < 0 || seat >= c->caps.n_seat || c->seat[seat].state != state);
+    return &c->seat[seat];
+}
+
+/* Takes one number out of a list and keeps the order of the others. */
+static void drop(int *list, int *n, int seat) {
+    int i = 0;
+    while (i < *n && list[i] != seat) i++;
+    if (i == *n) return;
+    memmove(list + i, list + i + 1, (size_t)(--*n - i) * sizeof *list);
+}
+
+int carousel_done(struct carousel *c) {
+    if (c->n_done == 0) return -1;
+    int seat = c->done[0];
+    drop(c->done, &c->n_done, seat);
+    return seat;
+}
+
+int carousel_result(struct carousel *c, int at, struct search_result *result, struct err *err) {
+    const struct seat *seat = seat_in(c, at, DONE);
+    const struct beam *b = &seat->sentence.beam;
+    struct hypothesis *best = c->best + (size_t)at * (size_t)c->caps.max_beam;
+    *result = (struct search_result){best, 0};
+    if (seat->rc) {
+        if (err) *err = seat->err;
+        return seat->rc;
+    }
+    for (int rank = 0; rank < b->n_end; rank++) {
+        size_t first = (size_t)seat->cell + (size_t)rank * (size_t)b->max_len;
+        best[rank] = rank_report(&seat->rules, b, rank, c->id + first, c->log_prob + first);
+    }
+    result->n = b->n_end;
+    return 0;
+}
+
+void carousel_leave(struct carousel *c, int at) {
+    BUG_ON(at < 0 || at >= c->caps.n_seat || c->seat[at].state == EMPTY);
+    struct seat *seat = &c->seat[at];
+    if (seat->state == RIDING)
+        drop(c->riding, &c->n_riding, at);
+    else
+        drop(c->done, &c->n_done, at);
+    seat->state = EMPTY;
+    c->n_beam -= seat->rules.beam.width;
+    shelf_give(&c->cells, seat->cell);
+    shelf_give(&c->sources, seat->src);
+    c->empty[c->n_empty++] = at;
+}
+
+/* How many first tokens all hypotheses share: the slots that they come from, walked backwards until
+ * there is one. Those that have ended join where they ended. */
+static int settled(const struct seat *seat) {
+    const struct beam *b = &seat->sentence.beam;
+    uint64_t slots = b->n_live == 64 ? UINT64_MAX : (UINT64_C(1) << b->n_live) - 1;
+    int n = b->len;
+    for (int i = 0; i < b->n_end; i++) n = min_int(n, b->end[i].n);
+    for (int t = b->len; t > 0; t--) {
+        const struct beam_node *node = b->node + (size_t)(t - 1) * (size_t)seat->rules.beam.width;
+        uint64_t parents = 0;
+        for (int i = 0; i < b->n_end; i++)
+            if (b->end[i].n == t) slots |= UINT64_C(1) << b->end[i].hyp;
+        if (t <= n && (slots & (slots - 1)) == 0) return t;
+        for (uint64_t left = slots; left; left &= left - 1)
+            parents |= UINT64_C(1) << node[__builtin_ctzll(left)].parent;
+        slots = parents;
+    }
+    return 0;
+}
+
+struct carousel_view carousel_peek(struct carousel *c, int at) {
+    const struct seat *seat = seat_in(c, at, RIDING);
+    const struct beam *b = &seat->sentence.beam;
+    beam_trace(c->peek, NULL, b, &seat->rules.beam, 0, b->len);
+    return (struct carousel_view){c->peek, b->len, settled(seat)};
+}

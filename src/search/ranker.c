@@ -1,0 +1,296 @@
+/* ranker.c — see ranker.h. */
+#include "search/ranker.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/num.h"
+#include "search/constraint.h"
+#include "search/logprob.h"
+
+/* ---- what sentences share -------------------------------------------------------------------- */
+
+static int check_models(struct model *const *models, const float *weights, int n, struct err *err) {
+    if (n < 1 || n > SEARCH_MAX_MODELS)
+        return err_set(err, HEED_EINVAL, "search: %d models; it must be from 1 to %d", n,
+                       SEARCH_MAX_MODELS);
+    const struct config *first = &models[0]->config;
+    for (int m = 0; m < n; m++) {
+        const struct config *c = &models[m]->config;
+        BUG_ON(models[m]->be != models[0]->be);
+        if (c->n_vocab_src != first->n_vocab_src || c->n_vocab_tgt != first->n_vocab_tgt)
+            return err_set(err, HEED_ECONFIG,
+                           "search: model %d has vocabularies of %d and %d, the first of %d and %d",
+                           m + 1, c->n_vocab_src, c->n_vocab_tgt, first->n_vocab_src,
+                           first->n_vocab_tgt);
+        if (weights && !(weights[m] > 0 && isfinite(weights[m])))
+            return err_set(err, HEED_EINVAL,
+                           "search: the weight of model %d is %g; it must be above 0", m + 1,
+                           (double)weights[m]);
+    }
+    return 0;
+}
+
+static int check_marks(const struct search_marks *k, int n_vocab, struct err *err) {
+    if (k->bos >= 0 && k->bos < n_vocab && k->eos >= 0 && k->eos < n_vocab && k->unk >= -1 &&
+        k->unk < n_vocab)
+        return 0;
+    return err_set(err, HEED_EINVAL,
+                   "search: begin, end and unknown mark are %d, %d and %d; the vocabulary has %d",
+                   (int)k->bos, (int)k->eos, (int)k->unk, n_vocab);
+}
+
+static void take_weights(struct ranker *r, const float *weights) {
+    double sum = 0;
+    for (int m = 0; m < r->n_model; m++) sum += weights ? (double)weights[m] : 1;
+    for (int m = 0; m < r->n_model; m++)
+        r->weight[m] = (float)((weights ? (double)weights[m] : 1) / sum);
+}
+
+int ranker_init(struct ranker *r, const struct search_setup *setup, struct err *err) {
+    int rc = check_models(setup->model, setup->weight, setup->n_model, err);
+    if (!rc) rc = check_marks(&setup->marks, setup->model[0]->config.n_vocab_tgt, err);
+    if (rc) return rc;
+    const struct model *first = setup->model[0];
+    *r = (struct ranker){.be = first->be,
+                         .n_model = setup->n_model,
+                         .n_vocab_src = first->config.n_vocab_src,
+                         .n_vocab = first->config.n_vocab_tgt,
+                         .positions = INT32_MAX,
+                         .marks = setup->marks};
+    for (int m = 0; m < r->n_model; m++)
+        r->positions = min_int(setup->model[m]->config.max_len, r->positions);
+    take_weights(r, setup->weight);
+    return 0;
+}
+
+void ranker_carve(struct ranker *r, struct arena *arena, int len) {
+    size_t v = (size_t)r->n_vocab, n_model = (size_t)r->n_model;
+    r->raw = arena_take(arena, size_mul(v, sizeof(double)));
+    r->row = arena_take(arena, size_mul(size_mul(v, n_model), sizeof *r->row));
+    r->log_prob = arena_take(arena, size_mul(v, sizeof *r->log_prob));
+    r->weights = arena_take(arena, size_mul(v, sizeof *r->weights));
+    r->order = arena_take(arena, size_mul(v, sizeof *r->order));
+    r->written = arena_take(arena, size_mul((size_t)len, sizeof *r->written));
+    r->seen = arena_take(arena, size_mul(v, sizeof *r->seen));
+    if (arena->base) memset(r->seen, 0, v * sizeof *r->seen);
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+/* PAPER: 6.1. The stop needs monotone penalties, also where pow rounds the last bit the other
+ * way. */
+void rank_penalty(struct rank_rules *rules, double *penalty, int len) {
+    double alpha = (double)rules->options.alpha;
+    for (int n = 0; n <= len; n++) {
+        penalty[n] = pow((5.0 + n) / 6.0, alpha);
+        if (n && (alpha >= 0) != (penalty[n] >= penalty[n - 1])) penalty[n] = penalty[n - 1];
+    }
+    rules->beam.penalty = penalty;
+    rules->beam.falling = alpha < 0;
+}
+
+void rank_settle(struct rank_rules *rules, const struct ranker *r, const struct search_options *o) {
+    int width = o->sample ? o->n_best : o->beam;
+    *rules = (struct rank_rules){.options = *o};
+    rules->beam = (struct beam_rules){.width = width, .n_best = o->n_best, .eos = r->marks.eos};
+    rules->sampling = (struct sample_rule){o->temperature, o->top_k, o->top_p};
+    rules->full = r->n_model > 1 || o->sample || o->no_repeat || o->repetition != 1;
+    rules->min_len = o->force_len ? o->force_len : o->min_len;
+    /* Enough, because of the `width` candidates that live on and the `width` first among which
+     * hypotheses end no more than `width` come from one hypothesis: a row's best `width` tokens
+     * beside the marks that may be struck out, and those marks themselves, which may stand before
+     * them. */
+    rules->k = min_int(width + 1 + (o->ban_unk != 0), r->n_vocab);
+}
+
+int rank_longest(const struct rank_rules *rules, const struct ranker *r, int n_src) {
+    return search_longest(&rules->options, r->positions, n_src);
+}
+
+int32_t rank_banned(const struct ranker *r, const struct rank_rules *rules) {
+    return rules->options.ban_unk ? r->marks.unk : -1;
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static int check_ids(const int32_t *id, int n, int n_vocab, int s, const char *what,
+                     struct err *err) {
+    for (int i = 0; i < n; i++)
+        if (id[i] < 0 || id[i] >= n_vocab)
+            return err_set(err, HEED_EINVAL,
+                           "search: sentence %d has the %s token %d; the vocabulary has %d", s,
+                           what, (int)id[i], n_vocab);
+    return 0;
+}
+
+int rank_check(const struct ranker *r, const struct rank_rules *rules,
+               const struct search_input *in, int i, int max_src, struct err *err) {
+    if (in->n_src < 1 || in->n_src > max_src)
+        return err_set(err, HEED_ELIMIT,
+                       "search: sentence %d has %d source tokens; there is room for 1 to %d", i,
+                       in->n_src, max_src);
+    int most = rank_longest(rules, r, in->n_src);
+    if (in->n_prefix < 0 || in->n_prefix > most)
+        return err_set(err, HEED_ELIMIT,
+                       "search: sentence %d has a prefix of %d tokens; its translation has at most "
+                       "%d",
+                       i, in->n_prefix, most);
+    int rc = check_ids(in->src, in->n_src, r->n_vocab_src, i, "source", err);
+    if (!rc) rc = check_ids(in->prefix, in->n_prefix, r->n_vocab, i, "prefix", err);
+    for (int t = 0; !rc && t < in->n_prefix; t++)
+        if (in->prefix[t] == r->marks.eos)
+            rc = err_set(err, HEED_EINVAL,
+                         "search: token %d of the prefix of sentence %d is the end mark", t, i);
+    return rc;
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+int rank_no_number(const struct sentence *x, struct err *err) {
+    return err_set(err, HEED_EINTERNAL,
+                   "search: the model's scores for token %d of sentence %d (key %llu) are not "
+                   "numbers; its weights may be damaged, or its training may have diverged",
+                   x->beam.len, x->number, (unsigned long long)x->in.key);
+}
+
+/* Does the next token come from the prefix? */
+static int forced(const struct sentence *x) { return x->beam.len < x->in.n_prefix; }
+
+int rank_full_way(const struct rank_rules *rules, const struct sentence *x) {
+    return rules->full || forced(x);
+}
+
+static int end_forbidden(const struct rank_rules *rules, const struct sentence *x) {
+    return x->beam.len < rules->min_len;
+}
+
+/* One row of logits as f32. */
+static void fetch_row(const struct ranker *r, float *row, const struct mat *logits, int at) {
+    struct backend *be = r->be;
+    size_t size = (size_t)r->n_vocab * dtype_size(logits->type);
+    const void *from = mat_row(logits, at);
+    if (logits->type == DTYPE_F32) {
+        backend_download(be, row, from, size);
+        return;
+    }
+    backend_download(be, r->raw, from, size);
+    for (int v = 0; v < r->n_vocab; v++) row[v] = (float)dtype_load(r->raw, logits->type, v);
+}
+
+static void penalise(struct ranker *r, float *row, int n_written, float penalty) {
+    if (++r->stamp == 0) { /* once in 2^32 rows: old stamps must not look new */
+        memset(r->seen, 0, (size_t)r->n_vocab * sizeof *r->seen);
+        r->stamp = 1;
+    }
+    constraint_penalise(row, r->written, n_written, penalty, r->seen, r->stamp);
+}
+
+/* log_prob = what the models together make of the next token of live hypothesis h. */
+static int mix(struct ranker *r, const struct rank_rules *rules, const struct sentence *x, int h,
+               const struct mat *logits, struct err *err) {
+    for (int m = 0; m < r->n_model; m++) {
+        float *row = r->n_model == 1 ? r->log_prob : r->row + (size_t)m * (size_t)r->n_vocab;
+        fetch_row(r, row, &logits[m], x->row + h);
+        if (rules->options.repetition != 1)
+            penalise(r, row, x->beam.len, rules->options.repetition);
+        if (logprob_normalise(row, r->n_vocab)) return rank_no_number(x, err);
+    }
+    if (r->n_model > 1) logprob_mean(r->log_prob, r->row, r->weight, r->n_model, r->n_vocab);
+    return 0;
+}
+
+static void forbid(const struct ranker *r, const struct rank_rules *rules,
+                   const struct sentence *x) {
+    if (end_forbidden(rules, x)) r->log_prob[r->marks.eos] = -INFINITY;
+    if (rules->options.ban_unk && r->marks.unk >= 0) r->log_prob[r->marks.unk] = -INFINITY;
+    if (rules->options.no_repeat)
+        constraint_no_repeat(r->log_prob, r->written, x->beam.len, rules->options.no_repeat);
+}
+
+/* A prefix leaves one candidate: its token. Nothing forbids it. */
+static void force(const struct ranker *r, const struct sentence *x, float *value, int32_t *id,
+                  int k) {
+    for (int i = 0; i < k; i++) {
+        value[i] = -INFINITY;
+        id[i] = -1;
+    }
+    id[0] = x->in.prefix[x->beam.len];
+    value[0] = r->log_prob[id[0]];
+}
+
+/* Draws for the samples of live hypothesis h: all of them from the first free row, later one
+ * each. */
+static void draw(struct ranker *r, const struct rank_rules *rules, const struct sentence *x, int h,
+                 float *value, int32_t *id) {
+    const struct beam *b = &x->beam;
+    int first = b->open ? h : 0, last = b->open ? h + 1 : rules->beam.width;
+    for (int i = first; i < last; i++) {
+        double u =
+            sample_uniform(rules->options.seed, x->in.key, b->open ? b->sample[i] : i, b->len);
+        id[i] = sample_token(r->log_prob, r->n_vocab, &rules->sampling, u, r->weights, r->order);
+        value[i] = id[i] < 0 ? 0 : r->log_prob[id[i]];
+    }
+}
+
+/* The full way, for one sentence. */
+int rank_full(struct ranker *r, const struct rank_rules *rules, struct sentence *x,
+              const struct mat *logits, const struct candidates *got, struct err *err) {
+    struct beam *b = &x->beam;
+    size_t first = (size_t)x->row * (size_t)got->k;
+    float drawn_value[SEARCH_MAX_BEAM];
+    int32_t drawn_id[SEARCH_MAX_BEAM];
+    int sampling = rules->options.sample && !forced(x);
+    for (int h = 0; h < b->n_live; h++) {
+        float *value = got->value + first + (size_t)h * (size_t)got->k;
+        int32_t *id = got->id + first + (size_t)h * (size_t)got->k;
+        beam_trace(r->written, NULL, b, &rules->beam, h, b->len);
+        int rc = mix(r, rules, x, h, logits, err);
+        if (rc) return rc;
+        if (!forced(x)) forbid(r, rules, x);
+        if (forced(x))
+            force(r, x, value, id, got->k);
+        else if (sampling)
+            draw(r, rules, x, h, drawn_value, drawn_id);
+        else
+            logprob_best(value, id, got->k, r->log_prob, r->n_vocab);
+    }
+    if (sampling)
+        beam_draw(b, &rules->beam, drawn_value, drawn_id);
+    else
+        beam_advance(b, &rules->beam, got->value + first, got->id + first, got->k);
+    return 0;
+}
+
+/* The fast way, for one sentence. */
+int rank_fast(const struct ranker *r, const struct rank_rules *rules, struct sentence *x,
+              const struct candidates *got, struct err *err) {
+    size_t first = (size_t)x->row * (size_t)got->k;
+    int32_t eos = end_forbidden(rules, x) ? r->marks.eos : -1;
+    for (int h = 0; h < x->beam.n_live; h++) {
+        size_t at = first + (size_t)h * (size_t)got->k;
+        if (beam_strike(got->value + at, got->id + at, got->k, eos, rank_banned(r, rules)))
+            return rank_no_number(x, err);
+    }
+    beam_advance(&x->beam, &rules->beam, got->value + first, got->id + first, got->k);
+    return 0;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+struct hypothesis rank_report(const struct rank_rules *rules, const struct beam *b, int rank,
+                              int32_t *id, float *log_prob) {
+    const struct beam_end *e = &b->end[rank];
+    beam_trace(id, log_prob, b, &rules->beam, e->hyp, e->n);
+    if (e->token >= 0) {
+        id[e->n] = e->token;
+        log_prob[e->n] = e->last;
+    }
+    return (struct hypothesis){.ids = id,
+                               .n = e->n + (e->cut && e->token >= 0),
+                               .log_prob = (float)e->log_prob,
+                               .score = (float)e->score,
+                               .token_log_prob = log_prob,
+                               .cut = e->cut};
+}

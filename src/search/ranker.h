@@ -1,0 +1,105 @@
+/* ranker.h — what a sentence makes of a step of the decoder: candidates for its next token, and the
+ * token that each of its hypotheses takes.
+ *
+ * Candidates are found in one of two ways:
+ *
+ * - fast: the backend's topk hands over the k best tokens of each hypothesis. For one model whose
+ *   distribution nobody changes; forbidding the end mark or the unknown mark only strikes out
+ *   candidates.
+ * - full: a hypothesis' logits come to the host row by row. For ensembles, sampling, the repetition
+ *   penalty and no_repeat, and for the tokens of a forced prefix, which may be anywhere in the
+ *   vocabulary.
+ *
+ * Which way a row goes depends on the options and its own sentence alone, so that the bits of a
+ * result do not depend on the neighbours. Forbidding a token leaves the other probabilities as they
+ * are.
+ *
+ * A ranker is what all sentences of a search share: the models' facts and scratch for one row,
+ * which lies in its owner's arena. Rules are what follows from the options; sentences with
+ * different ones may share a step. What a sentence does not survive is reported for it alone. */
+#ifndef SEARCH_RANKER_H
+#define SEARCH_RANKER_H
+
+#include "backend/beam.h"
+#include "backend/mat.h"
+#include "base/mem.h"
+#include "search/sample.h"
+#include "search/search.h"
+
+struct ranker {
+    struct backend *be;
+    int n_model, n_vocab_src, n_vocab;
+    int positions; /* of the model that has the fewest */
+    struct search_marks marks;
+    float weight[SEARCH_MAX_MODELS];
+    void *raw;                       /* [V] one row as the model has it */
+    float *row, *log_prob, *weights; /* [n_model, V], [V], [V] */
+    int32_t *order, *written;        /* [V], [len] */
+    uint32_t *seen, stamp;           /* [V] */
+};
+
+struct rank_rules {
+    struct search_options options;
+    struct beam_rules beam;
+    struct sample_rule sampling;
+    int full;        /* every row goes the full way */
+    int k;           /* candidates that a hypothesis needs; more do not change anything */
+    int32_t min_len; /* below this many tokens the end mark is forbidden */
+};
+
+/* A sentence under way. */
+struct sentence {
+    struct search_input in;
+    struct beam beam;
+    int number; /* for messages */
+    int row;    /* of the first live hypothesis in the current step */
+};
+
+/* The candidates of all rows of a step, [row, k] on the host. */
+struct candidates {
+    float *value;
+    int32_t *id;
+    int k;
+};
+
+/* Checks models and marks. Scratch is carved later, for hypotheses of up to `len` tokens; over no
+ * memory that measures. */
+int ranker_init(struct ranker *ranker, const struct search_setup *setup, struct err *err);
+void ranker_carve(struct ranker *ranker, struct arena *arena, int len);
+
+/* The rules of checked options, but for the penalties: rank_penalty fills penalty [len + 1], which
+ * must stay, and hands it to the rules. */
+void rank_settle(struct rank_rules *rules, const struct ranker *ranker,
+                 const struct search_options *options);
+void rank_penalty(struct rank_rules *rules, double *penalty, int len);
+
+/* The longest translation of n_src source tokens, end marks counted. */
+int rank_longest(const struct rank_rules *rules, const struct ranker *ranker, int n_src);
+
+/* May this be translated, where a source has room for max_src tokens? `number` names it in the
+ * message. */
+int rank_check(const struct ranker *ranker, const struct rank_rules *rules,
+               const struct search_input *in, int number, int max_src, struct err *err);
+
+/* The unknown mark where it must not be written, else -1. */
+int32_t rank_banned(const struct ranker *ranker, const struct rank_rules *rules);
+
+/* Which way does this sentence go in the coming step? */
+int rank_full_way(const struct rank_rules *rules, const struct sentence *sentence);
+
+/* The next token of every live hypothesis, the fast way out of `got`, or the full way out of logits
+ * [n_model], which may be read by now; `got` is scratch then. An error is the sentence's own: the
+ * model's scores are not numbers. */
+int rank_fast(const struct ranker *ranker, const struct rank_rules *rules,
+              struct sentence *sentence, const struct candidates *got, struct err *err);
+int rank_full(struct ranker *ranker, const struct rank_rules *rules, struct sentence *sentence,
+              const struct mat *logits, const struct candidates *got, struct err *err);
+
+/* That error. */
+int rank_no_number(const struct sentence *sentence, struct err *err);
+
+/* The ended hypothesis `rank`, spelled out into id and log_prob, each with room for max_len. */
+struct hypothesis rank_report(const struct rank_rules *rules, const struct beam *beam, int rank,
+                              int32_t *id, float *log_prob);
+
+#endif
