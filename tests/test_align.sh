@@ -174,6 +174,23 @@ printf '\na \377 b\n' >>long
 expect 0 'too long for the model: 1' "$heed" align --model m --src long --tgt long
 has 'bad UTF-8 sequences replaced: 2'
 
+# ---- Ctrl-C ends it at the next batch, and stores nothing
+for i in {1..100}; do cat t.src; done >many.src
+for i in {1..100}; do cat t.tgt; done >many.tgt
+cp m/config.json before.json
+for choose in '' '--choose --store'; do
+    # shellcheck disable=SC2086
+    "$heed" align --quiet --model m --reverse k --src many.src --tgt many.tgt --tokens 1 \
+        --threads 1 $choose >got 2>&1 &
+    pid=$!
+    sleep 0.3
+    kill -TERM $pid
+    begin=$SECONDS
+    wait $pid && fail "align $choose: finished in spite of a signal"
+    [ $((SECONDS - begin)) -lt 10 ] || fail "align $choose: ended $((SECONDS - begin)) s later"
+done
+cmp m/config.json before.json || fail 'a choice was stored in spite of a signal'
+
 # ---- refused
 verb=(align --model m)
 expect 2 'only one of --src and --tgt' -- --src - --tgt -

@@ -61,8 +61,8 @@ static void expect_links(struct links *out, const struct engine *e, struct align
     if (n > 1 && m > 1) {
         a.ids[n - 1] = b.ids[m - 1] = eos;
         float *p = xcalloc((size_t)(n * m), sizeof *p);
-        struct aligner_setup setup = {
-            tokenizer_bos(e->tokenizer), &choice, 1, {e->max_len, e->max_len, 1}, NULL};
+        struct aligner_setup setup = {tokenizer_bos(e->tokenizer), &choice, 1,
+                                      {e->max_len, e->max_len, 1}, NULL,    NULL};
         ASSERT_OK(aligner_new(&aligner, e->model[0], &setup, &err), err);
         ASSERT_OK(aligner_run(aligner, &(struct align_pair){a.ids, b.ids, n, m, p}, 1, &err), err);
         int n_row = unit == BITEXT_PIECES ? m - 1 : b.n,
@@ -100,7 +100,7 @@ static void check_run(enum bitext_unit unit, enum links_method method, int token
     struct engine *forward = open_engine(there, n_thread);
     struct engine *reverse =
         open_engine(unit == BITEXT_PIECES ? there : model_dir("back", 2, 320), n_thread);
-    struct bitext_options o = {unit, method, {first_input, second}, tokens, n_thread};
+    struct bitext_options o = {unit, method, {first_input, second}, tokens, n_thread, NULL};
     struct bitext *b;
     struct bitext_pair pair[N];
     const struct bitext_result *result;

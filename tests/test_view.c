@@ -340,7 +340,7 @@ TEST(an_aligner_can_compare) {
     look(&seen, &toy, &batch);
     for (int n = 2; n <= N_CHOICE; n++) { /* the last two share a layer, and need two heads of it */
         const struct align_options *first = choices + N_CHOICE - n;
-        struct aligner_setup setup = {TOY_BOS, first, n, {TOKENS, TOKENS, 16}, NULL};
+        struct aligner_setup setup = {TOY_BOS, first, n, {TOKENS, TOKENS, 16}, NULL, NULL};
         check_ok(aligner_new(&aligner, toy.model, &setup, &err), &err);
         new_matrices(out, n);
         align_all(aligner, &batch, out, 0, N_SEQ);

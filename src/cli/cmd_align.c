@@ -199,6 +199,7 @@ static int open_models(struct job *j, struct err *err) {
     if (!args.bitext.tokens)
         args.bitext.tokens = backend_device_memory(j->engine[0]->be) ? GPU_TOKENS : CPU_TOKENS;
     args.bitext.n_thread = args.where.n_thread;
+    args.bitext.stop = &signals_caught;
     if (args.gold && !options_given(groups, "units")) args.bitext.unit = BITEXT_TOKENS;
     return bitext_new(&j->bitext, j->engine[0], j->engine[1], &args.bitext, err);
 }

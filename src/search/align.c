@@ -33,6 +33,7 @@ struct aligner {
     float *host; /* one layer of the view */
     int64_t cells;
     struct pool *pool;
+    const volatile int *stop;
 };
 
 static int choose(struct align_options *choice, const struct align_options *o,
@@ -80,6 +81,7 @@ int aligner_new(struct aligner **out, struct model *model, const struct aligner_
     a->model = model;
     a->n_choice = setup->n_choice;
     a->pool = setup->pool;
+    a->stop = setup->stop;
     a->choice = xcalloc((size_t)a->n_choice, sizeof *a->choice);
     int rc = 0;
     for (int k = 0; k < a->n_choice && !rc; k++)
@@ -202,6 +204,7 @@ static int round_of(struct aligner *a, const struct align_pair *pair, int k, str
 
 int aligner_run(struct aligner *a, const struct align_pair *pair, int n, struct err *err) {
     for (int done = 0; done < n;) {
+        if (a->stop && *a->stop) return err_set(err, HEED_ECANCELLED, "stopped");
         int k = collect(a, pair + done, n - done, err);
         int rc = k < 0 ? k : round_of(a, pair + done, k, err);
         if (rc) return rc;

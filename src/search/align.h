@@ -49,7 +49,8 @@ struct aligner_setup {
     const struct align_options *choice; /* [n_choice], at least 1 */
     int n_choice;
     struct batch_caps caps;
-    struct pool *pool; /* to take matrices out of large batches; NULL: one thread */
+    struct pool *pool;        /* to take matrices out of large batches; NULL: one thread */
+    const volatile int *stop; /* non-zero ends a run with HEED_ECANCELLED; NULL: never */
 };
 
 struct aligner;

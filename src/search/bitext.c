@@ -96,7 +96,8 @@ static int make_aligner(struct aligner **aligner, const struct bitext *b, int wh
                                   .choice = choice,
                                   .n_choice = n_choice,
                                   .caps = {tokens, tokens, tokens / TOKENS_PER_PAIR + 1},
-                                  .pool = b->pool};
+                                  .pool = b->pool,
+                                  .stop = b->options.stop};
     struct err why = {0};
     int rc = aligner_new(aligner, e->model[0], &setup, &why);
     static const char name[] = "alignment_"; /* of the options; the other model's have another */

@@ -29,8 +29,9 @@ struct bitext_options {
     enum links_method method; /* for two directions */
     /* whose attention to read, per direction; each model's own where nothing is said */
     struct align_options align[BITEXT_WAYS];
-    int tokens;   /* target pieces of a batch; more, if one text has more */
-    int n_thread; /* for reading text and matrices; 0: all CPUs */
+    int tokens;               /* target pieces of a batch; more, if one text has more */
+    int n_thread;             /* for reading text and matrices; 0: all CPUs */
+    const volatile int *stop; /* non-zero ends a run with HEED_ECANCELLED; NULL: never */
 };
 
 struct bitext_pair {
