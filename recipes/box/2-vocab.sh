@@ -22,6 +22,6 @@ if [ ! -e "$WORK/student.model" ]; then
             "$WORK/vocab.$corpus".{en,de}
         text+=("$WORK/vocab.$corpus".{en,de})
     done
-    make_file "$WORK/student.model" learn "${STUDENT_PIECES:-14000}"
+    make_file "$WORK/student.model" learn "${STUDENT_PIECES:-12500}"
     rm "$WORK"/vocab.*
 fi
