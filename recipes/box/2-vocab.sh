@@ -19,9 +19,9 @@ make_file "$WORK/teacher.model" learn "${TEACHER_PIECES:-24000}"
 if [ ! -e "$WORK/student.model" ]; then
     for corpus in "${CORPORA[@]}"; do
         recipes/box/noise.py --langs en,de --copies 0.3 "$WORK/clean/$corpus".{en,de} \
-            "$WORK/vocab.$corpus".{en,de}
-        text+=("$WORK/vocab.$corpus".{en,de})
+            "$WORK/noisy.$corpus".{en,de}
+        text+=("$WORK/noisy.$corpus".{en,de})
     done
     make_file "$WORK/student.model" learn "${STUDENT_PIECES:-12500}"
-    rm "$WORK"/vocab.*
+    rm "$WORK"/noisy.*
 fi

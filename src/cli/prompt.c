@@ -84,8 +84,8 @@ static char *beside(const char *dir) {
     return NULL;
 }
 
-/* The model for the other direction: the one that was left, the one beside this, or else any that is
- * installed and says so. xfree(*dir). */
+/* The model for the other direction: the one that was left, the one beside this, or else any that
+ * is installed and says so. xfree(*dir). */
 static int opposite(char **dir, const struct prompt *p, struct err *err) {
     struct card card = {0};
     struct option_list list = {0};

@@ -81,9 +81,9 @@ int stepper_step(struct stepper *stepper, int n, const int32_t *ids, const int32
  * by itself where it stands, and the caller decides which row of the cache and which rows of the
  * source a hypothesis has. Not to be mixed with stepper_begin and stepper_step.
  *
- * stepper_admit takes over rows first .. first + n - 1 of what was encoded in `acts`: their keys and
- * values go to source rows at .. at + n - 1. stepper_advance is one more token for n hypotheses;
- * they may be at different positions. Afterwards the two functions below hold as for
+ * stepper_admit takes over rows first .. first + n - 1 of what was encoded in `acts`: their keys
+ * and values go to source rows at .. at + n - 1. stepper_advance is one more token for n
+ * hypotheses; they may be at different positions. Afterwards the two functions below hold as for
  * stepper_step. */
 struct stepper_row {
     int32_t id;         /* the token */

@@ -36,9 +36,9 @@ enum {
 };
 
 /* Batches as suit a kind of device, and the most hypotheses in one search: wide beams get fewer
- * sentences. A CPU gains nothing beyond; a GPU gains up to thousands of rows (docs/notes/gpu.md), as
- * far as its memory goes: one of MEMORY_SHARES parts of what is left may hold one searcher's cache.
- * Searchers for no more than FEW sentences do not take it. */
+ * sentences. A CPU gains nothing beyond; a GPU gains up to thousands of rows (docs/notes/gpu.md),
+ * as far as its memory goes: one of MEMORY_SHARES parts of what is left may hold one searcher's
+ * cache. Searchers for no more than FEW sentences do not take it. */
 struct suit {
     int sentences, tokens, hypotheses;
 };
