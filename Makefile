@@ -23,7 +23,7 @@ CLI_LIBS = $(shell pkg-config --libs libedit)
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
-LIB_DIRS = base backend backend/ref backend/cpu data io eval model search train viz serve api
+LIB_DIRS = base backend backend/ref backend/cpu data io eval model search text train viz serve api
 LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc src/data/cld2.cc)
 CLI_SRC := $(wildcard src/cli/*.c src/bench/*.c)
 # tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.

@@ -1,0 +1,414 @@
+/* markup.c — see markup.h. Reading: tokens become items, items between hard ones become segments.
+ *
+ * Tags are matched with a stack. Whatever is hard empties it and makes the start tags in it hard,
+ * so that a matched pair never has anything hard inside: all tags of a segment nest. */
+#include "text/markup.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
+#include "text/html.h"
+#include "text/markup_parts.h"
+#include "text/placeholder.h"
+
+enum { LONGEST_KEPT = 64 }; /* bytes that the model is shown */
+
+enum role { TEXT, HARD, THING, KEPT, OPEN, CLOSE };
+
+struct item {
+    enum role role;
+    int first, end; /* tokens */
+    int mate;       /* of a tag that is matched */
+};
+
+struct reader {
+    struct markup *m;
+    const char *html;
+    struct html_token *token;
+    int n_token, room_token;
+    struct item *item;
+    int n_item, room_item;
+    int stack[MARKUP_DEPTH]; /* start tags that are not matched yet; later: nodes */
+    int depth;
+    struct segment *segment; /* being read */
+};
+
+#define GROW(array, n, room)                                                                       \
+    do {                                                                                           \
+        if ((n) < (room)) break;                                                                   \
+        (room) = (room) ? 2 * (room) : 16;                                                         \
+        (array) = xrealloc((array), (size_t)(room) * sizeof *(array));                             \
+    } while (0)
+
+/* ---- characters ------------------------------------------------------------------------------ */
+
+/* The character at html[at], decoded, and how long it is there. Negative: a reference that is not
+ * known. */
+static int take(uint32_t *code, const char *html, size_t at, size_t end) {
+    int n = html[at] == '&' ? html_reference(code, html + at, end - at) : 0;
+    if (n) return n;
+    n = utf8_decode(code, html + at, end - at);
+    if (n < 0 || *code == 0) *code = 0xFFFD;
+    if (*code < ' ') *code = ' ';
+    return n < 0 ? -n : n;
+}
+
+static int is_letter(uint32_t code) {
+    return code >= 'A' && code != 0xFFFD && unicode_category(code) == UNICODE_OTHER &&
+           !unicode_is_space(code);
+}
+
+static int is_capital(uint32_t code) {
+    uint32_t lower[2];
+    return unicode_lower(lower, &code, 1) != 1 || lower[0] != code;
+}
+
+static int has_letter(const char *html, size_t at, size_t end) {
+    while (at < end) {
+        uint32_t code = 0;
+        int n = take(&code, html, at, end);
+        if (n > 0 && is_letter(code)) return 1;
+        at += (size_t)(n < 0 ? -n : n);
+    }
+    return 0;
+}
+
+static const char *const blanks[] = {" ", "\n", "\t", "\r", "\f", "\xC2\xA0", "&nbsp;"};
+enum { N_BLANKS = sizeof blanks / sizeof *blanks };
+
+/* Moves the ends of a piece past white space. */
+static struct piece strip(const char *html, struct piece p) {
+    for (int i = 0; i < N_BLANKS; i++) {
+        size_t n = strlen(blanks[i]);
+        if (p.end - p.begin < n || memcmp(html + p.begin, blanks[i], n) != 0) continue;
+        p.begin += n;
+        i = -1;
+    }
+    for (int i = 0; i < N_BLANKS; i++) {
+        size_t n = strlen(blanks[i]);
+        if (p.end - p.begin < n || memcmp(html + p.end - n, blanks[i], n) != 0) continue;
+        p.end -= n;
+        i = -1;
+    }
+    return p;
+}
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+/* Nothing open can be carried over. */
+static void harden(struct reader *r) {
+    for (int i = 0; i < r->depth; i++) r->item[r->stack[i]].role = HARD;
+    r->depth = 0;
+}
+
+/* Does the sentence go on behind this <br>? */
+static int goes_on(const struct reader *r, int at) {
+    if (at == 0 || at + 1 >= r->n_token) return 0;
+    const struct html_token *before = &r->token[at - 1], *behind = &r->token[at + 1];
+    if (before->kind != HTML_TEXT || behind->kind != HTML_TEXT) return 0;
+    struct piece a = strip(r->html, (struct piece){before->begin, before->end});
+    struct piece b = strip(r->html, (struct piece){behind->begin, behind->end});
+    if (a.begin == a.end || b.begin == b.end) return 0;
+    size_t last = a.end - 1;
+    while (last > a.begin && (r->html[last] & 0xC0) == 0x80) last--;
+    uint32_t code = 0, next = 0;
+    take(&code, r->html, last, a.end);
+    if (take(&next, r->html, b.begin, b.end) < 0) return 0;
+    int ended = unicode_category(code) == UNICODE_PUNCTUATION && code != ',';
+    return !ended && is_letter(next) && !is_capital(next);
+}
+
+/* The token behind the element that begins at token `at` and is not for translation. */
+static int kept_end(const struct reader *r, int at) {
+    const struct html_token *open = &r->token[at];
+    int depth = 1;
+    if (open->element & HTML_VOID) return at + 1;
+    for (int i = at + 1; i < r->n_token; i++) {
+        const struct html_token *t = &r->token[i];
+        if ((t->kind != HTML_OPEN && t->kind != HTML_CLOSE) || !html_same_name(r->html, t, open))
+            continue;
+        depth += t->kind == HTML_OPEN ? 1 : -1;
+        if (depth == 0) return i + 1;
+    }
+    return r->n_token;
+}
+
+/* What such an element is in the text around it. */
+static enum role kept_role(const struct reader *r, int first, int end) {
+    size_t size = 0;
+    for (int i = first; i < end; i++) {
+        const struct html_token *t = &r->token[i];
+        int tag = t->kind == HTML_OPEN || t->kind == HTML_CLOSE;
+        int svg = r->token[first].element & HTML_KEEP; /* whatever is inside <svg> */
+        if (tag && !(t->element & HTML_INLINE) && (i == first || !svg)) return HARD;
+        if (t->kind == HTML_TEXT) size += t->end - t->begin;
+    }
+    return size > 0 && size <= LONGEST_KEPT ? KEPT : THING;
+}
+
+static enum role role_of_tag(struct reader *r, int at) {
+    const struct html_token *t = &r->token[at];
+    if (!(t->element & HTML_INLINE)) return HARD;
+    if (t->element & HTML_VOID)
+        return t->kind == HTML_OPEN && (!(t->element & HTML_BREAK) || goes_on(r, at)) ? THING
+                                                                                      : HARD;
+    if (t->kind == HTML_OPEN) return r->depth < MARKUP_DEPTH ? OPEN : HARD;
+    const struct item *open = r->depth ? &r->item[r->stack[r->depth - 1]] : NULL;
+    return open && html_same_name(r->html, t, &r->token[open->first]) ? CLOSE : HARD;
+}
+
+/* The item that begins at token `at`: the token behind it. */
+static int read_item(struct reader *r, int at) {
+    const struct html_token *t = &r->token[at];
+    struct item item = {.role = TEXT, .first = at, .end = at + 1, .mate = -1};
+    GROW(r->item, r->n_item, r->room_item);
+    if (t->kind == HTML_OTHER) item.role = THING;
+    if (t->kind == HTML_OPEN && (t->keep || (t->element & HTML_KEEP))) {
+        item.end = kept_end(r, at);
+        item.role = kept_role(r, at, item.end);
+    } else if (t->kind == HTML_OPEN || t->kind == HTML_CLOSE) {
+        item.role = role_of_tag(r, at);
+    }
+    if (item.role == HARD) harden(r);
+    if (item.role == OPEN) r->stack[r->depth++] = r->n_item;
+    if (item.role == CLOSE) {
+        item.mate = r->stack[--r->depth];
+        r->item[item.mate].mate = r->n_item;
+    }
+    r->item[r->n_item++] = item;
+    return item.end;
+}
+
+static struct piece piece_of(const struct reader *r, const struct item *item) {
+    return (struct piece){r->token[item->first].begin, r->token[item->end - 1].end};
+}
+
+/* ---- segments -------------------------------------------------------------------------------- */
+
+char *buffer_room(struct buffer *b, size_t size) {
+    if (b->room - b->size < size) {
+        b->room = max_size(2 * b->room, b->size + size + 64);
+        b->text = xrealloc(b->text, b->room);
+    }
+    return b->text + b->size;
+}
+
+void buffer_put(struct buffer *b, const char *text, size_t size) {
+    if (size) memcpy(buffer_room(b, size), text, size);
+    b->size += size;
+}
+
+static struct node *add_node(struct reader *r, enum node_kind kind, struct piece open) {
+    struct markup *m = r->m;
+    GROW(m->node, m->n_node, m->room_node);
+    struct node *n = &m->node[m->n_node++];
+    *n = (struct node){.kind = kind,
+                       .parent = r->depth ? r->stack[r->depth - 1] : -1,
+                       .depth = r->depth + 1,
+                       .open = open,
+                       .begin = r->segment->size,
+                       .end = r->segment->size};
+    r->segment->n_node++;
+    return n;
+}
+
+static void put(struct reader *r, uint32_t code) {
+    struct markup *m = r->m;
+    struct segment *s = r->segment;
+    const char *text = m->text + s->text;
+    if (code == ' ' && (s->size == 0 || text[s->size - 1] == ' ')) {
+        struct node *last = s->n_node ? &m->node[m->n_node - 1] : NULL;
+        if (last && last->begin == s->size) last->space = 1;
+        return;
+    }
+    if (m->room_text - m->n_text < 4) {
+        m->room_text = 2 * m->room_text + 4096;
+        m->text = xrealloc(m->text, m->room_text);
+    }
+    int n = utf8_encode(m->text + m->n_text, code);
+    m->n_text += (size_t)n;
+    s->size += n;
+}
+
+/* The text of a token; the reader's nodes get what it has besides words. */
+static void put_text(struct reader *r, struct piece p, int kept) {
+    int begin = r->segment->size;
+    for (size_t at = p.begin; at < p.end;) {
+        uint32_t code = 0;
+        int n = take(&code, r->html, at, p.end);
+        if (n > 0)
+            put(r, code);
+        else if (!kept)
+            add_node(r, NODE_THING, (struct piece){at, at + (size_t)-n});
+        else
+            for (int i = 0; i < -n; i++) put(r, (uint32_t)(unsigned char)r->html[at + (size_t)i]);
+        at += (size_t)(n < 0 ? -n : n);
+    }
+    for (int at = begin; at < r->segment->size && !kept;) {
+        const char *text = r->m->text + r->segment->text + at;
+        int n = (int)placeholder_at(text, (size_t)(r->segment->size - at));
+        if (n) {
+            struct node *held = add_node(r, NODE_HELD, (struct piece){0, 0});
+            held->begin = at;
+            held->end = at + n;
+        }
+        at += n ? n : 1;
+    }
+}
+
+static void put_kept(struct reader *r, const struct item *item) {
+    int node = r->m->n_node, begin = r->segment->size;
+    add_node(r, NODE_KEPT, piece_of(r, item));
+    for (int i = item->first; i < item->end; i++)
+        if (r->token[i].kind == HTML_TEXT)
+            put_text(r, (struct piece){r->token[i].begin, r->token[i].end}, 1);
+    struct node *n = &r->m->node[node];
+    n->end = r->segment->size;
+    if (n->end == begin) n->kind = NODE_THING;
+}
+
+static void put_item(struct reader *r, const struct item *item) {
+    struct markup *m = r->m;
+    struct piece p = piece_of(r, item);
+    switch (item->role) {
+    case TEXT:
+        put_text(r, p, 0);
+        break;
+    case KEPT:
+        put_kept(r, item);
+        break;
+    case OPEN:
+        add_node(r, NODE_ELEMENT, p);
+        r->stack[r->depth++] = r->segment->n_node - 1;
+        break;
+    case CLOSE: {
+        struct node *n = &m->node[r->segment->node + r->stack[--r->depth]];
+        n->end = r->segment->size;
+        n->close = p;
+        break;
+    }
+    default:
+        add_node(r, NODE_THING, p);
+        if (r->token[item->first].element & HTML_BREAK) put(r, ' ');
+    }
+}
+
+static int is_blank(const struct reader *r, const struct item *item) {
+    struct piece p = piece_of(r, item);
+    if (item->role == TEXT) p = strip(r->html, p);
+    return item->role == THING || (item->role == TEXT && p.begin == p.end);
+}
+
+/* The whole of a segment's text is one unit. */
+static void add_units(struct reader *r) {
+    struct markup *m = r->m;
+    struct segment *s = r->segment;
+    s->unit = m->n_unit;
+    s->n_unit = 1;
+    if (m->n_unit == m->room_unit) {
+        m->room_unit = m->room_unit ? 2 * m->room_unit : 16;
+        m->unit = xrealloc(m->unit, (size_t)m->room_unit * sizeof *m->unit);
+        m->segment_of = xrealloc(m->segment_of, (size_t)m->room_unit * sizeof *m->segment_of);
+    }
+    m->segment_of[m->n_unit] = m->n_segment - 1;
+    m->unit[m->n_unit++] = (struct span){0, s->size};
+}
+
+/* Items [first, end), none of them hard. What is at the ends and need not move stays out. */
+static void read_segment(struct reader *r, int first, int end) {
+    struct markup *m = r->m;
+    int words = 0;
+    for (;;) {
+        while (first < end && is_blank(r, &r->item[first])) first++;
+        while (first < end && is_blank(r, &r->item[end - 1])) end--;
+        if (first >= end || r->item[first].role != OPEN || r->item[first].mate != end - 1) break;
+        first++, end--;
+    }
+    for (int i = first; i < end && !words; i++) {
+        struct piece p = piece_of(r, &r->item[i]);
+        words = r->item[i].role == TEXT && has_letter(r->html, p.begin, p.end);
+    }
+    if (!words) return;
+    GROW(m->segment, m->n_segment, m->room_segment);
+    struct segment *s = r->segment = &m->segment[m->n_segment++];
+    struct piece from = piece_of(r, &r->item[first]), to = piece_of(r, &r->item[end - 1]);
+    if (r->item[first].role == TEXT) from = strip(r->html, from);
+    if (r->item[end - 1].role == TEXT) to = strip(r->html, to);
+    *s = (struct segment){.of = {from.begin, to.end}, .text = m->n_text, .node = m->n_node};
+    r->depth = 0;
+    for (int i = first; i < end; i++) {
+        struct piece p = piece_of(r, &r->item[i]);
+        if (r->item[i].role == TEXT)
+            put_text(r, (struct piece){max_size(p.begin, s->of.begin), min_size(p.end, s->of.end)},
+                     0);
+        else
+            put_item(r, &r->item[i]);
+    }
+    while (s->size && m->text[s->text + (size_t)s->size - 1] == ' ') s->size--, m->n_text--;
+    for (int i = 0; i < s->n_node; i++) {
+        struct node *n = &m->node[s->node + i];
+        n->begin = min_int(n->begin, s->size);
+        n->end = min_int(n->end, s->size);
+    }
+    add_units(r);
+}
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+struct markup *markup_read(const char *html, size_t size) {
+    struct markup *m = xcalloc(1, sizeof *m);
+    struct reader r = {.m = m, .html = html};
+    struct html scan = html_open(html, size);
+    *m = (struct markup){.html = html, .size = size};
+    for (;;) {
+        GROW(r.token, r.n_token, r.room_token);
+        r.token[r.n_token] = html_next(&scan);
+        if (r.token[r.n_token].kind == HTML_END) break;
+        r.n_token++;
+    }
+    for (int at = 0; at < r.n_token;) at = read_item(&r, at);
+    harden(&r);
+    for (int first = 0, i = 0; i <= r.n_item; i++) {
+        if (i < r.n_item && r.item[i].role != HARD) continue;
+        if (i > first) read_segment(&r, first, i);
+        first = i + 1;
+    }
+    xfree(r.token);
+    xfree(r.item);
+    return m;
+}
+
+void markup_free(struct markup *m) {
+    if (!m) return;
+    xfree(m->text);
+    xfree(m->segment);
+    xfree(m->node);
+    xfree(m->unit);
+    xfree(m->segment_of);
+    xfree(m);
+}
+
+int markup_count(const struct markup *m) { return m->n_unit; }
+
+const char *markup_text(const struct markup *m, int i, size_t *size) {
+    *size = (size_t)(m->unit[i].end - m->unit[i].begin);
+    return m->text + m->segment[m->segment_of[i]].text + m->unit[i].begin;
+}
+
+char *markup_write(const struct markup *m, const struct markup_answer *answer, size_t *size) {
+    struct buffer out = {0};
+    size_t at = 0;
+    for (int i = 0; i < m->n_segment; i++) {
+        const struct segment *s = &m->segment[i];
+        buffer_put(&out, m->html + at, s->of.begin - at);
+        markup_place(&out, m, s, answer + s->unit);
+        at = s->of.end;
+    }
+    buffer_put(&out, m->html + at, m->size - at);
+    *buffer_room(&out, 1) = 0;
+    *size = out.size;
+    return out.text;
+}

@@ -1,0 +1,54 @@
+/* markup.h — an HTML document as sentences to translate, and back.
+ *
+ * Elements that are blocks, and everything that cannot be carried over, end sentences and stay
+ * where they are, byte for byte; so does all the text without a letter in it. Between them are
+ * segments: text with elements that lie wholly inside it (<b>, <a> ...) and with things that have a
+ * place but no words (<img>, comments). Of a segment:
+ *
+ *   element      is put around the words of the translation that are aligned to its words: whole
+ *                words, one stretch, inside the element that it was inside of. One without such
+ *                words is put, with its tags, between the words that its neighbours became
+ *   things       are put between the words that their neighbours became
+ *   kept         short content that is not for translation (<code>x</code>), and placeholders in
+ *                the text ({name}, {{x}}, ${x}, %s, %1$d): the model reads them as words; they come
+ *                out as they were, in the place of the words that were aligned to them
+ *   white space  counts as one space, before and behind the segment it stays as it is
+ *
+ * Character references are decoded for the model, and what it writes is escaped. Start and end tags
+ * that do not match, and elements more than MARKUP_DEPTH deep, end sentences like blocks. <br> does
+ * so too, unless the sentence visibly goes on: no punctuation before it, no capital behind it.
+ * Attributes are never translated.
+ *
+ * Reading and writing take time linear in the document (times MARKUP_DEPTH). The document stays the
+ * caller's and must live as long as the markup. */
+#ifndef TEXT_MARKUP_H
+#define TEXT_MARKUP_H
+
+#include "data/links.h"
+#include "data/tokenizer.h"
+
+enum { MARKUP_DEPTH = 32 };
+
+struct markup;
+
+struct markup *markup_read(const char *html, size_t size);
+void markup_free(struct markup *markup);
+
+/* The texts to translate: well-formed UTF-8 without NUL bytes. */
+int markup_count(const struct markup *markup);
+const char *markup_text(const struct markup *markup, int i, size_t *size);
+
+/* The translation of one of them, which becomes words and links as `translator` has them. */
+struct markup_answer {
+    const char *text; /* well-formed UTF-8 */
+    size_t size;
+    const struct span *source, *target; /* [n_source], [n_target] words of both */
+    int n_source, n_target;
+    const struct align_link *link; /* [n_link] */
+    int n_link;
+};
+
+/* The document with answer[i] in place of text i, NUL-terminated; xfree it. */
+char *markup_write(const struct markup *markup, const struct markup_answer *answer, size_t *size);
+
+#endif

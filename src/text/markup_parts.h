@@ -1,0 +1,63 @@
+/* markup_parts.h — what markup.c reads and markup_place.c writes. Nobody else includes it. */
+#ifndef TEXT_MARKUP_PARTS_H
+#define TEXT_MARKUP_PARTS_H
+
+#include "text/markup.h"
+
+/* Bytes of the document. */
+struct piece {
+    size_t begin, end;
+};
+
+enum node_kind {
+    NODE_ELEMENT,
+    NODE_THING, /* has no words */
+    NODE_KEPT,  /* has words that are written as the document has them */
+    NODE_HELD,  /* a placeholder: its words are written as they were read */
+};
+
+/* Something in a segment. Nodes are in the order in which they begin. */
+struct node {
+    enum node_kind kind;
+    int parent;               /* among the segment's nodes; -1: none */
+    int depth;                /* 1: no parent */
+    struct piece open, close; /* the tags; all of a thing or what is kept is `open` */
+    int begin, end;           /* bytes of the segment's text */
+    int space;                /* there is white space behind a thing that the text does not have */
+};
+
+struct segment {
+    struct piece of; /* the bytes that are replaced */
+    size_t text;     /* where its text begins among those of all segments */
+    int size;
+    int node, n_node; /* its nodes */
+    int unit, n_unit; /* its texts to translate */
+};
+
+struct markup {
+    const char *html;
+    size_t size;
+    char *text; /* of all segments, one after another */
+    size_t n_text, room_text;
+    struct segment *segment;
+    int n_segment, room_segment;
+    struct node *node;
+    int n_node, room_node;
+    struct span *unit; /* of its segment's text */
+    int *segment_of;   /* [n_unit] */
+    int n_unit, room_unit;
+};
+
+/* A growing text. */
+struct buffer {
+    char *text;
+    size_t size, room;
+};
+char *buffer_room(struct buffer *buffer, size_t size); /* for so many more bytes */
+void buffer_put(struct buffer *buffer, const char *text, size_t size);
+
+/* Adds the translation of a segment. answer [n_unit]. */
+void markup_place(struct buffer *out, const struct markup *markup, const struct segment *segment,
+                  const struct markup_answer *answer);
+
+#endif

@@ -1,0 +1,379 @@
+/* markup_place.c — see markup.h. Writing a segment: where in its translation each node goes.
+ *
+ * Every word of the source belongs to the deepest node that has part of it, and every word of the
+ * translation to the node of the word that it is aligned to. Then, level by level from the
+ * outermost nodes inwards, a node takes the stretch of its parent's words that has most words of
+ * its own; a node without any becomes a gap between two words. So stretches nest, and writing them
+ * is a walk over a tree. */
+#define _GNU_SOURCE /* qsort_r */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
+#include "text/html.h"
+#include "text/markup_parts.h"
+
+enum {
+    BRIDGE = 2,     /* words of the parent that may lie between two of a node */
+    MOST_HELD = 64, /* of a segment that are looked for in its translation */
+    NOWHERE = -1,   /* no node; the segment itself */
+    UNKNOWN = -2
+};
+
+/* Where a node goes: words [begin, end) of the translation; a gap if they are equal. */
+struct place {
+    int begin, end, weight;
+    int skip; /* it is in the translation already */
+};
+
+struct placer {
+    const struct markup *m;
+    const struct segment *s;
+    const char *source;
+    const struct node *node;
+    int n_node;
+    struct buffer text; /* the translation */
+    struct span *src, *tgt;
+    int n_src, n_tgt;
+    int *link;           /* [n_tgt] the word of the source, or -1 */
+    int *first, *last;   /* [n_src] of the words that are linked to it; -1: none */
+    int *of_src;         /* [n_src] node that a word belongs to */
+    int *of;             /* [n_tgt] the same */
+    int *own;            /* [n_tgt] the node, of those placed, that a word is in */
+    int *child;          /* [n_tgt] the node of the next level that wants it */
+    struct place *place; /* [n_node] */
+    int *order;          /* [n_node] by parent and place */
+    int *children;       /* [n_node + 1] where those of each node begin in order; of none: first */
+    struct buffer *out;
+    size_t at; /* bytes of the translation that are written */
+};
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void merge(struct placer *p, const struct markup_answer *answer) {
+    const struct span *unit = p->m->unit + p->s->unit;
+    for (int u = 0; u < p->s->n_unit; u++)
+        p->n_src += answer[u].n_source, p->n_tgt += answer[u].n_target;
+    p->src = xcalloc((size_t)p->n_src + 1, sizeof *p->src);
+    p->tgt = xcalloc((size_t)p->n_tgt + 1, sizeof *p->tgt);
+    p->link = xcalloc((size_t)p->n_tgt + 1, sizeof *p->link);
+    p->n_src = p->n_tgt = 0;
+    for (int u = 0; u < p->s->n_unit; u++) {
+        const struct markup_answer *a = &answer[u];
+        int gap = u && unit[u].begin > unit[u - 1].end;
+        if (gap && a->size) buffer_put(&p->text, " ", 1);
+        int at = (int)p->text.size, from = unit[u].begin;
+        buffer_put(&p->text, a->text, a->size);
+        for (int j = 0; j < a->n_target; j++) {
+            p->tgt[p->n_tgt + j] = (struct span){a->target[j].begin + at, a->target[j].end + at};
+            p->link[p->n_tgt + j] = -1;
+        }
+        for (int i = 0; i < a->n_source; i++)
+            p->src[p->n_src + i] =
+                (struct span){a->source[i].begin + from, a->source[i].end + from};
+        for (int k = 0; k < a->n_link; k++)
+            p->link[p->n_tgt + a->link[k].tgt] = p->n_src + a->link[k].src;
+        p->n_src += a->n_source;
+        p->n_tgt += a->n_target;
+    }
+}
+
+static int is_mark(const char *text, struct span word) {
+    uint32_t code = 0;
+    int n = utf8_decode(&code, text + word.begin, (size_t)(word.end - word.begin));
+    return n > 0 && (unicode_category(code) == UNICODE_PUNCTUATION ||
+                     unicode_category(code) == UNICODE_SYMBOL);
+}
+
+/* Links between a mark and a word are noise. */
+static void read_links(struct placer *p) {
+    for (int i = 0; i < p->n_src; i++) p->first[i] = p->last[i] = -1;
+    for (int j = 0; j < p->n_tgt; j++) {
+        int i = p->link[j];
+        if (i >= 0 && is_mark(p->text.text, p->tgt[j]) != is_mark(p->source, p->src[i]))
+            i = p->link[j] = -1;
+        if (i < 0) continue;
+        if (p->first[i] < 0) p->first[i] = j;
+        p->last[i] = j;
+    }
+}
+
+/* The first word of the source that ends behind a byte of it. */
+static int word_behind(const struct placer *p, int byte) {
+    int low = 0, high = p->n_src;
+    while (low < high) {
+        int at = (low + high) / 2;
+        if (p->src[at].end > byte)
+            high = at;
+        else
+            low = at + 1;
+    }
+    return low;
+}
+
+static int depth_of(const struct placer *p, int node) { return node < 0 ? 0 : p->node[node].depth; }
+
+static int ancestor(const struct placer *p, int node, int depth) {
+    while (depth_of(p, node) > depth) node = p->node[node].parent;
+    return node;
+}
+
+static int common_ancestor(const struct placer *p, int a, int b) {
+    a = ancestor(p, a, depth_of(p, b));
+    b = ancestor(p, b, depth_of(p, a));
+    while (a != b) a = p->node[a].parent, b = p->node[b].parent;
+    return a;
+}
+
+static void own_source(struct placer *p) {
+    for (int i = 0; i < p->n_src; i++) p->of_src[i] = NOWHERE;
+    for (int k = 0; k < p->n_node; k++) {
+        const struct node *n = &p->node[k];
+        if (n->kind == NODE_THING) continue;
+        for (int i = word_behind(p, n->begin); i < p->n_src && p->src[i].begin < n->end; i++)
+            if (depth_of(p, p->of_src[i]) < n->depth) p->of_src[i] = k;
+    }
+}
+
+static void own_target(struct placer *p) {
+    for (int j = 0; j < p->n_tgt; j++) p->of[j] = p->link[j] < 0 ? UNKNOWN : p->of_src[p->link[j]];
+    for (int j = 0, before = NOWHERE, end; j < p->n_tgt; j = end + 1) {
+        for (end = j; end < p->n_tgt && p->of[end] == UNKNOWN;) end++;
+        int behind = end < p->n_tgt ? p->of[end] : NOWHERE;
+        int between = common_ancestor(p, before, behind);
+        while (j < end) p->of[j++] = between;
+        before = behind;
+    }
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+static int occurs(const char *text, size_t size, const char *what, size_t n, size_t *last) {
+    int count = 0;
+    for (const char *at = text; (at = memmem(at, size - (size_t)(at - text), what, n)); at += n) {
+        *last = (size_t)(at - text);
+        count++;
+    }
+    return count;
+}
+
+/* The model has copied a node's text, once, and the source has it once, too: it is there. */
+static void find_copy(struct placer *p, int k) {
+    const struct node *n = &p->node[k];
+    const char *what = p->source + n->begin;
+    size_t size = (size_t)(n->end - n->begin), at = 0, same = 0;
+    if (occurs(p->source, (size_t)p->s->size, what, size, &same) != 1) return;
+    if (!p->text.size || occurs(p->text.text, p->text.size, what, size, &at) != 1) return;
+    int begin = (int)at, end = (int)(at + size), exact = 0;
+    for (int j = 0; j < p->n_tgt; j++) exact += (p->tgt[j].begin == begin) + (p->tgt[j].end == end);
+    if (exact != 2) return;
+    p->place[k].skip = n->kind == NODE_HELD;
+    for (int j = 0; j < p->n_tgt; j++) {
+        int in = p->tgt[j].begin >= begin && p->tgt[j].end <= end;
+        if (in) p->of[j] = n->kind == NODE_HELD ? n->parent : k;
+        if (!in && p->of[j] == k) p->of[j] = n->parent;
+    }
+}
+
+static void find_copies(struct placer *p) {
+    for (int k = 0, n = 0; k < p->n_node && n < MOST_HELD; k++) {
+        if (p->node[k].kind != NODE_KEPT && p->node[k].kind != NODE_HELD) continue;
+        find_copy(p, k);
+        n++;
+    }
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+/* A stretch of words that a node wants: the longest wins, the first of several. */
+static void offer(struct placer *p, int node, struct place stretch) {
+    if (node < 0 || p->place[node].skip || stretch.weight <= p->place[node].weight) return;
+    p->place[node] = stretch;
+}
+
+static void place_stretches(struct placer *p, int depth) {
+    int node = NOWHERE;
+    struct place run = {0};
+    for (int j = 0; j < p->n_tgt; j++) {
+        int want = depth_of(p, p->of[j]) >= depth ? ancestor(p, p->of[j], depth) : NOWHERE;
+        if (want >= 0 && (p->node[want].parent != p->own[j] || p->place[want].skip)) want = NOWHERE;
+        p->child[j] = want;
+        int bridge = node >= 0 && p->node[node].kind == NODE_ELEMENT ? BRIDGE : 0;
+        int ends = node >= 0 && (p->own[j] != p->node[node].parent || (want >= 0 && want != node) ||
+                                 j - run.end > bridge);
+        if (ends) {
+            offer(p, node, run);
+            node = NOWHERE;
+        }
+        if (want < 0) continue;
+        if (node < 0) run = (struct place){.begin = j}, node = want;
+        run.end = j + 1;
+        run.weight++;
+    }
+    offer(p, node, run);
+    for (int k = 0; k < p->n_node; k++)
+        for (int j = p->place[k].begin; p->node[k].depth == depth && j < p->place[k].end; j++)
+            p->own[j] = k;
+}
+
+/* The gap where a node without words goes, before its parent has a say. */
+static int gap_of(const struct placer *p, const struct node *n) {
+    int w = word_behind(p, n->begin);
+    if (w < p->n_src && p->src[w].begin < n->begin) w++; /* in the middle of a word: behind it */
+    int before = w > 0 ? p->last[w - 1] : -1, behind = w < p->n_src ? p->first[w] : -1;
+    int glued = n->begin > 0 && p->source[n->begin - 1] != ' ';
+    if (before >= 0 && (glued || behind < 0)) return before + 1;
+    if (behind >= 0) return behind;
+    return p->n_src ? (int)((int64_t)w * p->n_tgt / p->n_src) : 0;
+}
+
+static void place_gaps(struct placer *p, int depth) {
+    for (int k = 0; k < p->n_node; k++) {
+        const struct node *n = &p->node[k];
+        if (n->depth != depth || p->place[k].weight) continue;
+        struct place all = {.end = p->n_tgt};
+        const struct place *in = n->parent < 0 ? &all : &p->place[n->parent];
+        int gap = min_int(max_int(gap_of(p, n), in->begin), in->end);
+        int c = gap > 0 && gap < p->n_tgt && p->own[gap - 1] == p->own[gap] ? p->own[gap] : NOWHERE;
+        if (in->begin < gap && gap < in->end && depth_of(p, c) == depth) {
+            struct place other = p->place[c]; /* a sibling */
+            gap = gap - other.begin < other.end - gap ? other.begin : other.end;
+        }
+        p->place[k].begin = p->place[k].end = gap;
+    }
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b, void *ctx) {
+    const struct placer *p = ctx;
+    int i = *(const int *)a, j = *(const int *)b;
+    const struct place *x = &p->place[i], *y = &p->place[j];
+    if (p->node[i].parent != p->node[j].parent) return p->node[i].parent - p->node[j].parent;
+    if (x->begin != y->begin) return x->begin - y->begin;
+    if ((x->begin == x->end) != (y->begin == y->end)) return x->begin == x->end ? -1 : 1;
+    return i - j;
+}
+
+static void sort_nodes(struct placer *p) {
+    for (int k = 0; k < p->n_node; k++) p->order[k] = k;
+    qsort_r(p->order, (size_t)p->n_node, sizeof *p->order, by_place, p);
+    for (int k = 0, at = 0; k <= p->n_node; k++) {
+        while (at < p->n_node && p->node[p->order[at]].parent < k - 1) at++;
+        p->children[k] = at;
+    }
+}
+
+/* Writes the translation up to a byte of it. */
+static void flush(struct placer *p, size_t to) {
+    if (to <= p->at) return;
+    char *room = buffer_room(p->out, 6 * (to - p->at));
+    p->out->size += html_escape(room, p->text.text + p->at, to - p->at);
+    p->at = to;
+}
+
+static void put_piece(struct placer *p, struct piece piece) {
+    buffer_put(p->out, p->m->html + piece.begin, piece.end - piece.begin);
+}
+
+/* All of a thing, or what is kept. */
+static void put_leaf(struct placer *p, const struct node *n) {
+    if (n->kind != NODE_HELD) {
+        put_piece(p, n->open);
+        return;
+    }
+    size_t size = (size_t)(n->end - n->begin);
+    p->out->size += html_escape(buffer_room(p->out, 6 * size), p->source + n->begin, size);
+}
+
+static void put_children(struct placer *p, int node);
+
+/* A node in a gap, with the spaces around it that it had. */
+static void put_gap(struct placer *p, int k) {
+    const struct node *n = &p->node[k];
+    int gap = p->place[k].begin, glued = n->begin > 0 && p->source[n->begin - 1] != ' ';
+    if (gap > 0) flush(p, (size_t)p->tgt[gap - 1].end);
+    if (!glued || gap == 0) flush(p, gap < p->n_tgt ? (size_t)p->tgt[gap].begin : p->text.size);
+    char before = p->out->size ? p->out->text[p->out->size - 1] : ' ';
+    if (n->begin > 0 && !glued && before != ' ' && before != '>') buffer_put(p->out, " ", 1);
+    if (n->kind == NODE_ELEMENT) {
+        put_piece(p, n->open);
+        put_children(p, k);
+        put_piece(p, n->close);
+    } else {
+        put_leaf(p, n);
+    }
+    int space =
+        n->space || (n->kind >= NODE_KEPT && n->end < p->s->size && p->source[n->end] == ' ');
+    if (space && p->at < p->text.size && p->text.text[p->at] != ' ') buffer_put(p->out, " ", 1);
+}
+
+static void put_stretch(struct placer *p, int k) {
+    const struct node *n = &p->node[k];
+    const struct place *place = &p->place[k];
+    flush(p, (size_t)p->tgt[place->begin].begin);
+    if (n->kind == NODE_ELEMENT) {
+        put_piece(p, n->open);
+        put_children(p, k);
+        flush(p, (size_t)p->tgt[place->end - 1].end);
+        put_piece(p, n->close);
+    } else {
+        put_leaf(p, n);
+        p->at = max_size(p->at, (size_t)p->tgt[place->end - 1].end);
+    }
+}
+
+static void put_children(struct placer *p, int node) {
+    for (int i = p->children[node + 1]; i < p->n_node; i++) {
+        int k = p->order[i];
+        if (p->node[k].parent != node) return;
+        if (p->place[k].skip) continue;
+        if (p->place[k].weight)
+            put_stretch(p, k);
+        else
+            put_gap(p, k);
+    }
+}
+
+void markup_place(struct buffer *out, const struct markup *m, const struct segment *s,
+                  const struct markup_answer *answer) {
+    struct placer p = {.m = m,
+                       .s = s,
+                       .source = m->text + s->text,
+                       .node = m->node + s->node,
+                       .n_node = s->n_node,
+                       .out = out};
+    int deepest = 0;
+    merge(&p, answer);
+    int **words[] = {&p.of, &p.own, &p.child}, **sources[] = {&p.first, &p.last, &p.of_src};
+    int **nodes[] = {&p.order, &p.children};
+    for (int i = 0; i < 3; i++) *words[i] = xcalloc((size_t)p.n_tgt + 1, sizeof(int));
+    for (int i = 0; i < 3; i++) *sources[i] = xcalloc((size_t)p.n_src + 1, sizeof(int));
+    for (int i = 0; i < 2; i++) *nodes[i] = xcalloc((size_t)p.n_node + 1, sizeof(int));
+    p.place = xcalloc((size_t)p.n_node + 1, sizeof *p.place);
+    read_links(&p);
+    own_source(&p);
+    own_target(&p);
+    find_copies(&p);
+    for (int j = 0; j < p.n_tgt; j++) p.own[j] = NOWHERE;
+    for (int k = 0; k < p.n_node; k++) deepest = max_int(deepest, p.node[k].depth);
+    for (int depth = 1; depth <= deepest; depth++) {
+        place_stretches(&p, depth);
+        place_gaps(&p, depth);
+    }
+    sort_nodes(&p);
+    put_children(&p, NOWHERE);
+    flush(&p, p.text.size);
+    for (int i = 0; i < 3; i++) xfree(*words[i]), xfree(*sources[i]);
+    xfree(p.order);
+    xfree(p.children);
+    xfree(p.place);
+    xfree(p.src);
+    xfree(p.tgt);
+    xfree(p.link);
+    xfree(p.text.text);
+}

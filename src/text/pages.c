@@ -1,0 +1,138 @@
+/* pages.c — see pages.h. */
+#include "text/pages.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "text/markup.h"
+
+struct pages {
+    struct candidate **best; /* [n] a document's candidates, with their texts */
+    int n;
+};
+
+struct run {
+    struct translator *translator;
+    const struct translator_input *in; /* [n] documents */
+    int n;
+    struct markup **markup;
+    struct translator_input *text; /* [n_text] of all documents */
+    struct translation *result;
+    struct markup_answer *answer;
+    int n_text;
+};
+
+struct pages *pages_new(void) {
+    return xcalloc(1, sizeof(struct pages));
+}
+
+static void clear(struct pages *p) {
+    for (int i = 0; i < p->n; i++) {
+        for (struct candidate *c = p->best[i]; c && c->text; c++) xfree((char *)(uintptr_t)c->text);
+        xfree(p->best[i]);
+    }
+    xfree(p->best);
+    *p = (struct pages){0};
+}
+
+void pages_free(struct pages *p) {
+    if (!p) return;
+    clear(p);
+    xfree(p);
+}
+
+static int refuse(const struct translator_input *in, size_t limit, const char *what,
+                  struct err *err) {
+    return err_set(err, HEED_ELIMIT, "%.80s %llu: %s of more than %zu bytes", in->name,
+                   (unsigned long long)in->number, what, limit);
+}
+
+static int read_all(struct run *r, struct err *err) {
+    int64_t total = 0;
+    for (int i = 0; i < r->n; i++) {
+        if (r->in[i].size > PAGES_MAX) return refuse(&r->in[i], PAGES_MAX, "a document", err);
+        r->markup[i] = markup_read(r->in[i].text, r->in[i].size);
+        total += markup_count(r->markup[i]);
+    }
+    if (total > INT32_MAX / 2)
+        return err_set(err, HEED_ELIMIT, "%lld sentences in one call", (long long)total);
+    r->n_text = (int)total;
+    r->text = xcalloc((size_t)total + 1, sizeof *r->text);
+    r->result = xcalloc((size_t)total + 1, sizeof *r->result);
+    r->answer = xcalloc((size_t)total + 1, sizeof *r->answer);
+    for (int i = 0, at = 0; i < r->n; i++)
+        for (int k = 0; k < markup_count(r->markup[i]); k++, at++) {
+            struct translator_input *text = &r->text[at];
+            *text = r->in[i];
+            text->prefix = NULL;
+            text->key = r->in[i].key ^ (uint64_t)(k + 1) << 20;
+            text->text = markup_text(r->markup[i], k, &text->size);
+            if (text->size > TOKENIZER_MAX_TEXT)
+                return refuse(&r->in[i], TOKENIZER_MAX_TEXT, "a paragraph", err);
+        }
+    return 0;
+}
+
+/* Candidate k of the document whose n sentences begin at `at`. */
+static struct candidate write_candidate(struct run *r, const struct markup *m, int at, int k) {
+    struct candidate out = {0};
+    int n = markup_count(m);
+    for (int i = at; i < at + n; i++) {
+        const struct translation *t = &r->result[i];
+        const struct candidate *c = &t->best[min_int(k, t->n - 1)];
+        r->answer[i] = (struct markup_answer){.text = c->text,
+                                              .size = c->size,
+                                              .source = t->word,
+                                              .n_source = t->n_word,
+                                              .target = c->word,
+                                              .n_target = c->n_word,
+                                              .link = c->link,
+                                              .n_link = c->n_link};
+        out.score += c->score;
+        out.log_prob += c->log_prob;
+        out.cut |= c->cut;
+    }
+    out.text = markup_write(m, r->answer + at, &out.size);
+    return out;
+}
+
+static void write_page(struct pages *p, struct run *r, int page, int at, struct translation *out) {
+    const struct markup *m = r->markup[page];
+    int n = markup_count(m), most = 1;
+    *out = (struct translation){.n = 1};
+    for (int i = at; i < at + n; i++) {
+        if (!r->result[i].n) {
+            out->n = 0; /* the run ended with an error before it */
+            return;
+        }
+        most = max_int(most, r->result[i].n);
+        out->notes |= r->result[i].notes;
+        out->n_part += r->result[i].n_part;
+    }
+    struct candidate *best = p->best[page] = xcalloc((size_t)most + 1, sizeof *best);
+    for (int k = 0; k < most; k++) best[k] = write_candidate(r, m, at, k);
+    out->best = best;
+    out->n = most;
+}
+
+int pages_run(struct pages *p, struct translator *translator, const struct translator_input *in,
+              int n, struct translation *out, const struct translator_poll *poll, struct err *err) {
+    struct run r = {.translator = translator, .in = in, .n = n};
+    clear(p);
+    memset(out, 0, (size_t)n * sizeof *out);
+    p->best = xcalloc((size_t)n + 1, sizeof *p->best);
+    p->n = n;
+    r.markup = xcalloc((size_t)n + 1, sizeof *r.markup);
+    int rc = read_all(&r, err);
+    int ran = !rc;
+    if (!rc) rc = translator_run(translator, r.text, r.n_text, r.result, poll, err);
+    for (int i = 0, at = 0; i < n && ran; at += markup_count(r.markup[i]), i++)
+        write_page(p, &r, i, at, &out[i]);
+    for (int i = 0; i < n; i++) markup_free(r.markup[i]);
+    xfree(r.markup);
+    xfree(r.text);
+    xfree(r.result);
+    xfree(r.answer);
+    return rc;
+}
