@@ -146,6 +146,11 @@ typedef int heed_progress(void *context, size_t done, size_t total);
 /* What the links of an alignment are between. */
 enum heed_alignment { HEED_ALIGNMENT_PIECES = 1, HEED_ALIGNMENT_WORDS = 2 };
 
+/* What texts are. HTML: each text is a document or a part of one, and so is its translation. Tags
+ * follow the words that they were around; everything that is not text comes out as it was; nothing
+ * that was text becomes markup. Results have no pieces, words or links then. */
+enum heed_format { HEED_FORMAT_TEXT = 0, HEED_FORMAT_HTML = 1 };
+
 typedef struct heed_translate_options {
     size_t size; /* set by heed_translate_options_init */
     int beam;    /* hypotheses kept; 1 is greedy search. Default 4, at most 64. */
@@ -182,6 +187,9 @@ typedef struct heed_translate_options {
     /* A piece of the tokenizer to put before every source sentence: the tag of a corpus that the
      * model was trained on (heed train --tags). NULL: the model's own, or none. */
     const char *prefix_token;
+    /* An enum heed_format: what the texts are. Default 0: plain text. HTML goes with neither
+     * alignment nor prefix. */
+    int format;
 } heed_translate_options;
 
 /* Fills in the defaults. Pass sizeof *options as size. */

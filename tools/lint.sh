@@ -51,11 +51,11 @@ code() {
 }
 
 # Includes point downwards: base <- {data, io, backend} <- {model, eval} <- {search, train}
-# <- {viz, serve, api} <- cli <- bench. A folder may include itself and any lower layer.
+# <- {viz, text} <- {serve, api} <- cli <- bench. A folder may include itself and any lower layer.
 grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
     BEGIN {
         split("base:0 data:1 io:1 backend:1 model:2 eval:2 search:3 train:3 " \
-            "viz:4 serve:4 api:4 cli:5 bench:6", all, " ")
+            "viz:4 text:4 serve:5 api:5 cli:6 bench:7", all, " ")
         for (i in all) { split(all[i], pair, ":"); layer[pair[1]] = pair[2] }
     }
     $1 ~ /^src\// {

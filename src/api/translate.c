@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "search/defaults.h"
+#include "text/pages.h"
 
 _Static_assert((int)HEED_NOTE_REPLACED == (int)TRANSLATION_REPLACED &&
                    (int)HEED_NOTE_SPLIT == (int)TRANSLATION_SPLIT &&
@@ -225,19 +226,34 @@ static int gather(struct translator_input *in, const char *const *texts, size_t 
     return 0;
 }
 
+static int check_format(const heed_translate_options *o, struct err *err) {
+    if (o->format != HEED_FORMAT_TEXT && o->format != HEED_FORMAT_HTML)
+        return err_set(err, HEED_EINVAL, "format: %d is neither text (0) nor HTML (1)", o->format);
+    if (o->format == HEED_FORMAT_HTML && (o->alignment || o->prefix))
+        return err_set(err, HEED_EINVAL, "format: HTML does not go with %s",
+                       o->prefix ? "prefix" : "alignment");
+    return 0;
+}
+
 static int translate(heed_model *m, const char *const *texts, size_t n, heed_translate_options *o,
                      heed_result **result, struct err *err) {
     struct session *s = NULL;
+    struct pages *pages = o->format == HEED_FORMAT_HTML ? pages_new() : NULL;
     struct translator_options options = internal(o);
     struct translator_poll poll = {tell, o};
     struct translator_input *in = xcalloc(n + 1, sizeof *in);
     struct translation *out = xcalloc(n + 1, sizeof *out);
-    int rc = gather(in, texts, n, o, err);
+    int rc = check_format(o, err);
+    if (!rc) rc = gather(in, texts, n, o, err);
+    if (pages) options.alignment = ALIGNMENT_WORDS;
     if (!rc) rc = model_take_session(m, &s, o->progress, o->progress_context, err);
     if (!rc) rc = set_options(s->translator, &options, err);
-    if (!rc) rc = translator_run(s->translator, in, (int)n, out, &poll, err);
-    if (!rc) rc = copy_results(result, s->engine->tokenizer, options.alignment, out, n, err);
+    if (!rc)
+        rc = pages ? pages_run(pages, s->translator, in, (int)n, out, &poll, err)
+                   : translator_run(s->translator, in, (int)n, out, &poll, err);
+    if (!rc) rc = copy_results(result, s->engine->tokenizer, o->alignment, out, n, err);
     if (s) model_give_session(m, s);
+    pages_free(pages);
     xfree(in);
     xfree(out);
     return rc;

@@ -22,6 +22,7 @@
 #include "cli/signals.h"
 #include "cli/translate_print.h"
 #include "search/defaults.h"
+#include "text/pages.h"
 #include "train/target.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -33,7 +34,7 @@ static struct translate_args {
     const char *output, *prefix, *from, *to;
     enum precision precision;
     struct backend_options where;
-    int nbest, scores, json, look_ahead, quiet, stats, interactive;
+    int nbest, scores, json, html, look_ahead, quiet, stats, interactive;
 } args;
 static struct translator_options options;
 
@@ -56,6 +57,8 @@ static const struct option rows[] = {
         .max = SEARCH_MAX_BEAM),
     ROW(FLAG, "scores", scores, NULL, "print TEXT ||| SCORE"),
     JSON_ROW(json),
+    ROW(FLAG, "html", html, NULL,
+        "each FILE is an HTML document: tags are kept, and follow their words"),
     ROW(FLAG, "interactive", interactive, NULL,
         "ask for lines with a prompt, with line editing, a history and commands; :help lists them"),
     ROW(STRING, "prefix", prefix, NULL,
@@ -131,6 +134,7 @@ static struct translator_options options_for(const struct engine *engine) {
     struct translator_options own = defaults_of(engine);
     options_take(groups, search_rows, &own.search);
     options.search.n_best = args.nbest ? args.nbest : 1;
+    if (args.html) options.alignment = ALIGNMENT_WORDS;
     return options;
 }
 
@@ -148,7 +152,7 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     if (!rc) rc = translator_set(s->translator, &options, err);
     if (!rc && args.where.n_thread != 1) rc = pool_new(&s->pool, args.where.n_thread, err);
     if (!rc) translator_share(s->translator, s->pool);
-    if (!rc) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
+    if (!rc && !args.html) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
     if (!rc) rc = outlet_open(&s->out, args.output, err);
     if (rc) return rc;
     s->print = (struct print_options){.json = args.json,
@@ -225,6 +229,40 @@ static int translate(struct session *s, struct err *err) {
     return 0;
 }
 
+/* ---- HTML ------------------------------------------------------------------------------------ */
+
+/* Before signals are watched: Ctrl-C ends the reading at once. */
+static int read_pages(struct translator_input *page, const char *const *path, int n,
+                      struct err *err) {
+    for (int i = 0; i < n; i++) {
+        const char *from = strcmp(path[i], "-") == 0 ? "/dev/stdin" : path[i];
+        char *text;
+        int rc = file_read_all(&text, &page[i].size, from, PAGES_MAX, err);
+        if (rc) return rc;
+        page[i].text = text;
+        page[i].name = "document";
+        page[i].number = page[i].key = (uint64_t)i + 1;
+    }
+    return 0;
+}
+
+static int translate_pages(struct session *s, const struct translator_input *page,
+                           const char *const *path, int n, struct err *err) {
+    static const struct translator_poll poll = {should_stop, NULL};
+    struct pages *pages = pages_new();
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        struct translation t;
+        if ((rc = pages_run(pages, s->translator, &page[i], 1, &t, &poll, err))) break;
+        outlet_put(&s->out, t.best[0].text, t.best[0].size);
+        rc = outlet_flush(&s->out, &signals_caught, err);
+        if ((t.notes & TRANSLATION_CUT) && !args.quiet)
+            fprintf(stderr, "heed: warning: %s: a length limit cut off a sentence\n", path[i]);
+    }
+    pages_free(pages);
+    return rc;
+}
+
 /* What the search consisted of, and what came before and after it. */
 static void print_work(const struct translator_stats *st) {
     const struct search_stats *x = &st->search;
@@ -277,12 +315,16 @@ static void print_stats(const struct session *s) {
 
 static int work(const char *const *path, int n_path, struct err *err) {
     struct session s = {.out = {.fd = -1}};
-    int rc = session_open(&s, path, n_path, err);
-    if (!rc) rc = translate(&s, err);
+    struct translator_input *page = xcalloc((size_t)n_path + 1, sizeof *page);
+    int rc = args.html ? read_pages(page, path, n_path, err) : 0;
+    if (!rc) rc = session_open(&s, path, n_path, err);
+    if (!rc) rc = args.html ? translate_pages(&s, page, path, n_path, err) : translate(&s, err);
+    for (int i = 0; i < n_path; i++) xfree((char *)(uintptr_t)page[i].text);
+    xfree(page);
     if (!rc) rc = outlet_commit(&s.out, err);
     progress_end(&s.progress);
     int closed = s.out.closed;
-    if (s.feed && !signals_caught && !closed) {
+    if (s.begin > 0 && !signals_caught && !closed) {
         warn(&s.replaced, "", "", "contained bytes that are not UTF-8, read as U+FFFD");
         warn(&s.replaced_prefix, "has a prefix", "have prefixes",
              " with bytes that are not UTF-8, read as U+FFFD");
@@ -295,16 +337,22 @@ static int work(const char *const *path, int n_path, struct err *err) {
     return rc;
 }
 
+/* `option` does not go with the others. */
+static int alone(const char *option, const char *const *others, struct err *err) {
+    for (int i = 0; others[i]; i++)
+        if (options_given(groups, others[i]))
+            return cli_usage(err, "--%s and --%s do not go together", option, others[i]);
+    return 0;
+}
+
 static int interactive(struct err *err) {
-    static const char *const filter[] = {"output", "nbest",      "scores", "json",
+    static const char *const filter[] = {"output", "nbest",      "scores", "json", "html",
                                          "prefix", "look-ahead", "stats",  NULL};
     if (args.files.n)
         return cli_usage(err, "--interactive asks for its lines: leave it out to translate %.150s",
                          args.files.item[0]);
-    for (int i = 0; filter[i]; i++)
-        if (options_given(groups, filter[i]))
-            return cli_usage(err, "--interactive and --%s do not go together", filter[i]);
-    int rc = signals_watch(err);
+    int rc = alone("interactive", filter, err);
+    if (!rc) rc = signals_watch(err);
     if (!rc)
         rc = prompt_run(&(struct prompt_options){.from = {.dir = args.model.item,
                                                           .n = args.model.n,
@@ -325,11 +373,16 @@ static int run(struct err *err) {
     int rc = args.model.n ? 0 : models_choose(&args.model, args.from, args.to, args.quiet, err);
     if (rc) return rc;
     if (args.interactive) return interactive(err);
+    static const char *const lines[] = {"nbest",  "scores",     "json", "alignment",
+                                        "prefix", "look-ahead", NULL};
+    if (args.html && (rc = alone("html", lines, err))) return rc;
     return args.files.n ? work(args.files.item, args.files.n, err) : work(standard_input, 1, err);
 }
 
 static const char about[] =
     "One line out for every line in, in order; reads standard input if no FILE is given. "
+    "With --html, FILEs are documents, and what comes out is the same document in the other "
+    "language. "
     "The output does not depend on batches or the number of threads. The --output file "
     "is replaced once everything is translated; after an error, Ctrl-C, SIGTERM, SIGHUP or "
     "SIGPIPE, FILE.part has the lines finished so far.";

@@ -5,6 +5,7 @@
 #include "text/markup.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "base/num.h"
@@ -136,9 +137,13 @@ static int kept_end(const struct reader *r, int at) {
     return r->n_token;
 }
 
-/* What such an element is in the text around it. */
+/* What such an element is in the text around it. One without an end tag cannot move. */
 static enum role kept_role(const struct reader *r, int first, int end) {
+    const struct html_token *open = &r->token[first], *close = &r->token[end - 1];
     size_t size = 0;
+    if (!(open->element & HTML_VOID) &&
+        (close->kind != HTML_CLOSE || !html_same_name(r->html, open, close)))
+        return HARD;
     for (int i = first; i < end; i++) {
         const struct html_token *t = &r->token[i];
         int tag = t->kind == HTML_OPEN || t->kind == HTML_CLOSE;
@@ -147,6 +152,21 @@ static enum role kept_role(const struct reader *r, int first, int end) {
         if (t->kind == HTML_TEXT) size += t->end - t->begin;
     }
     return size > 0 && size <= LONGEST_KEPT ? KEPT : THING;
+}
+
+/* The token behind a mark of a footnote, <sup>1</sup> or <sup><a href="#1">[1]</a></sup>, that
+ * begins at token `at`; 0 if it is none. It has a place and no words. */
+static int footnote_end(const struct reader *r, int at) {
+    enum { LONGEST = 6 }; /* tokens */
+    const struct html_token *open = &r->token[at];
+    if (open->name_size != 3 || strncasecmp(r->html + open->name, "sup", 3) != 0) return 0;
+    for (int i = at + 1; i < min_int(r->n_token, at + LONGEST); i++) {
+        const struct html_token *t = &r->token[i];
+        if (t->kind == HTML_TEXT && has_letter(r->html, t->begin, t->end)) return 0;
+        if (t->kind == HTML_CLOSE && html_same_name(r->html, t, open)) return i + 1;
+        if (t->kind != HTML_TEXT && !(t->element & HTML_INLINE)) return 0;
+    }
+    return 0;
 }
 
 static enum role role_of_tag(struct reader *r, int at) {
@@ -169,6 +189,9 @@ static int read_item(struct reader *r, int at) {
     if (t->kind == HTML_OPEN && (t->keep || (t->element & HTML_KEEP))) {
         item.end = kept_end(r, at);
         item.role = kept_role(r, at, item.end);
+    } else if (t->kind == HTML_OPEN && footnote_end(r, at)) {
+        item.end = footnote_end(r, at);
+        item.role = THING;
     } else if (t->kind == HTML_OPEN || t->kind == HTML_CLOSE) {
         item.role = role_of_tag(r, at);
     }
@@ -352,6 +375,7 @@ static void read_segment(struct reader *r, int first, int end) {
         struct node *n = &m->node[s->node + i];
         n->begin = min_int(n->begin, s->size);
         n->end = min_int(n->end, s->size);
+        if (n->begin == n->end && n->kind == NODE_KEPT) n->kind = NODE_THING;
     }
     add_units(r);
 }

@@ -280,14 +280,26 @@ static void put_piece(struct placer *p, struct piece piece) {
     buffer_put(p->out, p->m->html + piece.begin, piece.end - piece.begin);
 }
 
-/* All of a thing, or what is kept. */
-static void put_leaf(struct placer *p, const struct node *n) {
-    if (n->kind != NODE_HELD) {
-        put_piece(p, n->open);
-        return;
-    }
+static int in_word(char c) {
+    return (c & 0x80) || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
+
+/* All of a thing, or what is kept. Behind it the translation goes on at byte `next`. What has words
+ * is kept apart from the words beside it, if it was. */
+static void put_leaf(struct placer *p, const struct node *n, size_t next) {
     size_t size = (size_t)(n->end - n->begin);
-    p->out->size += html_escape(buffer_room(p->out, 6 * size), p->source + n->begin, size);
+    int worded = n->kind >= NODE_KEPT;
+    char before = p->out->size ? p->out->text[p->out->size - 1] : ' ';
+    char behind = next < p->text.size ? p->text.text[next] : ' ';
+    int apart = n->begin == 0 || !in_word(p->source[n->begin - 1]);
+    if (worded && apart && in_word(before)) buffer_put(p->out, " ", 1);
+    if (n->kind == NODE_HELD)
+        p->out->size += html_escape(buffer_room(p->out, 6 * size), p->source + n->begin, size);
+    else
+        put_piece(p, n->open);
+    apart = n->end >= p->s->size || !in_word(p->source[n->end]);
+    if (worded && apart && in_word(behind)) buffer_put(p->out, " ", 1);
+    p->at = max_size(p->at, next);
 }
 
 static void put_children(struct placer *p, int node);
@@ -305,10 +317,10 @@ static void put_gap(struct placer *p, int k) {
         put_children(p, k);
         put_piece(p, n->close);
     } else {
-        put_leaf(p, n);
+        put_leaf(p, n, p->at);
     }
-    int space =
-        n->space || (n->kind >= NODE_KEPT && n->end < p->s->size && p->source[n->end] == ' ');
+    char last = p->out->text[p->out->size - 1];
+    int space = n->space && last != ' ';
     if (space && p->at < p->text.size && p->text.text[p->at] != ' ') buffer_put(p->out, " ", 1);
 }
 
@@ -322,8 +334,7 @@ static void put_stretch(struct placer *p, int k) {
         flush(p, (size_t)p->tgt[place->end - 1].end);
         put_piece(p, n->close);
     } else {
-        put_leaf(p, n);
-        p->at = max_size(p->at, (size_t)p->tgt[place->end - 1].end);
+        put_leaf(p, n, (size_t)p->tgt[place->end - 1].end);
     }
 }
 

@@ -1,0 +1,321 @@
+/* test_html.c — HTML: every byte is kept, tags follow their words, nothing becomes markup. */
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
+#include "data/words.h"
+#include "test.h"
+#include "text/html.h"
+#include "text/markup.h"
+#include "text/placeholder.h"
+
+/* ---- a translator that we know --------------------------------------------------------------- */
+
+/* Links of a fake translation: the source's words in any order. */
+enum how { ECHO, REVERSED, SHUFFLED, UNALIGNED, EMPTY };
+
+struct fake {
+    struct words source, target;
+    char *text;
+    struct align_link *link;
+};
+
+static void fake_translate(struct fake *f, const char *text, size_t size, enum how how,
+                           struct rng *rng) {
+    words_of_text(&f->source, WORDS_WORDS, text, size);
+    int n = f->source.n, *order = xcalloc((size_t)n + 1, sizeof *order);
+    f->text = xcalloc(2 * size + 64, 1);
+    f->link = xcalloc((size_t)n + 1, sizeof *f->link);
+    for (int i = 0; i < n; i++) order[i] = how == REVERSED ? n - 1 - i : i;
+    for (int i = n - 1; i > 0 && how == SHUFFLED; i--) {
+        int j = (int)rng_below(rng, (uint32_t)i + 1), was = order[i];
+        order[i] = order[j];
+        order[j] = was;
+    }
+    size_t at = 0;
+    if (how == ECHO || how == UNALIGNED) memcpy(f->text, text, at = size);
+    for (int i = 0; i < n && (how == REVERSED || how == SHUFFLED); i++) {
+        struct span w = f->source.word[order[i]];
+        if (i) f->text[at++] = ' ';
+        memcpy(f->text + at, text + w.begin, (size_t)(w.end - w.begin));
+        at += (size_t)(w.end - w.begin);
+    }
+    words_of_text(&f->target, WORDS_WORDS, f->text, strlen(f->text));
+    for (int j = 0; j < n; j++) f->link[j] = (struct align_link){order[j], j};
+    xfree(order);
+}
+
+/* The document in the language of `how`; xfree it. */
+static char *through(const char *html, size_t size, enum how how, size_t *out_size) {
+    struct markup *m = markup_read(html, size);
+    int n = markup_count(m);
+    struct fake *f = xcalloc((size_t)n + 1, sizeof *f);
+    struct markup_answer *answer = xcalloc((size_t)n + 1, sizeof *answer);
+    struct rng rng = {.key = size};
+    for (int i = 0; i < n; i++) {
+        size_t length;
+        const char *text = markup_text(m, i, &length);
+        fake_translate(&f[i], text, length, how, &rng);
+        int links = how == UNALIGNED ? 0 : min_int(f[i].source.n, f[i].target.n);
+        answer[i] = (struct markup_answer){
+            f[i].text,     strlen(f[i].text), f[i].source.word, f[i].target.word,
+            f[i].source.n, f[i].target.n,     f[i].link,        links};
+    }
+    char *out = markup_write(m, answer, out_size);
+    for (int i = 0; i < n; i++) {
+        words_release(&f[i].source);
+        words_release(&f[i].target);
+        xfree(f[i].text);
+        xfree(f[i].link);
+    }
+    xfree(f);
+    xfree(answer);
+    markup_free(m);
+    return out;
+}
+
+static void expect(const char *html, enum how how, const char *want) {
+    size_t size;
+    char *out = through(html, strlen(html), how, &size);
+    assert_string_equal(out, want);
+    assert_int_equal(size, strlen(want));
+    xfree(out);
+}
+
+/* ---- properties ------------------------------------------------------------------------------ */
+
+struct tags {
+    uint64_t sum; /* does not depend on their order */
+    int n;
+};
+
+/* Everything that is not text. Concatenating the tokens must give the document. */
+static struct tags tags_of(const char *html, size_t size) {
+    struct html scan = html_open(html, size);
+    struct tags tags = {0};
+    size_t at = 0;
+    for (struct html_token t; (t = html_next(&scan)).kind != HTML_END; at = t.end) {
+        uint64_t hash = 1469598103934665603u;
+        assert_int_equal(t.begin, at);
+        assert_true(t.end > t.begin && t.end <= size);
+        if (t.kind == HTML_TEXT) continue;
+        for (size_t i = t.begin; i < t.end; i++)
+            hash = (hash ^ (unsigned char)html[i]) * 1099511628211u;
+        tags.sum += hash;
+        tags.n++;
+    }
+    assert_int_equal(at, size);
+    return tags;
+}
+
+/* No tag is lost, doubled or made of text. */
+static void check_kept(const char *html, size_t size, enum how how) {
+    size_t n;
+    char *out = through(html, size, how, &n);
+    struct tags before = tags_of(html, size), after = tags_of(out, n);
+    if (before.n != after.n || before.sum != after.sum)
+        fail_msg("%d: '%.*s' became '%s'", how, (int)size, html, out);
+    xfree(out);
+}
+
+/* Do all tags but those of <img> match? */
+static int is_well_formed(const char *html, size_t size) {
+    struct html scan = html_open(html, size);
+    struct html_token stack[256];
+    int depth = 0;
+    for (struct html_token t; (t = html_next(&scan)).kind != HTML_END;) {
+        if (t.kind == HTML_OPEN && !(t.element & HTML_VOID)) {
+            assert_true(depth < 256);
+            stack[depth++] = t;
+        }
+        if (t.kind == HTML_CLOSE && (!depth || !html_same_name(html, &t, &stack[--depth])))
+            return 0;
+    }
+    return depth == 0;
+}
+
+static const char *const soup[] = {"<b>",
+                                   "</b>",
+                                   "<i class=\"x\">",
+                                   "</i>",
+                                   "<p>",
+                                   "</p>",
+                                   "<br>",
+                                   "<img src='a>b'>",
+                                   "word",
+                                   " ",
+                                   "Big",
+                                   "\n ",
+                                   "&lt;",
+                                   "&amp;",
+                                   "&nbsp;",
+                                   "&unknown;",
+                                   "&",
+                                   "<",
+                                   ">",
+                                   "</",
+                                   "<!-- c -->",
+                                   "<!--",
+                                   "-->",
+                                   "<code>",
+                                   "</code>",
+                                   "x.y",
+                                   "{name}",
+                                   "%s",
+                                   "<script>",
+                                   "</script>",
+                                   "<title>",
+                                   "</title>",
+                                   "<![CDATA[",
+                                   "]]>",
+                                   "<a href=\"q\"",
+                                   "\"",
+                                   "'",
+                                   "=",
+                                   "/>",
+                                   "\xFF",
+                                   "\xC3\xA4",
+                                   "<span translate=no>",
+                                   "</span>",
+                                   "<div class=' notranslate y'>",
+                                   "</div>",
+                                   "&#65;",
+                                   "&#x0;",
+                                   "<!doctype html>",
+                                   "<sup>",
+                                   "1",
+                                   "</sup>",
+                                   ".",
+                                   ",",
+                                   "<?x",
+                                   "\xC2\xA0",
+                                   "&ltb>",
+                                   "<textarea>"};
+
+TEST(soup_is_kept) {
+    struct rng rng = {.key = 1};
+    enum { N = sizeof soup / sizeof *soup };
+    for (int round = 0; round < (TEST_SANITIZED ? 2000 : 10000); round++) {
+        char text[1024];
+        size_t size = 0;
+        for (int i = 0, n = (int)rng_below(&rng, 24); i < n; i++) {
+            const char *s = soup[rng_below(&rng, round % 2 ? N : 24)];
+            memcpy(text + size, s, strlen(s));
+            size += strlen(s);
+            if (rng_below(&rng, 40) == 0) text[size++] = (char)rng_below(&rng, 256);
+        }
+        for (enum how how = ECHO; how <= EMPTY; how++) check_kept(text, size, how);
+    }
+}
+
+/* A random tree: of well-formed documents come well-formed ones. */
+static size_t grow(char *text, size_t size, int depth, struct rng *rng) {
+    static const char *const name[] = {"b", "i", "a", "span", "em", "p", "code"};
+    for (int i = 0, n = 1 + (int)rng_below(rng, 4); i < n && size < 3000; i++) {
+        const char *tag = name[rng_below(rng, 7)];
+        if (depth < 6 && rng_below(rng, 3) == 0) {
+            size += (size_t)sprintf(text + size, "<%s>", tag);
+            size = grow(text, size, depth + 1, rng);
+            size += (size_t)sprintf(text + size, "</%s>", tag);
+        } else {
+            static const char *const leaf[] = {"one ", "two", " three", "<img>", "{x} ", ", ", "4"};
+            size += (size_t)sprintf(text + size, "%s", leaf[rng_below(rng, 7)]);
+        }
+    }
+    return size;
+}
+
+TEST(trees_stay_trees) {
+    struct rng rng = {.key = 3};
+    for (int round = 0; round < (TEST_SANITIZED ? 500 : 3000); round++) {
+        char text[8192];
+        size_t size = grow(text, 0, 0, &rng), n;
+        for (enum how how = ECHO; how <= EMPTY; how++) {
+            check_kept(text, size, how);
+            char *out = through(text, size, how, &n);
+            if (!is_well_formed(out, n))
+                fail_msg("%d: '%.*s' became '%s'", how, (int)size, text, out);
+            xfree(out);
+        }
+    }
+}
+
+/* ---- hostile documents ----------------------------------------------------------------------- */
+
+TEST(hostile) {
+    static const char *const unit[] = {
+        "<b>",   "<b>x ",  "</b>",    "<b>x</b>",  "<",       "<b ",    "<!--", "&",
+        "&lt",   "<code>", "<sup>",   "<![CDATA[", "&#1;",    "{",      "%",    "a ",
+        "<br>a", "<a b='", "</title", "&x;",       " ",       "&nbsp;", "\xFF", "<p>x",
+        "{x} ",  "<svg>",  "--",      "{{",        "x<i></i>"};
+    for (size_t k = 0; k < sizeof unit / sizeof *unit; k++) {
+        size_t n = strlen(unit[k]), times = TEST_SANITIZED ? 20000 : 100000;
+        char *text = xmalloc(n * times + 16);
+        for (size_t i = 0; i < times; i++) memcpy(text + i * n, unit[k], n);
+        check_kept(text, n * times, ECHO);
+        check_kept(text, n * times, REVERSED);
+        memcpy(text + n * times, "word", 5); /* something to translate */
+        check_kept(text, n * times + 4, ECHO);
+        xfree(text);
+    }
+    check_kept("a\0<b>c\0d</b>", 12, ECHO);
+}
+
+/* ---- examples -------------------------------------------------------------------------------- */
+
+TEST(tags_follow_words) {
+    expect("<p>one <b>two</b> three</p>", ECHO, "<p>one <b>two</b> three</p>");
+    expect("<p>one <b>two</b> three</p>", REVERSED, "<p>three <b>two</b> one</p>");
+    expect("<a href=x>one</a> two three", REVERSED, "three two <a href=x>one</a>");
+    expect("<b>one <i>two</i></b> three", REVERSED, "three <b><i>two</i> one</b>");
+    expect("un<b>believ</b>able x", ECHO, "<b>unbelievable</b> x");
+    expect("one <img src=\"a\"> two", REVERSED, "<img src=\"a\"> two one");
+    expect("one <b>two</b> three", UNALIGNED, "one <b></b>two three");
+    expect("one <b>two</b> three", EMPTY, "<b></b>");
+    expect("  <b>  all of it </b>\n", REVERSED, "  <b>  it of all </b>\n");
+    expect("<p>a<div>b</div>c<li>d", REVERSED, "<p>a<div>b</div>c<li>d");
+    expect("one<br>two", REVERSED, "two one<br>");
+    expect("One.<br>Two three", REVERSED, ". One<br>three Two");
+    expect("one <b>two <i>three</b> four</i>", REVERSED, "one <b>two <i>three</b> four</i>");
+    expect("word<sup><a href=\"#1\">[1]</a></sup> next", REVERSED,
+           "next word<sup><a href=\"#1\">[1]</a></sup>");
+}
+
+TEST(text_stays_text) {
+    expect("x &lt;b&gt; &amp;amp; y", ECHO, "x &lt;b&gt; &amp;amp; y");
+    expect("a < b &copy &eacute;t&#233; &#x20AC;", ECHO,
+           "a &lt; b \xC2\xA9 \xC3\xA9t\xC3\xA9 "
+           "\xE2\x82\xAC");
+    expect("10&nbsp;km", ECHO, "10&nbsp;km");
+    expect("12 &nbsp; &middot; 3&lt;4", REVERSED, "12 &nbsp; &middot; 3&lt;4"); /* no letter */
+    expect("a &CircleDot; b", REVERSED, "&CircleDot; b a");
+    expect("<title>a <b> b</title>", ECHO, "<title>a &lt;b&gt; b</title>");
+    expect("<p title='two one'>one two<!-- three four -->", REVERSED,
+           "<p title='two one'>two one<!-- three four -->");
+}
+
+TEST(what_is_kept) {
+    expect("run <code>ls -l /tmp</code> now", REVERSED, "now <code>ls -l /tmp</code> run");
+    expect("a <span translate=\"no\">b <i>c</i></span> d", ECHO,
+           "a <span translate=\"no\">b <i>c</i></span> d");
+    expect("<p class='a notranslate'>one two</p>three four", REVERSED,
+           "<p class='a notranslate'>one two</p>four three");
+    expect("<pre>one two</pre><script>one two</script><textarea>one two</textarea>", REVERSED,
+           "<pre>one two</pre><script>one two</script><textarea>one two</textarea>");
+    expect("hi {name} there", REVERSED, "there {name} hi");
+    expect("see %1$s and {{ x }} here", REVERSED, "here {{ x }} and %1$s see");
+}
+
+TEST(placeholders) {
+    static const struct {
+        const char *text;
+        size_t size;
+    } cases[] = {{"{name}", 6}, {"{}", 2},    {"{{x}} y", 5}, {"${a.b}!", 6}, {"%s", 2},
+                 {"%1$d,", 4},  {"%5.2f", 5}, {"%(n)s", 5},   {"%ld", 3},     {"%{x}", 4},
+                 {"% d", 0},    {"%", 0},     {"{a b}", 0},   {"{x", 0},      {"%super", 0},
+                 {"{{}}", 0},   {"$5", 0},    {"%%", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(placeholder_at(cases[i].text, strlen(cases[i].text)), cases[i].size);
+}
+
+TESTS(T(soup_is_kept), T(trees_stay_trees), TL(hostile, 120), T(tags_follow_words),
+      T(text_stays_text), T(what_is_kept), T(placeholders))
