@@ -153,6 +153,42 @@ TEST(links_between_words) {
 
 /* A piece before the source is read, and counts for nothing: links are those of the whole source
  * without its first column, as an aligner of our own finds them. */
+TEST(html) {
+    const char *plain[] = {"cat 31 sat"},
+               *text[] = {"<p id='a&b'> <b>cat 31 sat</b>\n<hr>", "", "<i>"};
+    char want[512];
+    heed_error error;
+    heed_result *r;
+    heed_translate_options o;
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    assert_int_equal(o.format, HEED_FORMAT_TEXT);
+    o.max_extra = 5;
+    assert_int_equal(heed_translate(model, plain, 1, &o, &r, &error), HEED_OK);
+    const char *said = heed_result_get(r, 0, 0)->text;
+    assert_null(strpbrk(said, "&<>")); /* nothing to escape */
+    snprintf(want, sizeof want, "<p id='a&b'> <b>%s</b>\n<hr>", said);
+    heed_result_free(r);
+    o.format = HEED_FORMAT_HTML;
+    o.n_best = 2;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_OK);
+    assert_string_equal(heed_result_get(r, 0, 0)->text, want);
+    assert_int_equal(heed_result_alternatives(r, 0), 2);
+    assert_memory_equal(heed_result_get(r, 0, 1)->text, want, 16);
+    assert_string_equal(heed_result_get(r, 1, 0)->text, "");
+    assert_string_equal(heed_result_get(r, 2, 0)->text, "<i>");
+    assert_null(heed_result_get(r, 0, 0)->links);
+    heed_result_free(r);
+    o.alignment = HEED_ALIGNMENT_WORDS;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_EINVAL);
+    assert_non_null(strstr(error.message, "format: HTML does not go with alignment"));
+    o.alignment = 0;
+    o.format = 2;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_EINVAL);
+    assert_non_null(strstr(error.message, "format: 2"));
+    heed_model_close(model);
+}
+
 TEST(prefix_token_leads) {
     enum { MOST = 64 };
     const char *dir = model_dir("m", 1, 300), *text = "cat 31 sat on mat";
@@ -686,7 +722,7 @@ TEST(cancels_waiting) {
     heed_model_close(model);
 }
 
-TESTS(T(options_have_defaults), T(translates_batches), T(links_between_words),
+TESTS(T(options_have_defaults), T(translates_batches), T(links_between_words), T(html),
       T(prefix_token_leads), T(notes_and_limits), T(models_bring_defaults),
       T(models_choose_their_alignment), T(bad_defaults_are_refused), T(errors), T(null_pointers),
       T(describes), T(opens_by_name), T(ensembles), TL(threads_share_a_model, 120), T(cancels),

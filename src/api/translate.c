@@ -238,18 +238,20 @@ static int check_format(const heed_translate_options *o, struct err *err) {
 static int translate(heed_model *m, const char *const *texts, size_t n, heed_translate_options *o,
                      heed_result **result, struct err *err) {
     struct session *s = NULL;
-    struct pages *pages = o->format == HEED_FORMAT_HTML ? pages_new() : NULL;
+    struct pages *pages = NULL;
+    int html = o->format == HEED_FORMAT_HTML;
     struct translator_options options = internal(o);
     struct translator_poll poll = {tell, o};
     struct translator_input *in = xcalloc(n + 1, sizeof *in);
     struct translation *out = xcalloc(n + 1, sizeof *out);
     int rc = check_format(o, err);
     if (!rc) rc = gather(in, texts, n, o, err);
-    if (pages) options.alignment = ALIGNMENT_WORDS;
+    if (html) options.alignment = ALIGNMENT_WORDS;
     if (!rc) rc = model_take_session(m, &s, o->progress, o->progress_context, err);
     if (!rc) rc = set_options(s->translator, &options, err);
+    if (!rc && html) pages = pages_new(s->translator);
     if (!rc)
-        rc = pages ? pages_run(pages, s->translator, in, (int)n, out, &poll, err)
+        rc = pages ? pages_run(pages, in, (int)n, out, &poll, err)
                    : translator_run(s->translator, in, (int)n, out, &poll, err);
     if (!rc) rc = copy_results(result, s->engine->tokenizer, o->alignment, out, n, err);
     if (s) model_give_session(m, s);

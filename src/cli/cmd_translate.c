@@ -249,11 +249,11 @@ static int read_pages(struct translator_input *page, const char *const *path, in
 static int translate_pages(struct session *s, const struct translator_input *page,
                            const char *const *path, int n, struct err *err) {
     static const struct translator_poll poll = {should_stop, NULL};
-    struct pages *pages = pages_new();
+    struct pages *pages = pages_new(s->translator);
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
         struct translation t;
-        if ((rc = pages_run(pages, s->translator, &page[i], 1, &t, &poll, err))) break;
+        if ((rc = pages_run(pages, &page[i], 1, &t, &poll, err))) break;
         outlet_put(&s->out, t.best[0].text, t.best[0].size);
         rc = outlet_flush(&s->out, &signals_caught, err);
         if ((t.notes & TRANSLATION_CUT) && !args.quiet)

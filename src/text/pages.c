@@ -8,12 +8,12 @@
 #include "text/markup.h"
 
 struct pages {
+    struct translator *translator;
     struct candidate **best; /* [n] a document's candidates, with their texts */
     int n;
 };
 
 struct run {
-    struct translator *translator;
     const struct translator_input *in; /* [n] documents */
     int n;
     struct markup **markup;
@@ -23,8 +23,10 @@ struct run {
     int n_text;
 };
 
-struct pages *pages_new(void) {
-    return xcalloc(1, sizeof(struct pages));
+struct pages *pages_new(struct translator *translator) {
+    struct pages *p = xcalloc(1, sizeof *p);
+    p->translator = translator;
+    return p;
 }
 
 static void clear(struct pages *p) {
@@ -33,7 +35,8 @@ static void clear(struct pages *p) {
         xfree(p->best[i]);
     }
     xfree(p->best);
-    *p = (struct pages){0};
+    p->best = NULL;
+    p->n = 0;
 }
 
 void pages_free(struct pages *p) {
@@ -116,9 +119,9 @@ static void write_page(struct pages *p, struct run *r, int page, int at, struct 
     out->n = most;
 }
 
-int pages_run(struct pages *p, struct translator *translator, const struct translator_input *in,
-              int n, struct translation *out, const struct translator_poll *poll, struct err *err) {
-    struct run r = {.translator = translator, .in = in, .n = n};
+int pages_run(struct pages *p, const struct translator_input *in, int n, struct translation *out,
+              const struct translator_poll *poll, struct err *err) {
+    struct run r = {.in = in, .n = n};
     clear(p);
     memset(out, 0, (size_t)n * sizeof *out);
     p->best = xcalloc((size_t)n + 1, sizeof *p->best);
@@ -126,7 +129,7 @@ int pages_run(struct pages *p, struct translator *translator, const struct trans
     r.markup = xcalloc((size_t)n + 1, sizeof *r.markup);
     int rc = read_all(&r, err);
     int ran = !rc;
-    if (!rc) rc = translator_run(translator, r.text, r.n_text, r.result, poll, err);
+    if (!rc) rc = translator_run(p->translator, r.text, r.n_text, r.result, poll, err);
     for (int i = 0, at = 0; i < n && ran; at += markup_count(r.markup[i]), i++)
         write_page(p, &r, i, at, &out[i]);
     for (int i = 0; i < n; i++) markup_free(r.markup[i]);

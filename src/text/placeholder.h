@@ -1,5 +1,5 @@
-/* placeholder.h — parts of a text that programs fill in: {name} {0} {{ x }} ${x} %{x} %s %1$d %(x)s.
- * A translation must have them as they are. */
+/* placeholder.h — parts of a text that programs fill in: {name} {0} {{ x }} ${x} %{x} %s %1$d
+ * %(x)s. A translation must have them as they are. */
 #ifndef TEXT_PLACEHOLDER_H
 #define TEXT_PLACEHOLDER_H
 
