@@ -14,10 +14,10 @@
 enum { PAGES_MAX = 64 << 20 }; /* bytes of a document */
 
 struct pages;
-struct pages *pages_new(void);
+struct pages *pages_new(struct translator *translator); /* which is borrowed */
 void pages_free(struct pages *pages);
 
-int pages_run(struct pages *pages, struct translator *translator, const struct translator_input *in,
-              int n, struct translation *out, const struct translator_poll *poll, struct err *err);
+int pages_run(struct pages *pages, const struct translator_input *in, int n,
+              struct translation *out, const struct translator_poll *poll, struct err *err);
 
 #endif
