@@ -360,13 +360,20 @@ static void make_add_norm(struct op_test *t, const struct op_case *c, int n) {
     grad(t, "beta", "dbeta");
 }
 
+/* Sums of losses, begun with anything, and a count, begun with a whole number: in double it stays
+ * exact in whatever order it is added up. */
+static void make_totals(struct op_test *t, int n) {
+    struct tensor *totals = tensor_new(t, "totals", ROLE_ACC, AXIS_NONE, 1, n);
+    totals->m.type = DTYPE_F64;
+    tensor_fill(t, totals, 0, 1);
+    tensor_put(totals, totals->init, 0, n - 1, 3);
+}
+
 static void make_xent(struct op_test *t, const struct op_case *c, int n) {
     in(t, "x", AXIS_Q_ROWS, n, c->d);
     weight(t, "w", c->n_vocab, c->d, c->d);
     if (c->flags & BIAS) in(t, "b", AXIS_NONE, 1, c->n_vocab);
-    struct tensor *totals = tensor_new(t, "totals", ROLE_ACC, AXIS_NONE, 1, 3);
-    totals->m.type = DTYPE_F64;
-    tensor_fill(t, totals, 0, 1);
+    make_totals(t, 3);
     if (c->flags & ROW_NLL) stat(t, "row_nll", AXIS_Q_COLS, 1, n);
     if (!(c->flags & NO_DX)) {
         out(t, "dx", AXIS_Q_ROWS, n, c->d);
@@ -412,9 +419,7 @@ static void make_guide(struct op_test *t, const struct op_case *c, int nq) {
     int nk = total(key_len(c));
     in(t, "q", AXIS_Q_ROWS, nq, c->d);
     in(t, "k", AXIS_K_ROWS, nk, c->d);
-    struct tensor *totals = tensor_new(t, "totals", ROLE_ACC, AXIS_NONE, 1, 2);
-    totals->m.type = DTYPE_F64;
-    tensor_fill(t, totals, 0, 1);
+    make_totals(t, 2);
     if (!(c->flags & NO_DX)) {
         tensor_fill(t, tensor_new(t, "dq", ROLE_ACC, AXIS_Q_ROWS, nq, c->d), 0, 1);
         tensor_fill(t, tensor_new(t, "dk", ROLE_ACC, AXIS_K_ROWS, nk, c->d), 0, 1);

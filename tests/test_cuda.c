@@ -66,7 +66,7 @@ TEST(cuda_device_names) {
     ASSERT_ERR(backend_open(&be, &(struct backend_options){.device = "cuda:99"}, &err), err,
                HEED_EDEVICE, "there are");
     ASSERT_ERR(backend_open(&be, &(struct backend_options){.device = "cuda:x"}, &err), err,
-               HEED_EINVAL, "cuda:NUMBER");
+               HEED_EINVAL, "'cuda:x' is not one of auto, cpu, ref, cuda, cuda:N");
     ASSERT_OK(backend_open(&be, &(struct backend_options){.device = "cuda:0"}, &err), err);
     backend_close(be);
 }

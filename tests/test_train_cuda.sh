@@ -16,9 +16,19 @@ train f32 "${run[@]}" --dtype f32 --quiet
 same straight/model.safetensors bf16/model.safetensors '--dtype auto is not bf16'
 differ straight/model.safetensors f32/model.safetensors 'the comparison sees no difference at all'
 
+# as_straight WHEN — the checkpoints of the run that is hurt, the first one first, against those of
+# the straight run: a failure names the step, and so the stop, after which it went another way
+as_straight() {
+    local c
+    for c in hurt/ckpt-????????; do
+        same "straight/${c##*/}/model.safetensors" "$c/model.safetensors" "$1"
+    done
+}
+
 # Stopped at step 20 once in order and once by death after the checkpoint of step 20 or later.
 train hurt "${run[@]}" --steps 20 --quiet
 [ "$(steps hurt)" = '0 10 20' ] || fail "checkpoints $(steps hurt)"
+as_straight 'before it was stopped'
 (exec "$heed" train "${data[@]}" "${small[@]}" --out hurt "${run[@]}" --quiet) &
 pid=$!
 for _ in $(seq 200); do
@@ -27,12 +37,13 @@ for _ in $(seq 200); do
 done
 kill -KILL $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
+killed=$(steps hurt)
+as_straight 'continued at step 20'
 train hurt "${run[@]}" --quiet
 [ "$(steps hurt)" = '0 10 20 30 40' ] || fail "checkpoints $(steps hurt)"
-same straight/model.safetensors hurt/model.safetensors 'published weights'
-for c in straight/ckpt-????????; do
-    same "$c/model.safetensors" "hurt/${c##*/}/model.safetensors"
-done
+as_straight "killed when there were the checkpoints $killed"
+same straight/model.safetensors hurt/model.safetensors \
+    "published weights; $(grep valid_loss hurt/log.jsonl)"
 log_lines straight/log.jsonl | grep -v valid_loss >a.log # the run to step 20 validates at its end
 log_lines hurt/log.jsonl | grep -v valid_loss >b.log
 diff a.log b.log || fail 'the logs differ'
@@ -46,8 +57,10 @@ diff a.log b.log || fail 'an average changes what is learnt'
 differ straight/model.safetensors average/model.safetensors 'no average is published'
 train again "${ema[@]}" --steps 20 --quiet
 train again "${ema[@]}" --quiet
-same average/model.safetensors again/model.safetensors 'a resumed average'
-same average/ckpt-00000040/model.safetensors again/ckpt-00000040/model.safetensors
+for c in average/ckpt-????????; do
+    same "$c/model.safetensors" "again/${c##*/}/model.safetensors" 'a resumed average'
+done
+same average/model.safetensors again/model.safetensors 'the published average'
 
 # And with links to learn: twice the same, and again when it was interrupted.
 guided=("${run[@]}" --guided-alignment t.links --guided-valid v.links --guided-weight 1)

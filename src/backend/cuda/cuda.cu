@@ -206,7 +206,7 @@ static int parse_device(int *device, const char *text, int n, struct err *err) {
     if (strcmp(text, "cuda") == 0) return 0;
     long number = strtol(text + strlen("cuda:"), &end, 10);
     if (strncmp(text, "cuda:", 5) != 0 || end == text + 5 || *end)
-        return err_set(err, HEED_EINVAL, "device: '%s' is not cuda or cuda:NUMBER", text);
+        return err_set(err, HEED_EINVAL, "device: '%s' is not cuda or cuda:N", text);
     if (number < 0 || number >= n)
         return err_set(err, HEED_EDEVICE, "device: '%s', but there are %d devices%s", text, n,
                        visible_devices(hidden, sizeof hidden));

@@ -26,7 +26,7 @@ struct key {
     int32_t m, n, k; /* the rounded one included */
     int32_t lda, ldb, ldc;
     uint8_t type, c_type, a_trans, b_trans, add, relu, bias, exact;
-    uint8_t a_align, b_align, c_align, unused;
+    uint8_t a_align, b_align, c_align, bias_align;
 };
 
 struct choice {
@@ -244,6 +244,7 @@ static struct key key_of(const struct cuda_gemm *g, bool exact) {
     key.a_align = alignment(g->a);
     key.b_align = alignment(g->b);
     key.c_align = alignment(g->c);
+    key.bias_align = alignment(g->bias); /* the library looks at that address, too */
     key.exact = exact;
     return key;
 }
@@ -334,16 +335,29 @@ static bool fits(struct cuda_backend *be, const struct cuda_gemm *g, struct choi
     return true;
 }
 
-/* The kernel for g, or NULL. */
+/* The kernel of g's rounded or exact shape, or NULL. */
 static struct choice *choice_for(struct cuda_backend *be, const struct cuda_gemm *g,
-                                 struct call *call) {
+                                 struct call *call, bool exact) {
+    struct key key = key_of(g, exact);
+    struct choice *c = lookup(be->products, &key);
+    if (!c->taken) choose(be, g, c);
+    return c->found && fits(be, g, c, call) ? c : NULL;
+}
+
+/* Computes g with the kernel of its rounded shape or else with that of its exact one;
+ * CUBLAS_STATUS_NOT_SUPPORTED: neither does it. A kernel may have promised too much (addresses are
+ * only part of the question as far as they are aligned). That it did is not remembered: what
+ * computes a product must not depend on the products before it, of which a resumed run has seen
+ * others. */
+static cublasStatus_t multiply_any(struct cuda_backend *be, const struct cuda_gemm *g,
+                                   struct call *call) {
     for (int exact = 0; exact < 2; exact++) {
-        struct key key = key_of(g, exact != 0);
-        struct choice *c = lookup(be->products, &key);
-        if (!c->taken) choose(be, g, c);
-        if (c->found && fits(be, g, c, call)) return c;
+        struct choice *c = choice_for(be, g, call, exact != 0);
+        if (!c) continue;
+        cublasStatus_t rc = multiply(be, g, call, &c->algo, g->add ? 1.0f : 0.0f);
+        if (rc != CUBLAS_STATUS_NOT_SUPPORTED && rc != CUBLAS_STATUS_INVALID_VALUE) return rc;
     }
-    return NULL;
+    return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 static void epilogue(struct cuda_backend *be, const struct cuda_gemm *g) {
@@ -371,19 +385,11 @@ void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *whole) {
     }
     bool described = g.lda <= INT32_MAX && g.ldb <= INT32_MAX && g.ldc <= INT32_MAX &&
                      describe(&call, be, &g, g.m, g.k);
-    struct choice *c;
-    cublasStatus_t rc;
-    do {
-        c = described ? choice_for(be, &g, &call) : NULL;
-        if (!c) {
-            gemm_any(be, whole);
-            return;
-        }
-        rc = multiply(be, &g, &call, &c->algo, g.add ? 1.0f : 0.0f);
-        /* A kernel may have promised too much (addresses are not part of the question): the next
-         * one. */
-        c->found = rc != CUBLAS_STATUS_NOT_SUPPORTED && rc != CUBLAS_STATUS_INVALID_VALUE;
-    } while (!c->found);
+    cublasStatus_t rc = described ? multiply_any(be, &g, &call) : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (rc == CUBLAS_STATUS_NOT_SUPPORTED) {
+        gemm_any(be, whole);
+        return;
+    }
     if (rc != CUBLAS_STATUS_SUCCESS) {
         backend_fail(&be->base, HEED_EDEVICE, "cuda: a product of %d x %d x %d failed: %s", g.m,
                      g.n, g.k, cublasLtGetStatusString(rc));
