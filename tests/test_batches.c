@@ -333,6 +333,32 @@ static uint64_t text_digest(const struct sampled *s, const int32_t *ids, int n) 
     return h * h; /* so that sums tell texts apart */
 }
 
+/* How a sentence of a packed side lies in it. */
+static void check_place(const struct packed *p, int i) {
+    int begin = p->start[i], end = p->start[i + 1];
+    assert_true(end > begin && end - begin <= p->max_len);
+    for (int k = begin; k < end; k++) assert_int_equal(p->pos[k], k - begin);
+}
+
+/* Every sentence from position 0 to its end mark, the target also shifted behind its start. */
+static void check_packing(const struct sampled *s, const struct batch *b) {
+    int eos = tokenizer_eos(s->tokenizer), bos = 1;
+    assert_true(b->src.start[0] == 0 && b->tgt.start[0] == 0);
+    assert_int_equal(b->src.start[b->n_seq], b->src.n_tok);
+    assert_int_equal(b->tgt.start[b->n_seq], b->tgt.n_tok);
+    for (int i = 0; i < b->n_seq; i++) {
+        int begin = b->tgt.start[i], end = b->tgt.start[i + 1], src_end = b->src.start[i + 1];
+        check_place(&b->src, i);
+        check_place(&b->tgt, i);
+        for (int k = b->src.start[i]; k < src_end; k++)
+            assert_int_equal(b->src.ids[k] == eos, k == src_end - 1);
+        for (int k = begin; k < end; k++) {
+            assert_int_equal(b->tgt.ids[k], k > begin ? b->tgt_out[k - 1] : bos);
+            assert_int_equal(b->tgt_out[k] == eos, k == end - 1);
+        }
+    }
+}
+
 /* One epoch: sum over pairs of numbers for their texts; pieces counted; budgets checked. */
 struct epoch_sum {
     uint64_t text, order;
@@ -348,6 +374,7 @@ static struct epoch_sum sum_epoch(const struct sampled *s, struct batches *b) {
         next(b, &batch);
         assert_true(batch.src.n_tok <= TOKENS && batch.tgt.n_tok <= TOKENS);
         assert_true(batch.src.max_len <= MAX_LEN + 1 && batch.tgt.max_len <= MAX_LEN);
+        check_packing(s, &batch);
         sum.order = sum.order * 31 + digest(&batch);
         sum.n_src += batch.src.n_tok;
         sum.n_tgt += batch.tgt.n_tok;
@@ -370,17 +397,17 @@ TEST(sampling_changes_pieces_alone) {
     struct sampled s;
     sampled_make(&s, 0.2);
     for (int tagged = 0; tagged < 2; tagged++) {
-        struct epoch_sum usual, sampled[2];
+        struct epoch_sum usual, sampled[3];
         struct batches *b = open_sampled(&s, 0, 1, 0, tagged);
         usual = sum_epoch(&s, b);
         batches_free(b);
         assert_int_equal(usual.n_pair, (tagged + 1) * s.corpus.n_pair);
         assert_int_equal(usual.n_tagged, tagged * s.corpus.n_pair);
         for (int sides = 1; sides <= 3; sides++)
-            for (int threads = 1; threads <= 4; threads += 3)
+            for (int threads = 1; threads <= 8; threads += 7)
                 for (int prefetch = 0; prefetch <= 3; prefetch += 3) {
                     b = open_sampled(&s, sides, threads, prefetch, tagged);
-                    for (int e = 0; e < 2; e++) {
+                    for (int e = 0; e < 3; e++) {
                         struct epoch_sum sum = sum_epoch(&s, b);
                         assert_true(sum.text == usual.text && sum.n_pair == usual.n_pair);
                         assert_int_equal(sum.n_tagged, usual.n_tagged);

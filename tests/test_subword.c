@@ -1,10 +1,12 @@
 /* test_subword.c — sampled segmentations: the usual one where nothing is random, the distribution
- * of SentencePiece's own sampling, the same text always, and pieces that are never split. */
+ * of a plain algorithm (bpe) and of SentencePiece's own sampling (unigram), the same text always,
+ * and pieces that are never split. */
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "data/pieces.h"
 #include "data/sentencepiece.h"
 #include "data/subword.h"
@@ -191,7 +193,7 @@ TEST(full_dropout_leaves_characters) {
 
 enum { N_DRAW = 6000, MAX_KINDS = 4096 };
 
-/* Segmentations seen, how often with SentencePiece and how often with ours. */
+/* Segmentations seen, how often with the other sampler and how often with ours. */
 struct tally {
     struct kind {
         int n;
@@ -237,52 +239,131 @@ static void assert_alike(const struct tally *t, const char *text) {
                  t->pieces[0] / N_DRAW, t->pieces[1] / N_DRAW);
 }
 
-static void check_distribution(const struct tokenizer *t, double dropout, double alpha) {
-    static const char *const texts[] = {"the",     "another", "something",     "Universit\xC3\xA4t",
-                                        "a house", "in",      "Zusammenarbeit"};
-    struct err err = {0};
+/* What ours is judged by. For unigram it is SentencePiece. For bpe it is algorithm 1 of Provilkov
+ * et al., word by word and as it stands there, with nothing but strings. (SentencePiece drops
+ * merges for good, so that it splits more.) */
+struct judge {
+    const struct tokenizer *t;
     struct sp *sp;
+    struct pieces pieces;
+    double amount;
+    struct rng rng;
+};
+
+static struct judge judge_open(const struct tokenizer *t, double amount) {
+    struct judge j = {.t = t, .amount = amount, .rng = {.key = 11}};
+    struct err err = {0};
     size_t size;
     const void *bytes = tokenizer_bytes(t, &size);
-    ASSERT_OK(sp_open(&sp, bytes, size, &err), err);
+    ASSERT_OK(sp_open(&j.sp, bytes, size, &err), err);
+    ASSERT_OK(pieces_read(&j.pieces, t, &err), err);
+    sp_seed(3);
+    return j;
+}
+
+static void judge_close(struct judge *j) {
+    sp_free(j->sp);
+    pieces_release(&j->pieces);
+}
+
+static int piece_at(const struct judge *j, const char *text, size_t size) {
+    char piece[256];
+    if (size >= sizeof piece) return -1;
+    memcpy(piece, text, size);
+    piece[size] = 0;
+    int id = tokenizer_find(j->t, piece);
+    return id >= 0 && j->pieces.piece[id].kind == PIECE_NORMAL ? id : -1;
+}
+
+/* cut[i], cut[i + 1]: where part i of the word begins and ends. */
+static int judge_word(struct judge *j, const char *word, size_t size, int32_t *out) {
+    size_t cut[1024] = {0};
+    uint32_t code;
+    int n = 0;
+    for (; cut[n] < size; n++)
+        cut[n + 1] = cut[n] + (size_t)utf8_decode(&code, word + cut[n], size - cut[n]);
+    for (;;) {
+        int best = -1;
+        float best_score = 0;
+        for (int i = 0; i + 2 <= n; i++) {
+            int id = piece_at(j, word + cut[i], cut[i + 2] - cut[i]);
+            if (id < 0 || rng_uniform(&j->rng) < j->amount) continue;
+            if (best >= 0 && j->pieces.piece[id].score <= best_score) continue;
+            best = i;
+            best_score = j->pieces.piece[id].score;
+        }
+        if (best < 0) break;
+        memmove(cut + best + 1, cut + best + 2, (size_t)(n - best - 1) * sizeof *cut);
+        n--;
+    }
+    for (int i = 0; i < n; i++) {
+        out[i] = piece_at(j, word + cut[i], cut[i + 1] - cut[i]);
+        assert_true(out[i] >= 0);
+    }
+    return n;
+}
+
+/* A segmentation of the text, whose usual one is ids. */
+static int judge_sample(struct judge *j, const char *text, const int32_t *ids, int n,
+                        int32_t *out) {
+    static char word[16 * MAX_IDS];
+    size_t size = 0;
+    int m = 0;
+    if (j->pieces.type == TOKENIZER_UNIGRAM)
+        return sp_sample(j->sp, text, strlen(text), (float)j->amount, out, MAX_IDS);
+    for (int i = 0; i <= n; i++) {
+        const struct piece *p = i < n ? &j->pieces.piece[ids[i]] : NULL;
+        int is_normal = p && p->kind == PIECE_NORMAL;
+        if (!is_normal || strncmp(p->text, "\xE2\x96\x81", 3) == 0) {
+            m += judge_word(j, word, size, out + m);
+            size = 0;
+        }
+        if (p && !is_normal) out[m++] = ids[i];
+        if (!is_normal) continue;
+        memcpy(word + size, p->text, p->size);
+        size += p->size;
+    }
+    return m;
+}
+
+static struct tally *tally_new(const struct tokenizer *t, double dropout, double alpha,
+                               const char *text) {
+    struct judge judge = judge_open(t, dropout + alpha);
     struct subword *s = tables(t, dropout, alpha);
     struct subword_work *w = subword_work_new(s);
-    int kinds = 0;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        int32_t ids[MAX_IDS], out[MAX_IDS];
-        struct tally *tally = xcalloc(1, sizeof *tally);
-        int n = encode(t, texts[i], ids) - 1; /* without the end mark */
-        for (int k = 0; k < N_DRAW; k++) {
-            int m =
-                sp_sample(sp, texts[i], strlen(texts[i]), (float)(dropout + alpha), out, MAX_IDS);
-            count(tally, 0, out, m);
-            struct subword_dice dice = {.key = 77, .number = (uint64_t)k};
-            m = subword_sample(w, dice, ids, n, out, MAX_IDS);
-            count(tally, 1, out, m);
-        }
-        kinds += tally->n_kind;
-        assert_alike(tally, texts[i]);
-        xfree(tally);
+    struct tally *tally = xcalloc(1, sizeof *tally);
+    int32_t ids[MAX_IDS], out[MAX_IDS];
+    int n = encode(t, text, ids) - 1; /* without the end mark */
+    for (int k = 0; k < N_DRAW; k++) {
+        int m = judge_sample(&judge, text, ids, n, out);
+        count(tally, 0, out, m);
+        struct subword_dice dice = {.key = 77, .number = (uint64_t)k};
+        m = subword_sample(w, dice, ids, n, out, MAX_IDS);
+        count(tally, 1, out, m);
     }
-    assert_true(kinds > 20);
     subword_work_free(w);
     subword_free(s);
-    sp_free(sp);
+    judge_close(&judge);
+    return tally;
 }
 
-TEST(dropout_has_sentencepieces_distribution) {
-    struct tokenizer *t = learn(TOKENIZER_BPE, 1000);
-    sp_seed(3);
-    check_distribution(t, 0.1, 0);
-    check_distribution(t, 0.4, 0);
-    tokenizer_free(t);
-}
-
-TEST(sampling_has_sentencepieces_distribution) {
-    struct tokenizer *t = learn(TOKENIZER_UNIGRAM, 1000);
-    sp_seed(3);
-    check_distribution(t, 0, 0.1);
-    check_distribution(t, 0, 0.4);
+TEST(distribution_is_right) {
+    static const char *const texts[] = {"the",     "another", "something",     "Universit\xC3\xA4t",
+                                        "a house", "in",      "Zusammenarbeit"};
+    int unigram = strcmp(TEST_ARG, "unigram") == 0;
+    struct tokenizer *t = learn(unigram ? TOKENIZER_UNIGRAM : TOKENIZER_BPE, 1000);
+    for (int k = 1; k <= 4; k += 3) {
+        double amount = 0.1 * k;
+        int kinds = 0;
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            struct tally *tally =
+                tally_new(t, unigram ? 0 : amount, unigram ? amount : 0, texts[i]);
+            kinds += tally->n_kind;
+            assert_alike(tally, texts[i]);
+            xfree(tally);
+        }
+        assert_true(kinds > 20);
+    }
     tokenizer_free(t);
 }
 
@@ -290,24 +371,21 @@ TEST(sampling_has_sentencepieces_distribution) {
 TEST(sentences_get_as_many_pieces) {
     int unigram = strcmp(TEST_ARG, "unigram") == 0;
     struct tokenizer *t = learn(unigram ? TOKENIZER_UNIGRAM : TOKENIZER_BPE, 1500);
+    struct judge judge = judge_open(t, unigram ? 0.2 : 0.1);
     struct subword *s = unigram ? tables(t, 0, 0.2) : tables(t, 0.1, 0);
     struct err err = {0};
-    struct sp *sp;
     struct text *text;
     struct line line;
-    size_t size;
+    static int32_t ids[MAX_IDS], out[MAX_IDS];
     long theirs = 0;
-    const void *bytes = tokenizer_bytes(t, &size);
-    ASSERT_OK(sp_open(&sp, bytes, size, &err), err);
-    sp_seed(4);
     ASSERT_OK(text_open(&text, demo[1], &err), err);
     struct outcome o = sample_text(t, s, demo[1], 5000);
     for (long i = 0; i < o.lines && text_next(text, &line, &err) > 0; i++)
-        theirs += 1 + sp_sample(sp, line.text, line.size, unigram ? 0.2f : 0.1f, NULL, 0);
+        theirs += 1 + judge_sample(&judge, line.text, ids, encode(t, line.text, ids) - 1, out);
     assert_true(o.changed > o.lines / 4 && o.sampled > o.ids * 21 / 20);
     ASSERT_NEAR((double)o.sampled / (double)theirs, 1, 0.01); /* three standard deviations */
     text_close(text);
-    sp_free(sp);
+    judge_close(&judge);
     subword_free(s);
     tokenizer_free(t);
 }
@@ -442,7 +520,7 @@ TEST(wrong_options_are_refused) {
 
 TESTS(T(no_dropout_is_the_usual_segmentation), T(no_dropout_on_much_text),
       T(sharp_sampling_is_the_usual_segmentation), T(foreign_text_is_left_alone),
-      T(full_dropout_leaves_characters), T(dropout_has_sentencepieces_distribution),
-      T(sampling_has_sentencepieces_distribution), TP(sentences_get_as_many_pieces, "bpe"),
+      T(full_dropout_leaves_characters), TP(distribution_is_right, "bpe"),
+      TP(distribution_is_right, "unigram"), TP(sentences_get_as_many_pieces, "bpe"),
       TP(sentences_get_as_many_pieces, "unigram"), T(dice_decide), T(endless_words_stay),
       T(symbols_stay), T(pieces_are_those_of_the_library), T(wrong_options_are_refused))

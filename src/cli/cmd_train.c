@@ -79,8 +79,8 @@ static const struct option rows[] = {
     ROW(CHOICE, "vocab_type", vocab_type, "bpe", "kind of pieces if the tokenizer is learnt",
         .choices = tokenizer_type_names),
     ROW(F64, "bpe_dropout", subword.bpe_dropout, "0",
-        "segment the text anew in every epoch, dropping each merge of a bpe tokenizer with this "
-        "probability (0.1 is usual); 0: always the best segmentation",
+        "segment the text anew in every epoch, dropping each merge of a bpe tokenizer at each step "
+        "with this probability (0.1 is usual); 0: always the best segmentation",
         .max = 1),
     ROW(F64, "unigram_alpha", subword.unigram_alpha, "0",
         "the same for a unigram tokenizer: sample by its probabilities to this power (0.2 is "

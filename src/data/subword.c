@@ -387,27 +387,39 @@ static inline void look_up(const struct subword *s, struct subword_work *w, int 
     w->into[i] = e->to;
 }
 
-/* Merges what can be merged, the lowest rank first and of equal ones the leftmost. A dropped merge
- * is gone until one of its sides has become another piece. */
+/* Merges come by rank, and of one rank from the left. */
+static inline uint64_t turn_of(uint32_t rank, int at) {
+    return (uint64_t)rank << 32 | (uint32_t)at;
+}
+
+/* The possible merge that comes after `last`, or, if that is -1, the first of all; -1: none. */
+static int next_merge(const struct subword_work *w, int last) {
+    uint64_t begin = last < 0 ? 0 : turn_of(w->rank[last], last) + 1, none = turn_of(NEVER, 0);
+    uint64_t best = none;
+    for (int i = 0; i + 1 < w->n; i++) {
+        uint64_t turn = turn_of(w->rank[i], i);
+        if (turn >= begin && turn < best) best = turn;
+    }
+    return best < none ? (int)(uint32_t)best : -1;
+}
+
+/* Merges until nothing is left to merge or all that is left has been dropped at once. What is
+ * applied at a step is the first possible merge that is not dropped; those behind it need no
+ * dice. */
 static void merge_unit(const struct subword *s, struct subword_work *w) {
     for (int i = 0; i + 1 < w->n; i++) look_up(s, w, i);
     while (w->n > 1) {
-        int best = 0;
-        for (int i = 1; i + 1 < w->n; i++)
-            if (w->rank[i] < w->rank[best]) best = i;
-        if (w->rank[best] == NEVER) break;
-        if (roll(&w->rolls) < s->drop) {
-            w->rank[best] = NEVER;
-            continue;
-        }
-        w->unit[best] = w->into[best];
+        int at = next_merge(w, -1);
+        while (at >= 0 && roll(&w->rolls) < s->drop) at = next_merge(w, at);
+        if (at < 0) break;
+        w->unit[at] = w->into[at];
         w->n--;
-        size_t rest = (size_t)(w->n - best - 1);
-        memmove(w->unit + best + 1, w->unit + best + 2, rest * sizeof *w->unit);
-        memmove(w->rank + best, w->rank + best + 1, rest * sizeof *w->rank);
-        memmove(w->into + best, w->into + best + 1, rest * sizeof *w->into);
-        if (best > 0) look_up(s, w, best - 1);
-        if (best + 1 < w->n) look_up(s, w, best);
+        size_t rest = (size_t)(w->n - at - 1);
+        memmove(w->unit + at + 1, w->unit + at + 2, rest * sizeof *w->unit);
+        memmove(w->rank + at, w->rank + at + 1, rest * sizeof *w->rank);
+        memmove(w->into + at, w->into + at + 1, rest * sizeof *w->into);
+        if (at > 0) look_up(s, w, at - 1);
+        if (at + 1 < w->n) look_up(s, w, at);
     }
 }
 

@@ -4,19 +4,24 @@
  * are spelled. Drawing its segmentation anew each time does. There are two ways, one per kind of
  * tokenizer:
  *
- *   bpe      BPE dropout (Provilkov et al. 2020). Text is spelled in characters, and neighbours
- *            are merged in the order of priority; each possible merge, when its turn comes, is
- *            dropped with probability P. P = 0 gives the usual segmentation, P = 1 characters.
+ *   bpe      BPE dropout (Provilkov et al. 2020, algorithm 1). A word is spelled in characters. At
+ *            every step each possible merge of neighbours is dropped with probability P, for this
+ *            step only, and the one of highest priority among the rest is applied (of equal ones
+ *            the leftmost). The word is finished when nothing can be merged or all was dropped at
+ *            once. P = 0 gives the usual segmentation, P = 1 characters.
  *   unigram  subword sampling (Kudo 2018). A segmentation x is drawn with probability proportional
  *            to p(x)^A, p being the tokenizer's own model: over all segmentations, exactly, by
  *            forward filtering and backward sampling. A large A gives the usual segmentation
  *            nearly always, A near 0 all segmentations alike.
  *
- * Both begin with the ids of a sentence, not with its text, and both are what SentencePiece's
- * sampling does; but the random numbers are a function of a key, so that the same key gives the
- * same segmentation. Pieces that are not made of characters stay as they are: special pieces, bytes
- * and unknown ones, those the user defined, and any whose characters are not all pieces themselves.
- * So do words of more than SUBWORD_MAX_CHARS characters.
+ * SentencePiece's sampling has the same distribution for unigram, but not for bpe: there a dropped
+ * merge is gone until one of its sides has become another piece. Since a word is built by a chain
+ * of merges and one missing link ends the chain, the same P then splits more than twice as much.
+ *
+ * Both begin with the ids of a sentence, not with its text. The random numbers are a function of a
+ * key, so that the same key gives the same segmentation. Pieces that are not made of characters
+ * stay as they are: special pieces, bytes and unknown ones, those the user defined, and any whose
+ * characters are not all pieces themselves. So do words of more than SUBWORD_MAX_CHARS characters.
  *
  * A struct subword is tables that never change; several threads may use it, each with a
  * struct subword_work of its own. Nothing is allocated while sampling. */
