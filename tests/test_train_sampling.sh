@@ -30,7 +30,7 @@ bare --out zero --steps 30 --bpe-dropout 0 --sample-side tgt
 same none/model.safetensors zero/model.safetensors 'no sampling is as before'
 differ none/model.safetensors drop/model.safetensors 'sampling does nothing'
 rm -r drop/ckpt-000000[23]0
-expect 2 'tags or subword sampling; --new-data' bare --out drop --steps 30
+expect 2 'links or subword sampling; --new-data' bare --out drop --steps 30
 bare --out drop "${run[@]}"
 same drop/model.safetensors twin/model.safetensors 'resumed'
 bare --out drop --steps 31 --bpe-dropout 0.2 --new-data
