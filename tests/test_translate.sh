@@ -36,7 +36,8 @@ for p in f32 bf16 int8; do
     t --max-extra 2 --quiet --precision $p v.src >want.$p || fail "precision $p"
     for how in '--batch-sentences 1' '--batch-sentences 7 --threads 2' \
         '--batch-sentences 64 --look-ahead 3' \
-        '--batch-tokens 20' '--beam 4 --nbest 0 --threads 2'; do
+        '--batch-tokens 20' '--beam 4 --nbest 0 --threads 2' \
+        '--lanes 3 --batch-sentences 2 --look-ahead 4'; do
         # shellcheck disable=SC2086 # words
         t --max-extra 2 --quiet --precision $p $how v.src | cmp - want.$p ||
             fail "$p $how changes the result"
@@ -166,6 +167,15 @@ out=$(t --max-extra 2 --long refuse long2 2>&1 >got) || rc=$?
 has 'line 2: '
 has 'tokens, and 63 at most'
 cmp got <(head -n 1 want) || fail 'what comes before a refused line is lost'
+
+# ---- lanes: an error ends all of them, after what was read before
+{ cat v.src && sed -n 2p long2 && cat v.src v.src v.src v.src; } >long3
+for lanes in 1 2 4; do
+    out=$(t --max-extra 2 --long refuse --lanes $lanes --batch-sentences 2 --look-ahead 2 \
+        long3 2>&1 >got) && fail "--lanes $lanes: a line that is too long is no error"
+    [[ $out == *"line $(($(wc -l <v.src) + 1)): "* ]] || fail "--lanes $lanes: $out"
+    cmp got want.f32 || fail "--lanes $lanes: not all lines before the refused one, or more"
+done
 out=$(t --max-source 9 --max-extra 2 v.src 2>&1 >got) || fail '--max-source'
 has 'split'
 [ "$(wc -l <got)" = 60 ] || fail '--max-source: not 60 lines'

@@ -1,8 +1,8 @@
 /* cmd_translate.c — `heed translate`: lines in, translations out, in the same order, as they come.
  *
- * One thread reads a window of lines (feed.h), translates it (search/translator.h) and writes it
- * (outlet.h); then the next. The first window is one batch, so that something is seen soon, and
- * windows grow to --look-ahead, so that sorting pays.
+ * A window of lines is read (feed.h), translated (search/translator.h) and written (outlet.h); then
+ * the next, or on a GPU two at a time (lanes.h). The first window is one batch, so that something is
+ * seen soon, and windows grow to --look-ahead, so that sorting pays.
  *
  * Ctrl-C, SIGTERM and SIGHUP end it after a whole line, by the signal itself, as scripts expect; so
  * does a reader that goes away (SIGPIPE). */
@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/cli.h"
+#include "cli/lanes.h"
 #include "cli/models.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
@@ -27,14 +28,12 @@
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-enum { LOOK_AHEAD = 32 /* batches */, MAX_LOOK_AHEAD = 1000000 /* lines */ };
-
 static struct translate_args {
     struct option_list model, files;
     const char *output, *prefix, *from, *to;
     enum precision precision;
     struct backend_options where;
-    int nbest, scores, json, html, look_ahead, quiet, stats, interactive;
+    int nbest, scores, json, html, look_ahead, lanes, quiet, stats, interactive;
 } args;
 static struct translator_options options;
 
@@ -65,6 +64,9 @@ static const struct option rows[] = {
         "file whose lines say what each translation must begin with", .arg = "FILE"),
     ROW(INT, "look_ahead", look_ahead, "0",
         "lines read and sorted at a time; 0: as many as make 32 batches", .max = MAX_LOOK_AHEAD),
+    ROW(INT, "lanes", lanes, "0",
+        "translate as many --look-ahead at the same time; 0: two on a GPU, else one",
+        .max = MAX_LANES),
     PRECISION_ROW(precision),
     DEVICE_ROWS(where, "auto"),
     QUIET_ROW(quiet),
@@ -91,16 +93,13 @@ struct tally {
 
 struct session {
     struct engine *engine;
-    struct translator *translator;
-    struct pool *pool; /* or NULL */
+    struct lanes_setup setup;
+    struct lanes *lanes;
     struct feed *feed;
     struct outlet out;
     struct print_options print;
     struct progress progress;
     struct tally replaced, replaced_prefix, split, cut;
-    struct translator_input *input;
-    struct translation *result;
-    int cap;
     double load_seconds, begin;
 };
 
@@ -148,10 +147,10 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = engine_open(&s->engine, &from, err);
     if (!rc) options_for(s->engine);
-    if (!rc) s->translator = translator_new(s->engine);
-    if (!rc) rc = translator_set(s->translator, &options, err);
-    if (!rc && args.where.n_thread != 1) rc = pool_new(&s->pool, args.where.n_thread, err);
-    if (!rc) translator_share(s->translator, s->pool);
+    static const struct translator_poll poll = {should_stop, NULL};
+    s->setup =
+        (struct lanes_setup){s->engine, &options, &args.where, args.lanes, args.look_ahead, &poll};
+    if (!rc) rc = lanes_new(&s->lanes, &s->setup, err);
     if (!rc && !args.html) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
     if (!rc) rc = outlet_open(&s->out, args.output, err);
     if (rc) return rc;
@@ -172,61 +171,38 @@ static void session_close(struct session *s) {
         fprintf(stderr, "heed: the lines that were finished are in %s\n", part);
     xfree(part);
     feed_close(s->feed);
-    translator_free(s->translator);
-    pool_free(s->pool);
+    lanes_free(s->lanes);
     engine_close(s->engine);
-    xfree(s->input);
-    xfree(s->result);
 }
 
-/* Translates and writes the window of n lines in the feed. */
-static int answer(struct session *s, int n, struct err *err) {
-    const struct feed_line *line = feed_lines(s->feed);
-    if (n > s->cap) {
-        s->cap = n;
-        s->input = xrealloc(s->input, (size_t)n * sizeof *s->input);
-        s->result = xrealloc(s->result, (size_t)n * sizeof *s->result);
-    }
-    for (int i = 0; i < n; i++)
-        s->input[i] = (struct translator_input){.text = line[i].text,
-                                                .size = line[i].size,
-                                                .prefix = line[i].prefix,
-                                                .prefix_size = line[i].prefix_size,
-                                                .key = line[i].total,
-                                                .name = line[i].name,
-                                                .number = line[i].number};
-    static const struct translator_poll poll = {should_stop, NULL};
-    int rc = translator_run(s->translator, s->input, n, s->result, &poll, err);
-    for (int i = 0; i < n && s->result[i].n > 0; i++) {
-        translate_print(&s->out, &s->print, &line[i], &s->result[i]);
-        if (line[i].flags & LINE_REPLACED) tally_add(&s->replaced, &line[i]);
-        if (line[i].prefix_flags & LINE_REPLACED) tally_add(&s->replaced_prefix, &line[i]);
-        if (s->result[i].notes & TRANSLATION_SPLIT) tally_add(&s->split, &line[i]);
-        if (s->result[i].notes & TRANSLATION_CUT) tally_add(&s->cut, &line[i]);
-    }
-    progress_end(&s->progress);
-    int out_rc = outlet_flush(&s->out, &signals_caught, err);
-    return out_rc ? out_rc : rc;
+/* Seconds in which something was searched, to divide by: lanes search at the same time. */
+static double searching(const struct session *s) {
+    double sum = lanes_stats(s->lanes)->seconds, ran = clock_seconds() - s->begin;
+    return (sum < ran ? sum : ran) + 1e-9;
 }
 
 static void show_progress(struct session *s) {
-    const struct translator_stats *st = translator_stats(s->translator);
+    const struct translator_stats *st = lanes_stats(s->lanes);
     if (!s->progress.terminal || isatty(s->out.fd) || !progress_due(&s->progress, 0)) return;
     progress_line(&s->progress, "%s lines  %s tokens/s", text_grouped(st->texts),
-                  text_grouped((uint64_t)((double)st->tgt_tokens / (st->seconds + 1e-9))));
+                  text_grouped((uint64_t)((double)st->tgt_tokens / searching(s))));
 }
 
-static int translate(struct session *s, struct err *err) {
-    int batch = translator_batch(s->translator), most = args.look_ahead;
-    if (most == 0) most = (int)min_i64((int64_t)LOOK_AHEAD * batch, MAX_LOOK_AHEAD);
-    int window = min_int(batch, most);
-    for (int n; (n = feed_fill(s->feed, window, err)) != 0;) {
-        int rc = n < 0 ? n : answer(s, n, err);
-        if (rc) return rc;
-        if (n == window) window = min_int(2 * window, most);
-        show_progress(s);
+/* Writes a window of n lines. */
+static int answer(void *ctx, const struct feed_line *line, const struct translation *result, int n,
+                  struct err *err) {
+    struct session *s = ctx;
+    for (int i = 0; i < n && result[i].n > 0; i++) {
+        translate_print(&s->out, &s->print, &line[i], &result[i]);
+        if (line[i].flags & LINE_REPLACED) tally_add(&s->replaced, &line[i]);
+        if (line[i].prefix_flags & LINE_REPLACED) tally_add(&s->replaced_prefix, &line[i]);
+        if (result[i].notes & TRANSLATION_SPLIT) tally_add(&s->split, &line[i]);
+        if (result[i].notes & TRANSLATION_CUT) tally_add(&s->cut, &line[i]);
     }
-    return 0;
+    progress_end(&s->progress);
+    int rc = outlet_flush(&s->out, &signals_caught, err);
+    if (!rc) show_progress(s);
+    return rc;
 }
 
 /* ---- HTML ------------------------------------------------------------------------------------ */
@@ -249,7 +225,7 @@ static int read_pages(struct translator_input *page, const char *const *path, in
 static int translate_pages(struct session *s, const struct translator_input *page,
                            const char *const *path, int n, struct err *err) {
     static const struct translator_poll poll = {should_stop, NULL};
-    struct pages *pages = pages_new(s->translator);
+    struct pages *pages = pages_new(lanes_translator(s->lanes));
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
         struct translation t;
@@ -284,14 +260,14 @@ static void print_work(const struct translator_stats *st) {
 }
 
 static void print_stats(const struct session *s) {
-    const struct translator_stats *st = translator_stats(s->translator);
+    const struct translator_stats *st = lanes_stats(s->lanes);
     const uint64_t count[] = {st->texts, st->sentences, st->batches, st->src_tokens,
                               st->tgt_tokens};
     static const char *const key[] = {"lines", "sentences", "batches", "source_tokens",
                                       "target_tokens"};
     static const char *const behind[] = {" lines, ", " sentences in ", " batches, ", " source and ",
                                          " target tokens\n"};
-    double seconds = clock_seconds() - s->begin, search = st->seconds + 1e-9;
+    double seconds = clock_seconds() - s->begin, search = searching(s);
     for (int i = 0; i < 5; i++) {
         if (args.json)
             fprintf(stderr, "%s\"%s\":%llu", i ? "," : "{", key[i], (unsigned long long)count[i]);
@@ -304,7 +280,7 @@ static void print_stats(const struct session *s) {
                         "\"batch_p99_ms\":%.3f"
                       : "loaded in %.3f s, ran for %.3f s, searching for %.3f s of it\n%.1f target "
                         "tokens/s, %.2f sentences/s, batches p50 %.3f ms, p99 %.3f ms\n",
-            s->load_seconds, seconds, st->seconds, (double)st->tgt_tokens / search,
+            s->load_seconds, seconds, search, (double)st->tgt_tokens / search,
             (double)st->sentences / search, 1e3 * translator_latency(st, 0.5),
             1e3 * translator_latency(st, 0.99));
     print_work(st);
@@ -318,7 +294,9 @@ static int work(const char *const *path, int n_path, struct err *err) {
     struct translator_input *page = xcalloc((size_t)n_path + 1, sizeof *page);
     int rc = args.html ? read_pages(page, path, n_path, err) : 0;
     if (!rc) rc = session_open(&s, path, n_path, err);
-    if (!rc) rc = args.html ? translate_pages(&s, page, path, n_path, err) : translate(&s, err);
+    if (!rc)
+        rc = args.html ? translate_pages(&s, page, path, n_path, err)
+                       : lanes_run(s.lanes, s.feed, &(struct lanes_writer){answer, &s}, err);
     for (int i = 0; i < n_path; i++) xfree((char *)(uintptr_t)page[i].text);
     xfree(page);
     if (!rc) rc = outlet_commit(&s.out, err);
@@ -346,8 +324,8 @@ static int alone(const char *option, const char *const *others, struct err *err)
 }
 
 static int interactive(struct err *err) {
-    static const char *const filter[] = {"output", "nbest",      "scores", "json", "html",
-                                         "prefix", "look-ahead", "stats",  NULL};
+    static const char *const filter[] = {"output", "nbest",      "scores", "json",  "html",
+                                         "prefix", "look-ahead", "lanes",  "stats", NULL};
     if (args.files.n)
         return cli_usage(err, "--interactive asks for its lines: leave it out to translate %.150s",
                          args.files.item[0]);
@@ -373,8 +351,8 @@ static int run(struct err *err) {
     int rc = args.model.n ? 0 : models_choose(&args.model, args.from, args.to, args.quiet, err);
     if (rc) return rc;
     if (args.interactive) return interactive(err);
-    static const char *const lines[] = {"nbest",  "scores",     "json", "alignment",
-                                        "prefix", "look-ahead", NULL};
+    static const char *const lines[] = {"nbest",  "scores",     "json",  "alignment",
+                                        "prefix", "look-ahead", "lanes", NULL};
     if (args.html && (rc = alone("html", lines, err))) return rc;
     return args.files.n ? work(args.files.item, args.files.n, err) : work(standard_input, 1, err);
 }

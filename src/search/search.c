@@ -408,6 +408,14 @@ static int run_on_host(struct searcher *s, const struct search_poll *poll, struc
 
 const struct search_stats *searcher_stats(const struct searcher *s) { return &s->stats; }
 
+void search_stats_add(struct search_stats *to, const struct search_stats *s) {
+    to->steps += s->steps;
+    to->rows += s->rows;
+    to->computed += s->computed;
+    to->anew += s->anew;
+    to->waited += s->waited;
+}
+
 int searcher_run(struct searcher *s, const struct search_input *in, int n_seq,
                  struct search_result *out, const struct search_poll *poll, struct err *err) {
     int rc = pack(s, in, n_seq, err);

@@ -144,5 +144,6 @@ struct search_stats {
     double waited;     /* seconds that the host waited for a resident search */
 };
 const struct search_stats *searcher_stats(const struct searcher *searcher);
+void search_stats_add(struct search_stats *to, const struct search_stats *stats);
 
 #endif

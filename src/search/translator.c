@@ -767,14 +767,6 @@ double translator_latency(const struct translator_stats *stats, double share) {
     return 1e-6 * pow(1.02, k + 0.5);
 }
 
-static void add_search(struct search_stats *to, const struct search_stats *s) {
-    to->steps += s->steps;
-    to->rows += s->rows;
-    to->computed += s->computed;
-    to->anew += s->anew;
-    to->waited += s->waited;
-}
-
 static int poll_job(void *ctx) {
     const struct job *job = ctx;
     return job->poll ? job->poll->call(job->poll->ctx, job->done, job->total) : 0;
@@ -800,7 +792,7 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
     double seconds = clock_seconds() - begin;
     if (rc) return rc;
     t->stats.seconds += seconds;
-    add_search(&t->stats.search, searcher_stats(searcher));
+    search_stats_add(&t->stats.search, searcher_stats(searcher));
     t->stats.batches++;
     t->stats.sentences += (uint64_t)n;
     t->stats.latency[bucket_of(seconds)]++;
