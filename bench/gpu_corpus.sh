@@ -17,7 +17,8 @@
 #
 # ns/row should be that of the forced lengths for as many rows in a step; where it is not, look at
 # the steps that were not replayed, and at the share of the search that the host waited for the
-# device (the rest it was busy itself; two lanes may wait for 200 %). Logs and translations are kept in OUT (FOLDER/corpus).
+# device (the rest it was busy itself; two lanes may wait for 200 %). Logs and translations are kept
+# in OUT (FOLDER/corpus).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 if [ $# -lt 2 ]; then echo "usage: bench/gpu_corpus.sh MODEL TEXT [FOLDER]" >&2 && exit 2; fi

@@ -1,8 +1,8 @@
 /* cmd_translate.c — `heed translate`: lines in, translations out, in the same order, as they come.
  *
  * A window of lines is read (feed.h), translated (search/translator.h) and written (outlet.h); then
- * the next, or on a GPU two at a time (lanes.h). The first window is one batch, so that something is
- * seen soon, and windows grow to --look-ahead, so that sorting pays.
+ * the next, or on a GPU two at a time (lanes.h). The first window is one batch, so that something
+ * is seen soon, and windows grow to --look-ahead, so that sorting pays.
  *
  * Ctrl-C, SIGTERM and SIGHUP end it after a whole line, by the signal itself, as scripts expect; so
  * does a reader that goes away (SIGPIPE). */
