@@ -87,7 +87,7 @@ expect 0 '' "$heed" attend --model run --src "$(head -n 1 v.src)" --out a.svg \
 grep -q '&lt;copy&gt;' a.svg || fail 'the picture does not show the tag'
 
 # ---- a run keeps its tags; train learns them where it learns the tokenizer
-expect 2 'tags or subword sampling; --new-data' tags - - --tokenizer tok.model --out run \
+expect 2 'links or subword sampling; --new-data' tags - - --tokenizer tok.model --out run \
     --steps 401 --max-len 64 --lr-scale 2 --bpe-dropout 0.05
 expect 0 'learnt from the texts, 150 pieces' tags '<x>' '<copy>' --vocab-size 150 --steps 2 \
     --out own
