@@ -175,8 +175,8 @@ expect 0 'too long for the model: 1' "$heed" align --model m --src long --tgt lo
 has 'bad UTF-8 sequences replaced: 2'
 
 # ---- Ctrl-C ends it at the next batch, and stores nothing
-for i in {1..100}; do cat t.src; done >many.src
-for i in {1..100}; do cat t.tgt; done >many.tgt
+for _ in {1..100}; do cat t.src; done >many.src
+for _ in {1..100}; do cat t.tgt; done >many.tgt
 cp m/config.json before.json
 for choose in '' '--choose --store'; do
     # shellcheck disable=SC2086
