@@ -30,9 +30,9 @@ expect 2 "40 and a tag is more than the model's --max-len 40" tagged --out run -
 [ ! -e run ] || fail "wrong use left $(ls run)"
 
 # ---- what is learnt depends on the tag
-tagged --out run --steps 400 --save-every 200 --max-len 64 --lr-scale 2 --quiet --bpe-dropout 0.05 \
+tagged --out run --steps 1200 --save-every 200 --max-len 64 --quiet --bpe-dropout 0.05 \
     --valid-src v.src --valid-tgt v.other --valid-tag '<copy>' --valid-every 200 \
-    --bleu-every 400 --bleu-lines 5 || fail 'training'
+    --bleu-every 1200 --bleu-lines 5 || fail 'training'
 # per_token SRC TGT OPTION... — log-probability per token
 per_token() {
     "$heed" score --model run --src "$1" --tgt "$2" --quiet --normalise "${@:3}" |
@@ -44,7 +44,7 @@ awk -v a="$copy" -v b="$copy_tag" -v c="$back" -v d="$back_tag" \
     'BEGIN { exit !(b > a + 0.1 && c > d + 0.1) }' ||
     fail "copied: $copy, with the tag $copy_tag; backwards: $back, with the tag $back_tag"
 # The validation of training is that of the tagged text.
-want=$(sed -n 's/.*"step":400,.*"valid_ppl":\([0-9.]*\).*/\1/p' run/log.jsonl)
+want=$(sed -n 's/.*"step":1200,.*"valid_ppl":\([0-9.]*\).*/\1/p' run/log.jsonl)
 ppl() { { "$heed" score --model run --src v.src --tgt v.other "$@" >/dev/null; } 2>&1; }
 got=$(ppl --prefix-token '<copy>' | sed -n 's/.*perplexity \([0-9.]*\) per token.*/\1/p')
 awk -v a="$want" -v b="$got" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < (1e-4 * a) ^ 2) }' ||
@@ -65,7 +65,7 @@ t --prefix-token '<copy>' --json v.src | sed 's/.*"log_prob":\([-0-9.e]*\).*/\1/
 "$heed" score --model run --src v.src --tgt with --quiet --prefix-token '<copy>' |
     paste -d ' ' - theirs with | awk '
         NF > 2 { n++; near += ($1 - $2) ^ 2 < 1e-4 * ($2 * $2 + 1) }
-        END { exit !(n >= 50 && near >= n - 5) }' || # pieces are not always those it wrote
+        END { exit !(n >= 50 && near >= 0.8 * n) }' || # other pieces, or an end that was cut
     fail 'translate and score do not agree about a tagged text'
 # A split text has the tag before each part: its parts are translated as they are alone.
 sed -n '1,3p' v.src | sed 's/$/./' >parts
@@ -88,7 +88,7 @@ grep -q '&lt;copy&gt;' a.svg || fail 'the picture does not show the tag'
 
 # ---- a run keeps its tags; train learns them where it learns the tokenizer
 expect 2 'links or subword sampling; --new-data' tags - - --tokenizer tok.model --out run \
-    --steps 401 --max-len 64 --lr-scale 2 --bpe-dropout 0.05
+    --steps 401 --max-len 64 --lr-scale 1 --bpe-dropout 0.05
 expect 0 'learnt from the texts, 150 pieces' tags '<x>' '<copy>' --vocab-size 150 --steps 2 \
     --out own
 for tag in '<x>' '<copy>'; do

@@ -163,7 +163,7 @@ static int restore(struct trainer *t, const struct state *state, struct err *err
  * goes on, but one that knew its end from the beginning would have other weights. Says so. */
 static void note_cooldown(struct trainer *t, const struct state *state) {
     const struct optimizer_options *o = &t->opt->options;
-    int64_t steps, updates, step = t->opt->step;
+    int64_t steps = 0, updates = 0, step = t->opt->step;
     if (state_get_i64(state, "cooldown.steps", &steps, NULL) ||
         state_get_i64(state, "cooldown.updates", &updates, NULL))
         return;
