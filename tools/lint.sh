@@ -144,5 +144,5 @@ diff <(echo "$marked") <(echo "$static") | grep '^[<>]' | bad "HEED_API (<) agai
 
 wc -l "${sources[@]}" | awk '$2 != "total" && $1 > 800 { print "note: " $2 " has " $1 " lines" }'
 find src/cli -name '*.[ch]' -exec cat {} + 2>/dev/null | wc -l |
-    awk '$1 > 0 { print "note: src/cli has " $1 " lines" ($1 > 7200 ? "; 7,200 were meant" : "") }'
+    awk '$1 > 0 { print "note: src/cli has " $1 " lines" ($1 > 7500 ? "; 7,500 were meant" : "") }'
 exit $failed

@@ -8,7 +8,8 @@
  *
  * The first lane is the thread that calls lanes_run, with the engine it was given. The others start
  * when the first window is full, each with an engine and a copy of the weights on the device; a
- * lane that cannot be had is done without. Owns translators, engines but the first, and thread pools. */
+ * lane that cannot be had is done without. Owns translators, engines but the first, and thread
+ * pools. */
 #ifndef CLI_LANES_H
 #define CLI_LANES_H
 
