@@ -87,7 +87,7 @@ static int take_ending(struct reader *r) {
     take_letters(&ahead, c);
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
         int n = (int)strlen(ending[i]);
-        if (ahead.at - r->at != n || memcmp(r->text + r->at, ending[i], (size_t)n)) continue;
+        if (ahead.at - r->at != n || memcmp(r->text + r->at, ending[i], (size_t)n) != 0) continue;
         *r = ahead;
         return 1;
     }
@@ -129,7 +129,7 @@ int words_split(struct span *word, int cap, enum words_unit unit, const char *te
         if (c.kind == END) return n;
         if (c.kind == SPACE) continue;
         if (unit == WORDS_TOKENS)
-            for (struct reader ahead = r; (c = take(&ahead)).kind > SPACE;) r = ahead;
+            for (struct reader ahead = r; take(&ahead).kind > SPACE;) r = ahead;
         else
             take_word(&r, c, at == 0 || at > end);
         end = r.at;

@@ -318,9 +318,9 @@ static int gather(struct carousel *c) {
             b->len ? b->node + (size_t)(b->len - 1) * (size_t)width : NULL;
         x->row = n;
         for (int h = 0; h < b->n_live; h++)
-            c->row[n++] = (struct stepper_row){.id = b->len ? node[h].token : c->ranker.marks.bos,
+            c->row[n++] = (struct stepper_row){.id = node ? node[h].token : c->ranker.marks.bos,
                                                .pos = b->len,
-                                               .parent = b->len ? row + node[h].parent : 0,
+                                               .parent = node ? row + node[h].parent : 0,
                                                .cache = seat->cell + b->len * width + h,
                                                .src = seat->src,
                                                .n_src = x->in.n_src};

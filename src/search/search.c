@@ -137,6 +137,7 @@ static int check_caps(struct searcher *s, struct err *err) {
                        "force_length: %d is more than the %d positions of the model",
                        s->rules.options.force_len, s->ranker.positions);
     s->len = rank_longest(&s->rules, &s->ranker, c->max_src);
+    BUG_ON(s->len < 1 || s->rules.k < 1);
     int64_t hyp = (int64_t)c->n_seq * s->rules.beam.width, most = INT32_MAX / s->len;
     if (hyp > most / s->rules.k)
         return err_set(err, HEED_ELIMIT,

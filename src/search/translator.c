@@ -843,7 +843,7 @@ static void join_links(struct candidate *c, struct align_link *link, struct span
     for (int j = 0; j < p->n_link; j++)
         link[c->n_link++] =
             (struct align_link){p->link[j].src + (word ? 0 : src_at), p->link[j].tgt + tgt_at};
-    for (int j = 0; j < p->n_word; j++)
+    for (int j = 0; word && j < p->n_word; j++)
         word[c->n_word++] =
             (struct span){p->word[j].begin + (int)c->size, p->word[j].end + (int)c->size};
 }

@@ -337,7 +337,7 @@ size_t html_escape(char *out, const char *text, size_t size) {
         if (text[i] == '>') ref = "&gt;";
         if (text[i] == '\xC2' && i + 1 < size && text[i + 1] == '\xA0') ref = "&nbsp;", i++;
         size_t length = ref ? strlen(ref) : 1;
-        memcpy(out + n, ref ? ref : text + i, length);
+        for (size_t k = 0; k < length; k++) out[n + k] = ref ? ref[k] : text[i];
         n += length;
     }
     return n;

@@ -124,9 +124,9 @@ int pages_run(struct pages *p, const struct translator_input *in, int n, struct 
     struct run r = {.in = in, .n = n};
     clear(p);
     memset(out, 0, (size_t)n * sizeof *out);
-    p->best = xcalloc((size_t)n + 1, sizeof *p->best);
+    p->best = xcalloc((size_t)n + 1, sizeof(struct candidate *));
     p->n = n;
-    r.markup = xcalloc((size_t)n + 1, sizeof *r.markup);
+    r.markup = xcalloc((size_t)n + 1, sizeof(struct markup *));
     int rc = read_all(&r, err);
     int ran = !rc;
     if (!rc) rc = translator_run(p->translator, r.text, r.n_text, r.result, poll, err);

@@ -172,8 +172,7 @@ static void note_cooldown(struct trainer *t, const struct state *state) {
     snprintf(t->text + n, sizeof t->text - n,
              "; updates %lld to %lld stay as they were, with the falling learning rate of "
              "--steps %lld --cooldown %lld",
-             (long long)(steps - updates + 1), (long long)step, (long long)steps,
-             (long long)updates);
+             (long long)steps - updates + 1, (long long)step, (long long)steps, (long long)updates);
 }
 
 /* DIR/model.safetensors is the best model so far, or the last one where nothing says which is best.
