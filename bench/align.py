@@ -21,7 +21,8 @@ import sys
 import tempfile
 
 MAX_WORDS = 200
-METHODS = ("forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final")
+METHODS = ("forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final",
+           "grow-diag-final-and")
 
 
 def lines_of(path):
@@ -79,12 +80,12 @@ class Gold:
 STEPS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def grow(forward, reverse, final):
-    """grow-diag and grow-diag-final, as src/data/links.c has them."""
+def grow(forward, reverse, final=None):
+    """grow-diag, as src/data/links.c has it; final: any or all, that is grow-diag-final(-and)."""
     union, links, grown = forward | reverse, forward & reverse, True
 
-    def is_new(i, j):
-        return i not in {a for a, _ in links} or j not in {b for _, b in links}
+    def is_new(i, j, enough=any):
+        return enough((i not in {a for a, _ in links}, j not in {b for _, b in links}))
 
     while grown:
         grown = False
@@ -95,7 +96,7 @@ def grow(forward, reverse, final):
                     grown = True
     for direction in (forward, reverse) if final else ():
         for link in sorted(direction):
-            if is_new(*link):
+            if is_new(*link, final):
                 links = links | {link}
     return links
 
@@ -103,8 +104,9 @@ def grow(forward, reverse, final):
 def symmetrise(method, forward, reverse):
     return {"forward": lambda: forward, "reverse": lambda: reverse,
             "intersection": lambda: forward & reverse, "union": lambda: forward | reverse,
-            "grow-diag": lambda: grow(forward, reverse, False),
-            "grow-diag-final": lambda: grow(forward, reverse, True)}[method]()
+            "grow-diag": lambda: grow(forward, reverse),
+            "grow-diag-final": lambda: grow(forward, reverse, any),
+            "grow-diag-final-and": lambda: grow(forward, reverse, all)}[method]()
 
 
 def read_links(path, first):
@@ -201,9 +203,9 @@ def main():
         with open(args.save, "w", encoding="utf-8") as file:
             json.dump(best, file, indent=4)
             file.write("\n")
-    print(f"{'':8}  {'set':24} {'links':16} {'AER':>6} {'precision':>10} {'recall':>7}")
+    print(f"{'':8}  {'set':24} {'links':20} {'AER':>6} {'precision':>10} {'recall':>7}")
     for who, name, method, (aer, precision, recall) in rows:
-        print(f"{who:8}  {name:24} {method:16} {aer:6.3f} {precision:10.3f} {recall:7.3f}")
+        print(f"{who:8}  {name:24} {method:20} {aer:6.3f} {precision:10.3f} {recall:7.3f}")
 
 
 if __name__ == "__main__":
