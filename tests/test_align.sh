@@ -175,8 +175,9 @@ expect 0 'too long for the model: 1' "$heed" align --model m --src long --tgt lo
 has 'bad UTF-8 sequences replaced: 2'
 
 # ---- Ctrl-C ends it at the next batch, and stores nothing
-for _ in {1..100}; do cat t.src; done >many.src
-for _ in {1..100}; do cat t.tgt; done >many.tgt
+for side in src tgt; do # long lines, so that it takes its time
+    for _ in {1..100}; do cat t.$side; done | awk 'NR % 16 { printf "%s ", $0; next } 1' >many.$side
+done
 cp m/config.json before.json
 for choose in '' '--choose --store'; do
     # shellcheck disable=SC2086
