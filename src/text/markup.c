@@ -241,8 +241,7 @@ static struct node *add_node(struct reader *r, enum node_kind kind, struct piece
 static void put(struct reader *r, uint32_t code) {
     struct markup *m = r->m;
     struct segment *s = r->segment;
-    const char *text = m->text + s->text;
-    if (code == ' ' && (s->size == 0 || text[s->size - 1] == ' ')) {
+    if (code == ' ' && (s->size == 0 || m->text[s->text + s->size - 1] == ' ')) {
         struct node *last = s->n_node ? &m->node[m->n_node - 1] : NULL;
         if (last && last->begin == s->size) last->space = 1;
         return;
