@@ -383,12 +383,12 @@ static void read_segment(struct reader *r, int first, int end) {
 
 struct markup *markup_read(const char *html, size_t size) {
     struct markup *m = xcalloc(1, sizeof *m);
-    /* Never NULL: places in them are counted from their beginning, also where they are empty. */
-    m->text = xmalloc(m->room_text = 4096);
-    GROW(m->node, m->n_node, m->room_node);
     struct reader r = {.m = m, .html = html};
     struct html scan = html_open(html, size);
     *m = (struct markup){.html = html, .size = size};
+    /* Never NULL: places in them are counted from their beginning, also where they are empty. */
+    m->text = xmalloc(m->room_text = 4096);
+    GROW(m->node, m->n_node, m->room_node);
     for (;;) {
         GROW(r.token, r.n_token, r.room_token);
         r.token[r.n_token] = html_next(&scan);
