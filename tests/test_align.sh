@@ -35,6 +35,7 @@ a "${both[@]}" --threads 3 | cmp - one || fail 'threads change links'
 paste v.src v.tgt | tac | awk -F '\t' '{ print $1 >"r.src"; print $2 >"r.tgt" }'
 a --src r.src --tgt r.tgt | tac | cmp - one || fail 'neighbours change links'
 a --src - --tgt v.tgt --output file <v.src && cmp file one || fail '--output'
+a --src - --tgt v.tgt --output - <v.src | cmp - one || fail '--output -'
 a "${both[@]}" --alignment-layer 2 | cmp - one || fail 'naming the usual layer changes its row'
 a "${both[@]}" --alignment-layer 2 --alignment-head 1 --alignment-row output >other
 differ one other 'layers, heads and rows do not matter'

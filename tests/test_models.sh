@@ -139,6 +139,7 @@ fi
 ln -s both two/default
 cp -r plain two/damaged && head -c 1000 plain/model.safetensors >two/damaged/model.safetensors
 cp -r plain two/weightless && rm two/weightless/model.safetensors
+cp -r plain two/wordless && rm two/wordless/tokenizer.model
 cp -r plain two/swapped && head -c 100 plain/tokenizer.model >two/swapped/tokenizer.model
 mkdir two/hostile two/piped two/deep two/empty two/.hidden two/large two/evil $'two/a\eb'
 printf '{"format": "heed", "version": 7}' >two/hostile/config.json
@@ -161,6 +162,7 @@ has 'name '
 grep -qE '^both +\* xx +- +0\.[1-9] MB +f32 +- +'"$dir/two/both\$" list || fail "both: $out"
 grep -qE '^here +xx +yy-Latn +0\.[1-9] MB +int8 +CC0-1\.0 +models/here$' list || fail "here: $out"
 for pair in 'damaged=model.safetensors' 'weightless=model.safetensors: No such file' \
+    'wordless=tokenizer.model: No such file' \
     'swapped=is not the tokenizer' 'hostile=version 7 is not supported' \
     'piped=not a regular file' 'torn=config.json:1: ' 'deep=nested deeper' 'large=larger than' \
     'evil=card: licence: at byte 1' 'circle=Too many levels'; do

@@ -23,6 +23,23 @@ expect 2 "--dtype: 'f16'" bare --out run --dtype f16
 lacks 'pairs read' # before anything is tokenised
 expect 2 'the tokenizer decides the vocabulary' bare --out run --n-vocab 300
 expect 2 "more than the model's --max-len 1024" bare --out run --max-length 2000 --tokens 4000
+# A message begins with an option that was given, and marks a default as such.
+loose() { "$heed" train "${only[@]}" "${model[@]}" --out run "$@"; }
+expect 2 '--max-len: 64 positions are too few for pairs of up to 256 tokens; give --max-length 64' \
+    loose --max-len 64
+expect 2 "--max-length: 99 is more than the model's --max-len 64" loose --max-len 64 --max-length 99
+lacks default
+expect 2 "the model's --max-len 1024 (the default)" bare --out run --max-length 2000 --tokens 4000
+expect 2 '--tokens: 30 is smaller than one sentence of --max-length 256 (the default)' \
+    loose --tokens 30
+expect 2 '--max-length: 60000 is more than --tokens 25000 (the default)' loose --max-length 60000
+expect 2 '--bleu-every: 7 is not a multiple of --valid-every 500 (the default)' \
+    bare --out run "${valid[@]}" --bleu-every 7
+for made in '--out=-' '--out=run --cache=-'; do
+    # shellcheck disable=SC2086 # two options
+    expect 2 ': what is written here needs a name; - (standard output) is none' bare $made
+done
+[ ! -e - ] || fail 'a file called -'
 expect 2 "0 is not a number above 0" bare --out run --weights 0
 expect 1 'nothing.src: No such file' "$heed" train --src nothing.src --tgt t.tgt "${small[@]}" \
     --out run

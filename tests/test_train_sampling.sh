@@ -19,6 +19,10 @@ expect 2 'the tokenizer is of type unigram, not bpe' "$heed" train --src t.src -
     "${small[@]}" --out d --steps 1 --vocab-type unigram --bpe-dropout 0.1
 expect 2 '--bpe-dropout: ' bare --out d --bpe-dropout 1.1
 [ ! -e d ] || fail "wrong use left $(ls d)"
+expect 0 'tokens per epoch, an estimate: sampled segmentations have more' \
+    bare --out d --steps 1 --bpe-dropout 0.1 --dry-run
+expect 0 'target tokens per epoch' bare --out d --steps 1 --dry-run
+lacks estimate
 run=(--steps 30 --save-every 10 --keep 9 --bpe-dropout 0.1)
 bare --out drop "${run[@]}"
 bare --out twin "${run[@]}" --prefetch 0

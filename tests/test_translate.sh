@@ -30,6 +30,8 @@ cmp <(sed -n '1p;3p;5p' got) <(head -n 3 want) || fail 'empty lines changed thei
 t </dev/null >got || fail 'nothing to translate is an error'
 [ ! -s got ] || fail 'text from nothing'
 t --max-extra 2 --quiet --output out v.src && cmp out want || fail '--output'
+t --max-extra 2 --quiet --output - v.src | cmp - want || fail '--output -'
+[ ! -e - ] || fail '--output - is a file'
 
 # ---- the same bytes, whatever the batches and threads
 for p in f32 bf16 int8; do

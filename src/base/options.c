@@ -145,6 +145,9 @@ static int set_field(const struct option *o, void *at, const char *text, struct 
     int index = 0, rc = 0;
     if (!*text && o->arg && strcmp(o->arg, "TEXT") != 0)
         return err_set(err, HEED_EINVAL, "is empty");
+    if (o->made && strcmp(text, "-") == 0)
+        return err_set(err, HEED_EINVAL,
+                       "what is written here needs a name; - (standard output) is none");
     switch (o->kind) {
     case OPTION_FLAG:
         index = strcmp(text, "0") != 0;

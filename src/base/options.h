@@ -49,6 +49,7 @@ struct option {
     const char *alone;          /* the choice meant where the command line names none of them */
     double min, max;            /* of numbers, inclusive; both 0: anything */
     int below;                  /* max itself is too much */
+    int made;                   /* a file or directory to write: "-" does not name one */
     int once;                   /* only for this call: not stored with a run */
     int of_model;               /* a model may bring its own default (search/defaults.h) */
 };

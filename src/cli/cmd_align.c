@@ -44,7 +44,7 @@ static const struct option rows[] = {
     ROW(STRING, "src", src, NULL, "source text: plain, gzip, xz, or - for standard input",
         .arg = "FILE", .required = 1),
     ROW(STRING, "tgt", tgt, NULL, "its translation, line by line", .arg = "FILE", .required = 1),
-    ROW(STRING, "output", output, NULL, "where to write; standard output if not given",
+    ROW(STRING, "output", output, NULL, "where to write; standard output if not given, or -",
         .arg = "FILE"),
     ROW(CHOICE, "units", bitext.unit, "words",
         "link words, tokens (what spaces separate), or the tokenizer's pieces; with --gold, tokens",
@@ -218,7 +218,7 @@ static int check_options(struct err *err) {
         return cli_usage(err, "--output: is for links; --choose prints its table");
     if (args.store && !args.choose) return cli_usage(err, "--store: needs --choose");
     if (args.gold_reversed && !args.gold) return cli_usage(err, "--gold-reversed: needs --gold");
-    for (int i = 0; i < 2 && args.output; i++)
+    for (int i = 0; i < 2 && outlet_is_file(args.output); i++)
         if (file_same(i ? args.tgt : args.src, args.output))
             return cli_usage(err, "--output: %.150s is also an input; choose another file",
                              args.output);

@@ -43,7 +43,7 @@ static const struct option rows[] = {
     ROW(INT, "line", line, "1", "which line of the files, counted from 1", .min = 1,
         .max = 1 << 30),
     ROW(STRING, "out", out, NULL, "picture to write: NAME.svg, or NAME.html to explore",
-        .arg = "FILE", .required = 1),
+        .arg = "FILE", .made = 1, .required = 1),
     ROW(CHOICE, "kind", kind, "auto", "which attention; auto: all in a page, cross in an SVG",
         .choices = kind_names),
     ROW(INT, "layer", layer, "0",

@@ -17,7 +17,8 @@ static struct average_args {
 
 #define OPTIONS_OF average_args
 static const struct option rows[] = {
-    ROW(STRING, "out", out, NULL, "model directory to write", .arg = "DIR", .required = 1),
+    ROW(STRING, "out", out, NULL, "model directory to write", .arg = "DIR", .made = 1,
+        .required = 1),
     ROW(FLAG, "overwrite", overwrite, NULL, "replace an existing model"),
     ROW(INT, "last", last, "0", "average the last N checkpoints of the one run given",
         .max = 1 << 20),

@@ -22,7 +22,8 @@ static struct export_args {
 } args;
 
 #define OPTIONS_OF export_args
-#define OUT_ROW    ROW(STRING, "out", out, NULL, "directory to write", .arg = "DIR", .required = 1)
+#define OUT_ROW                                                                                    \
+    ROW(STRING, "out", out, NULL, "directory to write", .arg = "DIR", .made = 1, .required = 1)
 #define OVERWRITE_ROWS                                                                             \
     ROW(FLAG, "overwrite", overwrite, NULL, "replace an existing model"),                          \
         ROW(FLAG, "force", overwrite, NULL, "former name of --overwrite")

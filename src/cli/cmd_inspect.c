@@ -29,7 +29,8 @@ static struct inspect_args {
 static const struct option rows[] = {
     ROW(WORDS, "dir", dir, NULL, "a model, by name or directory, or a training run", .arg = "MODEL",
         .min = 1, .max = 1),
-    ROW(STRING, "curves", curves, NULL, "draw the learning curves as an SVG", .arg = "FILE"),
+    ROW(STRING, "curves", curves, NULL, "draw the learning curves as an SVG", .arg = "FILE",
+        .made = 1),
     ROW(FLAG, "log", log, NULL, "losses on a logarithmic axis"),
     ROW(FLAG, "tensors", tensors, NULL, "list every tensor of the model"),
     JSON_ROW(json),

@@ -46,7 +46,10 @@ static void look(struct row *r, const struct catalog_model *model) {
     char *path = path_join(model->dir, MODELDIR_CONFIG);
     int rc = modeldir_open_any(&r->md, model->dir, &r->why);
     if (!rc) rc = card_from_json(&r->card, r->md.notes.card, path, &r->why);
-    if (!rc) defaults_read(&options, r->md.notes.translate, &r->md.config, path, &r->why);
+    if (!rc) rc = defaults_read(&options, r->md.notes.translate, &r->md.config, path, &r->why);
+    struct tokenizer *tokenizer = NULL;
+    if (!rc) engine_tokenizer(&tokenizer, model->dir, &r->md.config, &r->why);
+    tokenizer_free(tokenizer);
     xfree(path);
 }
 

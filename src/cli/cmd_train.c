@@ -62,7 +62,8 @@ static const struct option rows[] = {
     ROW(INT, "guided_head", guided_head, "1", "the head that does, from 1", .min = 1,
         .max = 1 << 20),
     ROW(STRING, "out", trainer.dir, NULL,
-        "the run's directory; an unfinished run there is continued", .arg = "DIR", .required = 1),
+        "the run's directory; an unfinished run there is continued", .arg = "DIR", .made = 1,
+        .required = 1),
     ROW(STRING, "config", config_file, NULL,
         "options as a JSON object; the command line overrides them", .arg = "FILE"),
     ROW(CHOICE, "preset", preset, "base", "the model, see the paper's Table 3",
@@ -130,7 +131,8 @@ static const struct option rows[] = {
     ROW(F64, "ratio", ratio, "9", "drop pairs whose lengths differ by more than this factor",
         .min = 1, .max = 1e6),
     ROW(STRING, "cache", cache, NULL,
-        "where to keep tokenised corpora; the run's DIR/cache if not given", .arg = "DIR"),
+        "where to keep tokenised corpora; the run's DIR/cache if not given", .arg = "DIR",
+        .made = 1),
     ROW(INT, "prefetch", prefetch, "4", "batches prepared ahead by a thread", .max = 64),
     DEVICE_ROWS(where, "auto"),
     ROW(CHOICE, "dtype", dtype, "auto", "type to compute in; auto: bf16 on a GPU, else f32",
@@ -176,17 +178,14 @@ static int check_args(struct err *err) {
         return cli_usage(err,
                          "--bleu-every: needs validation text; give --valid-src and --valid-tgt");
     if (o->bleu_every % o->valid_every)
-        return cli_usage(err, "--bleu-every: %d is not a multiple of --valid-every %d",
-                         o->bleu_every, o->valid_every);
+        return cli_usage(err, "--bleu-every: %d is not a multiple of --valid-every %d%s",
+                         o->bleu_every, o->valid_every, options_if_default(groups, "valid_every"));
     if (args.ema >= 1) return cli_usage(err, "--ema: a decay of 1 would never learn; give less");
     if (args.cooldown && !o->max_steps)
         return cli_usage(err, "--cooldown: the run needs an end to cool down to; give --steps");
     if (args.cooldown > o->max_steps)
         return cli_usage(err, "--cooldown: %lld updates are more than the run's --steps %lld",
                          (long long)args.cooldown, (long long)o->max_steps);
-    if (args.max_length > args.tokens)
-        return cli_usage(err, "--tokens: %d is smaller than one sentence of --max-length %d",
-                         args.tokens, args.max_length);
     if (!o->max_steps && !o->max_epochs && o->max_minutes == 0) o->max_steps = DEFAULT_STEPS;
     return 0;
 }
@@ -305,8 +304,9 @@ static int dry_run(struct train_setup *s, struct err *err) {
     double per_update = seconds / (DRY_STEPS - 1) * args.trainer.accumulate;
     printf("%s parameters, %.2f GiB of memory (training and validation)\n",
            text_grouped(s->model->table.n_value), gib(s->memory.total));
-    printf("%s source and %s target tokens per epoch\n", text_grouped((uint64_t)epoch.n_src_tok),
-           text_grouped((uint64_t)epoch.n_tgt_tok));
+    printf("%s source and %s target tokens per epoch%s\n", text_grouped((uint64_t)epoch.n_src_tok),
+           text_grouped((uint64_t)epoch.n_tgt_tok),
+           s->subword ? ", an estimate: sampled segmentations have more" : "");
     printf("%s target tokens/s, %.2f s per update, %s per epoch\n",
            text_grouped((uint64_t)(tokens / seconds)), per_update, text_duration(per_epoch));
     int64_t steps = args.trainer.max_steps, epochs = args.trainer.max_epochs;

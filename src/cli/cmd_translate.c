@@ -49,7 +49,7 @@ static const struct option rows[] = {
         .arg = "LANGUAGE"),
     ROW(STRING, "to", to, NULL, "language to translate into, in place of --model",
         .arg = "LANGUAGE"),
-    ROW(STRING, "output", output, NULL, "where to write; standard output if not given",
+    ROW(STRING, "output", output, NULL, "where to write; standard output if not given, or -",
         .arg = "FILE"),
     ROW(INT, "nbest", nbest, "0",
         "print the N best: INDEX ||| TEXT ||| SCORE; 0: only the best, as plain text",
@@ -143,7 +143,7 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
                                   .precision = args.precision,
                                   .where = args.where};
     double begin = clock_seconds();
-    int rc = args.output ? check_output(path, n_path, err) : 0;
+    int rc = outlet_is_file(args.output) ? check_output(path, n_path, err) : 0;
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = engine_open(&s->engine, &from, err);
     if (!rc) options_for(s->engine);

@@ -18,7 +18,7 @@ static const struct option rows[] = {
     ROW(LIST, "input", input, NULL, "text files: plain, gzip, xz, or - for standard input",
         .arg = "FILE", .required = 1),
     ROW(STRING, "out", train.out, NULL, "where to write the tokenizer, a SentencePiece model",
-        .arg = "FILE", .required = 1),
+        .arg = "FILE", .made = 1, .required = 1),
     ROW(INT, "size", train.size, "8000", "pieces in the vocabulary", .min = TOKENIZER_MIN_SIZE,
         .max = TOKENIZER_MAX_SIZE),
     ROW(CHOICE, "type", train.type, "bpe", "kind of pieces", .choices = tokenizer_type_names),

@@ -70,6 +70,10 @@ int options_given(const struct option_group *groups, const char *name) {
     return 0;
 }
 
+const char *options_if_default(const struct option_group *groups, const char *name) {
+    return options_given(groups, name) ? "" : " (the default)";
+}
+
 /* Notes that the option is given. A list begins anew in every walk: the command line's words
  * replace the file's. */
 static void mark(struct option_group *g, const struct option *o) {

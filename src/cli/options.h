@@ -7,7 +7,7 @@
  * How words are read, in every command: --name VALUE or --name=VALUE; a list takes all words up to
  * the next option, except in commands that also take plain arguments (`translate FILE...`), where
  * it takes one word and may be repeated; everything after -- is an argument, not an option; - is
- * standard input. Where a row's arg is MODEL, a model's name becomes its directory (models.h). */
+ * standard input, and standard output where a row does not say `made`. Where a row's arg is MODEL, a model's name becomes its directory (models.h). */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -41,6 +41,9 @@ int options_parse(const struct command *command, int argc, char **argv, struct e
 
 /* Was the option given, on the command line or in the file? */
 int options_given(const struct option_group *groups, const char *name);
+
+/* " (the default)" after the value of an option that was not given, else "". */
+const char *options_if_default(const struct option_group *groups, const char *name);
 
 /* Rows that a model may set and the user has not take the model's values, which are a struct of the
  * kind that the rows describe. */

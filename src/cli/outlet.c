@@ -9,9 +9,11 @@
 
 #include "base/mem.h"
 
+int outlet_is_file(const char *path) { return path && strcmp(path, "-") != 0; }
+
 int outlet_open(struct outlet *o, const char *path, struct err *err) {
     *o = (struct outlet){.fd = STDOUT_FILENO, .name = "standard output"};
-    if (!path) return 0;
+    if (!outlet_is_file(path)) return 0;
     int rc = file_writer_open_output(&o->file, path, err);
     o->fd = o->file.fd;
     o->name = path;

@@ -21,7 +21,8 @@ struct outlet {
     size_t used, size;
 };
 
-/* path NULL: standard output. */
+/* Does the path name a file? NULL and "-" are standard output. */
+int outlet_is_file(const char *path);
 int outlet_open(struct outlet *o, const char *path, struct err *err);
 
 /* Everything was written: the file gets its name. */

@@ -283,6 +283,35 @@ static int get_guided(struct train_setup *s, struct err *err) {
     return 0;
 }
 
+/* Does the longest sentence fit into a batch, and into the model? A message begins with the option
+ * that was given. */
+static int check_tokens(const struct train_setup *s, struct err *err) {
+    const struct train_args *a = s->a;
+    const char *tag = any_tag(a) ? " and a tag" : "";
+    if (longest(a) <= a->tokens) return 0;
+    if (options_given(s->groups, "tokens"))
+        return err_set(err, HEED_EINVAL,
+                       "--tokens: %d is smaller than one sentence of --max-length %d%s%s",
+                       a->tokens, a->max_length, options_if_default(s->groups, "max_length"), tag);
+    return err_set(err, HEED_EINVAL, "--max-length: %d%s is more than --tokens %d (the default)",
+                   a->max_length, tag, a->tokens);
+}
+
+static int check_positions(const struct train_setup *s, struct err *err) {
+    const struct train_args *a = s->a;
+    const char *tag = any_tag(a) ? " and a tag" : "";
+    int room = s->config.max_len;
+    if (longest(a) <= room) return 0;
+    if (options_given(s->groups, "max_length"))
+        return err_set(err, HEED_EINVAL,
+                       "--max-length: %d%s is more than the model's --max-len %d%s", a->max_length,
+                       tag, room, options_if_default(s->groups, "max_len"));
+    return err_set(err, HEED_EINVAL,
+                   "--max-len: %d positions are too few for pairs of up to %d tokens%s; give "
+                   "--max-length %d to drop longer ones",
+                   room, a->max_length, tag, room - any_tag(a));
+}
+
 /* Before the tokenizer is learnt, its size is what was asked for. */
 static int get_config(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
@@ -297,13 +326,7 @@ static int get_config(struct train_setup *s, struct err *err) {
              ? options_fields(&s->config, s->groups, err)
              : options_config(&s->config, config_preset_names[a->preset], n_vocab, s->groups, err);
     if (!rc && a->init && !s->continues) rc = plan_init(a->init, &s->config, s->tokenizer, err);
-    if (!rc && longest(a) > s->config.max_len)
-        rc = err_set(err, HEED_EINVAL, "--max-length: %d%s is more than the model's --max-len %d",
-                     a->max_length, any_tag(a) ? " and a tag" : "", s->config.max_len);
-    if (!rc && longest(a) > a->tokens)
-        rc = err_set(err, HEED_EINVAL,
-                     "--tokens: %d is smaller than one sentence of --max-length %d and a tag",
-                     a->tokens, a->max_length);
+    if (!rc) rc = check_positions(s, err);
     if (!rc) rc = get_guided(s, err);
     if (!rc && s->tokenizer && s->continues) rc = plan_shape(a->trainer.dir, &s->config, err);
     return rc;
@@ -387,9 +410,10 @@ static int get_batches(struct train_setup *s, struct err *err) {
     struct batches_epoch epoch = batches_epoch(s->batches);
     double updates = epoch.n_tgt_tok / ((double)a->tokens * a->trainer.accumulate);
     progress_note(s->progress,
-                  "an epoch: %s pairs, %s source and %s target tokens, about %.0f updates",
+                  "an epoch: %s pairs, %s source and %s target tokens, about %.0f updates%s",
                   text_grouped(epoch.n_pair), text_grouped((uint64_t)epoch.n_src_tok),
-                  text_grouped((uint64_t)epoch.n_tgt_tok), fmax(updates, 1));
+                  text_grouped((uint64_t)epoch.n_tgt_tok), fmax(updates, 1),
+                  s->subword ? " (estimates: sampled segmentations have more tokens)" : "");
     return 0;
 }
 
@@ -400,7 +424,8 @@ int setup_check(struct train_setup *s, struct err *err) {
     s->corpus = xcalloc((size_t)a->src.n, sizeof *s->corpus);
     s->source = xcalloc((size_t)a->src.n, sizeof *s->source);
     s->continues = !a->overwrite && target_has_run(a->trainer.dir);
-    int rc = target_for_run(a->trainer.dir, a->overwrite, err);
+    int rc = check_tokens(s, err);
+    if (!rc) rc = target_for_run(a->trainer.dir, a->overwrite, err);
     if (!rc) rc = check_texts(s, err);
     if (!rc) rc = find_init(s, err);
     if (!rc) rc = find_tokenizer(s, err);

@@ -13,9 +13,8 @@
 /* ---- what is shared -------------------------------------------------------------------------- */
 
 /* A tokenizer of another size would name words the model does not have. */
-static int check_size(const struct tokenizer *tokenizer, const struct frozen *model,
-                      const char *name, struct err *err) {
-    const struct config *c = frozen_config(model);
+static int check_size(const struct tokenizer *tokenizer, const struct config *c, const char *name,
+                      struct err *err) {
     int size = tokenizer_size(tokenizer);
     if (size == c->n_vocab_src && size == c->n_vocab_tgt) return 0;
     return err_set(err, HEED_EFORMAT,
@@ -35,15 +34,25 @@ static int check_same(const struct tokenizer *a, const struct tokenizer *b, cons
                    dir_a, dir_b);
 }
 
+int engine_tokenizer(struct tokenizer **tokenizer, const char *dir, const struct config *config,
+                     struct err *err) {
+    *tokenizer = NULL;
+    char *path = path_join(dir, MODELDIR_TOKENIZER);
+    int rc = tokenizer_open(tokenizer, path, err);
+    if (!rc) rc = tokenizer_check_ends(*tokenizer, err);
+    if (!rc) rc = check_size(*tokenizer, config, path, err);
+    xfree(path);
+    if (!rc) return 0;
+    tokenizer_free(*tokenizer);
+    *tokenizer = NULL;
+    return rc;
+}
+
 /* The first model's tokenizer is kept, the others' must be the same. */
 static int add_tokenizer(struct ensemble *e, const char *const *dir, int i, struct err *err) {
-    struct tokenizer *tokenizer = NULL;
-    char *path = path_join(dir[i], MODELDIR_TOKENIZER);
-    int rc = tokenizer_open(&tokenizer, path, err);
-    if (!rc) rc = tokenizer_check_ends(tokenizer, err);
-    if (!rc) rc = check_size(tokenizer, e->model[i], path, err);
+    struct tokenizer *tokenizer;
+    int rc = engine_tokenizer(&tokenizer, dir[i], frozen_config(e->model[i]), err);
     if (!rc && i > 0) rc = check_same(e->tokenizer, tokenizer, dir[0], dir[i], err);
-    xfree(path);
     if (rc || i > 0)
         tokenizer_free(tokenizer);
     else

@@ -51,6 +51,10 @@ struct engine_options {
  * belong to its model. */
 int engine_open(struct engine **engine, const struct engine_options *options, struct err *err);
 
+/* The tokenizer of a model directory, if it is there and suits the model. */
+int engine_tokenizer(struct tokenizer **tokenizer, const char *dir, const struct config *config,
+                     struct err *err);
+
 /* Another engine for another thread. `first` must outlive it. */
 int engine_again(struct engine **engine, const struct engine *first,
                  const struct backend_options *where, struct err *err);
