@@ -3,7 +3,9 @@
 # H200 for the first direction. Stop and start it as you like: it goes on where it was.
 #
 # Where 4-translate.sh has translated the other direction's text, those translations are added as
-# sources for the real targets, marked <bt> (back-translation of the corpus itself).
+# sources for the real targets, marked <bt> (back-translation of the corpus itself). And since
+# europarl writes its apostrophes and quotation marks as printers do, which hardly anybody types,
+# copies of its sentences with other marks are added.
 # STEPS, COOLDOWN, TOKENS and PRESET make it smaller for a try.
 set -euo pipefail
 # shellcheck source=recipes/box/common.sh
@@ -24,11 +26,19 @@ for corpus in "${CORPORA[@]}"; do
     back=$WORK/translated.$(opposite "$pair")/$corpus.$from.xz
     if [ -e "$back" ]; then add "$back" "$WORK/clean/$corpus.$to" 1 '<bt>'; fi
 done
-marks=()
-if [[ " ${tags[*]} " == *'<bt>'* ]]; then marks=(--tags "${tags[@]}"); fi
+marks=$WORK/marks.$pair
+if [ ! -e "$marks.$to" ]; then
+    python3 recipes/box/noise.py --langs "$from,$to" --kinds marks --copies 1 \
+        "$WORK/clean/europarl."{"$from","$to"} "$marks."{"$from","$to"}.part
+    mv "$marks.$from.part" "$marks.$from"
+    mv "$marks.$to.part" "$marks.$to"
+fi
+add "$marks.$from" "$marks.$to" 1 -
+tagged=()
+if [[ " ${tags[*]} " == *'<bt>'* ]]; then tagged=(--tags "${tags[@]}"); fi
 
 "$HEED" train --device "$DEVICE" --preset "${PRESET:-base}" --tokenizer "$WORK/teacher.model" \
-    --src "${src[@]}" --tgt "${tgt[@]}" --weights "${weights[@]}" "${marks[@]}" \
+    --src "${src[@]}" --tgt "${tgt[@]}" --weights "${weights[@]}" "${tagged[@]}" \
     --valid-src "$WORK/valid.$from" --valid-tgt "$WORK/valid.$to" \
     --cache "$WORK/cache" --tokens "${TOKENS:-25000}" --steps "$steps" --cooldown "$cooldown" \
     --max-length 128 \
