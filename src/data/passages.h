@@ -1,0 +1,36 @@
+/* passages.h — a text as people write it: what of it is translated, and what stays as it is.
+ *
+ * A passage is a sentence to translate. What lies between passages is kept byte for byte: line ends
+ * of any kind, blank lines, indentation, white space between sentences and at the ends of lines,
+ * marks at the beginning of a line (- * + • > #, 1. 2) a) (b)), and sentences without a letter or a
+ * digit (---, ***, an emoji). Every line stands alone, and so does what tabs separate in it: no
+ * sentence goes on in the next line, so a text that was wrapped by hand is better unwrapped first.
+ *
+ * Nothing is allocated, and work is linear in the text. */
+#ifndef DATA_PASSAGES_H
+#define DATA_PASSAGES_H
+
+#include "data/sentences.h"
+
+struct passages {
+    const struct sentence_rules *rules;
+    const char *text;
+    size_t size, at; /* behind the last passage */
+    size_t end;      /* of the line or cell that `at` is in */
+};
+
+struct passage {
+    size_t at, size; /* bytes of the text */
+};
+
+struct passages passages_of(const struct sentence_rules *rules, const char *text, size_t size);
+
+/* The next passage in the order of the text: 1, or 0 where there is none. */
+int passages_next(struct passages *passages, struct passage *passage);
+
+/* Writes the text that lies between two passages, gap[0..size), to out, which has room for one byte
+ * more, and returns how much. Nothing between two sentences, as in Chinese, becomes a space unless
+ * the translation before ends with a mark that needs none. */
+size_t passages_gap(char *out, const char *gap, size_t size, const char *before, size_t n_before);
+
+#endif
