@@ -146,10 +146,14 @@ typedef int heed_progress(void *context, size_t done, size_t total);
 /* What the links of an alignment are between. */
 enum heed_alignment { HEED_ALIGNMENT_PIECES = 1, HEED_ALIGNMENT_WORDS = 2 };
 
-/* What texts are. HTML: each text is a document or a part of one, and so is its translation. Tags
- * follow the words that they were around; everything that is not text comes out as it was; nothing
- * that was text becomes markup. Results have no pieces, words or links then. */
-enum heed_format { HEED_FORMAT_TEXT = 0, HEED_FORMAT_HTML = 1 };
+/* What a text is.
+ * LINES: one line, translated as a whole.
+ * TEXT: text as people write it, translated sentence by sentence, with everything between two
+ * sentences (line ends, indentation, marks of lists) kept.
+ * HTML: a document or a part of one, and so is its translation. Tags follow the words that they
+ * were around; everything that is not text comes out as it was; nothing that was text becomes
+ * markup. Results have no pieces, words or links then. */
+enum heed_format { HEED_FORMAT_LINES = 0, HEED_FORMAT_TEXT = 1, HEED_FORMAT_HTML = 2 };
 
 typedef struct heed_translate_options {
     size_t size; /* set by heed_translate_options_init */
@@ -187,9 +191,12 @@ typedef struct heed_translate_options {
     /* A piece of the tokenizer to put before every source sentence: the tag of a corpus that the
      * model was trained on (heed train --tags). NULL: the model's own, or none. */
     const char *prefix_token;
-    /* An enum heed_format: what the texts are. Default 0: plain text. HTML goes with neither
-     * alignment nor prefix. */
+    /* An enum heed_format: what texts are. Default 0: each is one line, translated as a whole. HTML
+     * goes with neither alignment nor prefix. */
     int format;
+    /* The texts' language, such as "de", whose abbreviations HEED_FORMAT_TEXT and HEED_FORMAT_HTML
+     * know. NULL: the model's, or that of none. */
+    const char *language;
 } heed_translate_options;
 
 /* Fills in the defaults. Pass sizeof *options as size. */
@@ -236,10 +243,11 @@ enum heed_note {
 /* The translations of one call of heed_translate. */
 typedef struct heed_result heed_result;
 
-/* Translates n texts, each about one line: a sentence or a few. options may be NULL: then they are
+/* Translates n texts, each about one line, a sentence or a few; or, with HEED_FORMAT_TEXT, any. A
+ * text of several sentences has the links, words and scores of all. options may be NULL: then they are
  * those of heed_model_translate_options. On failure *result is NULL. The translation of a text
  * depends only on the text and the options, not on its neighbours or the number of threads. A text
- * without words has an empty translation. */
+ * without words has an empty translation, or with HEED_FORMAT_TEXT itself. */
 HEED_API int heed_translate(heed_model *model, const char *const *texts, size_t n,
                             const heed_translate_options *options, heed_result **result,
                             heed_error *error);

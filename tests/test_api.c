@@ -104,6 +104,52 @@ TEST(translates_batches) {
     heed_model_close(NULL);
 }
 
+/* A text's translation is those of its sentences, with everything between them kept. */
+TEST(keeps_the_form_of_a_text) {
+    const char *const part[] = {"Cat 1 sat.", "Did cat 2 sit?", "cat 3"};
+    const char *const text[] = {"  Cat 1 sat.\t Did cat 2 sit?\r\n\r\n - cat 3 \n", " \n***\n",
+                                "Cat 1 sat. Did cat 2 sit?"};
+    char want[1024];
+    heed_error error;
+    heed_result *parts, *whole;
+    heed_translate_options o;
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.max_extra = 5;
+    o.n_best = 2;
+    o.alignment = HEED_ALIGNMENT_WORDS;
+    assert_int_equal(heed_translate(model, part, 3, &o, &parts, &error), HEED_OK);
+    o.format = HEED_FORMAT_TEXT;
+    assert_int_equal(heed_translate(model, text, 3, &o, &whole, &error), HEED_OK);
+    for (size_t k = 0; k < 2; k++) {
+        const heed_translation *t[3];
+        for (size_t i = 0; i < 3; i++) t[i] = heed_result_get(parts, i, k);
+        snprintf(want, sizeof want, "  %s\t %s\r\n\r\n - %s \n", t[0]->text, t[1]->text,
+                 t[2]->text);
+        assert_string_equal(heed_result_get(whole, 0, k)->text, want);
+        snprintf(want, sizeof want, "%s %s", t[0]->text, t[1]->text);
+        const heed_translation *both = heed_result_get(whole, 2, k);
+        assert_string_equal(both->text, want);
+        assert_int_equal(both->n_links, t[0]->n_links + t[1]->n_links);
+        assert_int_equal(both->n_words, t[0]->n_words + t[1]->n_words);
+        size_t first, all;
+        heed_result_source_words(parts, 0, &first);
+        heed_result_source_words(whole, 2, &all);
+        for (size_t i = 0; i < both->n_links; i++) { /* links stay in their sentence */
+            int behind = both->links[i].target >= (int)t[0]->n_words;
+            assert_in_range(both->links[i].source, behind ? first : 0, (behind ? all : first) - 1);
+        }
+    }
+    assert_string_equal(heed_result_get(whole, 1, 0)->text, text[1]);
+    assert_int_equal(heed_result_notes(whole, 0) & HEED_NOTE_SPLIT, 0);
+    o.format = 7;
+    heed_result_free(parts);
+    assert_int_equal(heed_translate(model, text, 1, &o, &parts, &error), HEED_EINVAL);
+    assert_non_null(strstr(error.message, "format"));
+    heed_result_free(whole);
+    heed_model_close(model);
+}
+
 static void words_fit(const char *text, const heed_word *word, size_t n) {
     for (size_t i = 0, at = 0; i < n; at = word[i++].end) {
         assert_true(at <= word[i].begin && word[i].begin < word[i].end);
@@ -162,7 +208,7 @@ TEST(html) {
     heed_translate_options o;
     heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
     heed_translate_options_init(&o, sizeof o);
-    assert_int_equal(o.format, HEED_FORMAT_TEXT);
+    assert_int_equal(o.format, HEED_FORMAT_LINES);
     o.max_extra = 5;
     assert_int_equal(heed_translate(model, plain, 1, &o, &r, &error), HEED_OK);
     const char *said = heed_result_get(r, 0, 0)->text;
@@ -183,9 +229,9 @@ TEST(html) {
     assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_EINVAL);
     assert_non_null(strstr(error.message, "format: HTML does not go with alignment"));
     o.alignment = 0;
-    o.format = 2;
+    o.format = 3;
     assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_EINVAL);
-    assert_non_null(strstr(error.message, "format: 2"));
+    assert_non_null(strstr(error.message, "format: 3"));
     heed_model_close(model);
 }
 
@@ -722,8 +768,8 @@ TEST(cancels_waiting) {
     heed_model_close(model);
 }
 
-TESTS(T(options_have_defaults), T(translates_batches), T(links_between_words), T(html),
-      T(prefix_token_leads), T(notes_and_limits), T(models_bring_defaults),
-      T(models_choose_their_alignment), T(bad_defaults_are_refused), T(errors), T(null_pointers),
-      T(describes), T(opens_by_name), T(ensembles), TL(threads_share_a_model, 120), T(cancels),
-      T(cancels_waiting))
+TESTS(T(options_have_defaults), T(translates_batches), T(keeps_the_form_of_a_text),
+      T(links_between_words), T(html), T(prefix_token_leads), T(notes_and_limits),
+      T(models_bring_defaults), T(models_choose_their_alignment), T(bad_defaults_are_refused),
+      T(errors), T(null_pointers), T(describes), T(opens_by_name), T(ensembles),
+      TL(threads_share_a_model, 120), T(cancels), T(cancels_waiting))

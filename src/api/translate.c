@@ -19,6 +19,10 @@ _Static_assert((int)HEED_NOTE_REPLACED == (int)TRANSLATION_REPLACED &&
 _Static_assert((int)HEED_ALIGNMENT_PIECES == (int)ALIGNMENT_PIECES &&
                    (int)HEED_ALIGNMENT_WORDS == (int)ALIGNMENT_WORDS,
                "so have units of alignments");
+_Static_assert((int)HEED_FORMAT_LINES == (int)FORMAT_LINES &&
+                   (int)HEED_FORMAT_TEXT == (int)FORMAT_TEXT &&
+                   (int)HEED_FORMAT_HTML == (int)FORMAT_HTML,
+               "and formats");
 _Static_assert(sizeof(heed_link) == sizeof(struct align_link), "links are copied");
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -227,8 +231,6 @@ static int gather(struct translator_input *in, const char *const *texts, size_t 
 }
 
 static int check_format(const heed_translate_options *o, struct err *err) {
-    if (o->format != HEED_FORMAT_TEXT && o->format != HEED_FORMAT_HTML)
-        return err_set(err, HEED_EINVAL, "format: %d is neither text (0) nor HTML (1)", o->format);
     if (o->format == HEED_FORMAT_HTML && (o->alignment || o->prefix))
         return err_set(err, HEED_EINVAL, "format: HTML does not go with %s",
                        o->prefix ? "prefix" : "alignment");

@@ -56,8 +56,7 @@ static const struct option rows[] = {
         .max = SEARCH_MAX_BEAM),
     ROW(FLAG, "scores", scores, NULL, "print TEXT ||| SCORE"),
     JSON_ROW(json),
-    ROW(FLAG, "html", html, NULL,
-        "each FILE is an HTML document: tags are kept, and follow their words"),
+    ROW(FLAG, "html", html, NULL, "the same as --format html: each FILE is a document"),
     ROW(FLAG, "interactive", interactive, NULL,
         "ask for lines with a prompt, with line editing, a history and commands; :help lists them"),
     ROW(STRING, "prefix", prefix, NULL,
@@ -77,6 +76,8 @@ static struct option_group groups[] = {{.rows = rows, .values = &args},
                                        {.rows = search_rows, .values = &options.search},
                                        {.rows = translator_rows, .values = &options},
                                        {.rows = NULL}};
+
+static int is_html(void) { return options.format == FORMAT_HTML; }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -133,7 +134,8 @@ static struct translator_options options_for(const struct engine *engine) {
     struct translator_options own = defaults_of(engine);
     options_take(groups, search_rows, &own.search);
     options.search.n_best = args.nbest ? args.nbest : 1;
-    if (args.html) options.alignment = ALIGNMENT_WORDS;
+    if (!options.language) options.language = args.from;
+    if (options.format == FORMAT_HTML) options.alignment = ALIGNMENT_WORDS;
     return options;
 }
 
@@ -151,12 +153,14 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     s->setup =
         (struct lanes_setup){s->engine, &options, &args.where, args.lanes, args.look_ahead, &poll};
     if (!rc) rc = lanes_new(&s->lanes, &s->setup, err);
-    if (!rc && !args.html) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
+    if (!rc && !is_html()) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
     if (!rc) rc = outlet_open(&s->out, args.output, err);
     if (rc) return rc;
     s->print = (struct print_options){.json = args.json,
                                       .nbest = args.nbest,
                                       .scores = args.scores,
+                                      .own_ends = options.format == FORMAT_TEXT && !args.nbest &&
+                                                  !args.scores && !options.alignment,
                                       .alignment = options.alignment,
                                       .tokenizer = s->engine->tokenizer};
     s->begin = clock_seconds();
@@ -292,10 +296,10 @@ static void print_stats(const struct session *s) {
 static int work(const char *const *path, int n_path, struct err *err) {
     struct session s = {.out = {.fd = -1}};
     struct translator_input *page = xcalloc((size_t)n_path + 1, sizeof *page);
-    int rc = args.html ? read_pages(page, path, n_path, err) : 0;
+    int rc = is_html() ? read_pages(page, path, n_path, err) : 0;
     if (!rc) rc = session_open(&s, path, n_path, err);
     if (!rc)
-        rc = args.html ? translate_pages(&s, page, path, n_path, err)
+        rc = is_html() ? translate_pages(&s, page, path, n_path, err)
                        : lanes_run(s.lanes, s.feed, &(struct lanes_writer){answer, &s}, err);
     for (int i = 0; i < n_path; i++) xfree((char *)(uintptr_t)page[i].text);
     xfree(page);
@@ -353,12 +357,14 @@ static int run(struct err *err) {
     if (args.interactive) return interactive(err);
     static const char *const lines[] = {"nbest",  "scores",     "json",  "alignment",
                                         "prefix", "look-ahead", "lanes", NULL};
-    if (args.html && (rc = alone("html", lines, err))) return rc;
+    if (args.html) options.format = FORMAT_HTML;
+    if (is_html() && (rc = alone(args.html ? "html" : "format html", lines, err))) return rc;
     return args.files.n ? work(args.files.item, args.files.n, err) : work(standard_input, 1, err);
 }
 
 static const char about[] =
-    "One line out for every line in, in order; reads standard input if no FILE is given. "
+    "One line out for every line in, in order, translated as a whole unless --format says "
+    "otherwise; reads standard input if no FILE is given. "
     "With --html, FILEs are documents, and what comes out is the same document in the other "
     "language. "
     "The output does not depend on batches or the number of threads. The --output file "

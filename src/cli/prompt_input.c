@@ -285,7 +285,8 @@ static void narrow(struct prompt_input *in, const wchar_t *wide, int n, struct f
                                .name = "line",
                                .number = in->number + 1,
                                .total = in->number,
-                               .flags = in->flags};
+                               .flags = in->flags,
+                               .end = "\n"};
     in->number++;
 }
 

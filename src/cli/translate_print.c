@@ -91,6 +91,7 @@ void translate_print(struct outlet *out, const struct print_options *o,
     for (int k = 0; k < (o->nbest ? t->n : 1); k++) {
         if (o->nbest) outlet_printf(out, "%llu ||| ", (unsigned long long)line->total);
         print_plain(out, o, &t->best[k]);
-        outlet_put(out, "\n", 1);
+        const char *end = o->own_ends ? line->end : "\n";
+        outlet_put(out, end, strlen(end));
     }
 }

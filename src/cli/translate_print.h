@@ -9,6 +9,7 @@
 
 struct print_options {
     int json, nbest, scores;
+    int own_ends;                      /* lines end as those of the text did */
     int alignment;                     /* enum alignment */
     const struct tokenizer *tokenizer; /* for the pieces that alignments in JSON refer to */
 };

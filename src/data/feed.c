@@ -99,7 +99,8 @@ static void add(struct feed *f, const struct line *line, const struct line *pref
                                        .number = f->number,
                                        .total = f->total++,
                                        .flags = line->flags,
-                                       .prefix_flags = prefix ? prefix->flags : 0};
+                                       .prefix_flags = prefix ? prefix->flags : 0,
+                                       .end = line->end};
     f->offset[2 * f->n] = put_bytes(f, line->text, line->size);
     f->offset[2 * f->n + 1] = prefix ? put_bytes(f, prefix->text, prefix->size) : SIZE_MAX;
     f->n++;

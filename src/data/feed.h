@@ -22,6 +22,7 @@ struct feed_line {
     uint64_t number;              /* in its file, from 1 */
     uint64_t total;               /* in all files together, from 0 */
     unsigned flags, prefix_flags; /* enum line_flags */
+    const char *end;              /* as in struct line */
 };
 
 struct feed;

@@ -46,6 +46,7 @@ struct text {
     int chunk_last;          /* nothing follows the chunk */
     size_t raw_at, raw_size, chunk_at, chunk_size;
     size_t max_line, gathered; /* gathered: bytes of a line whose end has not been read yet */
+    int gathered_lf;           /* an LF ended what was gathered last */
     int gathering, waits; /* waits: not a plain file: reading may block until somebody writes */
     int skipping;         /* the line is too long: its remaining bytes are dropped as they come */
     uint64_t skip_from;   /* counts.bytes when that began */
@@ -289,9 +290,11 @@ void text_close(struct text *t) {
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* bytes[0..size) is a whole line without its LF, with room for a NUL behind it. */
-static int deliver(struct text *t, struct line *line, char *bytes, size_t size) {
-    if (size > 0 && bytes[size - 1] == '\r') size--;
-    *line = (struct line){.text = bytes, .size = size};
+static int deliver(struct text *t, struct line *line, char *bytes, size_t size, int lf) {
+    int cr = size > 0 && bytes[size - 1] == '\r';
+    size -= (size_t)cr;
+    *line = (struct line){.text = bytes, .size = size, .end = &"\r\n"[!cr]};
+    if (!lf) line->end = cr ? "\r" : "";
     t->counts.lines++;
     if (size > t->max_line) {
         line->size = 0;
@@ -330,6 +333,7 @@ static int gather_chunk(struct text *t) {
         t->gathering = 1;
         if (t->skipping) t->gather[t->gathered - 1] = 'x'; /* a CR here does not end the line */
     }
+    t->gathered_lf = lf != NULL;
     t->chunk_at += used;
     t->counts.bytes += used;
     return ready;
@@ -347,7 +351,7 @@ static int gather_line(struct text *t, struct line *line) {
     size_t size = t->gathered;
     t->gathered = 0;
     t->gathering = 0;
-    return deliver(t, line, t->gather, size);
+    return deliver(t, line, t->gather, size, t->gathered_lf);
 }
 
 int text_next(struct text *t, struct line *line, struct err *err) {
@@ -358,7 +362,7 @@ int text_next(struct text *t, struct line *line, struct err *err) {
         size_t n = (size_t)(lf - from);
         t->chunk_at += n + 1;
         t->counts.bytes += n + 1;
-        return deliver(t, line, from, n);
+        return deliver(t, line, from, n, 1);
     }
     int rc = gather_line(t, line);
     return rc < 0 ? err_set(err, rc, "%s", t->err.msg) : rc;

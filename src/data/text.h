@@ -32,6 +32,7 @@ struct line {
     const char *text; /* valid UTF-8 without NUL bytes, and a NUL after its end */
     size_t size;      /* at most 3 times the longest line, when every byte was replaced */
     unsigned flags;
+    const char *end; /* what ended it: LF, CR LF, or, at the end of the file, nothing or CR */
 };
 
 struct text_counts {

@@ -2,7 +2,8 @@
  * used, a line about it.
  *
  * It is the "card" of config.json. `heed describe` writes it, `heed models` shows it, and whoever
- * looks for a model by language reads it. Nothing that a model computes depends on it.
+ * looks for a model by language reads it. Nothing that a model computes depends on it, but
+ * the source's language decides where the sentences of a text end (data/sentences.h).
  *
  * Its texts come from outside and end up on terminals: they are short and have no control
  * characters. Languages are tags of BCP 47 ("de", "pt-BR", "zh-Hant"), checked for their form. */

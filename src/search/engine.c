@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "model/card.h"
 #include "model/modeldir.h"
 #include "search/defaults.h"
 
@@ -71,6 +72,9 @@ static int read_defaults(struct ensemble *e, const char *dir, struct err *err) {
         rc = err_set(err, HEED_EFORMAT,
                      "%.100s: translate: prefix_token: the tokenizer has no piece '%.100s'", path,
                      token);
+    struct card card = {0};
+    if (!rc) rc = card_from_json(&card, frozen_notes(e->model[0])->card, path, err);
+    e->defaults->language = card.source;
     xfree(path);
     return rc;
 }

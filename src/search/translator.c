@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "data/passages.h"
 #include "data/words.h"
 #include "search/defaults.h"
 #include "search/split.h"
@@ -103,6 +104,10 @@ struct coded {
 /* A sentence to search. */
 struct part {
     int text;           /* it belongs to */
+    const char *before; /* [n_before] of the text, kept; NULL: a space parts it from the last */
+    size_t n_before;
+    const char *after; /* [n_after] likewise, of the last part */
+    size_t n_after;
     const int32_t *src; /* [n_src] with its end mark; the tag, if any, is before it */
     int n_src;
     const int *word; /* [n_src - 1] that each token belongs to, if wanted, or -1 */
@@ -124,7 +129,8 @@ struct translator {
     const struct engine *engine;
     const struct tokenizer *tokenizer;
     struct translator_options options;
-    int limit;   /* tokens of a part, end mark and tag included */
+    int limit; /* tokens of a part, end mark and tag included */
+    const struct sentence_rules *rules;
     int32_t tag; /* that every part begins with; -1: none */
     int tagged;  /* 1 if there is one */
     int max_tok; /* tokens of a part's text */
@@ -166,11 +172,21 @@ struct job {
 
 enum { MANY = INT_MAX };
 static const char *const long_names[] = {"split", "refuse", NULL};
+static const char *const format_names[] = {"lines", "text", "html", NULL};
 static const char *const alignment_names[] = {"none", "pieces", "words", NULL};
 
 #define OPTIONS_OF translator_options
 #define API(FIELD) API_FIELD(heed_translate_options, FIELD)
 const struct option translator_rows[] = {
+    ROW(CHOICE, "format", format, "lines",
+        "lines: translate each as a whole; text: as people write it, sentence by sentence, keeping "
+        "all white space, blank lines and marks of lists; html: each FILE is a document, whose "
+        "tags are kept and follow their words",
+        API(format), .choices = format_names),
+    ROW(STRING, "language", language, NULL,
+        "language of the text, such as de, whose abbreviations --format text and html know; if not "
+        "given, the model's",
+        API(language), .arg = "LANGUAGE"),
     ROW(CHOICE, "alignment", alignment, "none",
         "add ||| I-J ...: source word I for target word J, or pieces; if neither is named, words",
         API(alignment), .choices = alignment_names, .alone = "words"),
@@ -310,9 +326,11 @@ int translator_set(struct translator *t, const struct translator_options *given,
     int32_t tag;
     int rc = engine_tag(t->engine, given->prefix_token, &tag, err);
     if (rc) return rc;
-    options.prefix_token = NULL; /* it is the caller's; what stays is its id */
+    const struct sentence_rules *rules =
+        sentence_rules(options.language ? options.language : defaults_of(t->engine).language);
+    options.prefix_token = options.language = NULL; /* the caller's; what stays are id and rules */
     if (t->ready && options_equal(search_rows, &t->options.search, &options.search) &&
-        options_equal(translator_rows, &t->options, &options) && tag == t->tag)
+        options_equal(translator_rows, &t->options, &options) && tag == t->tag && rules == t->rules)
         return 0;
     if ((rc = check_options(t, given, tag >= 0, err))) return rc;
     unset(t);
@@ -320,6 +338,7 @@ int translator_set(struct translator *t, const struct translator_options *given,
     t->suit = backend_device_memory(t->engine->be) ? suits_device : suits_host;
     if (options.batch_sentences) t->suit.sentences = options.batch_sentences;
     if (options.batch_tokens) t->suit.tokens = options.batch_tokens;
+    t->rules = rules;
     t->tag = tag;
     t->tagged = tag >= 0;
     t->limit = limit_of(t, &options);
@@ -381,20 +400,43 @@ static int encode(struct translator *t, const char *text, size_t at, size_t size
     return n;
 }
 
-/* The n tokens that encode left, as a part of `out`, number `text`. */
-static void keep_part(struct translator *t, int text, const struct translation *out, uint64_t key,
-                      int n) {
+/* A text on its way into parts. */
+struct source {
+    const struct translator_input *in;
+    struct translation *out;
+    int text;  /* its number */
+    int first; /* part of it */
+};
+
+/* The first word of the text that ends behind `at`. */
+static int word_at(const struct translation *out, int at) {
+    int low = 0, high = out->n_word;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (out->word[mid].end > at)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low;
+}
+
+/* The n tokens that encode left, as a part. */
+static void keep_part(struct translator *t, const struct source *of, int n) {
+    uint64_t number = (uint64_t)(t->n_part - of->first);
     struct part *p = add_part(t);
-    p->text = text;
+    p->text = of->text;
     p->n_src = n + 1;
     p->src = keep_ids(t, n, 1);
-    p->key = key;
+    p->key = of->in->key ^ number << 40;
     if (!wants_words(t)) return;
-    int *word = keep_take(&t->keep, (size_t)n * sizeof *word);
-    words_map(word, t->span, n, out->word, out->n_word);
+    int *word = keep_take(&t->keep, (size_t)n * sizeof *word),
+        skip = word_at(of->out, t->span[0].begin);
+    words_map(word, t->span, n, of->out->word + skip, of->out->n_word - skip);
+    int least = max_int(word[0], 0);
     p->word = word;
-    p->word_at = max_int(word[0], 0);
-    for (int i = 0; i < n; i++) word[i] = max_int(word[i] - p->word_at, -1);
+    p->word_at = skip + least;
+    for (int i = 0; i < n; i++) word[i] = max_int(word[i] - least, -1);
 }
 
 static const struct span *keep_words(struct translator *t) {
@@ -448,7 +490,7 @@ static void code_all(struct translator *t, const struct translator_input *in, in
         t->cap_coded = n;
         t->coded = xrealloc(t->coded, (size_t)n * sizeof *t->coded);
     }
-    if (!t->pool || n <= TASK || wants_words(t))
+    if (!t->pool || n <= TASK || wants_words(t) || t->options.format == FORMAT_TEXT)
         memset(t->coded, 0, (size_t)n * sizeof *t->coded);
     else
         share(t, code_texts, &coding, (n + TASK - 1) / TASK);
@@ -508,9 +550,10 @@ static int count_tokens(void *ctx, const char *text, size_t size) {
     return tokenizer_encode(ctx, text, size, NULL, 0);
 }
 
-/* A text of n tokens, which is too many. */
-static int split(struct translator *t, int text, const struct translation *out,
-                 const struct translator_input *in, int n, struct err *err) {
+/* A sentence at text[at..at + size) of n tokens, which is too many. */
+static int split(struct translator *t, const struct source *of, const struct passage *sentence,
+                 int n, struct err *err) {
+    const struct translator_input *in = of->in;
     char why[160];
     struct err inner = {0};
     struct split_part *piece;
@@ -521,16 +564,51 @@ static int split(struct translator *t, int text, const struct translation *out,
         return fail(in, HEED_ELIMIT, why, err);
     }
     struct split_rule rule = {t->max_tok, count_tokens, (void *)(uintptr_t)t->tokenizer};
-    int n_piece = split_text(&piece, in->text, in->size, &rule, &inner);
+    int n_piece = split_text(&piece, in->text + sentence->at, sentence->size, &rule, &inner);
     if (n_piece < 0) return fail(in, n_piece, inner.msg, err);
+    if (n_piece > 1) of->out->notes |= TRANSLATION_SPLIT;
     for (int i = 0; i < n_piece && !rc; i++) {
-        int m = encode(t, in->text, piece[i].at, piece[i].size);
+        int m = encode(t, in->text, sentence->at + piece[i].at, piece[i].size);
         if (m < 0) rc = fail(in, m, "it cannot be tokenised", err);
-        if (!rc && m > 0)
-            keep_part(t, text, out, in->key ^ (uint64_t)i << 40, min_int(m, t->max_tok));
+        if (!rc && m > 0) keep_part(t, of, min_int(m, t->max_tok));
     }
     xfree(piece);
     return rc;
+}
+
+/* The parts of a sentence: one, unless it is too long. */
+static int add_sentence(struct translator *t, const struct source *of,
+                        const struct passage *sentence, struct err *err) {
+    int n = t->options.format == FORMAT_TEXT ? encode(t, of->in->text, sentence->at, sentence->size)
+                                             : recall(t, of->text, of->in);
+    if (n < 0)
+        return fail(of->in, n,
+                    n == HEED_ELIMIT ? "it is too long to tokenise" : "it cannot be tokenised",
+                    err);
+    if (n > t->max_tok) return split(t, of, sentence, n, err);
+    if (n > 0) keep_part(t, of, n);
+    return 0;
+}
+
+/* FORMAT_TEXT: what is between sentences goes to the part behind it. */
+static int add_passages(struct translator *t, const struct source *of, struct err *err) {
+    const struct translator_input *in = of->in;
+    struct passages all = passages_of(t->rules, in->text, in->size);
+    size_t kept = 0;
+    if (in->size > TOKENIZER_MAX_TEXT)
+        return fail(in, HEED_ELIMIT, "it is too long to tokenise", err);
+    for (struct passage one; passages_next(&all, &one);) {
+        int part = t->n_part, rc = add_sentence(t, of, &one, err);
+        if (rc) return rc;
+        if (t->n_part == part) continue; /* nothing to read in it: kept as well */
+        t->part[part].before = in->text + kept;
+        t->part[part].n_before = one.at - kept;
+        kept = one.at + one.size;
+    }
+    if (t->n_part == of->first) return 0;
+    t->part[t->n_part - 1].after = in->text + kept;
+    t->part[t->n_part - 1].n_after = in->size - kept;
+    return 0;
 }
 
 static int add_prefix(struct translator *t, struct part *p, const struct translator_input *in,
@@ -564,23 +642,18 @@ static int prepare(struct translator *t, int text, const struct translator_input
     }
     if (in->prefix && utf8_clean_prefix(in->prefix, in->prefix_size) < in->prefix_size)
         out->notes |= TRANSLATION_REPLACED; /* the tokenizer reads it the way it reads the text */
-    int n = recall(t, text, in);
-    if (n < 0)
-        return fail(
-            in, n, n == HEED_ELIMIT ? "it is too long to tokenise" : "it cannot be tokenised", err);
-    int rc = 0;
     out->text = in->text;
-    if (wants_words(t)) {
+    out->size = in->size;
+    if (wants_words(t) && in->size <= TOKENIZER_MAX_TEXT) {
         words_of_text(&t->words, WORDS_WORDS, in->text, in->size);
         out->word = keep_words(t);
         out->n_word = t->words.n;
     }
-    if (n > t->max_tok)
-        rc = split(t, text, out, in, n, err);
-    else if (n > 0)
-        keep_part(t, text, out, in->key, n);
+    struct source of = {in, out, text, first};
+    int rc = t->options.format == FORMAT_TEXT
+                 ? add_passages(t, &of, err)
+                 : add_sentence(t, &of, &(struct passage){0, in->size}, err);
     out->n_part = t->n_part - first;
-    if (out->n_part > 1) out->notes |= TRANSLATION_SPLIT;
     if (!rc && out->n_part > 0) rc = add_prefix(t, &t->part[first], in, err);
     return rc;
 }
@@ -854,7 +927,7 @@ static void join(struct translator *t, struct candidate *c, const struct part *p
     int src_at = 0;
     for (int i = 0; i < n; i++) {
         const struct candidate *p = &part[i].best[min_int(k, part[i].n - 1)];
-        size += p->size + 1;
+        size += p->size + part[i].n_before + part[i].n_after + 1;
         n_tok += (size_t)p->n_tok;
         n_link += (size_t)p->n_link;
         n_word += (size_t)p->n_word;
@@ -867,7 +940,11 @@ static void join(struct translator *t, struct candidate *c, const struct part *p
         .text = text, .ids = ids, .link = t->aligner ? link : NULL, .word = word};
     for (int i = 0; i < n; i++) {
         const struct candidate *p = &part[i].best[min_int(k, part[i].n - 1)];
-        if (c->size > 0 && p->size > 0) text[c->size++] = ' ';
+        if (part[i].before)
+            c->size +=
+                passages_gap(text + c->size, part[i].before, part[i].n_before, text, c->size);
+        else if (c->size > 0 && p->size > 0)
+            text[c->size++] = ' ';
         join_links(c, link, word, p, src_at);
         if (p->size > 0) memcpy(text + c->size, p->text, p->size);
         c->size += p->size;
@@ -878,6 +955,8 @@ static void join(struct translator *t, struct candidate *c, const struct part *p
         c->cut |= p->cut;
         src_at += part[i].n_src - 1;
     }
+    if (part[n - 1].n_after) memcpy(text + c->size, part[n - 1].after, part[n - 1].n_after);
+    c->size += part[n - 1].n_after;
     text[c->size] = 0;
 }
 
@@ -892,13 +971,19 @@ static void join_sources(struct translator *t, struct translation *out, const st
 }
 
 static void assemble(struct translator *t, struct translation *out, const struct part *part) {
-    static const struct candidate nothing = {.text = ""};
+    int whole = t->options.format != FORMAT_TEXT; /* nothing is kept around parts */
     if (out->n_part == 0) {
-        out->best = &nothing;
+        struct candidate *best = keep_take(&t->keep, sizeof *best);
+        size_t size = whole ? 0 : out->size;
+        char *text = keep_take(&t->keep, size + 1);
+        if (size) memcpy(text, out->text, size);
+        text[size] = 0;
+        *best = (struct candidate){.text = text, .size = size};
+        out->best = best;
         out->n = 1;
         return;
     }
-    if (out->n_part == 1) {
+    if (out->n_part == 1 && whole) {
         out->best = part->best;
         out->n = part->n;
         out->src = part->src;

@@ -8,7 +8,9 @@
  * an empty translation without asking the model. One that is longer than the model can take is
  * split (split.h), its parts are translated and joined by spaces; or it is refused, if so asked; it
  * is never cut. A translation that was ended by the length limit and not by the model says so
- * (`cut`). A newline that the tokenizer produces becomes a space: one line stays one line.
+ * (`cut`). A newline that the tokenizer produces becomes a space: one line stays one line. With
+ * FORMAT_TEXT this is true of every sentence, and what lies between two is copied: a text without
+ * words is its own translation.
  *
  * A translator borrows an engine and owns searchers and results. It serves one thread at a time.
  * Searchers are sized by length class when the first text of that class arrives: short sentences,
@@ -20,6 +22,11 @@
 #include "base/pool.h"
 #include "search/align.h"
 #include "search/engine.h"
+
+/* What a text is: one line, to be translated as a whole, or sentences in lines and paragraphs as
+ * people write them, of which everything between sentences is kept (data/passages.h). HTML is for
+ * text/pages.h, which hands a document's sentences to the translator one by one: here, lines. */
+enum text_format { FORMAT_LINES, FORMAT_TEXT, FORMAT_HTML };
 
 /* What links are between. */
 enum alignment { ALIGNMENT_NONE, ALIGNMENT_PIECES, ALIGNMENT_WORDS };
@@ -36,6 +43,9 @@ struct translator_options {
     /* A piece of the tokenizer that every source sentence begins with, as those of a tagged corpus
      * did in training; NULL: none. It counts among the tokens, and is no part of results. */
     const char *prefix_token;
+    /* of the sentences of a text or document: a tag such as "de"; NULL: the model's, or that of none */
+    const char *language;
+    int format;    /* enum text_format */
     int alignment; /* enum alignment; other than none costs one more pass of the decoder */
     struct align_options align;
 };
@@ -58,11 +68,11 @@ struct translator_input {
 
 enum translation_notes {
     TRANSLATION_REPLACED = 1, /* the text or its prefix was not UTF-8 */
-    TRANSLATION_SPLIT = 2,    /* it was too long, and split */
+    TRANSLATION_SPLIT = 2,    /* it, or a sentence of it, was too long, and split */
     TRANSLATION_CUT = 4,      /* the best candidate is cut */
 };
 
-/* Of a split text: texts and tokens one after another, log_prob and score summed; candidate k is
+/* Of several parts: texts and tokens one after another, log_prob and score summed; candidate k is
  * made of the k-th of every part (of its last, where it has fewer). */
 struct candidate {
     const char *text; /* NUL-terminated UTF-8 */
@@ -85,6 +95,7 @@ struct translation {
     int n_src;
     /* the text as translated: bad UTF-8 is U+FFFD; where it was good, the caller's memory */
     const char *text;
+    size_t size;
     const struct span *word; /* [n_word] of it, if links are between words */
     int n_word;
     int n_part;
