@@ -36,16 +36,17 @@ t --max-extra 2 --quiet --output - v.src | cmp - want || fail '--output -'
 # ---- text as people write it: all but the sentences is kept, byte for byte
 mapfile -t src < <(head -n 3 v.src)
 mapfile -t tgt < <(head -n 3 want)
-printf '  %s \r\n\r\n- %s\n***\n2) %s' "${src[@]}" >odd
+printf '  %s \r\n\r\n- %s\n***\n2) %s' "${src[@]}" >prose.txt
 printf '  %s \r\n\r\n- %s\n***\n2) %s' "${tgt[@]}" >kept
-t --max-extra 2 --quiet --format text odd | cmp - kept || fail '--format text changes the form'
+t --max-extra 2 --quiet --format text prose.txt | cmp - kept ||
+    fail '--format text changes the form'
 t --max-extra 2 --quiet --format text --language de v.src | cmp - want ||
     fail '--format text changes lines of one sentence'
-printf '%s? \t%s\n' "${src[0]}" "X${src[1]}" >odd
+printf '%s? \t%s\n' "${src[0]}" "X${src[1]}" >prose.txt
 printf '%s?\n%s\n' "${src[0]}" "X${src[1]}" | t --max-extra 2 --quiet >two
-t --max-extra 2 --quiet --format text odd >got
+t --max-extra 2 --quiet --format text prose.txt >got
 cmp got <(printf '%s \t%s\n' "$(sed -n 1p two)" "$(sed -n 2p two)") || fail 'two sentences'
-t --format prose <odd 2>err && fail '--format prose'
+t --format prose <prose.txt 2>err && fail '--format prose'
 grep -q "'prose' is not one of lines, text, html" err || fail "says: $(cat err)"
 
 # ---- the same bytes, whatever the batches and threads

@@ -50,15 +50,18 @@ struct sentence_rules {
     "jan feb mär apr jun jul aug sep sept okt nov dez abschn buchst "
 #define DE_MAYBE " str u.a u.s.w u.v.m usf ff f mio mrd bio tsd std jh jhd jhdt o.ä u.ä o.g p.a "
 #define DE_ENDS  " etc usw "
-#define DE_FIRST                                                                                    \
-    " Der Die Das Dem Den Des Ein Eine Einen Einem Einer Eines Er Sie Es Wir Ich Ihr Du Man Dies "  \
-    "Diese Dieser Dieses Diesen Diesem Jene Jener In Im Am An Auf Aus Bei Beim Mit Nach Von Vom "   \
-    "Vor Zu Zum Zur Für Über Unter Durch Gegen Ohne Um Und Aber Oder Denn Doch Wenn Als Ob Weil " \
-    "Da Dass Daß Damit Obwohl Während Wer Was Wie Wo Warum Wann Hier Dort Dann Danach Deshalb "   \
-    "Daher Dabei Dazu Darum Darüber So Auch Nur Noch Nicht Kein Keine Mein Meine Unser Unsere "    \
-    "Sein Seine Ihre Jeder Jede Jedes Alle Allerdings Außerdem Jedoch Zudem Ferner Trotzdem "      \
-    "Bitte Ja Nein Nun Jetzt Heute Gestern Morgen Schließlich Seit Bis Sind Ist War Hat Haben "    \
-    "Viele Einige Beide Manche Solche Somit Vielen Meiner Meines Sowohl Sollte Können Würde "
+#define DE_FIRST                                                                                   \
+    " Der Die Das Dem Den Des Ein Eine Einen Einem Einer Eines Er Sie Es Wir Ich Ihr Du Man Dies " \
+    "Diese Dieser Dieses Diesen Diesem Jene Jener In Im Am An Auf Aus Bei Beim Mit Nach Von Vom "  \
+    "Vor Zu Zum Zur Für Über Unter Durch Gegen Ohne Um Und Aber Oder Denn Doch Wenn Als Ob "     \
+    "Weil Da Dass Daß Damit Obwohl Während Wer Was Wie Wo Warum Wann Hier Dort Dann "            \
+    "Danach Deshalb Daher Dabei Dazu Darum Darüber So Auch Nur Noch Nicht Kein Keine Mein "       \
+    "Meine Unser Unsere Sein Seine Ihre Jeder Jede Jedes Alle Allerdings Außerdem Jedoch "        \
+    "Zudem Ferner Trotzdem Bitte Ja Nein Nun Jetzt Heute Gestern Morgen Schließlich Seit Bis "    \
+    "Sind "                                                                                        \
+    "Ist War Hat Haben Viele Einige Beide Manche Solche Somit Vielen Meiner Meines Sowohl Sollte " \
+    "Können "                                                                                     \
+    "Würde "
 #define DE_LAST                                                                                    \
     " Artikel Artikeln Artikels Abschnitt Kapitel Seite Seiten Absatz Absätze Absätzen Nummer "  \
     "Nr. Ziffer Teil Punkt Punkte Nummern Anhang Kategorie Stufe Zimmer Gleis Klasse Platz "       \
