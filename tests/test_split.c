@@ -19,7 +19,7 @@ static const char *parts_of(const char *text, int limit) {
     static char out[4096];
     struct err err = {0};
     struct split_part *part;
-    struct split_rule rule = {limit, count_characters, NULL};
+    struct split_rule rule = {limit, count_characters, NULL, NULL};
     int n = split_text(&part, text, strlen(text), &rule, &err), at = 0;
     ASSERT_OK(n < 0 ? n : 0, err);
     out[0] = 0;
@@ -44,6 +44,7 @@ TEST(cuts_by_rank) {
     assert_string_equal(parts_of("first, second; third", 12), "[first,][second; third]");
     assert_string_equal(parts_of("first, second; third", 13), "[first, second;][third]");
     assert_string_equal(parts_of("3.14 is pi. e is 2.71", 9), "[3.14 is pi.][e is 2.71]");
+    assert_string_equal(parts_of("We met Dr. Who. He left.", 12), "[We met Dr. Who.][He left.]");
     assert_string_equal(parts_of("abcdefghij kl", 4), "[abcd][efgh][ij kl]");
     assert_string_equal(parts_of("  a b  ", 10), "[a b]");
     assert_string_equal(parts_of("", 10), "");
@@ -79,7 +80,7 @@ TEST(loses_nothing) {
             n += strlen(p);
         }
         int calls = 0;
-        struct split_rule rule = {limit, count_characters, &calls};
+        struct split_rule rule = {limit, count_characters, &calls, NULL};
         int n_part = split_text(&part, text, n, &rule, &err);
         ASSERT_OK(n_part < 0 ? n_part : 0, err);
         int sum = 0;
@@ -114,7 +115,7 @@ static int count_fails(void *ctx, const char *text, size_t size) {
 TEST(says_why_not) {
     struct err err = {0};
     struct split_part *part;
-    struct split_rule rule = {4, count_too_many, NULL};
+    struct split_rule rule = {4, count_too_many, NULL, NULL};
     ASSERT_ERR(split_text(&part, "abc", 3, &rule, &err), err, HEED_ELIMIT, "more than 4 tokens");
     assert_null(part);
     rule.count = count_fails;
@@ -130,7 +131,7 @@ TEST(long_words_are_quick) {
     int calls = 0;
     memset(text, 'a', n);
     int n_part =
-        split_text(&part, text, n, &(struct split_rule){100, count_characters, &calls}, &err);
+        split_text(&part, text, n, &(struct split_rule){100, count_characters, &calls, NULL}, &err);
     ASSERT_OK(n_part < 0 ? n_part : 0, err);
     assert_in_range(n_part, n / 100, n / 100 + 1);
     assert_true(calls < 30 * n_part);

@@ -11,6 +11,8 @@
 #include "base/num.h"
 #include "base/utf8.h"
 
+enum split_rank { SPLIT_SENTENCE, SPLIT_CLAUSE, SPLIT_WORD, SPLIT_CHARACTER };
+
 /* ---- characters ------------------------------------------------------------------------------ */
 
 struct reader {
@@ -50,22 +52,18 @@ struct marks {
     const uint32_t *spaced, *alone;
 };
 
-static const struct marks marks_of[] = {
-    [SPLIT_SENTENCE] = {(const uint32_t[]){'.', '!', '?', 0x2026, 0x203D, 0x2047, 0x2048, 0x2049,
-                                           0x061F, 0x06D4, 0x0964, 0x0965, 0},
-                        (const uint32_t[]){0x3002, 0xFF01, 0xFF1F, 0xFF61, 0}},
-    [SPLIT_CLAUSE] = {(const uint32_t[]){',', ';', ':', 0x2013, 0x2014, 0x060C, 0x061B, 0},
-                      (const uint32_t[]){0xFF0C, 0x3001, 0xFF1B, 0xFF1A, 0xFF64, 0}},
-};
+static const struct marks clause_marks = {
+    (const uint32_t[]){',', ';', ':', 0x2013, 0x2014, 0x060C, 0x061B, 0},
+    (const uint32_t[]){0xFF0C, 0x3001, 0xFF1B, 0xFF1A, 0xFF64, 0}};
 
 /* Quotation marks and brackets that may stand between the mark and the space. */
 static const uint32_t closing[] = {'"',    '\'',   ')',    ']',    '}',    0xBB,   0xAB,
                                    0x2018, 0x2019, 0x201C, 0x201D, 0x203A, 0x2039, 0x300D,
                                    0x300F, 0x3011, 0xFF09, 0xFF3D, 0};
 
-/* c has just been taken. If it ends a piece of this rank, moves past its closing marks and the
- * space. */
-static int ends_here(struct reader *r, uint32_t c, const struct marks *m) {
+/* c has just been taken. If it ends a clause, moves past its closing marks and the space. */
+static int ends_clause(struct reader *r, uint32_t c) {
+    const struct marks *m = &clause_marks;
     int alone = among(c, m->alone);
     if (!alone && !among(c, m->spaced)) return 0;
     struct reader ahead = *r;
@@ -81,8 +79,16 @@ static int ends_here(struct reader *r, uint32_t c, const struct marks *m) {
     return 1;
 }
 
-size_t split_next(const char *text, size_t size, size_t from, enum split_rank rank) {
+/* Where the piece that begins at text[from] ends, in (from, size]: behind its white space, so that
+ * pieces adjoin. text is valid UTF-8. */
+static size_t next_piece(const char *text, size_t size, size_t from, enum split_rank rank,
+                         const struct sentence_rules *rules) {
     struct reader r = {text, size, from};
+    if (rank == SPLIT_SENTENCE) {
+        size_t at = sentence_skip_space(text, size, from);
+        if (at < size) at = sentence_end(rules, text, size, at);
+        return sentence_skip_space(text, size, at);
+    }
     while (r.at < size) {
         uint32_t c = take(&r);
         if (rank == SPLIT_CHARACTER) return r.at;
@@ -90,7 +96,7 @@ size_t split_next(const char *text, size_t size, size_t from, enum split_rank ra
             while (is_space(peek(&r))) take(&r);
             return r.at;
         }
-        if (rank < SPLIT_WORD && ends_here(&r, c, &marks_of[rank])) return r.at;
+        if (rank == SPLIT_CLAUSE && ends_clause(&r, c)) return r.at;
     }
     return size;
 }
@@ -99,6 +105,7 @@ size_t split_next(const char *text, size_t size, size_t from, enum split_rank ra
 
 struct splitter {
     const char *text;
+    const struct sentence_rules *rules;
     int limit;
     split_count *count;
     void *ctx;
@@ -135,7 +142,7 @@ static int longest_run(struct splitter *s, size_t at, size_t end, size_t *run_en
                                                       : good + (bad - good) / 2;
         while (guess > good && guess < end && ((unsigned char)s->text[guess] & 0xC0u) == 0x80)
             guess--;
-        if (guess <= good) guess = split_next(s->text, end, good, SPLIT_CHARACTER);
+        if (guess <= good) guess = next_piece(s->text, end, good, SPLIT_CHARACTER, NULL);
         if (guess >= bad) break;
         int n = count_piece(s, at, guess);
         if (n < 0) return n;
@@ -170,7 +177,7 @@ static int cut_hard(struct splitter *s, size_t at, size_t end, int group) {
  * next. */
 static int shatter(struct splitter *s, size_t begin, size_t end, enum split_rank rank, int group) {
     for (size_t at = begin; at < end;) {
-        size_t next = split_next(s->text, end, at, rank);
+        size_t next = next_piece(s->text, end, at, rank, s->rules);
         int n = count_piece(s, at, next);
         if (n < 0) return n;
         if (n <= s->limit) {
@@ -224,8 +231,12 @@ static void trim(struct split_part *p, const char *text) {
 
 int split_text(struct split_part **parts, const char *text, size_t size,
                const struct split_rule *rule, struct err *err) {
-    struct splitter s = {
-        .text = text, .limit = rule->limit, .count = rule->count, .ctx = rule->ctx, .err = err};
+    struct splitter s = {.text = text,
+                         .rules = rule->rules ? rule->rules : sentence_rules(NULL),
+                         .limit = rule->limit,
+                         .count = rule->count,
+                         .ctx = rule->ctx,
+                         .err = err};
     int rc = shatter(&s, 0, size, SPLIT_SENTENCE, 0);
     if (!rc) rc = pack(&s);
     for (int i = 0; !rc && i < s.n; i++) trim(&s.part[i], text);

@@ -13,12 +13,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-
-enum split_rank { SPLIT_SENTENCE, SPLIT_CLAUSE, SPLIT_WORD, SPLIT_CHARACTER };
-
-/* Where the piece that begins at text[from] ends, in (from, size]: behind its white space, so that
- * pieces adjoin. text is valid UTF-8. */
-size_t split_next(const char *text, size_t size, size_t from, enum split_rank rank);
+#include "data/sentences.h"
 
 /* Tokens of text[0..size), or a negative status. */
 typedef int split_count(void *ctx, const char *text, size_t size);
@@ -32,9 +27,10 @@ struct split_rule {
     int limit; /* most tokens in a part */
     split_count *count;
     void *ctx;
+    const struct sentence_rules *rules; /* where sentences end; NULL: those of no language */
 };
 
-/* Cuts the text into parts that obey the rule and returns their number; xfree(*parts). HEED_ELIMIT
+/* Cuts the text, valid UTF-8, into parts that obey the rule and returns their number; xfree(*parts). HEED_ELIMIT
  * when a single character has too many tokens; if split_count fails, its status. */
 int split_text(struct split_part **parts, const char *text, size_t size,
                const struct split_rule *rule, struct err *err);
