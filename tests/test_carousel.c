@@ -133,6 +133,7 @@ static void get_off(struct ride *r, struct carousel *c) {
     for (int i = 0; i < r->next; i++) {
         if (r->seat[i] < 0) continue;
         watch(r, c, i);
+        carousel_hold(c, r->seat[i], rng_below(&r->rng, 5) == 0);
         if (rng_below(&r->rng, 40)) continue;
         carousel_leave(c, r->seat[i]); /* cancelled */
         r->seat[i] = -1;

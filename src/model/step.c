@@ -276,7 +276,8 @@ static void compose_row(const struct stepper_rows *to, const struct stepper_rows
                         const struct stepper_row *row) {
     int32_t *line = to->index + b * to->index_ld;
     size_t pos = (size_t)row->pos;
-    if (pos) memcpy(line, old->index + row->parent * old->index_ld, pos * sizeof *line);
+    const int32_t *from = row->line ? row->line : old->index + row->parent * old->index_ld;
+    if (pos) memcpy(line, from, pos * sizeof *line);
     line[pos] = row->cache;
     to->ids[b] = row->id;
     to->pos[b] = row->pos;

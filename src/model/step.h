@@ -86,9 +86,12 @@ int stepper_step(struct stepper *stepper, int n, const int32_t *ids, const int32
  * hypotheses; they may be at different positions. Afterwards the two functions below hold as for
  * stepper_step. */
 struct stepper_row {
-    int32_t id;         /* the token */
-    int32_t pos;        /* tokens before it; 0: it is the begin mark */
-    int32_t parent;     /* the row of the previous call that it extends, whose pos was one less */
+    int32_t id;     /* the token */
+    int32_t pos;    /* tokens before it; 0: it is the begin mark */
+    int32_t parent; /* the row of the previous call that it extends, whose pos was one less */
+    /* the cache rows of all pos tokens before it, where what it extends was not in the previous
+     * call; NULL: parent says */
+    const int32_t *line;
     int32_t cache;      /* where its keys and values go; nobody else's as long as it is extended */
     int32_t src, n_src; /* its sentence */
 };

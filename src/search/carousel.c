@@ -46,6 +46,7 @@ struct seat {
     struct sentence sentence; /* its row: in the last step */
     struct rank_rules rules;
     int cell, src; /* the first of each */
+    int held;      /* not in the coming steps */
     struct err err;
     int rc; /* what went wrong, if anything did */
 };
@@ -74,6 +75,7 @@ struct carousel {
     int32_t *prefix, *id;
     float *log_prob;
     int32_t *peek; /* [max_len] */
+    int32_t *line; /* [n_row, max_len] of rows that were not in the last step */
 };
 
 static int check_caps(const struct carousel_caps *c, int positions, struct err *err) {
@@ -127,6 +129,7 @@ static void carve(struct carousel *c, struct arena *arena) {
     c->id = take(arena, cap->n_cell, 1, sizeof *c->id);
     c->log_prob = take(arena, cap->n_cell, 1, sizeof *c->log_prob);
     c->peek = take(arena, cap->max_len, 1, sizeof *c->peek);
+    c->line = take(arena, cap->n_row, cap->max_len, sizeof *c->line);
     ranker_carve(&c->ranker, arena, cap->max_len);
 }
 
@@ -198,7 +201,10 @@ int carousel_seats(const struct carousel *c) { return c->caps.n_seat - c->n_empt
 
 int carousel_rows(const struct carousel *c) {
     int n = 0;
-    for (int i = 0; i < c->n_riding; i++) n += c->seat[c->riding[i]].sentence.beam.n_live;
+    for (int i = 0; i < c->n_riding; i++) {
+        const struct seat *seat = &c->seat[c->riding[i]];
+        if (!seat->held) n += seat->sentence.beam.n_live;
+    }
     return n;
 }
 
@@ -227,7 +233,7 @@ static void sit(struct carousel *c, int i, const struct carousel_input *in, int 
     size_t first = (size_t)i * (size_t)c->caps.max_beam;
     int32_t *prefix = c->prefix + seat->cell;
     seat->state = RIDING;
-    seat->rc = 0;
+    seat->rc = seat->held = 0;
     rank_penalty(&seat->rules, c->penalty + (size_t)i * ((size_t)c->caps.max_len + 1), longest);
     *x = (struct sentence){.in = in->in, .number = i};
     if (in->in.n_prefix) memcpy(prefix, in->in.prefix, (size_t)in->in.n_prefix * sizeof *prefix);
@@ -237,6 +243,7 @@ static void sit(struct carousel *c, int i, const struct carousel_input *in, int 
     x->beam.sample = c->sample + first;
     x->beam.end = c->end + first;
     x->beam.node = c->node + seat->cell;
+    x->row = -1;
     beam_begin(&x->beam, longest);
     c->n_beam += seat->rules.beam.width;
     c->riding[c->n_riding++] = i;
@@ -306,39 +313,64 @@ int carousel_add(struct carousel *c, const struct carousel_input *in, int n, int
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
-/* The live hypotheses of all seats are the rows of the step. Returns how many. */
+/* The cells of the tokens that hypothesis h has, found by its parents: the stepper has forgotten
+ * who was not in its last step. */
+static void trace_line(const struct seat *seat, int h, int32_t *line) {
+    const struct beam *b = &seat->sentence.beam;
+    int width = seat->rules.beam.width;
+    for (int t = b->len - 1; t >= 0; t--) {
+        h = b->node[(size_t)t * (size_t)width + (size_t)h].parent;
+        line[t] = seat->cell + t * width + h;
+    }
+}
+
+/* The live hypotheses of a seat as rows from c->row[n] on. Returns how many there are then. */
+static int gather_seat(struct carousel *c, struct seat *seat, int n) {
+    struct sentence *x = &seat->sentence;
+    const struct beam *b = &x->beam;
+    int width = seat->rules.beam.width, row = x->row; /* in the step before, or -1 */
+    const struct beam_node *node = b->len ? b->node + (size_t)(b->len - 1) * (size_t)width : NULL;
+    x->row = n;
+    for (int h = 0; h < b->n_live; h++, n++) {
+        c->row[n] = (struct stepper_row){.id = node ? node[h].token : c->ranker.marks.bos,
+                                         .pos = b->len,
+                                         .parent = node ? row + node[h].parent : 0,
+                                         .cache = seat->cell + b->len * width + h,
+                                         .src = seat->src,
+                                         .n_src = x->in.n_src};
+        if (!node || row >= 0) continue;
+        int32_t *line = c->line + (size_t)n * (size_t)c->caps.max_len;
+        trace_line(seat, h, line);
+        c->row[n].line = line;
+    }
+    return n;
+}
+
+/* The live hypotheses of all seats that are not held are the rows of the step. Returns how many. */
 static int gather(struct carousel *c) {
     int n = 0;
     for (int i = 0; i < c->n_riding; i++) {
         struct seat *seat = &c->seat[c->riding[i]];
-        struct sentence *x = &seat->sentence;
-        const struct beam *b = &x->beam;
-        int width = seat->rules.beam.width, row = x->row; /* in the step before */
-        const struct beam_node *node =
-            b->len ? b->node + (size_t)(b->len - 1) * (size_t)width : NULL;
-        x->row = n;
-        for (int h = 0; h < b->n_live; h++)
-            c->row[n++] = (struct stepper_row){.id = node ? node[h].token : c->ranker.marks.bos,
-                                               .pos = b->len,
-                                               .parent = node ? row + node[h].parent : 0,
-                                               .cache = seat->cell + b->len * width + h,
-                                               .src = seat->src,
-                                               .n_src = x->in.n_src};
+        if (seat->held)
+            seat->sentence.row = -1;
+        else
+            n = gather_seat(c, seat, n);
     }
     return n;
 }
 
 /* Candidates for all rows: of those that go the fast way, and logits if any goes the full one. */
 static int candidates(struct carousel *c, struct mat *logits, struct err *err) {
-    int n_full = 0, rc = 0;
+    int n_full = 0, n = 0, rc = 0;
     c->got.k = 1;
     for (int i = 0; i < c->n_riding; i++) {
         const struct seat *seat = &c->seat[c->riding[i]];
+        if (seat->held) continue;
+        n++;
         n_full += rank_full_way(&seat->rules, &seat->sentence);
         c->got.k = max_int(c->got.k, seat->rules.k);
     }
-    if (n_full < c->n_riding)
-        rc = stepper_topk(c->stepper[0], c->got.k, c->got.value, c->got.id, err);
+    if (n_full < n) rc = stepper_topk(c->stepper[0], c->got.k, c->got.value, c->got.id, err);
     if (n_full && !rc) {
         for (int m = 0; m < c->ranker.n_model; m++) logits[m] = stepper_logits(c->stepper[m]);
         rc = backend_sync(c->ranker.be, err);
@@ -352,6 +384,10 @@ static void advance(struct carousel *c, const struct mat *logits) {
     for (int i = 0; i < c->n_riding; i++) {
         struct seat *seat = &c->seat[c->riding[i]];
         struct sentence *x = &seat->sentence;
+        if (seat->held) {
+            c->riding[n++] = c->riding[i];
+            continue;
+        }
         seat->rc = rank_full_way(&seat->rules, x)
                        ? rank_full(&c->ranker, &seat->rules, x, logits, &c->got, &seat->err)
                        : rank_fast(&c->ranker, &seat->rules, x, &c->got, &seat->err);
@@ -390,6 +426,8 @@ static void drop(int *list, int *n, int seat) {
     if (i == *n) return;
     memmove(list + i, list + i + 1, (size_t)(--*n - i) * sizeof *list);
 }
+
+void carousel_hold(struct carousel *c, int at, int held) { seat_in(c, at, RIDING)->held = held; }
 
 int carousel_done(struct carousel *c) {
     if (c->n_done == 0) return -1;

@@ -11,6 +11,7 @@
  *     carousel_check     refuse what can never ride, before it waits for a seat
  *     carousel_add       as many of the waiting as fit
  *     carousel_step      one token each
+ *     carousel_hold      who is to sit still for a while, so that steps are short
  *     carousel_peek      what a seat has so far, for those who want to watch
  *     carousel_done      ... carousel_result, carousel_leave
  *
@@ -46,8 +47,8 @@
  * n_pass the most source tokens of one carousel_add. Between two steps it should add at most once.
  * With cost e of a source token in the encoder and d of a row in a step (a row costs little more
  * when others share it, as weights are read once), no step comes later than e * n_pass + d * n_row
- * after the last. Fairness and priority are the admitter's, too: it decides who is next, and may
- * keep seats and rows back for short and urgent ones.
+ * after the last. Fairness and priority are the admitter's, too: it decides who is next, may keep
+ * seats and rows back for short and urgent ones, and may hold others while these ride.
  *
  * Devices. Everything here goes through ops that every backend has, so it runs on a GPU as it is,
  * with the host in every step, as the searches that are not plain do. To stay resident
@@ -100,6 +101,10 @@ int carousel_add(struct carousel *carousel, const struct carousel_input *in, int
 /* One more token for every sentence that is not done. Nothing happens where there is none. */
 int carousel_step(struct carousel *carousel, struct err *err);
 
+/* Held, a sentence that is not done keeps its place and is left out of steps; let go, it goes on
+ * where it was, to the same result. */
+void carousel_hold(struct carousel *carousel, int seat, int held);
+
 /* A seat whose sentence is done, in the order of ending; each is told once. -1: no more. */
 int carousel_done(struct carousel *carousel);
 
@@ -119,7 +124,7 @@ struct carousel_view {
 };
 struct carousel_view carousel_peek(struct carousel *carousel, int seat);
 
-/* How much is taken: seats, and rows that the coming step has. */
+/* How much is taken: seats, and rows that the coming step has, held ones left out. */
 int carousel_seats(const struct carousel *carousel);
 int carousel_rows(const struct carousel *carousel);
 
