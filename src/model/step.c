@@ -245,7 +245,7 @@ int stepper_begin(struct stepper *s, const struct acts *acts, const struct packe
     stepper_admit(s, acts, 0, transformer_memory(acts).rows, 0);
     s->sentence_start = src->start;
     s->n_sentence = n_seq;
-    s->t = 0;
+    s->t = s->filled = 0;
     return backend_check(s->model->be, err);
 }
 
@@ -306,11 +306,12 @@ int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *pa
                     &(struct stepper_row){.id = ids[b],
                                           .pos = s->t,
                                           .parent = parent[b],
-                                          .cache = s->t * s->cap.hyp + b,
+                                          .cache = s->filled + b,
                                           .src = src[0],
                                           .n_src = src[1] - src[0]});
     }
     send_and_run(s);
+    s->filled += n;
     s->t++;
     return 0;
 }

@@ -1,9 +1,11 @@
 /* step.h — incremental decoding: one new token per hypothesis and call, over a cache of keys and
  * values.
  *
- * The cache is laid out by time: all hypotheses' rows of step t lie together at t * cap.hyp, so the
- * projection of a step writes straight into it. Which rows a hypothesis reads is an index table
- * [hypothesis, t]; reordering or dropping hypotheses permutes that table and never moves a key.
+ * The cache is laid out by time: all hypotheses' rows of a step lie together, behind those of the
+ * step before, so that the projection of a step writes straight into it and few hypotheses touch
+ * little memory. (Steps that the backend queues itself have room for cap.hyp rows each.) Which rows
+ * a hypothesis reads is an index table [hypothesis, t]; reordering or dropping hypotheses permutes
+ * that table and never moves a key.
  *
  * What a step is about (tokens, positions, lengths, sentences, the index table) lies in backend
  * memory. Either the host brings it, in one copy per step (stepper_step), or the backend writes it
@@ -37,6 +39,7 @@ struct stepper {
     struct model *model;
     struct stepper_caps cap;
     int t;         /* steps done since stepper_begin */
+    int filled;    /* rows of the cache that they took */
     int n;         /* hypotheses of the last step */
     int line;      /* of the index table it was sent */
     int projected; /* its logits are there already */
