@@ -106,6 +106,17 @@ $(BUILD)/prefix: FORCE
 # The page that it puts into the program.
 $(BUILD)/src/viz/attention_html.o: src/viz/attention.html
 
+# The server's page, packed; tags tell browsers whether they have it already. The same bytes each
+# time: gzip -n leaves name and date out.
+WEB := $(wildcard src/serve/web/*)
+WEB_MADE := $(patsubst src/serve/web/%,$(BUILD)/web/%.gz,$(WEB))
+$(BUILD)/src/serve/web.o: private OWN_FLAGS = -Wa,-Isrc/serve/web,-I$(BUILD)/web
+$(BUILD)/src/serve/web.o: $(WEB) $(WEB_MADE)
+$(BUILD)/web/%.gz: src/serve/web/%
+	@mkdir -p $(@D)
+	$(call short,pack $<) gzip -9nc $< >$@ && \
+	    printf 'W/"%s"' "$$(sha256sum <$< | cut -c 1-20)" >$(@:.gz=.etag)
+
 # Changes when the flags do; everything depends on it. A fresh tree learns here what it lacks.
 FLAGS := $(CC) $(ALL_CFLAGS) $(CXX) $(ALL_CXXFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa)))
 $(BUILD)/flags: FORCE
