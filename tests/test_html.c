@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "data/words.h"
 #include "test.h"
 #include "text/html.h"
@@ -10,8 +11,9 @@
 
 /* ---- a translator that we know --------------------------------------------------------------- */
 
-/* Links of a fake translation: the source's words in any order. */
-enum how { ECHO, REVERSED, SHUFFLED, UNALIGNED, EMPTY };
+/* Links of a fake translation: the source as it is; with capitals for small letters and the other
+ * way round; the source's words in any order. */
+enum how { ECHO, TURNED, REVERSED, SHUFFLED, UNALIGNED, EMPTY };
 
 struct fake {
     struct words source, target;
@@ -24,7 +26,7 @@ static void fake_translate(struct fake *f, const char *text, size_t size, enum h
     words_of_text(&f->source, WORDS_WORDS, text, size);
     int n = f->source.n, *order = xcalloc((size_t)n + 1, sizeof *order);
     f->text = xcalloc(2 * size + 64, 1);
-    f->link = xcalloc((size_t)n + 1, sizeof *f->link);
+    f->link = xcalloc(2 * size + 1, sizeof *f->link);
     for (int i = 0; i < n; i++) order[i] = how == REVERSED ? n - 1 - i : i;
     for (int i = n - 1; i > 0 && how == SHUFFLED; i--) {
         int j = (int)rng_below(rng, (uint32_t)i + 1), was = order[i];
@@ -32,7 +34,9 @@ static void fake_translate(struct fake *f, const char *text, size_t size, enum h
         order[j] = was;
     }
     size_t at = 0;
-    if (how == ECHO || how == UNALIGNED) memcpy(f->text, text, at = size);
+    if (how == ECHO || how == TURNED || how == UNALIGNED) memcpy(f->text, text, at = size);
+    for (size_t i = 0; i < at && how != ECHO; i++)
+        if ((f->text[i] | 32) >= 'a' && (f->text[i] | 32) <= 'z') f->text[i] ^= 32;
     for (int i = 0; i < n && (how == REVERSED || how == SHUFFLED); i++) {
         struct span w = f->source.word[order[i]];
         if (i) f->text[at++] = ' ';
@@ -41,12 +45,16 @@ static void fake_translate(struct fake *f, const char *text, size_t size, enum h
     }
     words_of_text(&f->target, WORDS_WORDS, f->text, strlen(f->text));
     for (int j = 0; j < n; j++) f->link[j] = (struct align_link){order[j], j};
+    for (int i = 0, j = 0; j < f->target.n && how == TURNED; j++) { /* 'S is two words, 's is one */
+        while (i + 1 < n && f->source.word[i + 1].begin <= f->target.word[j].begin) i++;
+        f->link[j] = (struct align_link){i, j};
+    }
     xfree(order);
 }
 
 /* The document in the language of `how`; xfree it. */
 static char *through(const char *html, size_t size, enum how how, size_t *out_size) {
-    struct markup *m = markup_read(html, size);
+    struct markup *m = markup_read(html, size, sentence_rules("en"));
     int n = markup_count(m);
     struct fake *f = xcalloc((size_t)n + 1, sizeof *f);
     struct markup_answer *answer = xcalloc((size_t)n + 1, sizeof *answer);
@@ -56,6 +64,7 @@ static char *through(const char *html, size_t size, enum how how, size_t *out_si
         const char *text = markup_text(m, i, &length);
         fake_translate(&f[i], text, length, how, &rng);
         int links = how == UNALIGNED ? 0 : min_int(f[i].source.n, f[i].target.n);
+        if (how == TURNED) links = f[i].target.n;
         answer[i] = (struct markup_answer){
             f[i].text,     strlen(f[i].text), f[i].source.word, f[i].target.word,
             f[i].source.n, f[i].target.n,     f[i].link,        links};
@@ -88,6 +97,16 @@ struct tags {
     int n;
 };
 
+/* References that nobody knows: they are carried like tags. */
+static int odd_references(const char *text, size_t size) {
+    int n = 0;
+    for (size_t at = 0; at < size; at++) {
+        uint32_t code;
+        n += text[at] == '&' && html_reference(&code, text + at, size - at) < 0;
+    }
+    return n;
+}
+
 /* Everything that is not text. Concatenating the tokens must give the document. */
 static struct tags tags_of(const char *html, size_t size) {
     struct html scan = html_open(html, size);
@@ -97,7 +116,10 @@ static struct tags tags_of(const char *html, size_t size) {
         uint64_t hash = 1469598103934665603u;
         assert_int_equal(t.begin, at);
         assert_true(t.end > t.begin && t.end <= size);
-        if (t.kind == HTML_TEXT) continue;
+        if (t.kind == HTML_TEXT) {
+            tags.n += odd_references(html + t.begin, t.end - t.begin);
+            continue;
+        }
         for (size_t i = t.begin; i < t.end; i++)
             hash = (hash ^ (unsigned char)html[i]) * 1099511628211u;
         tags.sum += hash;
@@ -107,13 +129,36 @@ static struct tags tags_of(const char *html, size_t size) {
     return tags;
 }
 
-/* No tag is lost, doubled or made of text. */
+/* What is to be read in a document, in any order: letters without case, no white space. */
+static uint64_t letters_of(const char *html, size_t size) {
+    struct html scan = html_open(html, size);
+    uint64_t sum = 0;
+    for (struct html_token t; (t = html_next(&scan)).kind != HTML_END;)
+        for (size_t at = t.begin; at < t.end && t.kind == HTML_TEXT;) {
+            uint32_t code = 0;
+            int k = html[at] == '&' ? html_reference(&code, html + at, t.end - at) : 0;
+            int odd = k < 0;
+            if (!k) k = utf8_decode(&code, html + at, t.end - at);
+            if ((k < 0 && !odd) || !code) code = 0xFFFD;
+            at += (size_t)(k < 0 ? -k : k);
+            if (code >= 'A' && code <= 'Z') code += 32;
+            if (!odd && code > ' ') sum += (code + 1) * 0x9E3779B97F4A7C15u >> 7;
+        }
+    return sum;
+}
+
+/* No tag is lost, doubled or made of text; nor is text lost where words keep their order; nor a
+ * byte where they stay as they were. */
 static void check_kept(const char *html, size_t size, enum how how) {
     size_t n;
     char *out = through(html, size, how, &n);
     struct tags before = tags_of(html, size), after = tags_of(out, n);
     if (before.n != after.n || before.sum != after.sum)
         fail_msg("%d: '%.*s' became '%s'", how, (int)size, html, out);
+    if (how == ECHO && (n != size || memcmp(html, out, n) != 0))
+        fail_msg("'%.*s' became '%s'", (int)size, html, out);
+    if (how == TURNED && letters_of(html, size) != letters_of(out, n))
+        fail_msg("'%.*s' became '%s'", (int)size, html, out);
     xfree(out);
 }
 
@@ -251,25 +296,34 @@ TEST(hostile) {
         size_t n = strlen(unit[k]), times = TEST_SANITIZED ? 20000 : 100000;
         char *text = xmalloc(n * times + 16);
         for (size_t i = 0; i < times; i++) memcpy(text + i * n, unit[k], n);
-        check_kept(text, n * times, ECHO);
+        check_kept(text, n * times, TURNED);
         check_kept(text, n * times, REVERSED);
         memcpy(text + n * times, "word", 5); /* something to translate */
-        check_kept(text, n * times + 4, ECHO);
+        check_kept(text, n * times + 4, TURNED);
         xfree(text);
     }
-    check_kept("a\0<b>c\0d</b>", 12, ECHO);
+    check_kept("a\0<b>c\0d</b>", 12, TURNED);
+    static const char page[] = "<p>Some <b>words</b> of <i>a page</i> go on. See {x} &amp; <br>";
+    size_t n = sizeof page - 1, times = (TEST_SANITIZED ? 1 << 20 : 5 << 20) / n;
+    char *text = xmalloc(n * times);
+    for (size_t i = 0; i < times; i++) memcpy(text + i * n, page, n);
+    check_kept(text, n * times, TURNED);
+    for (size_t i = 0; i < n * times; i += n) /* all of it in one block */
+        memcpy(text + i, "   ", 3), memset(text + i + n - 4, ' ', 4);
+    check_kept(text, n * times, REVERSED);
+    xfree(text);
 }
 
 /* ---- examples -------------------------------------------------------------------------------- */
 
 TEST(tags_follow_words) {
-    expect("<p>one <b>two</b> three</p>", ECHO, "<p>one <b>two</b> three</p>");
+    expect("<p>one <b>two</b> three</p>", TURNED, "<p>ONE <b>TWO</b> THREE</p>");
     expect("<p>one <b>two</b> three</p>", REVERSED, "<p>three <b>two</b> one</p>");
     expect("<a href=x>one</a> two three", REVERSED, "three two <a href=x>one</a>");
     expect("<b>one <i>two</i></b> three", REVERSED, "three <b><i>two</i> one</b>");
-    expect("un<b>believ</b>able x", ECHO, "<b>unbelievable</b> x");
+    expect("un<b>believ</b>able x", TURNED, "<b>UNBELIEVABLE</b> X");
     expect("one <img src=\"a\"> two", REVERSED, "<img src=\"a\"> two one");
-    expect("one <b>two</b> three", UNALIGNED, "one <b></b>two three");
+    expect("one <b>two</b> three", UNALIGNED, "ONE <b></b>TWO THREE");
     expect("one <b>two</b> three", EMPTY, "<b></b>");
     expect("  <b>  all of it </b>\n", REVERSED, "  <b>  it of all </b>\n");
     expect("<p>a<div>b</div>c<li>d", REVERSED, "<p>a<div>b</div>c<li>d");
@@ -281,28 +335,56 @@ TEST(tags_follow_words) {
 }
 
 TEST(text_stays_text) {
-    expect("x &lt;b&gt; &amp;amp; y", ECHO, "x &lt;b&gt; &amp;amp; y");
-    expect("a < b &copy &eacute;t&#233; &#x20AC;", ECHO,
-           "a &lt; b \xC2\xA9 \xC3\xA9t\xC3\xA9 "
+    expect("x &lt;b&gt; &amp;amp; y", TURNED, "X &lt;B&gt; &amp;AMP; Y");
+    expect("a < b &copy &eacute;t&#233; &#x20AC;", TURNED,
+           "A &lt; B \xC2\xA9 \xC3\xA9T\xC3\xA9 "
            "\xE2\x82\xAC");
-    expect("10&nbsp;km", ECHO, "10&nbsp;km");
+    expect("10&nbsp;km", TURNED, "10&nbsp;KM");
+    expect("a  < b &copy\n&eacute;t&#233;", ECHO, "a  < b &copy\n&eacute;t&#233;");
     expect("12 &nbsp; &middot; 3&lt;4", REVERSED, "12 &nbsp; &middot; 3&lt;4"); /* no letter */
     expect("a &CircleDot; b", REVERSED, "&CircleDot; b a");
-    expect("<title>a <b> b</title>", ECHO, "<title>a &lt;b&gt; b</title>");
+    expect("<title>a <b> b</title>", TURNED, "<title>A &lt;B&gt; B</title>");
+    expect("a<![CDATA[ x > b ]]> c", TURNED, "A<![CDATA[ x > B ]]&gt; C");
+    expect("a <svg><style/><![CDATA[ x > b ]]></svg> c d", REVERSED,
+           "d <svg><style/><![CDATA[ x > b ]]></svg> c a");
     expect("<p title='two one'>one two<!-- three four -->", REVERSED,
            "<p title='two one'>two one<!-- three four -->");
 }
 
 TEST(what_is_kept) {
     expect("run <code>ls -l /tmp</code> now", REVERSED, "now <code>ls -l /tmp</code> run");
-    expect("a <span translate=\"no\">b <i>c</i></span> d", ECHO,
-           "a <span translate=\"no\">b <i>c</i></span> d");
+    expect("a <span translate=\"no\">b <i>c</i></span> d", TURNED,
+           "A <span translate=\"no\">b <i>c</i></span> D");
     expect("<p class='a notranslate'>one two</p>three four", REVERSED,
            "<p class='a notranslate'>one two</p>four three");
     expect("<pre>one two</pre><script>one two</script><textarea>one two</textarea>", REVERSED,
            "<pre>one two</pre><script>one two</script><textarea>one two</textarea>");
     expect("hi {name} there", REVERSED, "there {name} hi");
+    expect("in%s's, un<code>x</code>do", TURNED, "IN%s'S, UN<code>x</code>DO");
     expect("see %1$s and {{ x }} here", REVERSED, "here {{ x }} and %1$s see");
+}
+
+/* Each sentence is a text of its own; what is around them is placed in all at once. */
+TEST(sentences) {
+    expect("One two. Three four!", REVERSED, ". two One ! four Three");
+    expect("<p>One <b>two. Three</b> four!</p>", TURNED, "<p>oNE <b>TWO. tHREE</b> FOUR!</p>");
+    expect("One two.\n <b>Three four.</b> Five", REVERSED, ". two One <b>. four Three</b> Five");
+    expect("Ask Dr. Who. Then go", REVERSED, ". Who . Dr Ask go Then");
+    expect("*** Stop! *** ...", TURNED, "*** sTOP! *** ...");
+    expect("One.<img> Two.", TURNED, "oNE.<img> tWO.");
+    expect("Run <code>a. B</code> now. Then stop.", TURNED,
+           "rUN <code>a. B</code> NOW. tHEN STOP.");
+    expect("Dear {{ x. }} Sir &odd; hi", TURNED, "dEAR {{ x. }} sIR &odd; HI");
+    expect("\xE4\xBD\xA0\xE5\xA5\xBD\xE3\x80\x82Ok", TURNED,
+           "\xE4\xBD\xA0\xE5\xA5\xBD\xE3\x80\x82oK");
+    const char *text = "<p>One two. Three <b>four!</b></p><li>Five. *** Six";
+    struct markup *m = markup_read(text, strlen(text), sentence_rules("en"));
+    size_t size;
+    assert_int_equal(markup_count(m), 4);
+    assert_memory_equal(markup_text(m, 3, &size), "*** Six", 7);
+    assert_memory_equal(markup_text(m, 1, &size), "Three four!", 11);
+    assert_int_equal(size, 11);
+    markup_free(m);
 }
 
 TEST(placeholders) {
@@ -318,4 +400,4 @@ TEST(placeholders) {
 }
 
 TESTS(T(soup_is_kept), T(trees_stay_trees), TL(hostile, 120), T(tags_follow_words),
-      T(text_stays_text), T(what_is_kept), T(placeholders))
+      T(text_stays_text), T(what_is_kept), T(sentences), T(placeholders))

@@ -243,6 +243,8 @@ void translator_share(struct translator *t, struct pool *pool) {
     t->of_thread = xcalloc((size_t)t->n_thread, sizeof *t->of_thread);
 }
 
+const struct sentence_rules *translator_rules(const struct translator *t) { return t->rules; }
+
 int translator_batch(const struct translator *t) { return t->suit.sentences; }
 
 /* What depends on the options. */

@@ -20,6 +20,7 @@
 
 #include "backend/backend.h"
 #include "base/pool.h"
+#include "data/sentences.h"
 #include "search/align.h"
 #include "search/engine.h"
 
@@ -130,6 +131,9 @@ int translator_batch(const struct translator *translator);
 /* The options from now on. Setting the same ones again costs nothing. */
 int translator_set(struct translator *translator, const struct translator_options *options,
                    struct err *err);
+
+/* Where sentences end in the language of the options, or the model's. */
+const struct sentence_rules *translator_rules(const struct translator *translator);
 
 /* Called before every step of a search; a non-zero return ends the work with HEED_ECANCELLED. done
  * of total sentences are translated. */

@@ -43,7 +43,7 @@ static const struct element {
     {"label", HTML_INLINE},
     {"link", HTML_VOID},
     {"mark", HTML_INLINE},
-    {"math", HTML_INLINE | HTML_KEEP},
+    {"math", HTML_INLINE | HTML_KEEP | HTML_XML},
     {"meta", HTML_VOID},
     {"nobr", HTML_INLINE},
     {"noembed", HTML_INLINE | HTML_KEEP | HTML_RAW},
@@ -63,7 +63,7 @@ static const struct element {
     {"style", HTML_INLINE | HTML_KEEP | HTML_RAW},
     {"sub", HTML_INLINE},
     {"sup", HTML_INLINE},
-    {"svg", HTML_INLINE | HTML_KEEP},
+    {"svg", HTML_INLINE | HTML_KEEP | HTML_XML},
     {"textarea", HTML_INLINE | HTML_KEEP | HTML_RAW},
     {"time", HTML_INLINE},
     {"title", HTML_RAW},
@@ -135,14 +135,9 @@ static size_t comment_end(const struct html *h, size_t at) {
 }
 
 /* The end of what begins with <! or <? or </ and is no tag. */
-static size_t other_end(struct html *h, size_t at) {
-    size_t end = 0;
+static size_t other_end(const struct html *h, size_t at) {
     if (starts(h, at, "<!--")) return comment_end(h, at);
-    if (starts(h, at, "<![CDATA[") && !h->no_cdata_end) {
-        end = find(h, at, "]]>");
-        h->no_cdata_end = !end;
-    }
-    if (!end) end = find(h, at, ">");
+    size_t end = find(h, at, h->xml && starts(h, at, "<![CDATA[") ? "]]>" : ">");
     return end ? end : h->size;
 }
 
@@ -192,21 +187,28 @@ static void take_tag(struct html *h, struct html_token *token) {
     size_t at = token->name;
     while (at < h->size && !is_space(t[at]) && t[at] != '/' && t[at] != '>') at++;
     size_t size = at - token->name;
+    int slash = 0;
     token->name_size = (int)min_size(size, 1 << 20);
     while (at < h->size && t[at] != '>') {
-        if (is_space(t[at]) || t[at] == '/')
+        slash = t[at] == '/';
+        if (is_space(t[at]) || slash)
             at++;
         else
             at = take_attribute(h, at, token);
     }
     if (at >= h->size) {
-        *token = (struct html_token){HTML_OTHER, token->begin, h->size, 0, 0, 0, 0};
+        *token = (struct html_token){.kind = HTML_OTHER, .begin = token->begin, .end = h->size};
         return;
     }
     token->end = at + 1;
     const struct element *e = find_element(t + token->name, size);
     token->element = e ? e->element : HTML_BLOCK;
-    if (token->kind == HTML_OPEN && (token->element & HTML_RAW)) {
+    int xml = h->xml || (token->element & HTML_XML);
+    token->empty = xml && token->kind == HTML_OPEN && slash;
+    if ((token->element & HTML_XML) && !h->xml) h->of = e->name;
+    if ((token->element & HTML_XML) && h->of == e->name)
+        h->xml += token->kind == HTML_OPEN ? !token->empty : -(h->xml > 0);
+    if (token->kind == HTML_OPEN && (token->element & HTML_RAW) && !h->xml) {
         h->raw = e->name;
         h->raw_text = !(e->element & HTML_KEEP);
     }
@@ -267,6 +269,7 @@ struct html_token html_next(struct html *h) {
             token.end = other_end(h, h->at);
         }
     }
+    token.xml = h->xml > 0;
     h->at = token.end;
     return token;
 }

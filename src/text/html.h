@@ -4,8 +4,9 @@
  * else. It reads any bytes in one pass, as a browser's tokenizer would:
  *
  *   tag          < or </ and a letter, up to the > outside quoted attribute values
- *   other        comments, doctypes, processing instructions, CDATA, </ and no letter, the content
- *                of script, style, textarea and their like, and a tag that the document ends in
+ *   other        comments, doctypes, processing instructions, </ and no letter, CDATA (which is a
+ *                comment up to > outside of <svg> and <math>), the content of script, style,
+ *                textarea and their like, and a tag that the document ends in
  *   text         everything else, a lone < among it; also the content of title
  *
  * Tokens point into the document, which stays the caller's. Nothing fails. */
@@ -25,6 +26,7 @@ enum html_class {
     HTML_KEEP = 4,   /* its content is not for translation */
     HTML_RAW = 8,    /* its content has no tags */
     HTML_BREAK = 16, /* <br> */
+    HTML_XML = 32,   /* <svg>, <math>: inside, CDATA sections are, and <x/> has no content */
 };
 
 struct html_token {
@@ -34,14 +36,17 @@ struct html_token {
     int name_size;     /* and how long */
     unsigned element;  /* enum html_class */
     int keep;          /* of a start tag: translate="no" or class="notranslate" */
+    int empty;         /* of a start tag: it ends in /> where that means something */
+    int xml;           /* what follows is inside <svg> or <math> */
 };
 
 struct html {
     const char *text;
     size_t size, at;
-    const char *raw;  /* the element whose raw content comes next, or NULL */
-    int raw_text;     /* it is text */
-    int no_cdata_end; /* there is no ]]> any more */
+    const char *raw; /* the element whose raw content comes next, or NULL */
+    int raw_text;    /* it is text */
+    int xml;         /* how many <svg> are open, or <math> */
+    const char *of;  /* the name of those */
 };
 
 struct html html_open(const char *text, size_t size);

@@ -11,6 +11,7 @@
 #include "base/num.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
+#include "data/words.h"
 #include "text/html.h"
 #include "text/markup_parts.h"
 #include "text/placeholder.h"
@@ -28,6 +29,7 @@ struct item {
 struct reader {
     struct markup *m;
     const char *html;
+    const struct sentence_rules *rules;
     struct html_token *token;
     int n_token, room_token;
     struct item *item;
@@ -35,6 +37,9 @@ struct reader {
     int stack[MARKUP_DEPTH]; /* start tags that are not matched yet; later: nodes */
     int depth;
     struct segment *segment; /* being read */
+    struct words words;
+    int *cut; /* [n_cut] where spaces go into its text */
+    int n_cut, room_cut;
 };
 
 #define GROW(array, n, room)                                                                       \
@@ -126,12 +131,12 @@ static int goes_on(const struct reader *r, int at) {
 static int kept_end(const struct reader *r, int at) {
     const struct html_token *open = &r->token[at];
     int depth = 1;
-    if (open->element & HTML_VOID) return at + 1;
+    if ((open->element & HTML_VOID) || open->empty) return at + 1;
     for (int i = at + 1; i < r->n_token; i++) {
         const struct html_token *t = &r->token[i];
         if ((t->kind != HTML_OPEN && t->kind != HTML_CLOSE) || !html_same_name(r->html, t, open))
             continue;
-        depth += t->kind == HTML_OPEN ? 1 : -1;
+        depth += t->kind == HTML_OPEN ? !t->empty : -1;
         if (depth == 0) return i + 1;
     }
     return r->n_token;
@@ -141,9 +146,10 @@ static int kept_end(const struct reader *r, int at) {
 static enum role kept_role(const struct reader *r, int first, int end) {
     const struct html_token *open = &r->token[first], *close = &r->token[end - 1];
     size_t size = 0;
-    if (!(open->element & HTML_VOID) &&
+    if (!(open->element & HTML_VOID) && !open->empty &&
         (close->kind != HTML_CLOSE || !html_same_name(r->html, open, close)))
         return HARD;
+    if (close->xml) return HARD; /* it opens a <svg> that goes on behind it */
     for (int i = first; i < end; i++) {
         const struct html_token *t = &r->token[i];
         int tag = t->kind == HTML_OPEN || t->kind == HTML_CLOSE;
@@ -209,7 +215,7 @@ static struct piece piece_of(const struct reader *r, const struct item *item) {
     return (struct piece){r->token[item->first].begin, r->token[item->end - 1].end};
 }
 
-/* ---- segments -------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 char *buffer_room(struct buffer *b, size_t size) {
     if (b->room - b->size < size) {
@@ -255,21 +261,9 @@ static void put(struct reader *r, uint32_t code) {
     s->size += n;
 }
 
-/* The text of a token; the reader's nodes get what it has besides words. */
-static void put_text(struct reader *r, struct piece p, int kept) {
-    int begin = r->segment->size;
-    for (size_t at = p.begin; at < p.end;) {
-        uint32_t code = 0;
-        int n = take(&code, r->html, at, p.end);
-        if (n > 0)
-            put(r, code);
-        else if (!kept)
-            add_node(r, NODE_THING, (struct piece){at, at + (size_t)-n});
-        else
-            for (int i = 0; i < -n; i++) put(r, (uint32_t)(unsigned char)r->html[at + (size_t)i]);
-        at += (size_t)(n < 0 ? -n : n);
-    }
-    for (int at = begin; at < r->segment->size && !kept;) {
+/* Finds the placeholders in the segment's text from `at` on. */
+static void hold(struct reader *r, int at) {
+    while (at < r->segment->size) {
         const char *text = r->m->text + r->segment->text + at;
         int n = (int)placeholder_at(text, (size_t)(r->segment->size - at));
         if (n) {
@@ -279,6 +273,26 @@ static void put_text(struct reader *r, struct piece p, int kept) {
         }
         at += n ? n : 1;
     }
+}
+
+/* The text of a token; the reader's nodes get what it has besides words. */
+static void put_text(struct reader *r, struct piece p, int kept) {
+    int begin = r->segment->size;
+    for (size_t at = p.begin; at < p.end;) {
+        uint32_t code = 0;
+        int n = take(&code, r->html, at, p.end);
+        if (n > 0) {
+            put(r, kept && unicode_is_space(code) ? ' ' : code); /* the document's is written */
+        } else if (!kept) {
+            hold(r, begin);
+            begin = r->segment->size;
+            add_node(r, NODE_THING, (struct piece){at, at + (size_t)-n});
+        } else {
+            for (int i = 0; i < -n; i++) put(r, (uint32_t)(unsigned char)r->html[at + (size_t)i]);
+        }
+        at += (size_t)(n < 0 ? -n : n);
+    }
+    if (!kept) hold(r, begin);
 }
 
 static void put_kept(struct reader *r, const struct item *item) {
@@ -318,25 +332,128 @@ static void put_item(struct reader *r, const struct item *item) {
     }
 }
 
+/* ---- what is kept, apart from words ---------------------------------------------------------- */
+
+static int is_leaf(const struct node *n) { return n->kind >= NODE_KEPT; }
+
+/* A space goes here, if this is inside a word. *w is the first word that may be behind it. */
+static int cut_at(struct reader *r, int at, int *w) {
+    while (*w < r->words.n && r->words.word[*w].end <= at) ++*w;
+    if (*w == r->words.n || r->words.word[*w].begin >= at) return 0;
+    GROW(r->cut, r->n_cut, r->room_cut);
+    if (!r->n_cut || r->cut[r->n_cut - 1] != at) r->cut[r->n_cut++] = at;
+    return 1;
+}
+
+/* How many cuts are before a byte, or at it. */
+static int cuts_before(const struct reader *r, int at) {
+    int low = 0, high = r->n_cut;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (r->cut[middle] <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The segment's text with a space at every cut. */
+static void insert_spaces(struct reader *r) {
+    struct markup *m = r->m;
+    struct segment *s = r->segment;
+    char *text;
+    if (m->room_text - m->n_text < (size_t)r->n_cut) {
+        m->room_text = 2 * m->room_text + (size_t)r->n_cut;
+        m->text = xrealloc(m->text, m->room_text);
+    }
+    text = m->text + s->text;
+    for (int k = r->n_cut, end = s->size; k > 0; end = r->cut[--k]) {
+        int at = r->cut[k - 1];
+        memmove(text + at + k, text + at, (size_t)(end - at));
+        text[at + k - 1] = ' ';
+    }
+    s->size += r->n_cut;
+    m->n_text += (size_t)r->n_cut;
+    for (struct node *n = m->node + s->node; n < m->node + m->n_node; n++) {
+        int empty = n->begin == n->end;
+        n->end += empty ? 0 : cuts_before(r, n->end - 1);
+        n->begin += cuts_before(r, n->begin);
+        if (empty) n->end = n->begin;
+    }
+}
+
+/* Sees to it that no word has a part of what is kept and something else. */
+static void part_leaves(struct reader *r) {
+    struct markup *m = r->m;
+    const struct segment *s = r->segment;
+    int leaves = 0, w = 0;
+    for (int i = 0; i < s->n_node; i++) leaves += is_leaf(&m->node[s->node + i]);
+    if (!leaves || s->size > TOKENIZER_MAX_TEXT) return;
+    words_of_text(&r->words, WORDS_WORDS, m->text + s->text, (size_t)s->size);
+    r->n_cut = 0;
+    for (int i = 0; i < s->n_node; i++) {
+        struct node *n = &m->node[s->node + i];
+        if (!is_leaf(n)) continue;
+        if (cut_at(r, n->begin, &w)) n->glued |= GLUED_BEFORE;
+        if (cut_at(r, n->end, &w)) n->glued |= GLUED_BEHIND;
+    }
+    if (r->n_cut) insert_spaces(r);
+}
+
+/* ---- segments -------------------------------------------------------------------------------- */
+
 static int is_blank(const struct reader *r, const struct item *item) {
     struct piece p = piece_of(r, item);
     if (item->role == TEXT) p = strip(r->html, p);
     return item->role == THING || (item->role == TEXT && p.begin == p.end);
 }
 
-/* The whole of a segment's text is one unit. */
-static void add_units(struct reader *r) {
+static void add_unit(struct reader *r, size_t begin, size_t end) {
     struct markup *m = r->m;
-    struct segment *s = r->segment;
-    s->unit = m->n_unit;
-    s->n_unit = 1;
     if (m->n_unit == m->room_unit) {
         m->room_unit = m->room_unit ? 2 * m->room_unit : 16;
         m->unit = xrealloc(m->unit, (size_t)m->room_unit * sizeof *m->unit);
         m->segment_of = xrealloc(m->segment_of, (size_t)m->room_unit * sizeof *m->segment_of);
     }
     m->segment_of[m->n_unit] = m->n_segment - 1;
-    m->unit[m->n_unit++] = (struct span){0, s->size};
+    m->unit[m->n_unit++] = (struct span){(int)begin, (int)end};
+    r->segment->n_unit++;
+}
+
+static int text_has_letter(const char *text, size_t at, size_t end) {
+    for (uint32_t code = 0; at < end;) {
+        at += (size_t)utf8_decode(&code, text + at, end - at);
+        if (is_letter(code)) return 1;
+    }
+    return 0;
+}
+
+/* The sentences of a segment's text. None ends inside what is kept; one without a letter belongs to
+ * the next, or at the end to the one before. */
+static void add_units(struct reader *r) {
+    struct markup *m = r->m;
+    struct segment *s = r->segment;
+    const struct node *node = m->node + s->node, *end_node = node + s->n_node;
+    const char *text = m->text + s->text;
+    size_t size = (size_t)s->size, at = sentence_skip_space(text, size, 0), begin = at, kept = 0;
+    int words = 0;
+    s->unit = m->n_unit;
+    while (at < size) {
+        size_t end = sentence_end(r->rules, text, size, at);
+        words |= text_has_letter(text, at, end);
+        for (; node < end_node && (size_t)node->begin < end; node++)
+            if (is_leaf(node)) kept = max_size(kept, (size_t)node->end);
+        at = sentence_skip_space(text, size, end);
+        if (at < size && (kept > end || !words)) continue;
+        BUG_ON(!words && !s->n_unit); /* a segment has a letter */
+        if (words)
+            add_unit(r, begin, end);
+        else
+            m->unit[m->n_unit - 1].end = s->size;
+        begin = at;
+        words = 0;
+    }
 }
 
 /* Items [first, end), none of them hard. What is at the ends and need not move stays out. */
@@ -376,14 +493,15 @@ static void read_segment(struct reader *r, int first, int end) {
         n->end = min_int(n->end, s->size);
         if (n->begin == n->end && n->kind == NODE_KEPT) n->kind = NODE_THING;
     }
+    part_leaves(r);
     add_units(r);
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-struct markup *markup_read(const char *html, size_t size) {
+struct markup *markup_read(const char *html, size_t size, const struct sentence_rules *rules) {
     struct markup *m = xcalloc(1, sizeof *m);
-    struct reader r = {.m = m, .html = html};
+    struct reader r = {.m = m, .html = html, .rules = rules};
     struct html scan = html_open(html, size);
     *m = (struct markup){.html = html, .size = size};
     /* Never NULL: places in them are counted from their beginning, also where they are empty. */
@@ -402,6 +520,8 @@ struct markup *markup_read(const char *html, size_t size) {
         if (i > first) read_segment(&r, first, i);
         first = i + 1;
     }
+    words_release(&r.words);
+    xfree(r.cut);
     xfree(r.token);
     xfree(r.item);
     return m;
@@ -424,11 +544,24 @@ const char *markup_text(const struct markup *m, int i, size_t *size) {
     return m->text + m->segment[m->segment_of[i]].text + m->unit[i].begin;
 }
 
+/* Did all sentences come out as they went in? */
+static int is_same(const struct markup *m, const struct segment *s,
+                   const struct markup_answer *answer) {
+    int same = 1;
+    for (int u = 0; u < s->n_unit && same; u++) {
+        size_t size;
+        const char *text = markup_text(m, s->unit + u, &size);
+        same = answer[u].size == size && memcmp(answer[u].text, text, size) == 0;
+    }
+    return same;
+}
+
 char *markup_write(const struct markup *m, const struct markup_answer *answer, size_t *size) {
     struct buffer out = {0};
     size_t at = 0;
     for (int i = 0; i < m->n_segment; i++) {
         const struct segment *s = &m->segment[i];
+        if (is_same(m, s, answer + s->unit)) continue;
         buffer_put(&out, m->html + at, s->of.begin - at);
         markup_place(&out, m, s, answer + s->unit);
         at = s->of.end;

@@ -14,6 +14,10 @@
  *                out as they were, in the place of the words that were aligned to them
  *   white space  counts as one space, before and behind the segment it stays as it is
  *
+ * The sentences of a segment are translated one by one, and tags are placed in all of them at once:
+ * an element may begin in one and end in another. Nothing that is kept is cut in two. A segment
+ * whose sentences all come out as they went in stays as it was, byte for byte.
+ *
  * Character references are decoded for the model, and what it writes is escaped. Start and end tags
  * that do not match, and elements more than MARKUP_DEPTH deep, end sentences like blocks. <br> does
  * so too, unless the sentence visibly goes on: no punctuation before it, no capital behind it.
@@ -25,13 +29,15 @@
 #define TEXT_MARKUP_H
 
 #include "data/links.h"
+#include "data/sentences.h"
 #include "data/tokenizer.h"
 
 enum { MARKUP_DEPTH = 32 };
 
 struct markup;
 
-struct markup *markup_read(const char *html, size_t size);
+/* rules: where sentences end. */
+struct markup *markup_read(const char *html, size_t size, const struct sentence_rules *rules);
 void markup_free(struct markup *markup);
 
 /* The texts to translate: well-formed UTF-8 without NUL bytes. */

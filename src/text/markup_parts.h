@@ -16,6 +16,10 @@ enum node_kind {
     NODE_HELD,  /* a placeholder: its words are written as they were read */
 };
 
+/* Between what is kept and the word before or behind it is a space that the document does not have,
+ * so that no word has a part of both. */
+enum { GLUED_BEFORE = 1, GLUED_BEHIND = 2 };
+
 /* Something in a segment. Nodes are in the order in which they begin. */
 struct node {
     enum node_kind kind;
@@ -23,6 +27,7 @@ struct node {
     int depth;                /* 1: no parent */
     struct piece open, close; /* the tags; all of a thing or what is kept is `open` */
     int begin, end;           /* bytes of the segment's text */
+    int glued;                /* what is kept: bits GLUED_... */
     int space;                /* there is white space behind a thing that the text does not have */
 };
 

@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
+#include "data/passages.h"
 #include "text/html.h"
 #include "text/markup_parts.h"
 
@@ -54,6 +55,14 @@ struct placer {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* What is between two sentences, or around them. */
+static void put_between(struct placer *p, int begin, int end, int more) {
+    const char *gap = p->source + begin;
+    size_t size = (size_t)(end - begin);
+    char *room = buffer_room(&p->text, size + 1);
+    if (size || more) p->text.size += passages_gap(room, gap, size, p->text.text, p->text.size);
+}
+
 static void merge(struct placer *p, const struct markup_answer *answer) {
     const struct span *unit = p->m->unit + p->s->unit;
     for (int u = 0; u < p->s->n_unit; u++)
@@ -64,8 +73,7 @@ static void merge(struct placer *p, const struct markup_answer *answer) {
     p->n_src = p->n_tgt = 0;
     for (int u = 0; u < p->s->n_unit; u++) {
         const struct markup_answer *a = &answer[u];
-        int gap = u && unit[u].begin > unit[u - 1].end;
-        if (gap && a->size) buffer_put(&p->text, " ", 1);
+        put_between(p, u ? unit[u - 1].end : 0, unit[u].begin, a->size > 0);
         int at = (int)p->text.size, from = unit[u].begin;
         buffer_put(&p->text, a->text, a->size);
         for (int j = 0; j < a->n_target; j++) {
@@ -80,6 +88,7 @@ static void merge(struct placer *p, const struct markup_answer *answer) {
         p->n_src += a->n_source;
         p->n_tgt += a->n_target;
     }
+    put_between(p, unit[p->s->n_unit - 1].end, p->s->size, 0);
 }
 
 static int is_mark(const char *text, struct span word) {
@@ -171,10 +180,10 @@ static void find_copy(struct placer *p, int k) {
     int begin = (int)at, end = (int)(at + size), exact = 0;
     for (int j = 0; j < p->n_tgt; j++) exact += (p->tgt[j].begin == begin) + (p->tgt[j].end == end);
     if (exact != 2) return;
-    p->place[k].skip = n->kind == NODE_HELD;
+    p->place[k].skip = n->kind == NODE_HELD && !n->glued;
     for (int j = 0; j < p->n_tgt; j++) {
         int in = p->tgt[j].begin >= begin && p->tgt[j].end <= end;
-        if (in) p->of[j] = n->kind == NODE_HELD ? n->parent : k;
+        if (in) p->of[j] = p->place[k].skip ? n->parent : k;
         if (!in && p->of[j] == k) p->of[j] = n->parent;
     }
 }
@@ -220,12 +229,17 @@ static void place_stretches(struct placer *p, int depth) {
             p->own[j] = k;
 }
 
+/* Does a node follow a word without a space? */
+static int is_glued(const struct placer *p, const struct node *n) {
+    return (n->glued & GLUED_BEFORE) || (n->begin > 0 && p->source[n->begin - 1] != ' ');
+}
+
 /* The gap where a node without words goes, before its parent has a say. */
 static int gap_of(const struct placer *p, const struct node *n) {
     int w = word_behind(p, n->begin);
     if (w < p->n_src && p->src[w].begin < n->begin) w++; /* in the middle of a word: behind it */
     int before = w > 0 ? p->last[w - 1] : -1, behind = w < p->n_src ? p->first[w] : -1;
-    int glued = n->begin > 0 && p->source[n->begin - 1] != ' ';
+    int glued = is_glued(p, n);
     if (before >= 0 && (glued || behind < 0)) return before + 1;
     if (behind >= 0) return behind;
     return p->n_src ? (int)((int64_t)w * p->n_tgt / p->n_src) : 0;
@@ -291,15 +305,17 @@ static void put_leaf(struct placer *p, const struct node *n, size_t next) {
     int worded = n->kind >= NODE_KEPT;
     char before = p->out->size ? p->out->text[p->out->size - 1] : ' ';
     char behind = next < p->text.size ? p->text.text[next] : ' ';
-    int apart = n->begin == 0 || !in_word(p->source[n->begin - 1]);
+    int apart = !(n->glued & GLUED_BEFORE) && (!n->begin || !in_word(p->source[n->begin - 1]));
     if (worded && apart && in_word(before)) buffer_put(p->out, " ", 1);
     if (n->kind == NODE_HELD)
         p->out->size += html_escape(buffer_room(p->out, 6 * size), p->source + n->begin, size);
     else
         put_piece(p, n->open);
-    apart = n->end >= p->s->size || !in_word(p->source[n->end]);
+    int glued = n->glued & GLUED_BEHIND;
+    apart = !glued && (n->end >= p->s->size || !in_word(p->source[n->end]));
     if (worded && apart && in_word(behind)) buffer_put(p->out, " ", 1);
     p->at = max_size(p->at, next);
+    if (glued && p->at < p->text.size && p->text.text[p->at] == ' ') p->at++;
 }
 
 static void put_children(struct placer *p, int node);
@@ -307,7 +323,7 @@ static void put_children(struct placer *p, int node);
 /* A node in a gap, with the spaces around it that it had. */
 static void put_gap(struct placer *p, int k) {
     const struct node *n = &p->node[k];
-    int gap = p->place[k].begin, glued = n->begin > 0 && p->source[n->begin - 1] != ' ';
+    int gap = p->place[k].begin, glued = is_glued(p, n);
     if (gap > 0) flush(p, (size_t)p->tgt[gap - 1].end);
     if (!glued || gap == 0) flush(p, gap < p->n_tgt ? (size_t)p->tgt[gap].begin : p->text.size);
     char before = p->out->size ? p->out->text[p->out->size - 1] : ' ';
@@ -327,7 +343,10 @@ static void put_gap(struct placer *p, int k) {
 static void put_stretch(struct placer *p, int k) {
     const struct node *n = &p->node[k];
     const struct place *place = &p->place[k];
-    flush(p, (size_t)p->tgt[place->begin].begin);
+    size_t begin = (size_t)p->tgt[place->begin].begin;
+    if ((n->glued & GLUED_BEFORE) && begin > p->at && p->text.text[begin - 1] == ' ')
+        flush(p, begin - 1), p->at = begin;
+    flush(p, begin);
     if (n->kind == NODE_ELEMENT) {
         put_piece(p, n->open);
         put_children(p, k);

@@ -51,11 +51,11 @@ static int refuse(const struct translator_input *in, size_t limit, const char *w
                    (unsigned long long)in->number, what, limit);
 }
 
-static int read_all(struct run *r, struct err *err) {
+static int read_all(struct run *r, const struct sentence_rules *rules, struct err *err) {
     int64_t total = 0;
     for (int i = 0; i < r->n; i++) {
         if (r->in[i].size > PAGES_MAX) return refuse(&r->in[i], PAGES_MAX, "a document", err);
-        r->markup[i] = markup_read(r->in[i].text, r->in[i].size);
+        r->markup[i] = markup_read(r->in[i].text, r->in[i].size, rules);
         total += markup_count(r->markup[i]);
     }
     if (total > INT32_MAX / 2)
@@ -72,7 +72,7 @@ static int read_all(struct run *r, struct err *err) {
             text->key = r->in[i].key ^ (uint64_t)(k + 1) << 20;
             text->text = markup_text(r->markup[i], k, &text->size);
             if (text->size > TOKENIZER_MAX_TEXT)
-                return refuse(&r->in[i], TOKENIZER_MAX_TEXT, "a paragraph", err);
+                return refuse(&r->in[i], TOKENIZER_MAX_TEXT, "a sentence", err);
         }
     return 0;
 }
@@ -127,7 +127,7 @@ int pages_run(struct pages *p, const struct translator_input *in, int n, struct 
     p->best = xcalloc((size_t)n + 1, sizeof(struct candidate *));
     p->n = n;
     r.markup = xcalloc((size_t)n + 1, sizeof(struct markup *));
-    int rc = read_all(&r, err);
+    int rc = read_all(&r, translator_rules(p->translator), err);
     int ran = !rc;
     if (!rc) rc = translator_run(p->translator, r.text, r.n_text, r.result, poll, err);
     for (int i = 0, at = 0; i < n && ran; at += markup_count(r.markup[i]), i++)
