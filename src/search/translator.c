@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/keep.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/utf8.h"
@@ -26,7 +27,6 @@
 #include "search/split.h"
 
 enum {
-    KEEP_BLOCK = 256 << 10,
     ROOM_FIRST =
         64, /* tokens of a sentence in the first class; the next ones have four times as many */
     ROOM_GROWTH = 4,
@@ -45,53 +45,6 @@ struct suit {
 };
 static const struct suit suits_host = {32, 2048, 512}, suits_device = {2048, 65536, 8192};
 enum { MEMORY_SHARES = 8, FEW = 64 };
-
-/* ---- keep ------------------------------------------------------------------------------------ */
-
-/* A list of blocks to take memory from. Emptied as a whole; blocks are used again. */
-struct block {
-    struct block *next;
-    size_t size, used;
-    max_align_t data[];
-};
-
-struct keep {
-    struct block *first, *at;
-};
-
-static void *keep_take(struct keep *k, size_t size) {
-    size = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
-    while (k->at && k->at->size - k->at->used < size && k->at->next) {
-        k->at = k->at->next;
-        k->at->used = 0;
-    }
-    if (!k->at || k->at->size - k->at->used < size) {
-        size_t room = size > KEEP_BLOCK ? size : KEEP_BLOCK;
-        struct block *b = xmalloc(sizeof *b + room);
-        *b = (struct block){.size = room};
-        if (k->at)
-            k->at->next = b;
-        else
-            k->first = b;
-        k->at = b;
-    }
-    void *p = (char *)k->at->data + k->at->used;
-    k->at->used += size;
-    return p;
-}
-
-static void keep_clear(struct keep *k) {
-    k->at = k->first;
-    if (k->at) k->at->used = 0;
-}
-
-static void keep_release(struct keep *k) {
-    for (struct block *b = k->first, *next; b; b = next) {
-        next = b->next;
-        xfree(b);
-    }
-    *k = (struct keep){0};
-}
 
 /* ---- the translator -------------------------------------------------------------------------- */
 
