@@ -150,8 +150,9 @@ struct desk_word {
 };
 
 /* The attention of a sentence and its best translation. Numbers are probabilities, [layer, head,
- * query, key]: enc over (n_src, n_src), dec over (n_tgt, n_tgt), cross over (n_tgt, n_src). Rows of
- * the decoder are those that read a piece: the first one is the begin mark. */
+ * query, key]: enc over (n_src, n_src), dec over (n_tgt, n_tgt), cross over (n_tgt, n_src). Row t of
+ * the decoder writes piece t of tgt, the end mark last; what it may look at (the keys of dec) are
+ * the pieces that were written before, the begin mark first. */
 struct desk_attention {
     const char *const *src, *const *tgt; /* [n_src], [n_tgt] pieces, U+2581 for a space */
     int n_src, n_tgt;
@@ -234,7 +235,8 @@ struct desk_pair {
 struct desk_pairs {
     struct desk_pair *pair;
     int n;
-    struct registry *registry; /* that holds the strings */
+    struct desk *desk; /* and what holds the strings */
+    struct catalog *held;
 };
 struct desk_pairs desk_pairs(struct desk *desk);
 void desk_pairs_free(struct desk_pairs *pairs);

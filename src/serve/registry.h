@@ -1,0 +1,29 @@
+/* registry.h — which models serve which pair of languages.
+ *
+ * A list of models by pair; a pair without one is served by two, source to X and X to target. Of
+ * several X that would do, English is taken, else the one whose first model came first. Of several
+ * models of one pair the first is taken. Codes are compared without regard to case.
+ *
+ * Never changes once it is made, and has no threads: whoever shares it counts who holds it. Owns its
+ * strings; what serves a pair is the caller's. */
+#ifndef SERVE_REGISTRY_H
+#define SERVE_REGISTRY_H
+
+#include "serve/desk.h"
+
+struct registry;
+
+/* The n models, and what runs each: server[i]. */
+struct registry *registry_new(const struct desk_model *model, void *const *server, int n);
+void registry_free(struct registry *registry);
+
+/* What translates from source to target: path[0], then path[1] where it takes two. How many it
+ * takes, 0 if there is no way. */
+int registry_find(const struct registry *registry, const char *source, const char *target,
+                  void *path[2]);
+
+/* Every pair that can be translated, sorted; strings are the registry's. Returns their number;
+ * xfree(*pairs). */
+int registry_pairs(const struct registry *registry, struct desk_pair **pairs);
+
+#endif
