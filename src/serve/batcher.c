@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "data/sentences.h"
 #include "search/defaults.h"
 #include "serve/extras.h"
 
@@ -37,7 +36,7 @@ struct flow {
 
 struct batcher {
     struct batcher_options options;
-    char *dir, *language;
+    char *dir;
     /* shared */
     pthread_mutex_t lock;
     pthread_cond_t wake, opened;
@@ -116,7 +115,6 @@ static int open_carousel(struct batcher *b, struct err *err) {
     if (rc) return rc;
     int limit = defaults.max_source ? defaults.max_source : b->engine->max_len;
     b->facts.max_tok = limit - 1 - (b->facts.tag >= 0);
-    b->facts.rules = sentence_rules(b->language);
     b->facts.threshold = align.threshold;
     b->extras = extras_new(&b->facts, &align);
     b->at = xcalloc((size_t)b->caps.n_seat, sizeof(struct part *));
@@ -644,7 +642,6 @@ static void free_batcher(struct batcher *b) {
     pthread_cond_destroy(&b->opened);
     xfree(b->flow);
     xfree(b->dir);
-    xfree(b->language);
     xfree(b);
 }
 
@@ -673,7 +670,6 @@ int batcher_open(struct batcher **out, const struct batcher_options *options, st
     *out = NULL;
     b->options = *options;
     b->dir = xstrdup(options->dir);
-    b->language = options->language ? xstrdup(options->language) : NULL;
     b->inbox_end = &b->inbox;
     b->linking_end = &b->linking;
     pthread_mutex_init(&b->lock, NULL);

@@ -57,7 +57,6 @@ struct errand {
 
 struct batcher_options {
     const char *dir;
-    const char *language; /* of the source, for its sentences */
     struct backend_options where;
     enum precision precision;
     int seats, busy_rows; /* 0: as suits the device */

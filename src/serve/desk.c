@@ -23,7 +23,7 @@ static const double rate_seconds = 10; /* that the measured speed looks back */
 struct station {
     struct desk *desk;
     struct batcher *batcher;
-    char *dir, *language;
+    char *dir;
     int refs; /* registries' entries and jobs' legs */
     struct station *next;
 };
@@ -52,6 +52,7 @@ struct leg {
     struct errand errand;
     struct desk_job *job;
     struct station *station;
+    const struct sentence_rules *rules;
 };
 
 struct desk_job {
@@ -83,7 +84,6 @@ static void station_gone(void *ctx, const struct desk_stats *totals) {
     *at = s->next;
     batcher_add_stats(&d->stats, totals);
     xfree(s->dir);
-    xfree(s->language);
     xfree(s);
     pthread_cond_broadcast(&d->idle);
     pthread_mutex_unlock(&d->lock);
@@ -98,19 +98,17 @@ static int station_open(struct desk *d, const struct desk_model *m, struct stati
                         struct err *err) {
     struct station *s = xcalloc(1, sizeof *s);
     struct batcher_options o = {.dir = m->dir,
-                                .language = m->source,
                                 .where = d->options.where,
                                 .precision = d->options.precision,
                                 .seats = d->options.seats,
                                 .busy_rows = d->options.busy_rows,
                                 .gone = station_gone,
                                 .ctx = s};
-    *s = (struct station){.desk = d, .dir = realpath(m->dir, NULL), .language = xstrdup(m->source)};
+    *s = (struct station){.desk = d, .dir = realpath(m->dir, NULL)};
     if (!s->dir) s->dir = xstrdup(m->dir);
     int rc = batcher_open(&s->batcher, &o, err);
     if (rc) {
         xfree(s->dir);
-        xfree(s->language);
         xfree(s);
         return rc;
     }
@@ -138,8 +136,7 @@ static struct station *opened(const struct catalog *c, const struct desk_model *
     char *dir = realpath(m->dir, NULL);
     struct station *found = NULL;
     for (int i = 0; i < c->n && dir && !found; i++)
-        if (strcmp(c->station[i]->dir, dir) == 0 && strcmp(c->station[i]->language, m->source) == 0)
-            found = c->station[i];
+        if (strcmp(c->station[i]->dir, dir) == 0) found = c->station[i];
     xfree(dir);
     return found;
 }
@@ -328,6 +325,7 @@ static void go_on(struct desk_job *j) {
     struct task_order order = j->last;
     order.text = text;
     order.n = n;
+    order.rules = j->leg[1].rules;
     j->leg[1].errand.task = task_new(&order);
     xfree(text);
     task_free(first->task);
@@ -386,7 +384,7 @@ static int check_order(const struct desk *d, const struct desk_order *o, size_t 
 /* Takes a place in the queue, and the stations that will be needed. */
 static enum desk_turn reserve(struct desk *d, const struct desk_order *o, struct desk_job *j,
                               struct desk_refusal *no) {
-    void *path[2];
+    struct registry_step path[2];
     if (d->draining || d->stats.jobs >= d->options.max_jobs ||
         d->stats.queued_bytes + j->bytes > d->options.max_bytes) {
         no->retry_after = retry_after(d);
@@ -408,7 +406,8 @@ static enum desk_turn reserve(struct desk *d, const struct desk_order *o, struct
         return DESK_WRONG;
     }
     for (int i = 0; i < j->n_leg; i++) {
-        j->leg[i].station = path[i];
+        j->leg[i].station = path[i].server;
+        j->leg[i].rules = sentence_rules(path[i].source);
         j->leg[i].station->refs++;
     }
     if ((j->next = d->jobs)) j->next->link = &j->next;
@@ -429,7 +428,8 @@ static void set_out(struct desk_job *j, const struct desk_order *o) {
                               .n = o->n,
                               .format = o->format,
                               .n_best = o->alternatives + 1,
-                              .extras = o->extras};
+                              .extras = o->extras,
+                              .rules = j->leg[0].rules};
     j->last = what;
     if (j->n_leg == 2) {
         what.n_best = 1;

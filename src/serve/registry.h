@@ -19,8 +19,12 @@ void registry_free(struct registry *registry);
 
 /* What translates from source to target: path[0], then path[1] where it takes two. How many it
  * takes, 0 if there is no way. */
+struct registry_step {
+    void *server;
+    const char *source; /* what it reads */
+};
 int registry_find(const struct registry *registry, const char *source, const char *target,
-                  void *path[2]);
+                  struct registry_step path[2]);
 
 /* Every pair that can be translated, sorted; strings are the registry's. Returns their number;
  * xfree(*pairs). */

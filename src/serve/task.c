@@ -53,6 +53,7 @@ struct task {
     enum desk_format format;
     int n_best;
     unsigned extras;
+    const struct sentence_rules *rules;
     struct document *document;
     int n_document;
     struct unit *unit;
@@ -112,6 +113,7 @@ struct task *task_new(const struct task_order *order) {
     *t = (struct task){.format = order->format,
                        .n_best = order->n_best,
                        .extras = order->extras,
+                       .rules = order->rules,
                        .n_document = order->n};
     t->keep.block = bytes < 4096 ? 8192 : 65536;
     t->document = keep_take(&t->keep, (size_t)order->n * sizeof *t->document);
@@ -123,7 +125,7 @@ struct task *task_new(const struct task_order *order) {
         if (order->extras & DESK_SCORE)
             d->given = copy_clean(t, order->text[i].given, &d->given_size, &d->replaced);
         if (order->format == DESK_HTML) {
-            d->markup = markup_read(d->text, d->size);
+            d->markup = markup_read(d->text, d->size, order->rules);
             d->n_unit = markup_count(d->markup);
         }
         t->n_unit += d->n_unit;
@@ -255,7 +257,7 @@ static int read_portion(struct task *t, const struct task_facts *f, struct part 
     if (n < 0) return refuse(t, n, "cannot be tokenised", err);
     if (n > f->max_tok) {
         struct split_rule rule = {f->max_tok, count_tokens, (void *)(uintptr_t)f->tokenizer,
-                                  f->rules};
+                                  t->rules};
         c->n_piece = split_text(&c->piece, u->text + at, size, &rule, err);
         c->i_piece = 0;
         c->piece_at = at;
@@ -283,13 +285,13 @@ static int read_piece(struct task *t, const struct task_facts *f, struct part **
     return 1;
 }
 
-static void begin_unit(struct task *t, const struct task_facts *f, size_t *work) {
+static void begin_unit(struct task *t, size_t *work) {
     struct cursor *c = &t->cursor;
     struct unit *u = &t->unit[c->unit];
     u->first = t->n_part;
     c->in_unit = 1;
     c->kept = 0;
-    c->passages = passages_of(f->rules, u->text, u->size);
+    c->passages = passages_of(t->rules, u->text, u->size);
     if (!task_wants_links(t)) return;
     words_of_text(&t->words, WORDS_WORDS, u->text, u->size);
     *work += u->size / 4;
@@ -324,7 +326,7 @@ int task_next(struct task *t, const struct task_facts *f, struct part **part, si
     size_t least = *work;
     while (c->unit < t->n_unit && *work - least < TASK_PIECE) {
         int rc = 0;
-        if (!c->in_unit) begin_unit(t, f, work);
+        if (!c->in_unit) begin_unit(t, work);
         if (c->piece)
             rc = read_piece(t, f, part, work, err);
         else if (c->in_sentence || begin_sentence(t))

@@ -20,6 +20,7 @@
 #define SERVE_TASK_H
 
 #include "base/keep.h"
+#include "data/sentences.h"
 #include "search/align.h"
 #include "search/carousel.h"
 #include "search/engine.h"
@@ -31,9 +32,8 @@ enum { TASK_PIECE = 8192 };
 struct task_facts {
     const struct engine *engine;
     const struct tokenizer *tokenizer;
-    int32_t tag; /* that every part begins with; -1: none */
-    int max_tok; /* tokens of a part's text, tag and end mark not counted */
-    const struct sentence_rules *rules;
+    int32_t tag;     /* that every part begins with; -1: none */
+    int max_tok;     /* tokens of a part's text, tag and end mark not counted */
     float threshold; /* of links */
 };
 
@@ -80,6 +80,7 @@ struct task_order {
     enum desk_format format;
     int n_best;
     unsigned extras;
+    const struct sentence_rules *rules; /* where sentences end */
 };
 struct task *task_new(const struct task_order *order);
 void task_free(struct task *task);
