@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # deps.sh — makes sure that what heed needs is installed.
 #
-#     tools/deps.sh [--check] build|test|fuzz|lint|bare
+#     tools/deps.sh [--check] build|test|browser|fuzz|lint|bare
 #
-# Each group but bare includes build; fuzz and lint include test. Missing packages are installed
-# with apt-get, as root or through sudo without a password; where neither is possible, and always
-# with --check, the one command to run is printed and the exit status is 1. Quick and silent when
-# nothing is missing.
+# Each group but bare includes build; browser, fuzz and lint include test. Missing packages are
+# installed with apt-get, as root or through sudo without a password; where neither is possible, and
+# always with --check, the one command to run is printed and the exit status is 1. Quick and silent
+# when nothing is missing.
 set -uo pipefail
 
 # group  probe                  Debian and Ubuntu package
@@ -25,6 +25,9 @@ build    module:libedit         libedit-dev
 build    header:cld2/public/encodings.h  libcld2-dev
 test     module:cmocka          libcmocka-dev
 test     command:xz             xz-utils
+browser  command:chromium       chromium
+browser  command:chromedriver   chromium-driver
+browser  python:selenium        python3-selenium
 bare     command:debootstrap    debootstrap
 bare     command:git            git
 fuzz     command:clang          clang
@@ -41,15 +44,17 @@ if [ "${1:-}" = --check ]; then check=1 && shift; fi
 case ${1:-} in
 build) groups=" build " ;;
 test) groups=" build test " ;;
+browser) groups=" build test browser " ;;
 fuzz) groups=" build test fuzz " ;;
 lint) groups=" build test lint " ;;
 bare) groups=" bare " ;;
-*) echo "usage: tools/deps.sh [--check] build|test|fuzz|lint|bare" >&2 && exit 2 ;;
+*) echo "usage: tools/deps.sh [--check] build|test|browser|fuzz|lint|bare" >&2 && exit 2 ;;
 esac
 
 present() {
     case $1 in
     command:*) command -v "${1#*:}" ;;
+    python:*) /usr/bin/python3 -c "import ${1#*:}" ;;
     module:*) pkg-config --exists "${1#*:}" ;;
     runtime:*) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
         clang -fsanitize="${1#*:}" -x c - -o /dev/null ;;

@@ -66,9 +66,10 @@ function fillTargets(wanted) {
   target.replaceChildren(...codes.map(c => { const o = make('option', nameOf(c)); o.value = c; return o; }));
   if (codes.includes(wanted)) target.value = wanted;
 }
+function nameDetected(found) { source.options[0].textContent = found ? `${nameOf(found)} (detected)` : 'Detect language'; }
 function showDetected(found) {
   detected = found;
-  source.options[0].textContent = found ? `${nameOf(found)} (detected)` : 'Detect language';
+  nameDetected(found);
   input.lang = source.value !== 'auto' ? source.value : found || '';
 }
 function keepLanguages() {
@@ -229,6 +230,7 @@ function mode(name) {
     $('tab-' + each).tabIndex = on ? 0 : -1;
     $('panel-' + each).hidden = !on;
   }
+  nameDetected(name === 'text' ? detected : null);
   if (name === 'file') { $('others').hidden = true; $('look').hidden = true; } else if (shown) {
     display(shown.text, shown.source, shown.target, shown.answer, shown.best);
     attend(shown.text, { source: shown.source, target: shown.target });

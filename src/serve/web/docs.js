@@ -48,7 +48,11 @@ function control(field, id) {
   let e;
   if (Array.isArray(field.schema.enum)) {
     e = make('select');
-    for (const v of field.required ? field.schema.enum : ['', ...field.schema.enum]) e.append(make('option', sample(v)));
+    for (const v of field.required ? field.schema.enum : ['', ...field.schema.enum]) {
+      const o = make('option', sample(v) || '–');
+      o.value = sample(v);
+      e.append(o);
+    }
   } else if (field.name === 'q' || field.schema.type === 'object' || field.schema.type === 'array') e = make('textarea');
   else {
     e = make('input');
