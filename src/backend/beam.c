@@ -95,6 +95,30 @@ BEAM_FN void beam_advance(struct beam *b, const struct beam_rules *r, const floa
     b->done = beam_settled(b, r);
 }
 
+BEAM_FN void beam_take(struct beam *b, const struct beam_rules *r, const struct beam_pick *pick,
+                       int n) {
+    int n_next = 0, last = b->len + 1 == b->max_len;
+    double next[BEAM_MAX];
+    struct beam_node *node = b->node + (size_t)b->len * (size_t)r->width;
+    for (int i = 0; i < n; i++) {
+        const struct beam_pick *p = &pick[i];
+        if (p->id == r->eos || last) {
+            struct beam_end end = {p->log_prob, 0,        p->hyp,         b->len,
+                                   p->id,       p->value, p->id != r->eos};
+            beam_keep(b, r, end);
+        } else {
+            struct beam_node grown = {p->id, p->hyp, p->value};
+            node[n_next] = grown;
+            next[n_next++] = p->log_prob;
+        }
+    }
+    for (int h = 0; h < b->n_live && n == 0 && b->n_end == 0; h++) beam_strand(b, r, h);
+    for (int i = 0; i < n_next; i++) b->log_prob[i] = next[i];
+    b->n_live = n_next;
+    b->len++;
+    b->done = beam_settled(b, r);
+}
+
 BEAM_FN void beam_draw(struct beam *b, const struct beam_rules *r, const float *value,
                        const int32_t *id) {
     int n_draw = b->open ? b->n_live : r->width, last = b->len + 1 == b->max_len, n_next = 0;

@@ -2,6 +2,7 @@
 #include "search/ranker.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/backend.h"
@@ -74,6 +75,7 @@ void ranker_carve(struct ranker *r, struct arena *arena, int len) {
     r->order = arena_take(arena, size_mul(v, sizeof *r->order));
     r->written = arena_take(arena, size_mul((size_t)len, sizeof *r->written));
     r->seen = arena_take(arena, size_mul(v, sizeof *r->seen));
+    r->pick = arena_take(arena, RANK_PICKS * sizeof *r->pick);
     if (arena->base) memset(r->seen, 0, v * sizeof *r->seen);
 }
 
@@ -137,6 +139,9 @@ int rank_check(const struct ranker *r, const struct rank_rules *rules,
                        "search: sentence %d has a prefix of %d tokens; its translation has at most "
                        "%d",
                        i, in->n_prefix, most);
+    if (in->terms && rules->options.sample)
+        return err_set(err, HEED_EINVAL,
+                       "search: sentence %d has terms; they are for a search, not for samples", i);
     int rc = check_ids(in->src, in->n_src, r->n_vocab_src, i, "source", err);
     if (!rc) rc = check_ids(in->prefix, in->n_prefix, r->n_vocab, i, "prefix", err);
     for (int t = 0; !rc && t < in->n_prefix; t++)
@@ -159,7 +164,7 @@ int rank_no_number(const struct sentence *x, struct err *err) {
 static int forced(const struct sentence *x) { return x->beam.len < x->in.n_prefix; }
 
 int rank_full_way(const struct rank_rules *rules, const struct sentence *x) {
-    return rules->full || forced(x);
+    return rules->full || x->in.terms || forced(x);
 }
 
 static int end_forbidden(const struct rank_rules *rules, const struct sentence *x) {
@@ -234,6 +239,123 @@ static void draw(struct ranker *r, const struct rank_rules *rules, const struct 
     }
 }
 
+/* ---- terms ----------------------------------------------------------------------------------- */
+
+/* The candidates of a sentence with terms, as they are gathered. */
+struct picking {
+    struct ranker *r;
+    const struct rank_rules *rules;
+    const struct sentence *x;
+    int all;                /* pieces of all terms: the bank of those who have them */
+    int most;               /* pieces that it may have before another term begins */
+    struct terms_view view; /* what the hypothesis at hand has */
+    int first, n;           /* its first pick, and how many there are */
+};
+
+/* Best first. */
+static int better(const void *a, const void *b) {
+    const struct beam_pick *x = a, *y = b;
+    if (x->log_prob != y->log_prob) return x->log_prob > y->log_prob ? -1 : 1;
+    if (x->hyp != y->hyp) return x->hyp < y->hyp ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Where terms have more pieces than there are banks to keep, only the fullest are kept, and nobody
+ * may hurry: they come as fast as the source goes by, give or take half of the banks. */
+static int most_pieces(const struct picking *p) {
+    const struct beam *b = &p->x->beam;
+    int width = p->rules->beam.width, pace = max_int(min_int(p->x->in.n_src, b->max_len / 2), 1);
+    if (p->all < width) return p->all;
+    return (int)min_i64(width / 2 + (int64_t)p->all * (b->len + 1) / pace, p->all);
+}
+
+/* One more token for live hypothesis h, which has been read, unless that is among the picks. */
+static void add_pick(struct picking *p, struct terms_read read, int h, int32_t id, float value) {
+    struct ranker *r = p->r;
+    int len = p->x->beam.len;
+    for (int i = p->first; i < p->n; i++)
+        if (r->pick[i].it.id == id) return;
+    if (value == -INFINITY) return;
+    double log_prob = p->x->beam.log_prob[h] + (value < 0 ? (double)value : 0.0);
+    r->written[len] = id;
+    struct terms_view v = terms_view(p->x->in.terms, &read, r->written, len + (id != r->marks.eos));
+    int last = len + 1 == p->x->beam.max_len, bank = v.weight + (last ? 0 : v.begun);
+    if (bank > p->most && bank > p->view.weight && !p->view.begun) return; /* not yet */
+    r->pick[p->n++] = (struct rank_pick){{log_prob, h, id, value}, bank, 0};
+}
+
+/* The candidates of live hypothesis h: its best tokens, and those that its terms want, which
+ * nothing forbids. The end mark is forbidden until all terms are there. */
+static void pick_from(struct picking *p, int h, const struct candidates *got) {
+    struct ranker *r = p->r;
+    const struct terms *terms = p->x->in.terms;
+    int32_t id[TERMS_NEXT];
+    float value[TERMS_NEXT];
+    struct terms_read read = {0};
+    p->view = terms_view(terms, &read, r->written, p->x->beam.len);
+    int n_next = terms_next(terms, &p->view, r->written, p->x->beam.len, id), k = p->rules->k;
+    for (int i = 0; i < n_next; i++) value[i] = r->log_prob[id[i]];
+    forbid(r, p->rules, p->x);
+    if (p->view.n_met < terms->n) r->log_prob[r->marks.eos] = -INFINITY;
+    size_t at = (size_t)(p->x->row + h) * (size_t)got->k;
+    logprob_best(got->value + at, got->id + at, k, r->log_prob, r->n_vocab);
+    p->first = p->n;
+    for (int i = 0; i < k; i++) add_pick(p, read, h, got->id[at + i], got->value[at + i]);
+    for (int i = 0; i < n_next; i++) add_pick(p, read, h, id[i], value[i]);
+}
+
+/* Takes the best that is left of a bank and does not end; 0 if there is none. */
+static int take_from(const struct picking *p, int bank) {
+    for (int i = 0; i < p->n; i++) {
+        struct rank_pick *pick = &p->r->pick[i];
+        if (!pick->taken && pick->bank == bank && pick->it.id != p->r->marks.eos)
+            return pick->taken = 1;
+    }
+    return 0;
+}
+
+/* Chooses among the picks, best first. Of the best `width` with all terms those that end; and as
+ * many as the beam is wide that go on, one of each bank after the other, the fullest first. The
+ * last token goes to those that have most; they are cut off, so not in place of what has ended. */
+static void choose(const struct picking *p) {
+    const struct beam *b = &p->x->beam;
+    int fullest = 0, rank = 0, width = p->rules->beam.width, last = b->len + 1 == b->max_len;
+    for (int i = 0; i < p->n; i++) {
+        struct rank_pick *pick = &p->r->pick[i];
+        fullest = max_int(fullest, pick->bank);
+        if (pick->bank == p->all && rank++ < width) pick->taken = pick->it.id == p->r->marks.eos;
+    }
+    if (last && fullest < p->all && b->n_end) return;
+    for (int left = width, before = 0; left > 0 && left != before;) {
+        before = left;
+        for (int bank = fullest; bank >= (last ? fullest : 0) && left > 0; bank--)
+            left -= take_from(p, bank);
+    }
+}
+
+static int rank_terms(struct ranker *r, const struct rank_rules *rules, struct sentence *x,
+                      const struct mat *logits, const struct candidates *got, struct err *err) {
+    struct beam *b = &x->beam;
+    struct picking p = {.r = r, .rules = rules, .x = x, .all = terms_weight(x->in.terms)};
+    struct beam_pick chosen[2 * SEARCH_MAX_BEAM];
+    int n_chosen = 0;
+    p.most = most_pieces(&p);
+    for (int h = 0; h < b->n_live; h++) {
+        beam_trace(r->written, NULL, b, &rules->beam, h, b->len);
+        int rc = mix(r, rules, x, h, logits, err);
+        if (rc) return rc;
+        pick_from(&p, h, got);
+    }
+    qsort(r->pick, (size_t)p.n, sizeof *r->pick, better);
+    choose(&p);
+    for (int i = 0; i < p.n; i++)
+        if (r->pick[i].taken) chosen[n_chosen++] = r->pick[i].it;
+    beam_take(b, &rules->beam, chosen, n_chosen);
+    return 0;
+}
+
+/* ---- the full way ---------------------------------------------------------------------------- */
+
 /* The full way, for one sentence. */
 int rank_full(struct ranker *r, const struct rank_rules *rules, struct sentence *x,
               const struct mat *logits, const struct candidates *got, struct err *err) {
@@ -242,6 +364,7 @@ int rank_full(struct ranker *r, const struct rank_rules *rules, struct sentence 
     float drawn_value[SEARCH_MAX_BEAM];
     int32_t drawn_id[SEARCH_MAX_BEAM];
     int sampling = rules->options.sample && !forced(x);
+    if (x->in.terms && !forced(x)) return rank_terms(r, rules, x, logits, got, err);
     for (int h = 0; h < b->n_live; h++) {
         float *value = got->value + first + (size_t)h * (size_t)got->k;
         int32_t *id = got->id + first + (size_t)h * (size_t)got->k;

@@ -7,8 +7,12 @@
  *   distribution nobody changes; forbidding the end mark or the unknown mark only strikes out
  *   candidates.
  * - full: a hypothesis' logits come to the host row by row. For ensembles, sampling, the repetition
- *   penalty and no_repeat, and for the tokens of a forced prefix, which may be anywhere in the
- *   vocabulary.
+ *   penalty and no_repeat, and for the tokens of a forced prefix or of terms, which may be anywhere
+ *   in the vocabulary.
+ *
+ * Sentences with terms (terms.h) are ranked in their own way once the prefix is over: candidates
+ * are in banks by how many terms they have or have begun, and each bank keeps its best
+ * (docs/math/terms.md).
  *
  * Which way a row goes depends on the options and its own sentence alone, so that the bits of a
  * result do not depend on the neighbours. Forbidding a token leaves the other probabilities as they
@@ -25,6 +29,15 @@
 #include "base/mem.h"
 #include "search/sample.h"
 #include "search/search.h"
+#include "search/terms.h"
+
+/* A candidate of a sentence with terms. */
+struct rank_pick {
+    struct beam_pick it;
+    int bank;
+    int taken;
+};
+enum { RANK_PICKS = SEARCH_MAX_BEAM * (SEARCH_MAX_BEAM + 2 + TERMS_NEXT) };
 
 struct ranker {
     struct backend *be;
@@ -36,6 +49,7 @@ struct ranker {
     float *row, *log_prob, *weights; /* [n_model, V], [V], [V] */
     int32_t *order, *written;        /* [V], [len] */
     uint32_t *seen, stamp;           /* [V] */
+    struct rank_pick *pick;          /* [RANK_PICKS] */
 };
 
 struct rank_rules {

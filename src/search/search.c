@@ -112,6 +112,12 @@ int search_check(const struct search_options *o, struct err *err) {
     return 0;
 }
 
+int search_terms_beam(const struct search_options *o, const struct terms *terms) {
+    int width = TERMS_BEAM, wanted = max_int(terms_weight(terms) + 1, o->beam);
+    while (width < wanted && width < SEARCH_MAX_BEAM) width *= 2;
+    return width;
+}
+
 int search_longest(const struct search_options *o, int positions, int n_src) {
     if (o->force_len) return o->force_len;
     int most = o->max_len ? min_int(o->max_len, positions) : positions;
@@ -366,7 +372,7 @@ static void report(struct searcher *s, struct search_result *out, int n_seq) {
 
 static int plain(const struct search_input *in, int n_seq) {
     for (int i = 0; i < n_seq; i++)
-        if (in[i].n_prefix) return 0;
+        if (in[i].n_prefix || in[i].terms) return 0;
     return 1;
 }
 

@@ -29,6 +29,7 @@
 #include "model/model.h"
 
 enum { SEARCH_MAX_BEAM = 64, SEARCH_MAX_MODELS = 16 };
+enum { TERMS_BEAM = 8 }; /* hypotheses for a sentence with terms, at least */
 
 /* Where hypotheses are ranked. Auto: on a device with its own memory there, if the search is plain
  * enough (resident.h), otherwise on the host. The other two are for tests; a search that is not
@@ -89,8 +90,12 @@ struct hypothesis {
     int cut; /* ended by max length, not by an end mark */
 };
 
+struct terms;
+
 /* One sentence of a call. prefix: tokens the translation must begin with (scored, never forbidden).
- * key: chosen by the caller, decides the random stream (e.g. the line number). */
+ * key: chosen by the caller, decides the random stream (e.g. the line number). terms: what the
+ * translation must contain (terms.h), or NULL; borrowed until the sentence is done; not for samples.
+ * A sentence with terms needs a beam of at least search_terms_beam to do it well. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): an array and its length stay side by
  * side */
 struct search_input {
@@ -99,7 +104,13 @@ struct search_input {
     const int32_t *prefix;
     int n_prefix;
     uint64_t key;
+    const struct terms *terms;
 };
+
+/* How wide to search a sentence with these terms, where others are searched with the options: a
+ * power of two from TERMS_BEAM on, at most SEARCH_MAX_BEAM. One hypothesis for each piece of the
+ * terms, and one more, are what it takes to let every term come at any time. */
+int search_terms_beam(const struct search_options *options, const struct terms *terms);
 
 /* Best first; n is at least 1 and may be less than n_best when fewer exist. Valid until the next
  * call. */

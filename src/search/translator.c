@@ -810,8 +810,11 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
     }
     for (int i = 0; i < n; i++) {
         const struct part *p = &t->part[order[i]];
-        t->input[i] = (struct search_input){read_ids(t, p), read_length(t, p), p->prefix,
-                                            p->n_prefix, p->key};
+        t->input[i] = (struct search_input){.src = read_ids(t, p),
+                                            .n_src = read_length(t, p),
+                                            .prefix = p->prefix,
+                                            .n_prefix = p->n_prefix,
+                                            .key = p->key};
         t->stats.src_tokens += (uint64_t)read_length(t, p);
     }
     double begin = clock_seconds();
