@@ -379,7 +379,7 @@ static int next_part(struct batcher *b, struct errand *e, struct part **part, si
         p->errand = e;
         p->since = b->now.steps;
         measure(b, p);
-        struct carousel_input in = {{p->src, p->n_src, NULL, 0, p->key}, &e->options};
+        struct carousel_input in = {{.src = p->src, .n_src = p->n_src, .key = p->key}, &e->options};
         rc = carousel_check(b->carousel, &in, 1, err);
         return rc ? rc : 1;
     }
@@ -457,7 +457,8 @@ static void admit(struct batcher *b) {
     if (!l.n) return;
     for (int i = 0; i < l.n; i++) {
         const struct part *p = l.part[i];
-        in[i] = (struct carousel_input){{p->src, p->n_src, NULL, 0, p->key}, &p->errand->options};
+        in[i] = (struct carousel_input){{.src = p->src, .n_src = p->n_src, .key = p->key},
+                                        &p->errand->options};
     }
     int seated = carousel_add(b->carousel, in, l.n, seat, &err);
     if (seated < 0) {
