@@ -18,14 +18,17 @@ BOTH_FLAGS = $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-
 ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)
 ALL_CXXFLAGS = -std=c++17 $(BOTH_FLAGS)
 LDLIBS = $(shell pkg-config --libs $(PKGS)) -lcld2 -lstdc++ -lm -ldl -pthread
-CLI_LIBS = $(shell pkg-config --libs libedit)
+SERVE_LIBS = $(shell pkg-config --libs gnutls)
+CLI_LIBS = $(shell pkg-config --libs libedit) $(SERVE_LIBS)
 
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
-LIB_DIRS = base backend backend/ref backend/cpu data io eval model search text train viz serve api
+LIB_DIRS = base backend backend/ref backend/cpu data io eval model search text train viz api
 LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc src/data/cld2.cc)
 CLI_SRC := $(wildcard src/cli/*.c src/bench/*.c)
+# The server is in the program only: whoever links the library needs nothing for it.
+SERVE_SRC := $(wildcard src/serve/*.c)
 # tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.
 TEST_SRC   := $(wildcard tests/test_*.c tests/selftest_*.c)
 HELPER_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
@@ -33,7 +36,8 @@ FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 
 objects = $(patsubst %,$(BUILD)/%.o,$(basename $1))
 LIB_OBJ    := $(call objects,$(LIB_SRC))
-CLI_OBJ    := $(call objects,$(CLI_SRC))
+SERVE_OBJ  := $(call objects,$(SERVE_SRC))
+CLI_OBJ    := $(call objects,$(CLI_SRC)) $(SERVE_OBJ)
 TEST_OBJ   := $(call objects,$(TEST_SRC))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
 TEST_BIN   := $(TEST_OBJ:.o=)
@@ -189,14 +193,14 @@ $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
 	    -Xlinker -rpath=/usr/local/cuda/lib64
 
 # Tests see hidden symbols too, and link only the objects they reach.
-$(BUILD)/tests/objects.a: $(HELPER_OBJ) $(LIB_OBJ)
+$(BUILD)/tests/objects.a: $(HELPER_OBJ) $(SERVE_OBJ) $(LIB_OBJ)
 	$(call short,archive $@) mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
 
 $(TEST_BIN): %: %.o $(BUILD)/tests/objects.a
-	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(SERVE_LIBS) $(LDLIBS) -lcmocka
 
 $(FUZZ_BIN): %: %.o $(BUILD)/tests/objects.a
-	$(call short,link $@) $(CXX) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+	$(call short,link $@) $(CXX) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(SERVE_LIBS) $(LDLIBS)
 
 # ---- running -------------------------------------------------------------------------------------
 

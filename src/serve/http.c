@@ -97,14 +97,15 @@ struct http_server {
     struct connection *first, *last, *ready, *dead;
     int n_waiting; /* exchanges without a whole answer */
     int n_exchange;
-    int paused; /* out of descriptors: not accepting until the next tick */
+    struct http_private *spent; /* to be freed */
+    int paused;                 /* out of descriptors: not accepting until the next tick */
     double now;
     struct http_stats stats;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t drained_changed;
     struct http_private *mail;
-    int draining, drained, stopping;
-    int saw_drain; /* the thread's own */
+    int draining, drained, sealing, sealed, stopping;
+    int saw_drain, saw_seal; /* the thread's own */
     char scratch[SCRATCH];
 };
 
@@ -192,16 +193,14 @@ static void want(struct connection *c) {
     epoll_ctl(c->server->epoll, EPOLL_CTL_MOD, c->fd, &e);
 }
 
+/* The exchange is over. It is freed when no handler can hold it any more: see reap. */
 static void free_exchange(struct http_private *p) {
     struct http_server *s = p->server;
     p->x.took = clock_seconds() - p->x.begun;
     if (s->options.log) s->options.log(s->options.ctx, &p->x);
-    if (p->x.release) p->x.release(&p->x);
-    s->stats.buffered -= p->cap_body;
     s->n_exchange--;
-    xfree(p->text);
-    xfree(p->body);
-    xfree(p);
+    p->mail_next = s->spent;
+    s->spent = p;
 }
 
 /* The connection is over, whatever was going on. An exchange whose handler has not answered yet
@@ -237,7 +236,16 @@ static void hang_up(struct connection *c) {
 }
 
 static void reap(struct http_server *s) {
-    while (s->dead) {
+    while (s->spent) {
+        struct http_private *p = s->spent;
+        s->spent = p->mail_next;
+        if (p->x.release) p->x.release(&p->x);
+        s->stats.buffered -= p->cap_body;
+        xfree(p->text);
+        xfree(p->body);
+        xfree(p);
+    }
+    while (s->dead && !s->ready) {
         struct connection *c = s->dead;
         s->dead = c->next;
         xfree(c);
@@ -527,7 +535,7 @@ static void dispatch(struct connection *c) {
     s->stats.requests++;
     enter(c, BUSY);
     want(c);
-    if (s->saw_drain && !c->grace)
+    if (s->saw_seal || (s->saw_drain && !c->grace))
         refuse(c, 503, "the server is shutting down");
     else
         s->options.handle(s->options.ctx, x);
@@ -898,6 +906,10 @@ static void sweep(struct http_server *s) {
 static void look_at_drain(struct http_server *s) {
     pthread_mutex_lock(&s->lock);
     int draining = s->draining;
+    if (s->sealing && !s->sealed) {
+        s->sealed = s->saw_seal = 1;
+        pthread_cond_broadcast(&s->drained_changed);
+    }
     pthread_mutex_unlock(&s->lock);
     if (!draining) return;
     if (!s->saw_drain) {
@@ -962,7 +974,7 @@ static void *serve(void *arg) {
             sweep(s);
         }
         look_at_drain(s);
-        if (!s->ready) reap(s);
+        reap(s);
         pthread_mutex_lock(&s->lock);
         int stopping = s->stopping;
         pthread_mutex_unlock(&s->lock);
@@ -1047,6 +1059,14 @@ int http_drain(struct http_server *s, double seconds) {
     rc = s->drained;
     pthread_mutex_unlock(&s->lock);
     return rc;
+}
+
+void http_seal(struct http_server *s) {
+    pthread_mutex_lock(&s->lock);
+    s->sealing = 1;
+    ring(s);
+    while (!s->sealed) pthread_cond_wait(&s->drained_changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void http_close(struct http_server *s) {

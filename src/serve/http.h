@@ -13,8 +13,9 @@
  *     http_close   the end
  *
  * Who owns what. An exchange belongs to the server and lives until it was answered to the end and
- * the answer was sent or nobody wanted it any more; every exchange is answered once, also when its
- * client has gone (x->lost), and x->release is called before it goes.
+ * the answer was sent or nobody wanted it any more, and in any case until the handler returns;
+ * every exchange is answered once, also when its client has gone (x->lost), and x->release is
+ * called before it goes.
  *
  * Hang-ups. While an exchange waits for its answer its socket is watched. A client that ends its
  * side of the connection has either gone, or wants its answer still, and TCP says the same in both
@@ -93,8 +94,10 @@ int http_start(struct http_server *server, struct err *err);
 const char *http_where(const struct http_server *server, int i);
 
 /* From any thread. Draining returns 1 when every request is answered and sent, 0 after `seconds`.
- * Close loses what is left; no handler may be waiting to be woken. */
+ * When seal returns, the handler will not be called again; those that wait to be woken still are.
+ * Close waits for their answers, and loses everything else. */
 int http_drain(struct http_server *server, double seconds);
+void http_seal(struct http_server *server);
 void http_close(struct http_server *server);
 
 /* For connections to come; the one before must live until the server is closed. */
@@ -118,7 +121,7 @@ void http_answer(struct http_exchange *x, const struct http_answer *answer);
 
 /* An answer whose size is not known: chunks. */
 void http_begin(struct http_exchange *x, const char *type, const char *headers);
-void http_write(struct http_exchange *x, const char *data, size_t size);
+void http_write(struct http_exchange *x, const char *data, size_t size); /* may call x->gone */
 void http_end(struct http_exchange *x);
 
 struct http_stats {

@@ -1,0 +1,411 @@
+/* cmd_serve.c — `heed serve`: translation over HTTP (docs/serve.md).
+ *
+ * The sockets are opened first, so that whoever comes while the models are being read is told to
+ * wait, and not turned away. SIGTERM and SIGINT drain: what was begun is answered, then the server
+ * ends; a second one ends it at once. SIGHUP reads models, keys, certificate and log file again.
+ * This thread does nothing but wait for signals. */
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/models.h"
+#include "model/card.h"
+#include "model/modeldir.h"
+#include "serve/api.h"
+
+enum { RESERVED = 128, MAX_RELOADS = 10000 }; /* descriptors for everything but connections */
+
+static struct serve_args {
+    struct option_list models, listen, trust;
+    struct api_options api;
+    struct desk_options desk;
+    const char *tls_cert, *tls_key, *cors, *access_log, *metrics_token;
+    int log_texts, max_connections, max_body, timeout, idle, drain, no_page, quiet;
+} args;
+
+#define OPTIONS_OF serve_args
+static const struct option rows[] = {
+    ROW(LIST, "model", models, NULL,
+        "models to serve: a name (see heed models) or a directory; FROM-TO= before it where the "
+        "model does not say its languages",
+        .arg = "[FROM-TO=]MODEL..."),
+    ROW(LIST, "listen", listen, NULL,
+        "where to listen: HOST:PORT, [ADDRESS]:PORT, :PORT (everywhere), unix:PATH; if not given, "
+        "127.0.0.1:5000, or the sockets that systemd passes",
+        .arg = "WHERE..."),
+    ROW(STRING, "tls_cert", tls_cert, NULL, "certificate (chain) for https, PEM", .arg = "FILE"),
+    ROW(STRING, "tls_key", tls_key, NULL, "its private key, PEM", .arg = "FILE"),
+    ROW(INT, "char_limit", api.char_limit, "100000", "characters of one text; 0: any number",
+        .max = 1 << 24),
+    ROW(INT, "batch_limit", api.batch_limit, "10000", "texts of one request; 0: any number",
+        .max = 1 << 24),
+    ROW(INT, "alternatives_limit", api.alternatives, "10", "alternatives that may be asked for",
+        .max = DESK_MAX_ALTERNATIVES),
+    ROW(INT, "req_limit", api.req_limit, "0",
+        "requests per minute and client, each text of a list counted; 0: any number",
+        .max = 1 << 30),
+    ROW(INT, "flood_limit", api.flood, "0",
+        "after so many refused requests within an hour a client is shut out; 0: never",
+        .max = 1 << 30),
+    ROW(INT, "max_body", max_body, "16", "size of a request in MiB", .min = 1, .max = 1024),
+    ROW(INT, "max_connections", max_connections, "10000",
+        "connections at a time; the one that has been idle longest makes room", .min = 1,
+        .max = 1 << 20),
+    ROW(INT, "queue", desk.max_jobs, "1024", "requests that may wait or be in work", .min = 1,
+        .max = 1 << 20),
+    ROW(INT, "deadline", api.deadline, "300", "seconds for a translation; 0: any number",
+        .max = 1 << 20),
+    ROW(INT, "timeout", timeout, "30",
+        "seconds for a request to arrive, and for its answer to be taken", .min = 1,
+        .max = 1 << 20),
+    ROW(INT, "idle", idle, "75", "seconds that a connection may be idle", .min = 1, .max = 1 << 20),
+    ROW(INT, "drain", drain, "30", "seconds to answer what was begun when the server is to end",
+        .max = 1 << 20),
+    ROW(STRING, "api_keys", api.keys_file, NULL,
+        "file of API keys: a SHA-256 per line, perhaps followed by requests per minute",
+        .arg = "FILE"),
+    ROW(FLAG, "require_api_key", api.require_key, NULL, "serve only those who have a key"),
+    ROW(STRING, "get_key_url", api.key_url, NULL, "where a key can be had, for a message",
+        .arg = "URL"),
+    ROW(LIST, "trust", trust, NULL,
+        "proxies whose X-Forwarded-For is believed: 10.0.0.1, 10.0.0.0/8, ::1, unix",
+        .arg = "ADDRESS..."),
+    ROW(STRING, "cors", cors, "*", "origin whose pages may ask this server; none: no other",
+        .arg = "ORIGIN"),
+    ROW(FLAG, "metrics", api.metrics, NULL, "answer /metrics, for Prometheus"),
+    ROW(STRING, "metrics_token", metrics_token, NULL, "file with the token that /metrics wants",
+        .arg = "FILE"),
+    ROW(STRING, "suggestions", api.suggest_file, NULL,
+        "accept suggested translations, and add them to this file", .arg = "FILE"),
+    ROW(STRING, "frontend_source", api.source, NULL, "language that the page begins with",
+        .arg = "CODE"),
+    ROW(STRING, "frontend_target", api.target, NULL, "language that it translates into",
+        .arg = "CODE"),
+    ROW(FLAG, "no_page", no_page, NULL, "only the API, not the page"),
+    ROW(STRING, "access_log", access_log, NULL,
+        "log of requests, a line of JSON each; - is standard output", .arg = "FILE"),
+    ROW(FLAG, "log_texts", log_texts, NULL, "also log what is to be translated"),
+    PRECISION_ROW(desk.precision),
+    DEVICE_ROWS(desk.where, "auto"),
+    QUIET_ROW(quiet),
+    {.name = NULL},
+};
+static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
+
+struct server {
+    struct listen_spec *listen;
+    struct address_range *trusted;
+    struct tls **tls; /* [n_tls], the last is in use: sessions may hold the others */
+    int n_tls;
+    struct desk_model *model;
+    char (*code)[2][LANGUAGES_CODE]; /* of the models */
+    int n_model;
+    char *headers, *token;
+    struct access *access;
+    struct api *api;
+    struct http_server *http;
+    struct desk *desk;
+};
+
+#define tell(...)                                                                                  \
+    do {                                                                                           \
+        if (!args.quiet) fprintf(stderr, __VA_ARGS__);                                             \
+    } while (0)
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* "en-de" before a '='. */
+static int pair_of_word(char code[2][LANGUAGES_CODE], const char *word, size_t n) {
+    const char *dash = memchr(word, '-', n);
+    if (!dash || dash == word || memchr(dash + 1, '-', n - (size_t)(dash - word) - 1)) return -1;
+    size_t first = (size_t)(dash - word), second = n - first - 1;
+    if (!second || languages_code(code[0], word, first) ||
+        languages_code(code[1], dash + 1, second))
+        return -1;
+    return 0;
+}
+
+/* The languages that a model says it is for. */
+static int pair_of_card(char code[2][LANGUAGES_CODE], const char *dir, struct err *err) {
+    struct config config;
+    struct model_notes notes;
+    struct card card = {0};
+    int rc = modeldir_read_config(dir, &config, &notes, err);
+    if (!rc) rc = card_from_json(&card, notes.card, dir, err);
+    if (!rc && (!card.source || !card.target))
+        rc = err_set(err, HEED_EINVAL,
+                     "--model: %.120s does not say its languages: name them, as in en-de=%.60s, or "
+                     "store them with heed describe",
+                     dir, dir);
+    const char *const tag[] = {card.source, card.target};
+    for (int i = 0; i < 2 && !rc; i++) {
+        if (languages_code(code[i], tag[i], strlen(tag[i])))
+            rc = err_set(err, HEED_EINVAL, "%.120s: '%.60s' is too long for a language", dir,
+                         tag[i]);
+        else
+            code[i][strcspn(code[i], "-")] = 0; /* en-GB is served as en */
+    }
+    model_notes_release(&notes);
+    return rc;
+}
+
+static int find_models(struct server *s, struct err *err) {
+    int n = args.models.n, rc = 0;
+    s->n_model = n;
+    s->model = xrealloc(s->model, (size_t)n * sizeof *s->model);
+    s->code = xrealloc(s->code, (size_t)n * sizeof *s->code);
+    for (int i = 0; i < n && !rc; i++) {
+        const char *word = args.models.item[i], *equals = strchr(word, '=');
+        const char *dir = NULL;
+        int named = equals && !memchr(word, '/', (size_t)(equals - word));
+        if (named && pair_of_word(s->code[i], word, (size_t)(equals - word)))
+            return cli_usage(err, "--model: '%.*s' is not a pair of languages like en-de",
+                             (int)(equals - word > 60 ? 60 : equals - word), word);
+        rc = models_find(&dir, named ? equals + 1 : word, err);
+        if (!rc && !named) rc = pair_of_card(s->code[i], dir, err);
+        s->model[i] = (struct desk_model){s->code[i][0], s->code[i][1], dir};
+    }
+    return rc;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Sockets that systemd opened for us begin at descriptor 3. */
+static int passed_sockets(void) {
+    const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+    if (!pid || !n || strtol(pid, NULL, 10) != (long)getpid()) return 0;
+    long count = strtol(n, NULL, 10);
+    return count > 0 && count < 1024 ? (int)count : 0;
+}
+
+static int prepare_addresses(struct server *s, struct err *err) {
+    int passed = passed_sockets(), rc = 0;
+    static const char *standard = "127.0.0.1:5000";
+    if (!args.listen.n && !passed) args.listen = (struct option_list){&standard, 1};
+    s->listen = xcalloc((size_t)(args.listen.n + passed), sizeof *s->listen);
+    for (int i = 0; i < args.listen.n; i++) s->listen[i].text = args.listen.item[i];
+    for (int i = 0; i < passed; i++) s->listen[args.listen.n + i].fd = 3 + i;
+    args.listen.n += passed; /* their number, from here on */
+    s->trusted = xcalloc((size_t)args.trust.n + 1, sizeof *s->trusted);
+    for (int i = 0; i < args.trust.n && !rc; i++) {
+        struct err why;
+        if (address_range_parse(&s->trusted[i], args.trust.item[i], &why))
+            rc = cli_usage(err, "--trust: %s", why.msg);
+    }
+    return rc;
+}
+
+/* Lines that every answer has. */
+static int prepare_headers(struct server *s, struct err *err) {
+    static const char fixed[] = "X-Content-Type-Options: nosniff\r\n";
+    const char *origin = args.cors;
+    for (const char *c = origin; *c; c++)
+        if (*c <= ' ' || *c == 0x7F)
+            return cli_usage(err, "--cors: '%.60s' is not an origin", origin);
+    size_t cap = sizeof fixed + strlen(origin) + 320;
+    s->headers = xcalloc(cap, 1);
+    int none = strcmp(origin, "none") == 0;
+    snprintf(s->headers, cap, "%s%s%s%s", fixed,
+             none ? "" : "Access-Control-Allow-Origin: ", none ? "" : origin,
+             none ? ""
+                  : "\r\nAccess-Control-Allow-Methods: GET, POST\r\n"
+                    "Access-Control-Allow-Headers: Authorization, Content-Type\r\n"
+                    "Access-Control-Expose-Headers: Retry-After\r\n"
+                    "Access-Control-Max-Age: 1728000\r\n");
+    return 0;
+}
+
+static int read_token(struct server *s, struct err *err) {
+    size_t size;
+    if (!args.metrics_token) return 0;
+    int rc = file_read_all(&s->token, &size, args.metrics_token, 4096, err);
+    if (rc) return rc;
+    s->token[strcspn(s->token, "\r\n")] = 0;
+    if (!*s->token) return err_set(err, HEED_EFORMAT, "%.200s is empty", args.metrics_token);
+    args.api.metrics_token = s->token;
+    args.api.metrics = 1;
+    return 0;
+}
+
+static int open_tls(struct server *s, struct err *err) {
+    if (!args.tls_cert) return 0;
+    s->tls = xrealloc(s->tls, (size_t)(s->n_tls + 1) * sizeof *s->tls);
+    int rc = tls_open(&s->tls[s->n_tls], args.tls_cert, args.tls_key, err);
+    s->n_tls += rc == 0;
+    return rc;
+}
+
+/* As many descriptors as may be had, and no more connections than that. */
+static void fit_connections(void) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r)) return;
+    r.rlim_cur = r.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &r) || getrlimit(RLIMIT_NOFILE, &r)) return;
+    rlim_t room = r.rlim_cur > 2 * RESERVED ? r.rlim_cur - RESERVED : r.rlim_cur / 2;
+    if ((rlim_t)args.max_connections > room) args.max_connections = (int)room;
+}
+
+static int open_http(struct server *s, struct err *err) {
+    struct http_options o = {.listen = s->listen,
+                             .n_listen = args.listen.n,
+                             .tls = s->n_tls ? s->tls[s->n_tls - 1] : NULL,
+                             .trusted = s->trusted,
+                             .n_trusted = args.trust.n,
+                             .max_connections = args.max_connections,
+                             .max_body = (size_t)args.max_body << 20,
+                             .max_buffered = (size_t)(args.max_body < 16 ? 16 : args.max_body)
+                                             << 24,
+                             .timeout = args.timeout,
+                             .idle = args.idle,
+                             .retry_after = 5,
+                             .headers = s->headers,
+                             .ctx = s->api,
+                             .handle = api_handle,
+                             .log = api_log};
+    int rc = http_open(&s->http, &o, err);
+    if (rc) return rc;
+    s->api->http = s->http;
+    s->api->access = s->access;
+    if ((rc = http_start(s->http, err))) return rc;
+    for (int i = 0; i < args.listen.n; i++) {
+        const char *where = http_where(s->http, i);
+        int local = strncmp(where, "unix:", 5) == 0;
+        tell("heed: listening on %s%s\n", local ? "" : s->n_tls ? "https://" : "http://", where);
+    }
+    return 0;
+}
+
+static int open_server(struct server *s, struct err *err) {
+    int rc = prepare_addresses(s, err);
+    if (!rc) rc = prepare_headers(s, err);
+    if (!rc) rc = find_models(s, err);
+    if (!rc) rc = read_token(s, err);
+    if (!rc) rc = open_tls(s, err);
+    if (!rc && args.access_log)
+        rc = access_open(&s->access, args.access_log, STDOUT_FILENO, args.log_texts, err);
+    if (!rc) rc = api_open(&s->api, &args.api, err);
+    if (!rc) rc = open_http(s, err);
+    if (rc) return rc;
+    double begun = clock_seconds();
+    args.desk.model = s->model;
+    args.desk.n_model = s->n_model;
+    if ((rc = desk_open(&s->desk, &args.desk, err))) return rc;
+    api_ready(s->api, s->desk);
+    tell("heed: ready after %.2f s, %d model%s\n", clock_seconds() - begun, s->n_model,
+         s->n_model == 1 ? "" : "s");
+    return 0;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* Tells systemd, where that is who started us. */
+static void notify(const char *state) {
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    if (!path || !*path || strlen(path) >= sizeof a.sun_path) return;
+    memcpy(a.sun_path, path, strlen(path));
+    if (a.sun_path[0] == '@') a.sun_path[0] = 0;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    if (fd >= 0 && sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&a, size) < 0)
+        tell("heed: warning: systemd cannot be told '%s': %s\n", state, strerror(errno));
+    if (fd >= 0) close(fd);
+}
+
+/* What cannot be read stays as it was. */
+static void reload(struct server *s) {
+    struct err err = {0};
+    int bad = 0;
+    notify("RELOADING=1");
+    if (api_reload_keys(s->api, &err)) bad++, fprintf(stderr, "heed: API keys kept: %s\n", err.msg);
+    if (s->access && access_reopen(s->access, &err))
+        bad++, fprintf(stderr, "heed: log kept: %s\n", err.msg);
+    if (args.tls_cert && s->n_tls < MAX_RELOADS) {
+        if (open_tls(s, &err))
+            bad++, fprintf(stderr, "heed: certificate kept: %s\n", err.msg);
+        else
+            http_set_tls(s->http, s->tls[s->n_tls - 1]);
+    }
+    if (desk_reload(s->desk, s->model, s->n_model, &err))
+        bad++, fprintf(stderr, "heed: models kept: %s\n", err.msg);
+    api_ready(s->api, s->desk);
+    tell("heed: reloaded%s\n", bad ? ", but for what is said above" : "");
+    notify("READY=1");
+}
+
+static void drain(struct server *s, const sigset_t *signals) {
+    const struct timespec now = {0};
+    notify("STOPPING=1");
+    tell("heed: draining: new requests are refused, those there are have %d s\n", args.drain);
+    double until = clock_seconds() + args.drain;
+    while (!http_drain(s->http, 1) && clock_seconds() < until) {
+        int number = sigtimedwait(signals, NULL, &now);
+        if (number == SIGTERM || number == SIGINT) break;
+    }
+}
+
+static void close_server(struct server *s) {
+    if (s->http && s->api) http_seal(s->http);
+    desk_close(s->desk);
+    http_close(s->http);
+    api_close(s->api);
+    access_close(s->access);
+    for (int i = 0; i < s->n_tls; i++) tls_free(s->tls[i]);
+    xfree(s->tls);
+    xfree(s->listen);
+    xfree(s->trusted);
+    xfree(s->model);
+    xfree(s->code);
+    xfree(s->headers);
+    xfree(s->token);
+}
+
+static int run(struct err *err) {
+    struct server s = {0};
+    sigset_t signals;
+    int number = 0;
+    if (!args.tls_cert != !args.tls_key)
+        return cli_usage(err, "serve: --tls-cert and --tls-key go together");
+    if (args.api.require_key && !args.api.keys_file)
+        return cli_usage(err, "serve: --require-api-key needs --api-keys");
+    if (!args.models.n) {
+        int rc = models_choose(&args.models, NULL, NULL, args.quiet, err);
+        if (rc) return rc;
+    }
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads, which inherit it */
+    signal(SIGPIPE, SIG_IGN);
+    args.api.page = !args.no_page;
+    fit_connections();
+    int rc = open_server(&s, err);
+    if (!rc) notify("READY=1");
+    while (!rc && number != SIGTERM && number != SIGINT) {
+        if (sigwait(&signals, &number)) break;
+        if (number == SIGHUP) reload(&s);
+    }
+    if (!rc) drain(&s, &signals);
+    close_server(&s);
+    if (!rc) tell("heed: ended\n");
+    return rc;
+}
+
+const struct command cmd_serve = {.name = "serve",
+                                  .summary =
+                                      "translate over HTTP: LibreTranslate's API, and a page",
+                                  .usage = "--model [FROM-TO=]MODEL... [options]",
+                                  .groups = groups,
+                                  .run = run};
