@@ -11,6 +11,8 @@
 #include "base/utf8.h"
 #include "io/json.h"
 
+enum { JSON_STYLE = JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9) };
+
 int api_open(struct api **api, const struct api_options *options, struct err *err) {
     struct api *a = *api = xcalloc(1, sizeof *a);
     a->options = *options;
@@ -78,9 +80,9 @@ void api_log(void *ctx, const struct http_exchange *x) {
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static void answer(struct http_exchange *x, int status, const char *headers, json_t *value) {
-    size_t size = json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_SORT_KEYS);
+    size_t size = json_dumpb(value, NULL, 0, JSON_STYLE);
     char *text = xmalloc(size + 1);
-    json_dumpb(value, text, size, JSON_COMPACT | JSON_SORT_KEYS);
+    json_dumpb(value, text, size, JSON_STYLE);
     text[size] = '\n';
     json_decref(value);
     http_answer(x, &(struct http_answer){.status = status,
@@ -99,7 +101,7 @@ static json_t *error_of(const char *message) {
     return json_pack("{s:o}", "error", json_out_string(message));
 }
 
-void api_error(struct http_exchange *x, int status, const char *fmt, ...) {
+void api_refuse(struct http_exchange *x, int status, const char *fmt, ...) {
     char message[400];
     va_list args;
     va_start(args, fmt);
@@ -136,7 +138,7 @@ int api_body(struct body *body, struct http_exchange *x) {
                        &why);
     if (!rc) return 0;
     body_release(body);
-    api_error(x, rc, "%s", why);
+    api_refuse(x, rc, "%s", why);
     return rc;
 }
 
@@ -149,7 +151,7 @@ static int take(struct api *a, struct http_exchange *x, const struct api_caller 
     case LIMITS_OK:
         return 0;
     case LIMITS_SHUT_OUT:
-        api_error(x, 403, "Too many request limits violations");
+        api_refuse(x, 403, "Too many request limits violations");
         return 403;
     default:
         snprintf(message, sizeof message, "Slowdown: %d per 1 minute", most);
@@ -182,21 +184,21 @@ int api_admit(struct api *a, struct http_exchange *x, const struct body *body,
               struct api_caller *caller) {
     *caller = (struct api_caller){limits_client(a->limits, x->client, NULL), -1};
     if (limits_is_shut_out(a->limits, caller->client, clock_seconds())) {
-        api_error(x, 403, "Too many request limits violations");
+        api_refuse(x, 403, "Too many request limits violations");
         return 403;
     }
     int key = look_up(a, body, caller);
     int rc = take(a, x, caller, 1); /* guessing keys costs, too */
     if (rc) return rc;
     if (key < 0) {
-        api_error(x, 403, "Invalid API key");
+        api_refuse(x, 403, "Invalid API key");
         return 403;
     }
     if (key > 0 || !a->options.require_key) return 0;
     if (a->options.key_url)
-        api_error(x, 400, "Visit %.200s to get an API key", a->options.key_url);
+        api_refuse(x, 400, "Visit %.200s to get an API key", a->options.key_url);
     else
-        api_error(x, 400, "Please contact the server operator to get an API key");
+        api_refuse(x, 400, "Please contact the server operator to get an API key");
     return 400;
 }
 

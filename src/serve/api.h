@@ -72,7 +72,7 @@ struct desk *api_desk(struct api *api);
 /* The value as JSON as LibreTranslate writes it: compact, keys sorted, a line end. Takes the
  * reference. */
 void api_answer(struct http_exchange *x, int status, json_t *value);
-void api_error(struct http_exchange *x, int status, const char *fmt, ...)
+void api_refuse(struct http_exchange *x, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* With Retry-After. */
 void api_later(struct http_exchange *x, int status, int seconds, const char *message);

@@ -71,9 +71,9 @@ void api_detect(struct api *api, struct http_exchange *x) {
     int got = rc ? 0 : body_string(&body, "q", &q);
     if (!rc && got) {
         rc = 1;
-        api_error(x, 400,
-                  got > 0 ? "Invalid request: missing q parameter"
-                          : "Invalid request: q parameter is not a string");
+        api_refuse(x, 400,
+                   got > 0 ? "Invalid request: missing q parameter"
+                           : "Invalid request: q parameter is not a string");
     }
     if (!rc && !api_desk(api)) rc = 1, api_later(x, 503, 2, loading);
     if (!rc) {
@@ -101,11 +101,11 @@ static int may_read(const char *authorization, const char *token) {
 void api_metrics(struct api *api, struct http_exchange *x) {
     const struct api_options *o = &api->options;
     if (!o->metrics) {
-        api_error(x, 404, "Not Found");
+        api_refuse(x, 404, "Not Found");
         return;
     }
     if (o->metrics_token && !may_read(http_header(&x->head, "authorization"), o->metrics_token)) {
-        api_error(x, 401, "Unauthorized");
+        api_refuse(x, 401, "Unauthorized");
         return;
     }
     size_t size;
@@ -139,7 +139,7 @@ void api_suggest(struct api *api, struct http_exchange *x) {
     struct body body;
     struct api_caller caller;
     if (!api->options.suggest_file) {
-        api_error(x, 403, "Suggestions are disabled on this server.");
+        api_refuse(x, 403, "Suggestions are disabled on this server.");
         return;
     }
     if (api_body(&body, x)) return;
@@ -148,7 +148,7 @@ void api_suggest(struct api *api, struct http_exchange *x) {
     for (int i = 0; i < 4 && !rc; i++) {
         struct body_text text;
         if (body_string(&body, names[i], &text) || text.size > MOST_SUGGESTION) {
-            api_error(x, rc = 400, "Invalid request: missing %s parameter", names[i]);
+            api_refuse(x, rc = 400, "Invalid request: missing %s parameter", names[i]);
             break;
         }
         json_object_set_new(line, names[i], api_text(text.text, text.size));
@@ -156,7 +156,7 @@ void api_suggest(struct api *api, struct http_exchange *x) {
     if (!rc && append(api->options.suggest_file, line))
         api_answer(x, 200, json_pack("{s:b}", "success", 1));
     else if (!rc)
-        api_error(x, 500, "The suggestion could not be stored");
+        api_refuse(x, 500, "The suggestion could not be stored");
     json_decref(line);
     body_release(&body);
 }

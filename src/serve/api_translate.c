@@ -78,9 +78,9 @@ static void unify_lines(struct errand *e, int i) {
 
 static int missing(struct http_exchange *x, int got, const char *name) {
     if (got > 0)
-        api_error(x, 400, "Invalid request: missing %s parameter", name);
+        api_refuse(x, 400, "Invalid request: missing %s parameter", name);
     else
-        api_error(x, 400, "Invalid request: %s parameter is not a string", name);
+        api_refuse(x, 400, "Invalid request: %s parameter is not a string", name);
     return 400;
 }
 
@@ -104,7 +104,7 @@ static int read_texts(struct errand *e, struct http_exchange *x) {
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_string(v)) {
-            api_error(x, 400, "Invalid request: q parameter is not a string or a list of strings");
+            api_refuse(x, 400, "Invalid request: q parameter is not a string or a list of strings");
             return 400;
         }
         e->text[i] =
@@ -130,11 +130,11 @@ static int read_alternatives(struct errand *e, struct http_exchange *x) {
         good = end != word && !*end && text.size < 20;
     }
     if (!good) {
-        api_error(x, 400, "Invalid request: alternatives parameter is not a number");
+        api_refuse(x, 400, "Invalid request: alternatives parameter is not a number");
         return 400;
     }
     if (n > most) {
-        api_error(x, 400, "Invalid request: alternatives parameter must be <= %d", most);
+        api_refuse(x, 400, "Invalid request: alternatives parameter must be <= %d", most);
         return 400;
     }
     e->alternatives = n < 0 ? 0 : (int)n;
@@ -144,13 +144,13 @@ static int read_alternatives(struct errand *e, struct http_exchange *x) {
 static int check_size(struct errand *e, struct http_exchange *x) {
     int batch = e->api->options.batch_limit, limit = e->api->options.char_limit;
     if (e->is_list && batch && e->n > batch) {
-        api_error(x, 400, "Invalid request: request (%d) exceeds text limit (%d)", e->n, batch);
+        api_refuse(x, 400, "Invalid request: request (%d) exceeds text limit (%d)", e->n, batch);
         return 400;
     }
     for (int i = 0; i < e->n && limit; i++) {
         size_t n = count_characters(e->text[i].text, e->text[i].size);
         if (n <= (size_t)limit) continue;
-        api_error(x, 400, "Invalid request: request (%zu) exceeds text limit (%d)", n, limit);
+        api_refuse(x, 400, "Invalid request: request (%zu) exceeds text limit (%d)", n, limit);
         return 400;
     }
     return 0;
@@ -175,8 +175,8 @@ static void detect(struct errand *e) {
 }
 
 static int unsupported(struct http_exchange *x, struct body_text language) {
-    api_error(x, 400, "%.*s is not supported", (int)(language.size < 40 ? language.size : 40),
-              language.text);
+    api_refuse(x, 400, "%.*s is not supported", (int)(language.size < 40 ? language.size : 40),
+               language.text);
     return 400;
 }
 
@@ -195,14 +195,14 @@ static int read_pair(struct errand *e, struct http_exchange *x, struct body_text
     bad = languages_code(e->target, target.text, target.size);
     if (bad || !languages_find(l, e->target)) return unsupported(x, target);
     if (!html && format.size && (format.size != 4 || memcmp(format.text, "text", 4) != 0)) {
-        api_error(x, 400, "%.*s format is not supported",
-                  (int)(format.size < 40 ? format.size : 40), format.text);
+        api_refuse(x, 400, "%.*s format is not supported",
+                   (int)(format.size < 40 ? format.size : 40), format.text);
         return 400;
     }
     if (languages_pair(from, e->target)) return 0;
-    api_error(x, 400, "%s (%s) is not available as a target language from %s (%s)",
-              languages_name(e->target, NULL), e->target, languages_name(e->source, NULL),
-              e->source);
+    api_refuse(x, 400, "%s (%s) is not available as a target language from %s (%s)",
+               languages_name(e->target, NULL), e->target, languages_name(e->source, NULL),
+               e->source);
     return 400;
 }
 
@@ -377,12 +377,12 @@ static void answer_attention(struct errand *e, struct http_exchange *x) {
     const struct desk_answer *a = desk_answer(e->job, 0);
     const struct desk_attention *t = a->attention;
     if (!t) {
-        api_error(x, 400, "There is no attention to show of this text");
+        api_refuse(x, 400, "There is no attention to show of this text");
         return;
     }
     if (t->n_src > ATTENTION_MOST || t->n_tgt > ATTENTION_MOST) {
-        api_error(x, 400, "The sentence is too long to show its attention: %d and %d tokens",
-                  t->n_src, t->n_tgt);
+        api_refuse(x, 400, "The sentence is too long to show its attention: %d and %d tokens",
+                   t->n_src, t->n_tgt);
         return;
     }
     const struct look look[] = {
@@ -410,7 +410,7 @@ static void answer_attention(struct errand *e, struct http_exchange *x) {
 /* ---- streams --------------------------------------------------------------------------------- */
 
 static void send_event(struct http_exchange *x, const char *name, json_t *value) {
-    char *data = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS);
+    char *data = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
     json_decref(value);
     size_t cap = strlen(data) + strlen(name) + 32;
     char *text = xmalloc(cap);
@@ -500,7 +500,7 @@ static void conclude(struct errand *e, struct http_exchange *x) {
     if (status == 503) {
         api_later(x, 503, 5, message);
     } else if (status) {
-        api_error(x, status, "%s", message);
+        api_refuse(x, status, "%s", message);
     } else if (e->purpose == ATTENTION) {
         answer_attention(e, x);
     } else if (e->purpose == SCORE) {
@@ -554,7 +554,7 @@ static void submit(struct errand *e, struct http_exchange *x) {
         api_later(x, 503, refusal.retry_after, "The server is shutting down");
         return;
     default:
-        api_error(x, 400, "%s", refusal.err.msg);
+        api_refuse(x, 400, "%s", refusal.err.msg);
     }
 }
 
@@ -572,9 +572,9 @@ static void run(struct api *api, struct http_exchange *x, enum purpose purpose) 
     else if (purpose == TRANSLATE)
         api_answer(x, 200, make_answer(e));
     else
-        api_error(x, 400, "%s (%s) is not available as a target language from %s (%s)",
-                  languages_name(e->target, NULL), e->target, languages_name(e->source, NULL),
-                  e->source);
+        api_refuse(x, 400, "%s (%s) is not available as a target language from %s (%s)",
+                   languages_name(e->target, NULL), e->target, languages_name(e->source, NULL),
+                   e->source);
 }
 
 void api_translate(struct api *api, struct http_exchange *x) { run(api, x, TRANSLATE); }

@@ -137,7 +137,7 @@ void api_handle(void *ctx, struct http_exchange *x) {
                                              .body = body,
                                              .size = sizeof body - 1});
     } else if (!page || !answer_file(x)) {
-        api_error(x, 404, "Not Found");
+        api_refuse(x, 404, "Not Found");
     }
 }
 
