@@ -2,6 +2,7 @@
 # The page in a real Chromium (tests/browser/page.py); `tools/deps.sh browser` installs what it
 # needs.
 # timeout: 150
+# shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"
 slow "the page is the same in sanitizer builds"
 

@@ -204,7 +204,8 @@ def check_words(page, server):
                                           for e in page.all(".mirror .on")] == ["gut"])
     must(page.text("#link") == "tug from gut · 97 % certain", page.text("#link"))
     place = page.js("const word = document.querySelectorAll('.mirror span')[1];"
-                    "const r = word.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2].map(Math.round)")
+                    "const r = word.getBoundingClientRect();"
+                    "return [r.x + r.width / 2, r.y + r.height / 2].map(Math.round)")
     area = page.one("#input").rect
     ActionChains(page.driver).move_to_element_with_offset(
         page.one("#input"), int(place[0] - area["x"] - area["width"] / 2),
@@ -244,7 +245,9 @@ def check_swapping(page, server):
 
 
 def check_keyboard_only(page, server):
-    page.keys(Keys.TAB, Keys.ENTER)  # the link that skips what every page has
+    page.wait("the text", lambda: page.focus() == "input")  # one can type at once
+    page.js("document.querySelector('nav a').focus(); document.querySelector('.skip').focus()")
+    page.keys(Keys.ENTER)
     page.wait("the text", lambda: page.focus() == "input")
     page.keys("gut so")
     page.translated("tug os")
@@ -499,6 +502,7 @@ def check_no_words(page, server):
 
 
 def check_documents(page, server):
+    page.type("ein !slow Text")
     page.one("#tab-text").click()
     page.keys(Keys.ARROW_RIGHT)
     must(page.one("#panel-file").is_displayed(), "no documents")
@@ -507,6 +511,7 @@ def check_documents(page, server):
     path.write_text("Dear reader")
     page.one("#file").send_keys(str(path))
     page.wait("done", lambda: page.one("#job-link").is_displayed())
+    must(not page.one("#others").is_displayed(), "what belongs to the text is beside documents")
     path.unlink()
     page.one("#job-link").click()
     page.wait("the file", lambda: path.exists() and path.read_text() == "translated: letter.txt")

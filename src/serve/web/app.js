@@ -66,10 +66,13 @@ function fillTargets(wanted) {
   target.replaceChildren(...codes.map(c => { const o = make('option', nameOf(c)); o.value = c; return o; }));
   if (codes.includes(wanted)) target.value = wanted;
 }
-function nameDetected(found) { source.options[0].textContent = found ? `${nameOf(found)} (detected)` : 'Detect language'; }
+const narrow = matchMedia('(max-width: 480px)');
+function nameDetected(found) {
+  source.options[0].textContent = found ? `${nameOf(found)} (${narrow.matches ? 'auto' : 'detected'})` : 'Detect language';
+}
 function showDetected(found) {
   detected = found;
-  nameDetected(found);
+  nameDetected($('panel-text').hidden ? null : found);
   input.lang = source.value !== 'auto' ? source.value : found || '';
 }
 function keepLanguages() {
@@ -103,6 +106,7 @@ function wipe() {
   shown = null;
   showTarget('', input.value, null);
   output.lang = '';
+  $('hint').hidden = false;
   for (const id of ['copy', 'sure', 'others']) $(id).hidden = true;
   attend('', null);
 }
@@ -113,6 +117,7 @@ function display(text, from, to, answer, best) {
   const main = best === answer.translatedText;
   $('sure').hidden = !showTarget(best, text, main ? answer : null);
   $('copy').hidden = !best;
+  $('hint').hidden = true;
   const all = [answer.translatedText, ...(Array.isArray(answer.alternatives) ? answer.alternatives : [])];
   const others = [...new Set(all)].filter(t => typeof t === 'string' && t && t !== best);
   $('others').hidden = !others.length;
@@ -231,10 +236,6 @@ function mode(name) {
     $('panel-' + each).hidden = !on;
   }
   nameDetected(name === 'text' ? detected : null);
-  if (name === 'file') { $('others').hidden = true; $('look').hidden = true; } else if (shown) {
-    display(shown.text, shown.source, shown.target, shown.answer, shown.best);
-    attend(shown.text, { source: shown.source, target: shown.target });
-  }
 }
 for (const name of ['text', 'file']) {
   $('tab-' + name).addEventListener('click', () => mode(name));
@@ -286,6 +287,7 @@ async function start() {
   const send = files(settings, () => ({ source: source.value, target: target.value }), askKey);
   drops(file => { if (settings.filesTranslation !== false) { mode('file'); send(file); } });
   typed();
+  if (!matchMedia('(pointer: coarse)').matches && document.activeElement === document.body) input.focus({ preventScroll: true });
   if (settings.keyRequired && !key()) complain(new Problem('key', 'This server asks for an API key.'));
   else if (input.value) translate();
 }
