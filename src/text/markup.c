@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "data/words.h"
 #include "text/html.h"
+#include "text/letters.h"
 #include "text/markup_parts.h"
 #include "text/placeholder.h"
 
@@ -42,13 +43,6 @@ struct reader {
     int n_cut, room_cut;
 };
 
-#define GROW(array, n, room)                                                                       \
-    do {                                                                                           \
-        if ((n) < (room)) break;                                                                   \
-        (room) = (room) ? 2 * (room) : 16;                                                         \
-        (array) = xrealloc((array), (size_t)(room) * sizeof *(array));                             \
-    } while (0)
-
 /* ---- characters ------------------------------------------------------------------------------ */
 
 /* The character at html[at], decoded, and how long it is there. Negative: a reference that is not
@@ -62,11 +56,6 @@ static int take(uint32_t *code, const char *html, size_t at, size_t end) {
     return n < 0 ? -n : n;
 }
 
-static int is_letter(uint32_t code) {
-    return code >= 'A' && code != 0xFFFD && unicode_category(code) == UNICODE_OTHER &&
-           !unicode_is_space(code);
-}
-
 static int is_capital(uint32_t code) {
     uint32_t lower[2];
     return unicode_lower(lower, &code, 1) != 1 || lower[0] != code;
@@ -76,7 +65,7 @@ static int has_letter(const char *html, size_t at, size_t end) {
     while (at < end) {
         uint32_t code = 0;
         int n = take(&code, html, at, end);
-        if (n > 0 && is_letter(code)) return 1;
+        if (n > 0 && letter_is(code)) return 1;
         at += (size_t)(n < 0 ? -n : n);
     }
     return 0;
@@ -110,11 +99,23 @@ static void harden(struct reader *r) {
     r->depth = 0;
 }
 
+/* The text before token `at` (step -1) or behind it (step 1), or NULL; inline tags may lie between. */
+static const struct html_token *text_beside(const struct reader *r, int at, int step) {
+    enum { MOST = 8 };
+    for (int i = at + step, n = 0; i >= 0 && i < r->n_token && n < MOST; i += step, n++) {
+        const struct html_token *t = &r->token[i];
+        if (t->kind == HTML_TEXT) return t;
+        if (t->kind == HTML_OTHER ||
+            (t->element & (HTML_INLINE | HTML_VOID | HTML_KEEP)) != HTML_INLINE)
+            return NULL;
+    }
+    return NULL;
+}
+
 /* Does the sentence go on behind this <br>? */
 static int goes_on(const struct reader *r, int at) {
-    if (at == 0 || at + 1 >= r->n_token) return 0;
-    const struct html_token *before = &r->token[at - 1], *behind = &r->token[at + 1];
-    if (before->kind != HTML_TEXT || behind->kind != HTML_TEXT) return 0;
+    const struct html_token *before = text_beside(r, at, -1), *behind = text_beside(r, at, 1);
+    if (!before || !behind) return 0;
     struct piece a = strip(r->html, (struct piece){before->begin, before->end});
     struct piece b = strip(r->html, (struct piece){behind->begin, behind->end});
     if (a.begin == a.end || b.begin == b.end) return 0;
@@ -124,7 +125,7 @@ static int goes_on(const struct reader *r, int at) {
     take(&code, r->html, last, a.end);
     if (take(&next, r->html, b.begin, b.end) < 0) return 0;
     int ended = unicode_category(code) == UNICODE_PUNCTUATION && code != ',';
-    return !ended && is_letter(next) && !is_capital(next);
+    return !ended && letter_is(next) && !is_capital(next);
 }
 
 /* The token behind the element that begins at token `at` and is not for translation. */
@@ -216,19 +217,6 @@ static struct piece piece_of(const struct reader *r, const struct item *item) {
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
-
-char *buffer_room(struct buffer *b, size_t size) {
-    if (b->room - b->size < size) {
-        b->room = max_size(2 * b->room, b->size + size + 64);
-        b->text = xrealloc(b->text, b->room);
-    }
-    return b->text + b->size;
-}
-
-void buffer_put(struct buffer *b, const char *text, size_t size) {
-    if (size) memcpy(buffer_room(b, size), text, size);
-    b->size += size;
-}
 
 static struct node *add_node(struct reader *r, enum node_kind kind, struct piece open) {
     struct markup *m = r->m;
@@ -421,14 +409,6 @@ static void add_unit(struct reader *r, size_t begin, size_t end) {
     r->segment->n_unit++;
 }
 
-static int text_has_letter(const char *text, size_t at, size_t end) {
-    for (uint32_t code = 0; at < end;) {
-        at += (size_t)utf8_decode(&code, text + at, end - at);
-        if (is_letter(code)) return 1;
-    }
-    return 0;
-}
-
 /* The sentences of a segment's text. None ends inside what is kept; one without a letter belongs to
  * the next, or at the end to the one before. */
 static void add_units(struct reader *r) {
@@ -441,7 +421,7 @@ static void add_units(struct reader *r) {
     s->unit = m->n_unit;
     while (at < size) {
         size_t end = sentence_end(r->rules, text, size, at);
-        words |= text_has_letter(text, at, end);
+        words |= letters_in(text + at, end - at);
         for (; node < end_node && (size_t)node->begin < end; node++)
             if (is_leaf(node)) kept = max_size(kept, (size_t)node->end);
         at = sentence_skip_space(text, size, end);

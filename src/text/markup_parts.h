@@ -2,12 +2,8 @@
 #ifndef TEXT_MARKUP_PARTS_H
 #define TEXT_MARKUP_PARTS_H
 
+#include "text/buffer.h"
 #include "text/markup.h"
-
-/* Bytes of the document. */
-struct piece {
-    size_t begin, end;
-};
 
 enum node_kind {
     NODE_ELEMENT,
@@ -52,14 +48,6 @@ struct markup {
     int *segment_of;   /* [n_unit] */
     int n_unit, room_unit;
 };
-
-/* A growing text. */
-struct buffer {
-    char *text;
-    size_t size, room;
-};
-char *buffer_room(struct buffer *buffer, size_t size); /* for so many more bytes */
-void buffer_put(struct buffer *buffer, const char *text, size_t size);
 
 /* Adds the translation of a segment. answer [n_unit]. */
 void markup_place(struct buffer *out, const struct markup *markup, const struct segment *segment,
