@@ -1,4 +1,4 @@
-/* bench.c — `heed bench gemm|train|translate|scale|data`: the options. What they do is in the files
+/* bench.c — `heed bench gemm|train|translate|serve|scale|data`: the options. What they do is in the files
  * named after them. Nothing but this folder includes bench.h. */
 #include <stddef.h>
 #include <stdio.h>
@@ -64,6 +64,7 @@ double bench_print_ops(struct backend *be, double seconds, const char *rate) {
 static struct bench_gemm_options gemm;
 static struct bench_train_options train;
 static struct bench_translate_options translate;
+static struct bench_serve_options serve;
 static struct bench_device scale;
 static struct bench_data_options data;
 static struct config fields;
@@ -123,6 +124,29 @@ static const struct option translate_rows[] = {
 };
 #undef OPTIONS_OF
 
+#define OPTIONS_OF bench_serve_options
+static const struct option serve_rows[] = {
+    ROW(STRING, "model", model, NULL, "a model, by name or directory", .arg = "MODEL",
+        .required = 1),
+    ROW(STRING, "input", input, NULL, "sentences, one per line: plain, gzip or xz", .arg = "FILE",
+        .required = 1),
+    PRECISION_ROW(precision),
+    ROW(INT, "sentences", sentences, "256", "how many of them", .min = 1, .max = 1 << 24),
+    ROW(INT, "clients", clients, "64", "that send one sentence after another", .min = 1,
+        .max = 1000),
+    ROW(INT, "bulk", bulk, "5000", "sentences of the job beside which a short one is sent",
+        .min = 1, .max = 1 << 20),
+    ROW(INT, "seats", seats, "0", "sentences in work at a time; 0: as suits the device",
+        .max = 1 << 16),
+    ROW(INT, "busy_rows", busy_rows, "0",
+        "hypotheses in a step while short requests are in work; 0: as suits the device",
+        .max = 1 << 20),
+    DEVICE_ROWS(where, "cpu"),
+    JSON_ROW(json),
+    {.name = NULL},
+};
+#undef OPTIONS_OF
+
 #define OPTIONS_OF bench_device
 static const struct option scale_rows[] = {BENCH_ROWS(where, dtype, json), {.name = NULL}};
 #undef OPTIONS_OF
@@ -155,6 +179,8 @@ static struct option_group translate_groups[] = {{.rows = translate_rows, .value
                                                  {.rows = search_rows, .values = &translate.search},
                                                  MODEL_FIELDS(&fields),
                                                  {.rows = NULL}};
+static struct option_group serve_groups[] = {{.rows = serve_rows, .values = &serve},
+                                             {.rows = NULL}};
 static struct option_group scale_groups[] = {{.rows = scale_rows, .values = &scale},
                                              {.rows = NULL}};
 static struct option_group data_groups[] = {{.rows = data_rows, .values = &data}, {.rows = NULL}};
@@ -180,6 +206,7 @@ static int run_train(struct err *err) {
     return rc ? rc : bench_train_run(&train, err);
 }
 
+static int run_serve(struct err *err) { return bench_serve_run(&serve, err); }
 static int run_scale(struct err *err) { return bench_scale_run(&scale, err); }
 static int run_data(struct err *err) { return bench_data_run(&data, err); }
 
@@ -198,6 +225,13 @@ static const struct command translate_command = {
     .summary = "translation by beam search, against what memory and multipliers allow",
     .groups = translate_groups,
     .run = run_translate};
+static const struct command serve_command = {
+    .name = "bench serve",
+    .summary =
+        "many clients with a sentence each, against a file; short requests beside large jobs",
+    .usage = "--model MODEL --input FILE [options]",
+    .groups = serve_groups,
+    .run = run_serve};
 static const struct command scale_command = {
     .name = "bench scale",
     .summary = "how cost grows with the number and the length of sentences",
@@ -209,10 +243,15 @@ static const struct command data_command = {
     .usage = "--src FILE --tgt FILE --tokenizer FILE [options]",
     .groups = data_groups,
     .run = run_data};
-static const struct command *const commands[] = {&gemm_command,  &train_command, &translate_command,
-                                                 &scale_command, &data_command,  NULL};
+static const struct command *const commands[] = {&gemm_command,
+                                                 &train_command,
+                                                 &translate_command,
+                                                 &serve_command,
+                                                 &scale_command,
+                                                 &data_command,
+                                                 NULL};
 
-const struct command cmd_bench = {.name = "bench",
-                                  .summary =
-                                      "measure this machine: gemm, train, translate, scale, data",
-                                  .sub = commands};
+const struct command cmd_bench = {
+    .name = "bench",
+    .summary = "measure this machine: gemm, train, translate, serve, scale, data",
+    .sub = commands};

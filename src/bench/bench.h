@@ -57,6 +57,17 @@ struct bench_translate_options {
 
 int bench_translate_run(const struct bench_translate_options *o, struct err *err);
 
+struct bench_serve_options {
+    struct backend_options where;
+    int json;
+    const char *model, *input; /* lines of text */
+    enum precision precision;
+    int sentences, clients, bulk;
+    int seats, busy_rows; /* 0: the desk's own */
+};
+
+int bench_serve_run(const struct bench_serve_options *o, struct err *err);
+
 struct bench_data_options {
     const char *src, *tgt, *tokenizer;
     int tokens, max_len, threads, json;

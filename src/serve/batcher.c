@@ -503,11 +503,23 @@ static int bucket_of(int rows) {
     return k;
 }
 
-/* A part has all that was wanted of it. */
+/* A part has all that was wanted of it. Was it the last? Only reading on tells; an errand of which
+ * nothing is in work does not wait for its turn to find out. */
 static void part_done(struct batcher *b, struct part *p) {
+    struct errand *e = p->errand;
+    struct err err = {0};
+    size_t work = 0;
     b->now.sentences++;
-    p->errand->cost.sentences++;
-    end_if_done(b, p->errand);
+    e->cost.sentences++;
+    if (!e->flow || e->ready || e->n_linking || !task_idle(e->task)) {
+        end_if_done(b, e);
+        return;
+    }
+    int rc = next_part(b, e, &p, &work, &err);
+    if (rc < 0)
+        fail(b, e, &err);
+    else if (rc > 0)
+        give_back(b, p);
 }
 
 static void found(struct batcher *b, struct part *p) {

@@ -318,7 +318,8 @@ static int begin_sentence(struct task *t) {
 }
 
 int task_read(const struct task *t) { return t->cursor.unit == t->n_unit; }
-int task_done(const struct task *t) { return task_read(t) && t->n_found == t->n_part; }
+int task_idle(const struct task *t) { return t->n_found == t->n_part; }
+int task_done(const struct task *t) { return task_read(t) && task_idle(t); }
 
 int task_next(struct task *t, const struct task_facts *f, struct part **part, size_t *work,
               struct err *err) {

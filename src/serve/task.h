@@ -91,6 +91,7 @@ void task_free(struct task *task);
 int task_next(struct task *task, const struct task_facts *facts, struct part **part, size_t *work,
               struct err *err);
 int task_read(const struct task *task);
+int task_idle(const struct task *task); /* all parts there are so far are found */
 int task_done(const struct task *task); /* all is read and found */
 
 /* Copies the result. HEED_EINTERNAL when it cannot be turned into text. */

@@ -1,0 +1,401 @@
+/* test_batcher.c — who is next and who is held, counted in steps; what is left of a cancelled
+ * errand; what failures cost whom.
+ *
+ * The batcher's source is included: calls back come from its thread, between two steps, and look at
+ * its counters and its backend. */
+#include "serve/batcher.c" /* NOLINT(bugprone-suspicious-include) */
+
+#include <malloc.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+#include "backend/device.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "data/sentences.h"
+#include "model/modeldir.h"
+#include "rig.h"
+#include "test.h"
+
+enum { SEATS = 16, BUSY = 12, MANY = 120, SHORT_LINES = 1 };
+
+static struct batcher *b;
+static struct search_options search;
+static sem_t ended;
+static int n_ended;
+
+/* An errand and what became of it. */
+struct trip {
+    struct errand errand;
+    enum desk_status status;
+    char message[256], *text; /* of its first line */
+    uint64_t began, steps;    /* the batcher's steps when it was given, and in the end */
+    int place;                /* it was the how manieth to end */
+    void (*watch)(struct trip *t);
+    int watched;
+};
+
+static void on_ended(struct errand *e, enum desk_status status, const char *message) {
+    struct trip *t = (struct trip *)e;
+    int n;
+    t->status = status;
+    snprintf(t->message, sizeof t->message, "%s", message);
+    if (status == DESK_DONE) t->text = xstrdup(task_finish(e->task, &n)[0].best[0].text);
+    t->steps = b->now.steps;
+    t->place = n_ended++;
+    sem_post(&ended);
+}
+
+static void on_partial(struct errand *e, const struct desk_partial *partial) {
+    struct trip *t = (struct trip *)e;
+    (void)partial;
+    if (t->watch) t->watch(t);
+}
+
+/* n lines of so many words each. */
+static struct trip *trip_new(int n, int words, enum desk_class class, uint64_t client) {
+    struct trip *t = xcalloc(1, sizeof *t);
+    struct desk_text *line = xcalloc((size_t)n, sizeof *line);
+    static const char *const word[] = {"cat ", "sat ", "on ", "a ", "mat ", "dog "};
+    char *all = xcalloc((size_t)n * (size_t)words, 5), *at = all;
+    struct rng rng = {.key = 3};
+    for (int i = 0; i < n; i++) {
+        line[i].text = at;
+        for (int k = 0; k < words; k++) at = stpcpy(at, word[rng_below(&rng, 6)]);
+        line[i].size = (size_t)(at - line[i].text);
+    }
+    struct task_order order = {.text = line,
+                               .n = n,
+                               .format = DESK_LINE,
+                               .n_best = 1,
+                               .extras = DESK_PARTIAL,
+                               .rules = sentence_rules(NULL)};
+    t->errand = (struct errand){.task = task_new(&order),
+                                .search = &search,
+                                .client = client,
+                                .class = class,
+                                .ended = on_ended,
+                                .partial = on_partial};
+    xfree(line);
+    xfree(all);
+    return t;
+}
+
+static void trip_free(struct trip *t) {
+    task_free(t->errand.task);
+    xfree(t->text);
+    xfree(t);
+}
+
+static void open_dir(const char *dir, int seats, int busy_rows) {
+    struct err err = {0};
+    struct batcher_options o = {.dir = dir,
+                                .where = {.device = "cpu", .n_thread = 2},
+                                .seats = seats,
+                                .busy_rows = busy_rows};
+    search = search_defaults();
+    search.max_extra = 10;
+    n_ended = 0;
+    sem_init(&ended, 0, 0);
+    ASSERT_OK(batcher_open(&b, &o, &err), err);
+}
+
+static void open_batcher(int seats, int busy_rows) {
+    open_dir(model_dir("m", 3, 300), seats, busy_rows);
+}
+
+static sem_t closed;
+static void on_gone(void *ctx, const struct desk_stats *totals) {
+    (void)ctx;
+    (void)totals;
+    sem_post(&closed);
+}
+
+static void close_batcher(void) {
+    sem_init(&closed, 0, 0);
+    b->options.gone = on_gone; /* the thread is idle */
+    batcher_retire(b);
+    sem_wait(&closed);
+}
+
+static void wait_for(int n) {
+    for (int i = 0; i < n; i++) sem_wait(&ended);
+}
+
+/* Gives them all before the thread looks. */
+static void give_all(struct trip *const *t, int n) {
+    pthread_mutex_lock(&b->lock);
+    for (int i = 0; i < n; i++) {
+        t[i]->began = b->now.steps;
+        t[i]->errand.next = NULL;
+        *b->inbox_end = &t[i]->errand;
+        b->inbox_end = &t[i]->errand.next;
+    }
+    pthread_cond_signal(&b->wake);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- whose turn it is ------------------------------------------------------------------------ */
+
+static struct trip *the_short;
+static uint64_t rows_before;
+
+/* In the midst of a large errand a short one comes. */
+static void send_short(struct trip *t) {
+    if (t->watched++ || b->now.steps < 20) {
+        if (b->now.steps < 20) t->watched = 0;
+        return;
+    }
+    rows_before = b->now.rows;
+    give_all(&the_short, 1);
+}
+
+static uint64_t rows_after;
+static void short_ended(struct errand *e, enum desk_status status, const char *message) {
+    rows_after = b->now.rows;
+    on_ended(e, status, message);
+}
+
+TEST(short_beside_long) {
+    open_batcher(SEATS, BUSY);
+    struct trip *alone = trip_new(SHORT_LINES, 6, DESK_INTERACTIVE, 2);
+    give_all(&alone, 1);
+    wait_for(1);
+    uint64_t steps = alone->steps - alone->began;
+    assert_int_equal(alone->status, DESK_DONE);
+    struct trip *large = trip_new(MANY, 12, DESK_BULK, 1);
+    large->watch = send_short;
+    the_short = trip_new(SHORT_LINES, 6, DESK_INTERACTIVE, 2);
+    the_short->errand.ended = short_ended;
+    b->now.steps = 0; /* the thread is idle */
+    give_all(&large, 1);
+    wait_for(2);
+    assert_int_equal(large->status, DESK_DONE);
+    assert_int_equal(the_short->status, DESK_DONE);
+    assert_true(the_short->place < large->place);
+    assert_string_equal(the_short->text, alone->text);
+    uint64_t took = the_short->steps - the_short->began, rows = rows_after - rows_before;
+    if (took > steps + 1)
+        fail_msg("%llu steps beside a large one, %llu alone", (unsigned long long)took,
+                 (unsigned long long)steps);
+    if (rows > took * BUSY || rows < took * 5) /* the large one goes on all the same */
+        fail_msg("%llu rows in %llu steps", (unsigned long long)rows, (unsigned long long)took);
+    trip_free(alone);
+    trip_free(large);
+    trip_free(the_short);
+    close_batcher();
+}
+
+/* Of two clients with much to do, neither gets ahead, though one came first, in one piece. */
+TEST(equal_shares) {
+    enum { N = 60 };
+    struct trip *t[2 * N];
+    open_batcher(8, BUSY);
+    for (int i = 0; i < 2 * N; i++) t[i] = trip_new(1, 8, DESK_BULK, i < N ? 1 : 2);
+    give_all(t, 2 * N);
+    wait_for(2 * N);
+    int ahead[2 * N] = {0}, lead = 0;
+    for (int i = 0; i < 2 * N; i++) ahead[t[i]->place] = i < N ? 1 : -1;
+    for (int i = 0; i < 2 * N - 16; i++) {
+        lead += ahead[i];
+        if (abs(lead) > 8) fail_msg("after %d sentences one client is %d ahead", i + 1, lead);
+    }
+    for (int i = 0; i < 2 * N; i++) trip_free(t[i]);
+    close_batcher();
+}
+
+/* Interactive ones go first, and bulk does not starve. */
+TEST(weights_of_classes) {
+    enum { N = 100 };
+    struct trip *t[N + 4];
+    int last = 0;
+    open_batcher(8, BUSY);
+    for (int i = 0; i < N + 4; i++)
+        t[i] = trip_new(1, 8, i < 4 ? DESK_BULK : DESK_INTERACTIVE, i < 4 ? 1 : 2);
+    give_all(t, N + 4);
+    wait_for(N + 4);
+    for (int i = 0; i < 4; i++) last = max_int(last, t[i]->place);
+    if (last < 40 || last > 70)
+        fail_msg("the 4th of bulk was number %d; 1 in 17 is its share", last);
+    for (int i = 0; i < N + 4; i++) trip_free(t[i]);
+    close_batcher();
+}
+
+/* ---- cancelling ------------------------------------------------------------------------------ */
+
+static uint64_t cancelled_at;
+static void cancel_now(struct trip *t) {
+    if (b->now.steps < 7 || t->watched++) return;
+    cancelled_at = b->now.steps;
+    atomic_store(&t->errand.cancelled, 1);
+}
+
+TEST(cancel_at_once) {
+    open_batcher(SEATS, BUSY);
+    struct trip *t = trip_new(MANY, 12, DESK_BULK, 1);
+    t->watch = cancel_now;
+    give_all(&t, 1);
+    wait_for(1);
+    assert_int_equal(t->status, DESK_CANCELLED);
+    assert_int_equal(t->steps, cancelled_at);
+    trip_free(t);
+    struct trip *late = trip_new(3, 5, DESK_NORMAL, 1);
+    late->errand.deadline = clock_seconds() - 1;
+    give_all(&late, 1);
+    wait_for(1);
+    assert_int_equal(late->status, DESK_DEADLINE);
+    assert_int_equal(late->steps, late->began); /* nothing was done for it */
+    trip_free(late);
+    assert_int_equal(b->n_order, 0);
+    assert_int_equal(b->n_flow, 0);
+    close_batcher();
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static char away[600];
+static struct trip *waiting;
+
+/* In the midst of an errand that has all seats another one comes, and the device fails. */
+static void break_device(struct trip *t) {
+    if (b->now.steps < 3 || t->watched++) return;
+    give_all(&waiting, 1);
+    if (away[0]) rename(b->dir, away);
+    backend_fail(b->engine->be, HEED_EDEVICE, "the device is gone");
+}
+
+static void break_beside(struct trip *other) {
+    struct trip *t = trip_new(6, 12, DESK_INTERACTIVE, 4);
+    waiting = other;
+    t->watch = break_device;
+    b->now.steps = 0; /* the thread is idle */
+    give_all(&t, 1);
+    wait_for(2);
+    assert_int_equal(t->status, DESK_FAILED);
+    assert_string_equal(t->message, "the device is gone");
+    trip_free(t);
+}
+
+/* Who is not in work when the device fails is translated by the model opened anew; where that
+ * cannot be opened, everybody hears why, and the next one tries again. */
+TEST(failing_backend) {
+    struct trip *t[4];
+    open_batcher(2, BUSY);
+    for (int i = 0; i < 4; i++) t[i] = trip_new(1, 8, DESK_INTERACTIVE, 5);
+    give_all(t, 1);
+    wait_for(1);
+    break_beside(t[1]);
+    assert_int_equal(t[1]->status, DESK_DONE);
+    assert_string_equal(t[1]->text, t[0]->text);
+    snprintf(away, sizeof away, "%s.away", b->dir);
+    break_beside(t[2]);
+    assert_int_equal(t[2]->status, DESK_FAILED);
+    assert_true(t[2]->message[0] && strcmp(t[2]->message, "the device is gone") != 0);
+    assert_int_equal(rename(away, b->dir), 0);
+    away[0] = 0;
+    give_all(t + 3, 1);
+    wait_for(1);
+    assert_int_equal(t[3]->status, DESK_DONE);
+    assert_string_equal(t[3]->text, t[0]->text);
+    assert_int_equal(n_ended, 6);
+    for (int i = 0; i < 4; i++) trip_free(t[i]);
+    close_batcher();
+}
+
+/* ---- texts without end ----------------------------------------------------------------------- */
+
+/* Five megabytes without a space are read in portions: a short one is done long before. */
+TEST(endless_word) {
+    enum { SIZE = 5 << 20 };
+    open_batcher(SEATS, BUSY);
+    char *word = xmalloc(SIZE);
+    memset(word, 'a', SIZE);
+    struct trip *alone = trip_new(1, 6, DESK_INTERACTIVE, 2), *huge = trip_new(1, 1, DESK_BULK, 1);
+    struct trip *beside = trip_new(1, 6, DESK_INTERACTIVE, 2);
+    struct desk_text line = {.text = word, .size = SIZE};
+    task_free(huge->errand.task);
+    huge->errand.task = task_new(&(struct task_order){.text = &line,
+                                                      .n = 1,
+                                                      .format = DESK_TEXT,
+                                                      .n_best = 1,
+                                                      .extras = DESK_PARTIAL,
+                                                      .rules = sentence_rules(NULL)});
+    give_all(&alone, 1);
+    wait_for(1);
+    double begin = clock_seconds();
+    give_all(&huge, 1);
+    give_all(&beside, 1);
+    wait_for(1);
+    assert_int_equal(beside->status, DESK_DONE);
+    assert_true(beside->steps - beside->began <= alone->steps - alone->began + 8);
+    atomic_store(&huge->errand.cancelled, 1);
+    wait_for(1);
+    assert_int_equal(huge->status, DESK_CANCELLED);
+    assert_true(clock_seconds() - begin < 20);
+    trip_free(alone);
+    trip_free(huge);
+    trip_free(beside);
+    xfree(word);
+    close_batcher();
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+TEST(memory_stays) {
+    size_t in_use[3];
+    open_batcher(SEATS, BUSY);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 40; i++) {
+            struct trip *t[3];
+            for (int k = 0; k < 3; k++)
+                t[k] = trip_new(1 + k, 4 + i % 9, (enum desk_class)(1 + k), (uint64_t)k);
+            if (i % 5 == 0) t[1]->watch = cancel_now;
+            give_all(t, 3);
+            wait_for(3);
+            for (int k = 0; k < 3; k++) trip_free(t[k]);
+        }
+        pthread_mutex_lock(&b->lock); /* the thread is idle */
+        in_use[round] = mallinfo2().uordblks;
+        pthread_mutex_unlock(&b->lock);
+    }
+    if (in_use[2] > in_use[1] + 4096)
+        fail_msg("%zu bytes, then %zu, then %zu", in_use[0], in_use[1], in_use[2]);
+    close_batcher();
+}
+
+/* ---- scores that are no numbers -------------------------------------------------------------- */
+
+TEST(not_a_number) {
+    struct err err = {0};
+    struct backend *be;
+    struct model *model;
+    const char *dir = model_dir("n", 3, 300);
+    char *weights = path_join(dir, MODELDIR_WEIGHTS);
+    ASSERT_OK(backend_open(&be, &(struct backend_options){"cpu", 1, NULL}, &err), err);
+    ASSERT_OK(model_load(&model, dir, be, DTYPE_F32, &err), err);
+    rig_spoil(model, "tgt_embed", 9);
+    ASSERT_OK(
+        model_save(model, weights, &(struct weights_options){.step = 1, .type = DTYPE_F32}, &err),
+        err);
+    model_free(model);
+    backend_close(be);
+    xfree(weights);
+    open_dir(dir, SEATS, BUSY);
+    struct trip *t[3];
+    for (int i = 0; i < 3; i++) t[i] = trip_new(1 + i, 6, DESK_NORMAL, (uint64_t)i);
+    give_all(t, 2);
+    wait_for(2);
+    give_all(t + 2, 1); /* it lives */
+    wait_for(1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(t[i]->status, DESK_FAILED);
+        assert_non_null(strstr(t[i]->message, "not "));
+        trip_free(t[i]);
+    }
+    assert_int_equal(n_ended, 3);
+    assert_int_equal(b->n_order, 0);
+    close_batcher();
+}
+
+TESTS(T(short_beside_long), T(equal_shares), T(weights_of_classes), T(cancel_at_once),
+      T(failing_backend), T(endless_word), T(memory_stays), T(not_a_number))
