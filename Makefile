@@ -12,7 +12,7 @@ endif
 
 WARN  = -Wall -Wextra -Wshadow -Wvla -Werror -Wpointer-arith
 CWARN = -Wstrict-prototypes -Wmissing-prototypes
-PKGS  = jansson sentencepiece zlib liblzma libxxhash
+PKGS  = jansson sentencepiece zlib liblzma libxxhash libzip
 BOTH_FLAGS = $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
              -pthread -Iinclude -Isrc -MMD -MP
 ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)

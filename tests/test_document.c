@@ -1,8 +1,11 @@
 /* test_document.c — documents: what of them is translated, and that everything else stays. */
+#include <zip.h>
+
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/words.h"
 #include "test.h"
+#include "text/archive.h"
 #include "text/document.h"
 #include "text/markup.h"
 
@@ -163,4 +166,170 @@ TEST(other_tags_are_refused) {
     document_free(d);
 }
 
-TESTS(T(kinds), T(text), T(subtitles), T(other_tags_are_refused))
+/* ---- office documents ------------------------------------------------------------------------ */
+
+struct member {
+    const char *name, *text;
+};
+
+/* An archive of members, up to one without a name; xfree it. */
+static char *pack(const struct member *m, size_t *size) {
+    zip_error_t error;
+    zip_source_t *all = zip_source_buffer_create(NULL, 0, 0, &error);
+    zip_t *zip = zip_open_from_source(all, ZIP_TRUNCATE, &error);
+    assert_non_null(zip);
+    zip_source_keep(all);
+    for (zip_uint64_t i = 0; m[i].name; i++) {
+        zip_source_t *s = zip_source_buffer(zip, m[i].text, strlen(m[i].text), 0);
+        assert_int_equal(zip_file_add(zip, m[i].name, s, ZIP_FL_ENC_UTF_8), i);
+        if (i == 0) zip_set_file_compression(zip, 0, ZIP_CM_STORE, 0);
+    }
+    assert_int_equal(zip_close(zip), 0);
+    zip_stat_t st;
+    assert_int_equal(zip_source_stat(all, &st), 0);
+    char *bytes = xmalloc(st.size + 1);
+    assert_int_equal(zip_source_open(all), 0);
+    assert_int_equal(zip_source_read(all, bytes, st.size), st.size);
+    zip_source_close(all);
+    zip_source_free(all);
+    *size = st.size;
+    return bytes;
+}
+
+/* A member of the archive as it is now. */
+static void expect_member(const char *bytes, size_t size, int i, const char *name,
+                          const char *want) {
+    struct err err = {0};
+    struct archive *a;
+    char *got;
+    ASSERT_OK(archive_open(&a, bytes, size, &err), err);
+    assert_string_equal(archive_name(a, i), name);
+    ASSERT_OK(archive_read(a, i, 1 << 20, &got, &size, &err), err);
+    got[size] = 0;
+    assert_string_equal(got, want);
+    xfree(got);
+    archive_free(a);
+}
+
+static void expect_part(enum document_kind kind, const char *name, const char *xml, enum how how,
+                        const char *want) {
+    struct member m[] = {
+        {"mimetype", "x"}, {name, xml}, {"other.xml", "<p>Stay</p>"}, {NULL, NULL}};
+    size_t size, out_size;
+    char *bytes = pack(m, &size), *out = through(kind, bytes, size, how, &out_size);
+    expect_member(out, out_size, 0, "mimetype", "x");
+    expect_member(out, out_size, 1, name, want);
+    expect_member(out, out_size, 2, "other.xml", "<p>Stay</p>");
+    xfree(out);
+    out = through(kind, bytes, size, ECHO, &out_size);
+    assert_int_equal(out_size, size);
+    assert_memory_equal(out, bytes, size);
+    xfree(out);
+    xfree(bytes);
+}
+
+#define DOCX(BODY) "<?xml version=\"1.0\"?>\n<w:document><w:body>" BODY "</w:body></w:document>"
+#define T_(TEXT)   "<w:t xml:space=\"preserve\">" TEXT "</w:t>"
+#define BOLD       "<w:rPr><w:b/></w:rPr>"
+
+static void expect_docx(const char *xml, enum how how, const char *want) {
+    expect_part(DOCUMENT_DOCX, "word/document.xml", xml, how, want);
+}
+
+TEST(docx) {
+    expect_docx(DOCX("<w:p><w:pPr/><w:r><w:t>One &amp; two</w:t></w:r></w:p><w:p/>"), TURNED,
+                DOCX("<w:p><w:pPr/><w:r>" T_("oNE &amp; TWO") "</w:r></w:p><w:p/>"));
+    /* runs that look the same are one, and others follow their words */
+    expect_docx(DOCX("<w:p><w:r><w:t>On</w:t></w:r><w:proofErr/><w:r><w:t xml:space='preserve'>e "
+                     "long </w:t></w:r><w:r w:x='1'>" BOLD "<w:t>two</w:t></w:r></w:p>"),
+                REVERSED,
+                DOCX("<w:p><w:r>" BOLD T_("two") "</w:r><w:r>" T_(" long One") "</w:r><w:proofErr/>"
+                                                                               "</w:p>"));
+    /* links, breaks, tabs */
+    expect_docx(DOCX("<w:p><w:r><w:t>See </w:t></w:r><w:hyperlink r:id='1'><w:r>" BOLD
+                     "<w:t>here</w:t></w:r></w:hyperlink><w:r><w:tab/><w:t>or</w:t><w:br/>"
+                     "<w:t>there</w:t></w:r></w:p>"),
+                TURNED,
+                DOCX("<w:p><w:r>" T_("sEE ") "</w:r><w:hyperlink r:id='1'><w:r>" BOLD
+                         T_("HERE") "</w:r></w:hyperlink><w:r><w:tab/></w:r><w:r>" T_(
+                             "OR") "</w:r><w:r><w:br/>"
+                                   "</w:r><w:r>" T_("THERE") "</w:r></w:p>"));
+    /* a text box in a paragraph */
+    expect_docx(
+        DOCX("<w:p><w:r><w:t>Out</w:t></w:r><w:r><w:pict><w:p><w:r><w:t>In</w:t></w:r></w:p>"
+             "</w:pict></w:r></w:p>"),
+        TURNED,
+        DOCX("<w:p><w:r>" T_("oUT") "</w:r><w:r><w:pict><w:p><w:r>" T_(
+            "iN") "</w:r></w:p></w:pict></w:r></w:p>"));
+    /* a field stays, the text of a link is translated */
+#define FIELD(CODE, TEXT)                                                                          \
+    "<w:r><w:fldChar w:t=\"begin\"/></w:r><w:r><w:instrText>" CODE                                 \
+    "</w:instrText></w:r><w:r><w:fldChar w:t=\"separate\"/></w:r>" TEXT                            \
+    "<w:r><w:fldChar w:t=\"end\"/></w:r>"
+    expect_docx(
+        DOCX("<w:p><w:r><w:t>In </w:t></w:r>" FIELD(
+            " REF x ", "<w:r><w:t>Figure 1</w:t></w:r>") "<w:r><w:t> now</w:t></w:r></w:p>"),
+        REVERSED,
+        DOCX("<w:p><w:r>" T_("now ") "</w:r>" FIELD(
+            " REF x ", "<w:r><w:t>Figure 1</w:t></w:r>") "<w:r>" T_(" In") "</w:r></w:p>"));
+    expect_docx(DOCX("<w:p>" FIELD("HYPERLINK x", "<w:r><w:t>here</w:t></w:r>") "</w:p>"), TURNED,
+                DOCX("<w:p>" FIELD("HYPERLINK x", "<w:r>" T_("HERE") "</w:r>") "</w:p>"));
+}
+
+#define ODT(BODY)                                                                                  \
+    "<office:document-content><office:text>" BODY "</office:text></office:document-content>"
+
+TEST(odt) {
+    expect_part(DOCUMENT_ODT, "content.xml",
+                ODT("<text:h>One\n  &lt;<text:span a='b'>two</text:span></text:h><text:p/>"
+                    "<text:p>Three<text:note><text:p>Note</text:p></text:note> four"
+                    "<text:tab/>five<text:line-break/>six <text:s/></text:p>"),
+                TURNED,
+                ODT("<text:h>oNE &lt;<text:span a='b'>TWO</text:span></text:h><text:p/>"
+                    "<text:p>tHREE<text:note><text:p>nOTE</text:p></text:note> FOUR"
+                    "<text:tab/>FIVE<text:line-break/>SIX <text:s/></text:p>"));
+}
+
+/* What is no such file, or wants too much. */
+TEST(office_refuses) {
+    static const struct {
+        struct member m;
+        int status;
+        const char *what;
+    } bad[] = {
+        {{"word/document.xml", "<w:p>"}, HEED_EFORMAT, "ends before"},
+        {{"word/document.xml", "<w:p></w:q>"}, HEED_EFORMAT, "broken at byte 5"},
+        {{"word/document.xml", "<!DOCTYPE x [<!ENTITY a 'b'>]><x/>"}, HEED_EFORMAT, "byte 0"},
+        {{"word/document.xml", "<w:p a='"}, HEED_EFORMAT, "broken"},
+        {{"../word/document.xml", "<w:p/>"}, HEED_EFORMAT, "leads elsewhere"},
+        {{"a/../b", "<w:p/>"}, HEED_EFORMAT, "leads elsewhere"},
+        {{"/etc/x", "<w:p/>"}, HEED_EFORMAT, "leads elsewhere"},
+        {{"content.xml", "<w:p/>"}, HEED_EFORMAT, "no word/document.xml"}};
+    struct err err = {0};
+    struct document *d;
+    size_t size;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct member m[] = {{"mimetype", "x"}, bad[i].m, {NULL, NULL}};
+        char *bytes = pack(m, &size);
+        assert_int_equal(document_read(&d, DOCUMENT_DOCX, bytes, size, &err), bad[i].status);
+        assert_null(d);
+        if (!strstr(err.msg, bad[i].what)) fail_msg("says: %s", err.msg);
+        xfree(bytes);
+    }
+    assert_int_equal(document_read(&d, DOCUMENT_DOCX, "PK", 2, &err), HEED_EFORMAT);
+    assert_int_equal(document_read(&d, DOCUMENT_ODT, "", 0, &err), HEED_EFORMAT);
+    size_t huge = DOCUMENT_MAX + 1; /* packed, it is small */
+    char *xml = xmalloc(huge + 1);
+    memset(xml, ' ', huge);
+    xml[huge] = 0;
+    struct member bomb[] = {
+        {"word/document.xml", "<w:p/>"}, {"word/header1.xml", xml}, {NULL, NULL}};
+    char *bytes = pack(bomb, &size);
+    assert_true(size < 1 << 20);
+    assert_int_equal(document_read(&d, DOCUMENT_DOCX, bytes, size, &err), HEED_ELIMIT);
+    xfree(bytes);
+    xfree(xml);
+}
+
+TESTS(T(kinds), T(text), T(subtitles), T(other_tags_are_refused), T(docx), T(odt),
+      T(office_refuses))

@@ -22,6 +22,7 @@ build    module:zlib            zlib1g-dev
 build    module:liblzma         liblzma-dev
 build    module:libxxhash       libxxhash-dev
 build    module:libedit         libedit-dev
+build    module:libzip          libzip-dev
 build    module:gnutls          libgnutls28-dev
 build    header:cld2/public/encodings.h  libcld2-dev
 test     module:cmocka          libcmocka-dev

@@ -1,5 +1,4 @@
 /* document.c — see document.h: which format is which, and what they share. */
-#define _GNU_SOURCE /* memmem */
 #include "text/document.h"
 
 #include <stdio.h>
@@ -7,9 +6,8 @@
 #include <strings.h>
 
 #include "base/mem.h"
-#include "base/num.h"
+#include "text/archive.h"
 #include "text/document_parts.h"
-#include "text/letters.h"
 
 struct document {
     enum document_kind kind;
@@ -18,13 +16,16 @@ struct document {
     struct flow *flow; /* [n_flow] */
     int *first;        /* [n_flow + 1] the number of each flow's first text */
     int n_flow;
+    struct archive *archive; /* that the flows are members of, or NULL */
+    int *member;             /* [n_flow] */
+    char **part;             /* [n_flow] their bytes */
 };
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-const char *const document_extensions[] = {".txt", ".srt", ".html", ".htm", NULL};
-static const enum document_kind kinds[] = {DOCUMENT_TXT, DOCUMENT_SRT, DOCUMENT_HTML,
-                                           DOCUMENT_HTML};
+const char *const document_extensions[] = {".txt", ".srt", ".html", ".htm", ".docx", ".odt", NULL};
+static const enum document_kind kinds[] = {DOCUMENT_TXT,  DOCUMENT_SRT,  DOCUMENT_HTML,
+                                           DOCUMENT_HTML, DOCUMENT_DOCX, DOCUMENT_ODT};
 
 int document_kind(enum document_kind *kind, const char *name, struct err *err) {
     const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
@@ -52,21 +53,79 @@ static void txt_read(struct flow *f) {
 
 static void html_read(struct flow *f) { flow_plain(f, 0, f->size); }
 
+/* ---- office documents ------------------------------------------------------------------------ */
+
+static const char *const docx_parts[] = {
+    "word/document", "word/header",   "word/footer", "word/footnotes",
+    "word/endnotes", "word/comments", NULL};
+static const char *const odt_parts[] = {"content", "styles", NULL};
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static const struct format {
     enum text_format format;
-    void (*read)(struct flow *flow);
+    void (*read)(struct flow *flow); /* of a file that is one flow; else: */
+    int (*read_part)(struct flow *flow, struct err *err);
+    const char *const *parts; /* the members that have texts; one begins as the first does */
     const struct flow_style *style;
 } formats[] = {
-    [DOCUMENT_TXT] = {FORMAT_TEXT, txt_read, NULL},
-    [DOCUMENT_SRT] = {FORMAT_HTML, srt_read, &srt_style},
-    [DOCUMENT_HTML] = {FORMAT_HTML, html_read, NULL},
+    [DOCUMENT_TXT] = {FORMAT_TEXT, txt_read, NULL, NULL, NULL},
+    [DOCUMENT_SRT] = {FORMAT_HTML, srt_read, NULL, NULL, &srt_style},
+    [DOCUMENT_HTML] = {FORMAT_HTML, html_read, NULL, NULL, NULL},
+    [DOCUMENT_DOCX] = {FORMAT_HTML, NULL, docx_read, docx_parts, &docx_style},
+    [DOCUMENT_ODT] = {FORMAT_HTML, NULL, odt_read, odt_parts, &odt_style},
 };
 
-static void number(struct document *d) {
-    d->first = xcalloc((size_t)d->n_flow + 1, sizeof *d->first);
-    for (int i = 0; i < d->n_flow; i++) d->first[i + 1] = d->first[i] + d->flow[i].n_text;
+static struct flow *add_flow(struct document *d, const char *bytes, size_t size) {
+    size_t n = (size_t)d->n_flow + 1;
+    d->flow = xrealloc(d->flow, n * sizeof *d->flow);
+    d->member = xrealloc(d->member, n * sizeof *d->member);
+    d->part = xrealloc(d->part, n * sizeof *d->part);
+    d->part[d->n_flow] = NULL;
+    d->flow[d->n_flow] = flow_of(bytes, size);
+    return &d->flow[d->n_flow++];
+}
+
+/* Is this one of the parts, which end in .xml and may have a number before that? 1: the first. */
+static int which_part(const char *name, const char *const *parts) {
+    for (int i = 0; parts[i]; i++) {
+        size_t n = strlen(parts[i]);
+        if (strncmp(name, parts[i], n) != 0) continue;
+        n += strspn(name + n, "0123456789");
+        if (strcmp(name + n, ".xml") == 0) return i + 1;
+    }
+    return 0;
+}
+
+static int read_archive(struct document *d, struct err *err) {
+    const struct format *f = &formats[d->kind];
+    size_t left = DOCUMENT_MAX, size;
+    int rc = archive_open(&d->archive, d->bytes, d->size, err), found = 0;
+    for (int i = 0; !rc && i < archive_count(d->archive); i++) {
+        const char *name = archive_name(d->archive, i);
+        int which = which_part(name, f->parts);
+        char *bytes;
+        if (!which) continue;
+        found |= which == 1;
+        if ((rc = archive_read(d->archive, i, left, &bytes, &size, err))) break;
+        left -= size;
+        struct err inner = {0};
+        struct flow *flow = add_flow(d, bytes, size);
+        d->part[d->n_flow - 1] = bytes;
+        d->member[d->n_flow - 1] = i;
+        rc = f->read_part(flow, &inner);
+        if (rc) err_set(err, rc, "%.100s: %.150s", name, inner.msg);
+    }
+    if (!rc && !found) rc = err_set(err, HEED_EFORMAT, "there is no %s.xml in it", f->parts[0]);
+    return rc;
+}
+
+static int read_file(struct document *d, struct err *err) {
+    if (d->size > 1 &&
+        (memcmp(d->bytes, "\xFF\xFE", 2) == 0 || memcmp(d->bytes, "\xFE\xFF", 2) == 0))
+        return err_set(err, HEED_EFORMAT, "the text is UTF-16; convert it to UTF-8");
+    formats[d->kind].read(add_flow(d, d->bytes, d->size));
+    return 0;
 }
 
 int document_read(struct document **out, enum document_kind kind, const char *bytes, size_t size,
@@ -74,23 +133,30 @@ int document_read(struct document **out, enum document_kind kind, const char *by
     *out = NULL;
     if (size > DOCUMENT_MAX)
         return err_set(err, HEED_ELIMIT, "a document of more than %d MiB", DOCUMENT_MAX >> 20);
-    if (size > 1 && (memcmp(bytes, "\xFF\xFE", 2) == 0 || memcmp(bytes, "\xFE\xFF", 2) == 0))
-        return err_set(err, HEED_EFORMAT, "the text is UTF-16; convert it to UTF-8");
     struct document *d = xcalloc(1, sizeof *d);
-    *d = (struct document){.kind = kind, .bytes = bytes, .size = size, .n_flow = 1};
-    d->flow = xcalloc(1, sizeof *d->flow);
-    d->flow[0] = flow_of(bytes, size);
-    formats[kind].read(&d->flow[0]);
-    number(d);
+    *d = (struct document){.kind = kind, .bytes = bytes, .size = size};
+    int rc = formats[kind].read ? read_file(d, err) : read_archive(d, err);
+    if (rc) {
+        document_free(d);
+        return rc;
+    }
+    d->first = xcalloc((size_t)d->n_flow + 1, sizeof *d->first);
+    for (int i = 0; i < d->n_flow; i++) d->first[i + 1] = d->first[i] + d->flow[i].n_text;
     *out = d;
     return 0;
 }
 
 void document_free(struct document *d) {
     if (!d) return;
-    for (int i = 0; i < d->n_flow; i++) flow_release(&d->flow[i]);
+    for (int i = 0; i < d->n_flow; i++) {
+        flow_release(&d->flow[i]);
+        xfree(d->part[i]);
+    }
+    archive_free(d->archive);
     xfree(d->flow);
     xfree(d->first);
+    xfree(d->member);
+    xfree(d->part);
     xfree(d);
 }
 
@@ -110,19 +176,60 @@ const char *document_text(const struct document *d, int i, size_t *size) {
     return flow_get(&d->flow[k], i - d->first[k], size);
 }
 
-int document_write(const struct document *d, const struct document_answer *answer, int n,
-                   char **out, size_t *size, struct err *err) {
-    struct buffer b = {0};
-    struct flow_writer w = {.flow = &d->flow[0],
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* One flow, translated. */
+static int write_flow(const struct document *d, int k, const struct document_answer *answer, int n,
+                      struct buffer *out, struct err *err) {
+    struct flow_writer w = {.flow = &d->flow[k],
                             .style = formats[d->kind].style,
                             .answer = answer,
                             .n_answer = n,
-                            .out = &b,
+                            .first = d->first[k],
+                            .out = out,
                             .err = err};
-    int rc = flow_write(&w);
-    *buffer_room(&b, 1) = 0;
-    *out = b.text;
-    *size = b.size;
-    if (rc) xfree(b.text), *out = NULL;
+    return flow_write(&w);
+}
+
+/* The members that have changed; if none has, the archive as it was. */
+static int write_archive(const struct document *d, struct buffer *part, char **out, size_t *size,
+                         struct err *err) {
+    struct archive_change *change = xcalloc((size_t)d->n_flow + 1, sizeof *change);
+    struct buffer copy = {0};
+    int n = 0, rc = 0;
+    for (int i = 0; i < d->n_flow; i++) {
+        const struct flow *f = &d->flow[i];
+        if (part[i].size == f->size && (!f->size || !memcmp(part[i].text, f->bytes, f->size)))
+            continue;
+        change[n++] = (struct archive_change){d->member[i], part[i].text, part[i].size};
+    }
+    if (n) {
+        rc = archive_write(d->archive, change, n, out, size, err);
+    } else {
+        buffer_put(&copy, d->bytes, d->size);
+        *buffer_room(&copy, 1) = 0;
+        *out = copy.text;
+        *size = copy.size;
+    }
+    xfree(change);
+    return rc;
+}
+
+int document_write(const struct document *d, const struct document_answer *answer, int n,
+                   char **out, size_t *size, struct err *err) {
+    struct buffer *part = xcalloc((size_t)d->n_flow + 1, sizeof *part);
+    int rc = 0;
+    *out = NULL;
+    for (int i = 0; i < d->n_flow && !rc; i++) rc = write_flow(d, i, answer, n, &part[i], err);
+    if (!rc && d->archive) {
+        rc = write_archive(d, part, out, size, err);
+    } else if (!rc) {
+        *buffer_room(&part[0], 1) = 0;
+        *out = part[0].text;
+        *size = part[0].size;
+        part[0].text = NULL;
+    }
+    for (int i = 0; i < d->n_flow; i++) xfree(part[i].text);
+    xfree(part);
     return rc;
 }

@@ -3,6 +3,8 @@
  *   .txt    text as people write it, line by line
  *   .srt    subtitles: numbers, times and positions stay, <i> and its like follow their words
  *   .html   also .htm: one text, the document itself
+ *   .docx   paragraphs of the body, headers, footers, notes and comments; runs follow their words
+ *   .odt    the same; spans follow their words
  *
  * How to use it, from a file's name and bytes:
  *
@@ -14,13 +16,15 @@
  *                      behind it stay as they are
  *
  * Everything that is not translated stays byte for byte: what is between texts, a text whose
- * translation is the same. With no translation that
+ * translation is the same, members of an archive that have no texts. With no translation that
  * differs, the file is the same bytes. Texts have no more markup than their translation must: in
  * FORMAT_HTML they may have numbered tags of the document's own (<b 12>, <img 13>), each of which
  * the translation must have, once, nested as they were; pages_run and whatever else goes through
  * markup.h sees to that.
  *
- * Files may be anything. Nothing is written to disk, nothing fetched. Work is linear.
+ * Files are hostile: archives must obey archive.h, and what is unpacked of one is at most
+ * DOCUMENT_MAX bytes; a document type declaration, which could define entities, is refused. Nothing
+ * is written to disk, nothing fetched. Work is linear.
  *
  * No threads, no state: a document may be read by one thread and written by another. */
 #ifndef TEXT_DOCUMENT_H
@@ -35,6 +39,8 @@ enum document_kind {
     DOCUMENT_TXT,
     DOCUMENT_SRT,
     DOCUMENT_HTML,
+    DOCUMENT_DOCX,
+    DOCUMENT_ODT,
 };
 
 /* The extensions that document_kind takes, with their dots, NULL-terminated. */

@@ -302,7 +302,8 @@ static void write_fragment(struct flow_writer *w, int i, const struct document_a
     g.seen = xcalloc((size_t)text->n_mark + 1, 1);
     w->begin = w->out->size;
     w->after_break = 0;
-    if (w->style->begin) w->style->begin(w, text);
+    w->text = text;
+    w->run = -1;
     for (struct html_token t; good && (t = html_next(&scan)).kind != HTML_END;)
         good = put_token(w, &g, &scan, &t);
     if ((!good || g.n_open || g.n_seen != text->n_mark) && !w->rc)

@@ -33,6 +33,7 @@ struct flow_text {
     size_t at, size; /* the text, in the flow's texts; if it is plain, the bytes themselves */
     int plain;       /* neither marks nor escapes */
     int mark, n_mark;
+    struct piece base; /* the reader's own, for its style */
 };
 
 struct flow_item; /* of the text that is being read */
@@ -45,6 +46,7 @@ struct flow {
     struct mark *mark;
     int n_mark, room_mark;
     struct buffer texts;
+    struct piece prefix; /* the reader's own, for its style */
     struct flow_item *item;
     int n_item, room_item;
     struct buffer words; /* of the items */
@@ -64,7 +66,7 @@ void flow_plain(struct flow *flow, size_t begin, size_t end);
 /* ---- reading a text --------------------------------------------------------------------------
  * Words and marks in their order, then flow_end, which drops a text without a letter and says
  * whether there is one. Words are UTF-8, as they are read. An opening mark and the closing one that
- * belongs to it have the same tag, which is positive, and nest; one without the other is a thing. */
+ * belongs to it have the same tag, and nest; one without the other is a thing. */
 
 void flow_words(struct flow *flow, const char *text, size_t size);
 void flow_word(struct flow *flow, uint32_t code);
@@ -86,7 +88,6 @@ enum mark_side { MARK_OPEN, MARK_CLOSE };
 struct flow_style {
     void (*words)(struct flow_writer *writer, const char *text, size_t size);
     void (*mark)(struct flow_writer *writer, const struct mark *mark, enum mark_side side);
-    void (*begin)(struct flow_writer *writer, const struct flow_text *text); /* or NULL */
 };
 
 struct flow_writer {
@@ -95,8 +96,10 @@ struct flow_writer {
     const struct document_answer *answer; /* [n_answer] */
     int n_answer, first;                  /* `first`: the number of the flow's first text */
     struct buffer *out;
-    int run;         /* the style's own: set by `begin` */
-    size_t begin;    /* of the text in out */
+    /* of the text that is being written: */
+    const struct flow_text *text;
+    int run;         /* the style's own; -1 at its beginning */
+    size_t begin;    /* in out */
     int after_break; /* the last mark was one */
     struct err *err;
     int rc;
