@@ -23,7 +23,7 @@ enum {
     ACCEPTS = 64, /* at a time, before others have their turn */
     SCRATCH = 64 << 10,
     JOIN = 32 << 10, /* bodies up to this size are sent together with their head */
-    LINGER_SECONDS = 3,
+    LINGER_SECONDS = 2,
     LINGER_BYTES = 4 << 20,
     OVERHEAD = 64 << 10, /* framing of chunks that any body may have */
     TICK_MS = 250
@@ -63,6 +63,7 @@ struct connection {
     struct connection *prev, *next, *ready_next;
     struct tls_session *tls;
     double since;   /* this state began */
+    double stirred; /* bytes moved last */
     uint64_t moved; /* bytes since then */
     char *in;
     size_t n_in, cap_in, scanned;
@@ -154,7 +155,7 @@ static void enter(struct connection *c, enum state state) {
     struct http_server *s = c->server;
     s->stats.idle += (state == IDLE) - (c->state == IDLE);
     c->state = state;
-    c->since = s->now;
+    c->since = c->stirred = s->now;
     c->moved = 0;
     if (state == IDLE) { /* the longest idle come first */
         unlink_connection(c);
@@ -314,6 +315,7 @@ static void flush(struct connection *c) {
         }
         p->at += (size_t)n;
         c->moved += (uint64_t)n;
+        c->stirred = c->server->now;
         c->n_out -= (size_t)n;
         c->server->stats.bytes_out += (uint64_t)n;
         if (c->x) c->x->x.sent += (uint64_t)n;
@@ -335,7 +337,7 @@ static void append_piece(struct connection *c, struct piece *p) {
         xfree(p);
         return;
     }
-    if (!c->out && c->state == BUSY) c->since = c->server->now, c->moved = 0;
+    if (!c->out && c->state == BUSY) c->since = c->stirred = c->server->now, c->moved = 0;
     if (c->last)
         c->last->next = p;
     else
@@ -680,6 +682,7 @@ static void advance(struct connection *c) {
 
 static void take(struct connection *c, const char *data, size_t n) {
     c->moved += n;
+    c->stirred = c->server->now;
     c->server->stats.bytes_in += n;
     if (c->state == LINGER) {
         if (c->moved > LINGER_BYTES) hang_up(c);
@@ -886,7 +889,8 @@ static void check_time(struct connection *c) {
     default:
         break;
     }
-    if (age <= allowed) return;
+    int stuck = c->state != IDLE && c->server->now - c->stirred > o->timeout;
+    if (age <= allowed && !stuck) return;
     if (c->state != IDLE && c->state != LINGER) c->server->stats.timeouts++;
     if ((c->state == HEAD || c->state == BODY) && !c->out)
         refuse(c, 408, "the request took too long to arrive");
