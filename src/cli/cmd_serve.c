@@ -365,14 +365,13 @@ static void close_server(struct server *s) {
     xfree(s->tls);
     xfree(s->listen);
     xfree(s->trusted);
-    xfree(s->model);
     xfree(s->code);
     xfree(s->headers);
     xfree(s->token);
 }
 
 static int run(struct err *err) {
-    struct server s = {0};
+    static struct server s; /* its models' paths last as long as the program */
     sigset_t signals;
     int number = 0;
     if (!args.tls_cert != !args.tls_key)

@@ -61,7 +61,7 @@ class Server:
                 s.shutdown(socket.SHUT_WR)
             return read_all(s)
 
-    def ask(self, method, path, body=None, headers=(), kind="application/json"):
+    def ask(self, method, path, body=None, headers=(), kind="application/json", timeout=60):
         if isinstance(body, (dict, list)):
             body = json.dumps(body, ensure_ascii=False).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n"
@@ -69,7 +69,7 @@ class Server:
             head += f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
         for line in headers:
             head += line + "\r\n"
-        return parse(self.raw(head.encode() + b"\r\n" + (body or b"")))
+        return parse(self.raw(head.encode() + b"\r\n" + (body or b""), timeout))
 
     def post(self, path, fields, **more):
         return self.ask("POST", path, fields, **more)

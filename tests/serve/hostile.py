@@ -13,7 +13,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 TIMEOUT = 2
 s = Server(heed, "--model", "en-de=" + model, "--threads", "1", "--metrics", "--timeout",
            str(TIMEOUT), "--max-body", "8", "--char-limit", "0", "--batch-limit", "0",
-           "--deadline", str(20 * scale), "--trust", "127.0.0.1", "--req-limit", "1000000000")
+           "--deadline", str(3 + 2 * scale), "--trust", "127.0.0.1", "--req-limit", "1000000000")
 pair = {"source": "en", "target": "de"}
 good = s.post("/translate", {"q": "bada kelo", **pair}).json
 
@@ -269,7 +269,7 @@ def long_sentence():  # 16
     alive("5 MB without a space")
     check(time.time() - at < 5 * scale, f"beside 5 MB a request took {time.time() - at}")
     worker.join()
-    check(done[0] in (200, 400, 504) and time.time() - began < 60 * scale,
+    check(done and done[0] in (200, 400, 504) and time.time() - began < 60 * scale,
           f"5 MB without a space: {done} after {time.time() - began}")
     a = s.post("/translate", {"q": "da da da da da da " * 30, **pair})
     check(a.status == 200, f"text that goes round and round: {a.status}")
