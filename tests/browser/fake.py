@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A server that looks like `heed serve` to the page, and misbehaves when told to.
 
-    fake.py PORT [--key KEY] [--limit CHARACTERS]
+    fake.py PORT [--key KEY] [--limit CHARACTERS] [--alternatives N]
 
 It serves src/serve/web as it lies there, with the policy of web.c, and translates every word by
 turning it round. Words in the text make it do what a real server rarely does:
@@ -179,6 +179,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.options.key and fields.get("api_key") != self.options.key:
             return self.refuse(403, "Invalid API key" if fields.get("api_key") else
                                "Please contact the server operator to get an API key")
+        most = self.options.alternatives
+        if int(fields.get("alternatives", 0)) > most:
+            return self.refuse(400, "Invalid request: alternatives parameter must be "
+                                    f"<= {most}")
         for word, status in (("!busy", 503), ("!often", 429)):
             if word in text and word not in seen:
                 seen.add(word)
@@ -198,6 +202,7 @@ class Handler(BaseHTTPRequestHandler):
             out["detectedLanguage"] = {"confidence": 90.0, "language": guess(text)}
         if int(fields.get("alternatives", 0)) > 0:
             out["alternatives"] = [turned(text).upper(), turned(text).title()]
+            out["alternatives"] = out["alternatives"][:int(fields["alternatives"])]
         if self.path == "/heed/align":
             mine = words(text)
             theirs = words(out["translatedText"])[-len(mine):] if mine else []
@@ -221,6 +226,7 @@ def main():
     parser.add_argument("port", type=int)
     parser.add_argument("--key")
     parser.add_argument("--limit", type=int, default=5000)
+    parser.add_argument("--alternatives", type=int, default=10)
     Handler.options = parser.parse_args()
     ThreadingHTTPServer.daemon_threads = True
     ThreadingHTTPServer.allow_reuse_address = True

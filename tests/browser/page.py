@@ -445,7 +445,8 @@ def check_long(page, server):
     must(abs(fits[0]) <= 2 and abs(fits[1]) <= 2, f"text and mirror part: {fits}")
     before = len(server.log())
     page.paste("x" * (5001 - n))
-    page.wait("too long", lambda: "over" in page.one("#count").get_attribute("class"))
+    page.wait("too long", lambda: page.text("#count") == "5,001 / 5,000 · 1 too many")
+    must("over" in page.one("#count").get_attribute("class"), "it looks harmless")
     time.sleep(0.5)
     must(len(server.log()) == before, "a text beyond the limit was sent")
     page.keys(Keys.BACKSPACE)
@@ -489,8 +490,25 @@ def check_hostile(page, server):
     must(not page.all("#operations img, #operations script"), "markup in /docs")
 
 
+def check_few_alternatives(page, server):
+    other = Server(0, "--alternatives", "1", "--limit", "-1")
+    page.base, own = other.url, page.base
+    page.expected.append("status of 400")
+    try:
+        page.open()
+        page.type("one")
+        page.translated("eno")
+        must(len(page.all("#others-list button")) == 1, "it did not ask again for fewer")
+        must(page.all("#output .word"), "words are lost with them")
+        must(page.text("#count") == "3", f"a limit where there is none: {page.text('#count')}")
+    finally:
+        page.base = own
+        other.stop()
+
+
 def check_no_words(page, server):
     page.expected.append("status of 400")
+    page.choose("#source", "en")
     page.type("!plain text")
     page.translated("!nialp txet")
     must(not page.all("#output .word"), "words from nowhere")

@@ -11,6 +11,7 @@ let timer = 0, countdown = 0;        /* until the next one; until the next try *
 let shown = null;                    /* what is on screen: { text, source, target, answer, best } */
 let detected = null;                 /* the language of the text, where the server found it */
 let pinned = false;                  /* the visitor chose the target for this text */
+let alternatives = 3;                /* to ask for */
 const wordless = new Set();          /* pairs for which the server gives translations only */
 
 const number = new Intl.NumberFormat('en');
@@ -37,6 +38,7 @@ function complain(problem, again) {
   $('notice').hidden = false;
   $('notice-key').hidden = problem.kind !== 'key';
   $('notice-retry').hidden = !again || problem.kind === 'key';
+  $('notice-retry').textContent = 'Try again';
   $('notice-retry').onclick = () => { quiet(); again(); };
   if (problem.kind === 'key') $('key-open').hidden = false;
   if (problem.kind !== 'busy' && problem.kind !== 'offline') return say(problem.message);
@@ -46,6 +48,7 @@ function complain(problem, again) {
   const show = () => { $('notice-retry').textContent = `Try again (${left} s)`; };
   show();
   countdown = setInterval(() => {
+    if (document.hidden) return;
     left--;
     if (left > 0) return show();
     quiet();
@@ -141,9 +144,16 @@ async function ask(fields, signal) {
     } catch (error) {
       if (error.kind !== 'refused' || ![400, 404, 405, 501].includes(error.status)) throw error;
     }
-  const answer = await post('translate', { ...fields, format: 'text' }, signal);
-  wordless.add(pair);
-  return answer;
+  try {
+    const answer = await post('translate', { ...fields, format: 'text' }, signal);
+    if (fields.source !== 'auto') wordless.add(pair);
+    return answer;
+  } catch (error) {
+    const most = /alternatives.*<= *(\d+)/.exec(error.message); /* this server has a limit that it only tells now */
+    if (!most || +most[1] >= fields.alternatives) throw error;
+    alternatives = +most[1];
+    return ask({ ...fields, alternatives }, signal);
+  }
 }
 
 async function translate() {
@@ -156,7 +166,7 @@ async function translate() {
   const own = request = new AbortController();
   busy(true);
   try {
-    const answer = await ask({ q: text, source: from, target: to, alternatives: text.length <= 400 ? 3 : 0 }, own.signal);
+    const answer = await ask({ q: text, source: from, target: to, alternatives: text.length <= 400 ? alternatives : 0 }, own.signal);
     if (own !== request) return;
     if (typeof answer.translatedText !== 'string') throw new Problem('refused', 'The server sent no translation.');
     quiet();
@@ -188,7 +198,8 @@ function typed() {
   const text = input.value, n = count(text), most = limit();
   showSource(text);
   $('clear').hidden = !text;
-  $('count').textContent = most ? `${number.format(n)} / ${number.format(most)}` : number.format(n);
+  $('count').textContent = (most ? `${number.format(n)} / ${number.format(most)}` : number.format(n)) +
+    (most && n > most ? ` · ${number.format(n - most)} too many` : '');
   $('count').classList.toggle('over', most > 0 && n > most);
   $('panel-text').classList.toggle('long', text.length > 600);
   if (most && n > most) tell(`The text is ${number.format(n - most)} characters too long.`);
@@ -222,6 +233,7 @@ $('copy').addEventListener('click', async () => {
   tell(done ? 'Copied' : 'The browser does not allow copying.');
   setTimeout(() => { $('copy-text').textContent = 'Copy'; }, 1600);
 });
+addEventListener('online', () => { if (!$('notice-retry').hidden && !$('notice').hidden) $('notice-retry').click(); });
 addEventListener('keydown', e => {
   if (e.altKey && !e.ctrlKey && !e.metaKey && e.code === 'KeyS') { e.preventDefault(); swap(); }
   if ((e.ctrlKey || e.metaKey) && e.key === 'Enter' && document.activeElement === input) { e.preventDefault(); translate(); }
