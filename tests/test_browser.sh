@@ -2,8 +2,8 @@
 # The page in a real Chromium (tests/browser/page.py); `tools/deps.sh browser` installs what it
 # needs.
 # timeout: 150
-# shellcheck source=tests/shell.sh
-. "$(dirname "$0")/shell.sh"
+# shellcheck source=tests/train.sh
+. "$(dirname "$0")/train.sh"
 slow "the page is the same in sanitizer builds"
 
 for command in chromium chromedriver; do
@@ -15,3 +15,5 @@ for python in python3 /usr/bin/python3; do
 done
 
 $python "$tree/tests/browser/page.py"
+train run --steps 400 --save-every 400 --max-len 64 --quiet || fail 'no model to serve'
+$python "$tree/tests/browser/page.py" "$heed" run

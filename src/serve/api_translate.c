@@ -385,9 +385,11 @@ static void answer_attention(struct errand *e, struct http_exchange *x) {
                    t->n_src, t->n_tgt);
         return;
     }
+    const char *before[ATTENTION_MOST] = {"<s>"}; /* what each row of the decoder reads */
+    for (int i = 1; i < t->n_tgt; i++) before[i] = t->tgt[i - 1];
     const struct look look[] = {
         {"encoder", t->n_layer_enc, t->src, t->src, t->n_src, t->n_src, t->enc},
-        {"decoder", t->n_layer_dec, t->tgt, t->tgt, t->n_tgt, t->n_tgt, t->dec},
+        {"decoder", t->n_layer_dec, t->tgt, before, t->n_tgt, t->n_tgt, t->dec},
         {"cross", t->n_layer_dec, t->tgt, t->src, t->n_tgt, t->n_src, t->cross}};
     struct writer w = {0};
     char number[16];
@@ -567,14 +569,17 @@ static void run(struct api *api, struct http_exchange *x, enum purpose purpose) 
     x->own = e;
     x->release = release;
     if (read_errand(e, x)) return;
-    if (strcmp(e->source, e->target) != 0)
+    if (strcmp(e->source, e->target) != 0) {
         submit(e, x);
-    else if (purpose == TRANSLATE)
-        api_answer(x, 200, make_answer(e));
-    else
+    } else if (purpose == TRANSLATE || purpose == ALIGN) {
+        json_t *o = make_answer(e);
+        if (purpose == ALIGN) add_links(o, &(struct desk_answer){0});
+        api_answer(x, 200, o);
+    } else {
         api_refuse(x, 400, "%s (%s) is not available as a target language from %s (%s)",
                    languages_name(e->target, NULL), e->target, languages_name(e->source, NULL),
                    e->source);
+    }
 }
 
 void api_translate(struct api *api, struct http_exchange *x) { run(api, x, TRANSLATE); }

@@ -56,7 +56,7 @@ def guess(text):
 
 def attention(text):
     src = ["▁" + w for w in text.split()][:40] + ["</s>"]
-    tgt = ["<s>"] + ["▁" + w for w in turned(text).split()][:40]
+    tgt = ["▁" + w for w in turned(text).split()][:40] + ["</s>"]
 
     def probs(layers, nq, nk, past):
         out = []
@@ -68,7 +68,8 @@ def attention(text):
                     out += [round(p / sum(row), 3) for p in row]
         return out
 
-    sets = [("encoder", src, src, 6), ("decoder", tgt, tgt, 6), ("cross", tgt, src, 6)]
+    before = ["<s>", *tgt[:-1]]
+    sets = [("encoder", src, src, 6), ("decoder", tgt, before, 6), ("cross", tgt, src, 6)]
     return {"translatedText": turned(text), "heads": 8, "kinds": [
         {"kind": kind, "layers": n, "query": q, "key": k,
          "probs": probs(n, len(q), len(k), kind == "decoder")} for kind, q, k, n in sets]}

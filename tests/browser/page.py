@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """The page of `heed serve` in a real Chromium.
 
-    page.py                   against fake.py, which misbehaves when told to
-    page.py URL               against a server that runs: what any model can show
+    page.py                      against fake.py, which misbehaves when told to
+    page.py HEED MODEL           against `HEED serve` with this model, whatever it makes of a text
 
 Every function here named `check_*` begins with an empty page; those named `live_*` are for any
-server. After each one the browser's console must be empty but for what the check expects of it.
+model. After each one the browser's console must be empty but for what the check expects of it.
 """
 
 import argparse
+import importlib
 import json
 import re
 import shutil
@@ -56,6 +57,7 @@ class Page:
                                     {"behavior": "allow", "downloadPath": str(folder)})
         self.folder, self.base = folder, base
         self.expected = []
+        self.start = "/"
 
     def close(self):
         self.driver.quit()
@@ -283,7 +285,7 @@ def check_attention(page, server):
     page.wait("a figure", lambda: page.all("#look-lines path"))
     must([li.text for li in page.all("#look-k li")] == ["▁One", "▁two", "▁three.", "</s>"], "keys")
     must(len(page.all("#look-maps button")) == 48, "six layers of eight heads")
-    ActionChains(page.driver).move_to_element(page.all("#look-q li")[1]).perform()
+    ActionChains(page.driver).move_to_element(page.all("#look-q li")[0]).perform()
     page.wait("what it looks at", lambda: "▁enO" in page.text("#look-say") and
               "looks at" in page.text("#look-say"))
     page.all("#look-maps button")[8 + 2].click()
@@ -291,7 +293,7 @@ def check_attention(page, server):
                  "'[aria-pressed=true]').length") == 1, "one map is chosen")
     must(page.all("input[name=look-Layer]")[1].is_selected(), "the second layer")
     page.all("input[name=look-Attention]")[1].send_keys(Keys.SPACE)
-    page.wait("the decoder's", lambda: page.text("#look-q li") == "<s>")
+    page.wait("the decoder's", lambda: page.text("#look-k li") == "<s>")
     page.choose("#look-form select", "1")
     page.wait("the second sentence", lambda: "▁ruoF" in page.text("#look-q"))
 
@@ -556,42 +558,67 @@ def check_docs(page, server):
 # ---- what every server shows -----------------------------------------------------------------
 
 
-def live_translates(page):
-    page.type(page.sample)
+def live_translates(page, server):
+    page.type("bada kelo")
     page.wait("a translation", lambda: page.settled() and page.output(), 20)
-    must(page.text("#count").startswith(str(len(page.sample))), page.text("#count"))
+    must(page.text("#count") == "9 / 2,000,000", page.text("#count"))
+    want = server.post("/translate", {"q": "bada kelo", "source": "en", "target": "de"}).json
+    must(page.output() == want["translatedText"], f"{page.output()!r}, but {want}")
+    page.one("#input").clear()
+    page.paste(RUDE)
+    page.wait("a translation", lambda: page.settled() and page.output() != want["translatedText"])
+    must(not page.all("#output img, #output script, .mirror img"), "markup")
 
 
-def live_words(page):
-    page.type(page.sample)
+def live_words(page, server):
+    page.type("bada kelo")
     page.wait("words", lambda: page.settled() and page.all("#output .word"), 20)
     page.one("#output").click()
     page.keys(Keys.HOME)
-    page.wait("its counterpart", lambda: page.text("#link"))
-    must(re.search("from|counterpart", page.text("#link")), page.text("#link"))
+    page.wait("its counterpart", lambda: re.search("from|counterpart", page.text("#link")))
+    must(re.search(r"\d+ % certain", page.text("#link")), page.text("#link"))
 
 
-def live_attention(page):
-    page.type(page.sample)
+def live_swaps(page, server):
+    page.type("bada kelo")
+    page.wait("a translation", lambda: page.settled() and page.output(), 20)
+    first = page.output()
+    page.chord(Keys.ALT, "s")
+    page.wait("the other way", lambda: page.settled() and
+              page.one("#input").get_attribute("value") == first)
+    must(page.js("return document.querySelector('#source').value") == "de", "languages")
+
+
+def live_detects(page, server):
+    page.choose("#source", "auto")
+    page.type("The weather is fine today, and we are going to the lake.")
+    page.wait("English", lambda: page.settled() and page.output() and
+              "English (detected)" in page.text("#source option"), 20)
+
+
+def live_cancels(page, server):
+    cancelled = 'heed_jobs_total{end="cancelled"}'
+    before = server.metric(cancelled)
+    page.js("document.querySelector('#input').value = arguments[0]", "bada kelo. " * 20000)
+    page.type(" ")
+    page.wait("work", lambda: server.metric("heed_jobs") > 0, 20)
+    page.one("#clear").click()
+    page.wait("cancelled", lambda: server.metric(cancelled) > before, 5)
+    page.wait("idle", lambda: server.metric("heed_jobs") == 0, 5)
+
+
+def live_attention(page, server):
+    page.type("bada kelo")
     page.wait("a translation", lambda: page.settled() and page.output(), 20)
     page.one("#look-open").click()
     page.wait("a figure", lambda: page.all("#look-lines path"), 20)
-    kinds = len(page.all("input[name=look-Attention]"))
-    must(kinds == 3, f"{kinds} kinds of attention")
-    for i in range(kinds):
+    must(len(page.all("input[name=look-Attention]")) == 3, "not all kinds")
+    for i in range(3):
         page.all("input[name=look-Attention]")[i].send_keys(Keys.SPACE)
         must(page.all("#look-lines path"), "no lines")
 
 
-def live_hostile(page):
-    title = page.driver.title
-    page.paste(RUDE)
-    page.wait("a translation", lambda: page.settled() and page.output(), 20)
-    must(not page.all("#output img, #output script, .mirror img"), "markup")
-    must(page.driver.title == title, "a script ran")
-
-
-def live_docs(page):
+def live_docs(page, server):
     page.open("/docs")
     page.wait("the API", lambda: page.all("#post-translate summary"))
     page.one("#get-languages summary").click()
@@ -599,7 +626,7 @@ def live_docs(page):
     page.wait("an answer", lambda: '"targets"' in page.text("#get-languages .answer"))
 
 
-def live_files_have_tags(page):
+def live_files_have_tags(page, server):
     for path in page.js("return performance.getEntriesByType('resource').map(e => e.name)"):
         if not re.search(r"\.(js|css|svg)$", path):
             continue
@@ -616,13 +643,13 @@ def live_files_have_tags(page):
             must(error.code == 304, f"{path}: {error.code}")
 
 
-def run(page, checks, args):
+def run(page, checks, server):
     failed = 0
     for check in checks:
         began, page.expected = time.monotonic(), []
         try:
-            page.open()
-            check(page, *args)
+            page.open(page.start)
+            check(page, server)
             lines = page.complaints()
             must(not lines, "the console has " + "; ".join(lines))
             verdict = "ok"
@@ -636,23 +663,30 @@ def run(page, checks, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("url", nargs="?")
+    parser.add_argument("heed", nargs="?")
+    parser.add_argument("model", nargs="?")
     parser.add_argument("-k", default="", help="only checks with this in their name")
-    parser.add_argument("--text", default="This is a small house.", help="what the model is asked")
     options = parser.parse_args()
-    kind = "live_" if options.url else "check_"
+    kind = "live_" if options.heed else "check_"
     checks = [f for name, f in globals().items() if name.startswith(kind) and options.k in name]
     must(checks, "no such check")
     with tempfile.TemporaryDirectory() as folder:
-        server = None if options.url else Server()
-        page = Page(Path(folder), options.url or server.url)
-        page.sample = options.text
+        if options.heed:
+            sys.path.append(str(HERE.parent / "serve"))
+            server = importlib.import_module("client").Server(
+                options.heed, "--model", "en-de=" + options.model, "de-en=" + options.model,
+                "--threads", "1", "--metrics", "--char-limit", "2000000")
+            page = Page(Path(folder), f"http://127.0.0.1:{server.port}")
+            page.start = "/?source=en&target=de"
+        else:
+            server = Server()
+            page = Page(Path(folder), server.url)
         try:
-            failed = run(page, checks, [server] if server else [])
+            failed = run(page, checks, server)
         finally:
             page.close()
-            if server:
-                server.stop()
+            server.process.kill()
+            server.process.wait()
     print(f"{len(checks) - failed} of {len(checks)} checks passed")
     sys.exit(failed > 0)
 

@@ -178,6 +178,13 @@ for kind in seen["kinds"]:
     check(len(kind["probs"]) == n > 0, f"attention: {kind['kind']} has {len(kind['probs'])}")
     row = kind["probs"][:len(kind["key"])]
     check(abs(sum(row) - 1) < 0.02, f"attention: a row sums to {sum(row)}")
+sides = {kind["kind"]: kind for kind in seen["kinds"]}
+check(sides["decoder"]["key"] == ["<s>", *sides["decoder"]["query"][:-1]] and
+      sides["cross"]["query"] == sides["decoder"]["query"], f"attention: {sides['decoder']['key']}")
+same = ok(s.post("/heed/align", {"q": "bada", "source": pair["source"], "target": pair["source"]}),
+          "align into the same language")
+check(same == {"translatedText": "bada", "sourceWords": [], "targetWords": [], "links": []},
+      f"align into the same language: {same}")
 stream = s.post("/heed/stream", {"q": "bada kelo", **pair})
 check(stream.status == 200 and stream.headers["content-type"] == "text/event-stream" and
       b"event: partial\ndata: {" in stream.body and

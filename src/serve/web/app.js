@@ -138,7 +138,7 @@ function display(text, from, to, answer, best) {
 /* Words and links come with the translation where the server has them for these languages. */
 async function ask(fields, signal) {
   const pair = fields.source + ' ' + fields.target;
-  if (!wordless.has(pair))
+  if (!wordless.has(pair) && fields.q.length <= 20000) /* 64 KiB at most */
     try {
       return await post('heed/align', fields, signal);
     } catch (error) {
@@ -294,7 +294,7 @@ async function start() {
   input.lang = source.value !== 'auto' ? source.value : '';
   $('key-open').hidden = !settings.apiKeys && !settings.keyRequired && !key();
   $('version').textContent = typeof settings.version === 'string' ? ' ' + settings.version : '';
-  $('tab-file').hidden = settings.filesTranslation === false;
+  document.querySelector('.modes').hidden = settings.filesTranslation === false;
   if (wish.get('q') && !input.value) input.value = wish.get('q');
   const send = files(settings, () => ({ source: source.value, target: target.value }), askKey);
   drops(file => { if (settings.filesTranslation !== false) { mode('file'); send(file); } });

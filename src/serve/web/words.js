@@ -73,8 +73,13 @@ export function showTarget(text, source, answer) {
   word.target = fill(output, text, to, i => 'word' + doubt(sure[i]));
   links.source = from.map(() => []);
   links.target = to.map(() => []);
+  /* Models look at marks when they are at a loss. */
+  const isWord = span => /[\p{L}\p{N}]/u.test(span.textContent);
   for (const [s, t] of answer.links)
-    if (links.source[s] && links.target[t]) { links.source[s].push(t); links.target[t].push(s); }
+    if (links.source[s] && links.target[t] && isWord(word.source[s]) === isWord(word.target[t])) {
+      links.source[s].push(t);
+      links.target[t].push(s);
+    }
   return sure.some(p => doubt(p));
 }
 
