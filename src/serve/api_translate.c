@@ -25,6 +25,7 @@ struct errand {
     char **copy; /* [n], where texts are not the body's own */
     enum desk_format format;
     int alternatives;
+    int words; /* and links are wanted, too */
     char source[LANGUAGES_CODE], target[LANGUAGES_CODE];
     int detected;
     double confidence;
@@ -141,6 +142,18 @@ static int read_alternatives(struct errand *e, struct http_exchange *x) {
     return 0;
 }
 
+/* Words come with /heed/align, and with a stream that asks for them: true, or in a form 1. */
+static void read_words(struct errand *e) {
+    struct body_text text;
+    if (e->purpose == ALIGN)
+        e->words = 1;
+    else if (e->body.json)
+        e->words = json_is_true(json_object_get(e->body.json, "words"));
+    else
+        e->words = !body_string(&e->body, "words", &text) && strchr("1tT", *text.text) != NULL;
+    e->words &= e->purpose == ALIGN || e->purpose == STREAM;
+}
+
 static int check_size(struct errand *e, struct http_exchange *x) {
     int batch = e->api->options.batch_limit, limit = e->api->options.char_limit;
     if (e->is_list && batch && e->n > batch) {
@@ -220,6 +233,7 @@ static int read_errand(struct errand *e, struct http_exchange *x) {
             e->text[0].given = given.text, e->text[0].given_size = given.size;
     }
     if (!rc) rc = read_alternatives(e, x);
+    if (!rc) read_words(e);
     for (int i = 0; i < e->n && !rc && !e->body.json; i++) unify_lines(e, i);
     if (!rc) rc = check_size(e, x);
     if (!rc && !api_desk(e->api)) {
@@ -260,13 +274,6 @@ static json_t *make_detected(const struct errand *e, int i) {
     return json_pack("{s:f,s:s}", "confidence", e->confidence, "language", e->source);
 }
 
-static json_t *make_answer(const struct errand *e) {
-    json_t *o = json_pack("{s:o}", "translatedText", per_text(e, make_text));
-    if (e->detected) json_object_set_new(o, "detectedLanguage", per_text(e, make_detected));
-    if (e->alternatives) json_object_set_new(o, "alternatives", per_text(e, make_others));
-    return o;
-}
-
 /* Bytes to characters, in ascending order: *byte and *n remember where the last one was. */
 static json_int_t position(const char *text, size_t *byte, size_t *n, size_t to) {
     for (; *byte < to; ++*byte) *n += ((unsigned char)text[*byte] & 0xC0) != 0x80;
@@ -300,6 +307,14 @@ static void add_links(json_t *o, const struct desk_answer *a) {
     json_object_set_new(o, "sourceWords", source);
     json_object_set_new(o, "targetWords", make_words(a));
     json_object_set_new(o, "links", links);
+}
+
+static json_t *make_answer(const struct errand *e) {
+    json_t *o = json_pack("{s:o}", "translatedText", per_text(e, make_text));
+    if (e->detected) json_object_set_new(o, "detectedLanguage", per_text(e, make_detected));
+    if (e->alternatives) json_object_set_new(o, "alternatives", per_text(e, make_others));
+    if (e->words) add_links(o, e->job ? desk_answer(e->job, 0) : &(struct desk_answer){0});
+    return o;
 }
 
 static json_t *make_score(const struct desk_answer *a) {
@@ -411,6 +426,8 @@ static void answer_attention(struct errand *e, struct http_exchange *x) {
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
+#define EVENTS "text/event-stream", "Cache-Control: no-store\r\n"
+
 static void send_event(struct http_exchange *x, const char *name, json_t *value) {
     char *data = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
     json_decref(value);
@@ -508,9 +525,7 @@ static void conclude(struct errand *e, struct http_exchange *x) {
     } else if (e->purpose == SCORE) {
         api_answer(x, 200, make_score(desk_answer(e->job, 0)));
     } else {
-        json_t *o = make_answer(e);
-        if (e->purpose == ALIGN) add_links(o, desk_answer(e->job, 0));
-        api_answer(x, 200, o);
+        api_answer(x, 200, make_answer(e));
     }
 }
 
@@ -525,10 +540,8 @@ static void on_woken(struct http_exchange *x, unsigned what) {
 }
 
 static void submit(struct errand *e, struct http_exchange *x) {
-    static const unsigned extras[] = {[STREAM] = DESK_PARTIAL,
-                                      [ALIGN] = DESK_WORDS,
-                                      [ATTENTION] = DESK_ATTENTION,
-                                      [SCORE] = DESK_SCORE};
+    static const unsigned extras[] = {
+        [STREAM] = DESK_PARTIAL, [ATTENTION] = DESK_ATTENTION, [SCORE] = DESK_SCORE};
     int seconds = e->api->options.deadline;
     struct desk_refusal refusal = {.retry_after = 1};
     struct desk_order order = {.text = e->text,
@@ -539,7 +552,7 @@ static void submit(struct errand *e, struct http_exchange *x) {
                                .alternatives = e->alternatives,
                                .client = e->caller.client,
                                .deadline = seconds ? clock_seconds() + seconds : 0,
-                               .extras = e->purpose == TRANSLATE ? 0 : extras[e->purpose],
+                               .extras = extras[e->purpose] | (e->words ? DESK_WORDS : 0U),
                                .done = on_done,
                                .partial = e->purpose == STREAM ? on_partial : NULL,
                                .ctx = x};
@@ -547,7 +560,7 @@ static void submit(struct errand *e, struct http_exchange *x) {
     x->gone = on_gone;
     switch (desk_submit(api_desk(e->api), &order, &e->job, &refusal)) {
     case DESK_ACCEPTED:
-        if (e->purpose == STREAM) http_begin(x, "text/event-stream", "Cache-Control: no-store\r\n");
+        if (e->purpose == STREAM) http_begin(x, EVENTS);
         return;
     case DESK_FULL:
         api_later(x, 503, refusal.retry_after, "The server is busy");
@@ -572,9 +585,11 @@ static void run(struct api *api, struct http_exchange *x, enum purpose purpose) 
     if (strcmp(e->source, e->target) != 0) {
         submit(e, x);
     } else if (purpose == TRANSLATE || purpose == ALIGN) {
-        json_t *o = make_answer(e);
-        if (purpose == ALIGN) add_links(o, &(struct desk_answer){0});
-        api_answer(x, 200, o);
+        api_answer(x, 200, make_answer(e));
+    } else if (purpose == STREAM) {
+        http_begin(x, EVENTS);
+        send_event(x, "done", make_answer(e));
+        http_end(x);
     } else {
         api_refuse(x, 400, "%s (%s) is not available as a target language from %s (%s)",
                    languages_name(e->target, NULL), e->target, languages_name(e->source, NULL),

@@ -26,7 +26,10 @@
 
 static const struct route_field translate_fields[] = {
     Q, SOURCE, TARGET, {"format", "string", 0, "text or html", "text"}, OTHERS, KEY, NOTHING};
-static const struct route_field stream_fields[] = {ONE, SOURCE, TARGET, KEY, NOTHING};
+static const struct route_field stream_fields[] = {
+    ONE, SOURCE, TARGET, OTHERS, {"words", "boolean", 0, "Words and links at the end", NULL},
+    KEY, NOTHING};
+static const struct route_field attention_fields[] = {ONE, SOURCE, TARGET, KEY, NOTHING};
 static const struct route_field align_fields[] = {ONE, SOURCE, TARGET, OTHERS, KEY, NOTHING};
 static const struct route_field score_fields[] = {
     ONE,    {"translation", "string", 1, "A translation of it", "Good day!"}, SOURCE, TARGET, KEY,
@@ -53,7 +56,8 @@ const struct route routes[] = {
     {"GET", "/frontend/settings", api_settings, "frontend", "What the page needs to know",
      "limits, formats and languages", NULL},
     {"POST", "/heed/stream", api_stream, "heed", "Translate, and watch the translation grow",
-     "server-sent events: partial (text, settled), then done (as /translate) or error",
+     "server-sent events: partial (text, settled), then done (as /translate, or with "
+     "words as /heed/align) or error",
      stream_fields},
     {"POST", "/heed/align", api_align, "heed", "Translate, and tell which word became which",
      "as /translate, with sourceWords, targetWords with a confidence, and links; positions count "
@@ -61,7 +65,7 @@ const struct route routes[] = {
      align_fields},
     {"POST", "/heed/attention", api_attention, "heed", "The attention of all layers and heads",
      "translatedText, heads, and for encoder, decoder and cross: layers, query, key, probs",
-     stream_fields},
+     attention_fields},
     {"POST", "/heed/score", api_score, "heed", "How probable a given translation is",
      "logProbability (natural logarithm), pieces, perPiece, and words with their confidence",
      score_fields},

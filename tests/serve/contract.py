@@ -190,6 +190,11 @@ check(stream.status == 200 and stream.headers["content-type"] == "text/event-str
       b"event: partial\ndata: {" in stream.body and
       b'event: done\ndata: {"translatedText":' + json.dumps(text, ensure_ascii=False).encode()
       in stream.body, f"stream: {stream.body!r}")
+stream = s.post("/heed/stream", {"q": "bada kelo ümu", "words": True, **pair})
+last = stream.body.split(b"event: done\ndata: ")[1].split(b"\n")[0]
+check(json.loads(last) == words, f"words: {stream.body!r}")
+stream = s.post("/heed/stream", {"q": "bada", "source": "de", "target": "de"})
+check(b'event: done\ndata: {"translatedText":"bada"}\n\n' in stream.body, f"same: {stream.body!r}")
 
 # ---- metrics, and a log that says nothing about texts
 metrics = s.get("/metrics").body.decode()
