@@ -223,6 +223,11 @@ test: ## build and run all tests; TESTS=pattern picks some
 	@tests/run.sh -o $(BUILD)/tests/summary $(if $(TESTS),-k '$(TESTS)') \
 	    $(filter $(BUILD)/tests/test_%,$(TEST_BIN)) $(wildcard tests/test_*.sh)
 
+test-serve: ## heed serve against programs from PyPI that know LibreTranslate
+	@tools/deps.sh test
+	@$(MAKE) --no-print-directory $(BUILD)/heed
+	@tests/serve/peers.sh
+
 # On a machine with a GPU: what involves it, and nothing that may be left out.
 test-gpu: ## the tests that need a GPU; under compute-sanitizer too, where it is
 	@tools/deps.sh test
@@ -380,6 +385,7 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo demo-train test test-gpu test-bare bench-gpu dist dist-built test-programs fuzz \
+.PHONY: all demo demo-train test test-serve test-gpu test-bare bench-gpu dist dist-built \
+        test-programs fuzz \
         fuzz-programs asan tsan bench scores lint tidy format deps install install-built uninstall \
         clean help FORCE

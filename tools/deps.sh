@@ -27,6 +27,7 @@ build    module:gnutls          libgnutls28-dev
 build    header:cld2/public/encodings.h  libcld2-dev
 test     module:cmocka          libcmocka-dev
 test     command:xz             xz-utils
+test     command:python3        python3
 browser  command:chromium       chromium
 browser  command:chromedriver   chromium-driver
 browser  python:selenium        python3-selenium

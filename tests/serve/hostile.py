@@ -330,7 +330,7 @@ def drain_storm():  # 20, the end
     def work(i):
         c = s.connect(60 * scale)
         c.sendall(post(b"/translate", json.dumps(
-            {"q": ["bada kelo mino tera %d" % k for k in range(300)], **pair}).encode(),
+            {"q": ["bada kelo mino tera %d" % k for k in range(300 // scale)], **pair}).encode(),
             b"Connection: close\r\n"))
         answers.append(parse(read_all(c)).status)
     workers = [threading.Thread(target=work, args=(i,)) for i in range(20)]
