@@ -10,7 +10,8 @@ turning it round. Words in the text make it do what a real server rarely does:
     !busy     503 with Retry-After 1, the first time
     !often    429 with Retry-After 1, the first time
     !rude     tokens and translations full of markup
-    !plain    no words: /heed/align answers 400
+    !plain    no words: whoever asks for them gets 400
+    !broken   streams end before they should
 
 GET /fake/log tells what was asked for: a list of {path, body, aborted}.
 """
@@ -194,9 +195,10 @@ class Handler(BaseHTTPRequestHandler):
             return None
         if self.path == "/heed/attention":
             return self.answer(200, attention(text))
-        if self.path == "/heed/align" and "!plain" in text:
+        wordy = self.path == "/heed/align" or fields.get("words")
+        if wordy and "!plain" in text:
             return self.refuse(400, "words cannot be had for this pair")
-        if self.path not in ("/heed/align", "/translate"):
+        if self.path not in ("/heed/align", "/heed/stream", "/translate"):
             return self.refuse(404, "Not found")
         out = {"translatedText": turned(text) if isinstance(q, str) else [turned(t) for t in q]}
         if fields.get("source") == "auto":
@@ -204,14 +206,32 @@ class Handler(BaseHTTPRequestHandler):
         if int(fields.get("alternatives", 0)) > 0:
             out["alternatives"] = [turned(text).upper(), turned(text).title()]
             out["alternatives"] = out["alternatives"][:int(fields["alternatives"])]
-        if self.path == "/heed/align":
+        if wordy:
             mine = words(text)
             theirs = words(out["translatedText"])[-len(mine):] if mine else []
             out["sourceWords"] = [list(w) for w in mine]
-            out["targetWords"] = [[*w, [0.95, 0.6, 0.97, 0.4, 0.9, 0.15][i % 6]]
+            out["targetWords"] = [[*w, [0.95, 0.45, 0.97, 0.3, 0.9, 0.15][i % 6]]
                                   for i, w in enumerate(theirs)]
             out["links"] = [[i, i] for i in range(len(mine))]
+        if self.path == "/heed/stream":
+            return self.stream(out, "!broken" in text)
         return self.answer(200, out)
+
+    def stream(self, out, broken):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        text = out["translatedText"]
+        events = [("partial", {"text": text[:n], "settled": max(0, n - 20)})
+                  for n in range(30, len(text), 60)]
+        for name, event in events if broken else [*events, ("done", out)]:
+            data = json.dumps(event, ensure_ascii=False)
+            for part in (f"event: {name}\nda", f"ta: {data}\n\n"):  # as networks cut it
+                self.wfile.write(part.encode())
+                self.wfile.flush()
+            time.sleep(min(0.1, 0.5 / len(events)))
 
     def file(self, body):
         name = re.search(rb'filename="([^"]*)"', body)
@@ -222,6 +242,15 @@ class Handler(BaseHTTPRequestHandler):
                                  f"http://{host}/download_file/{name.group(1).decode()}"})
 
 
+class Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # clients may leave
+            super().handle_error(request, client_address)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
@@ -229,9 +258,7 @@ def main():
     parser.add_argument("--limit", type=int, default=5000)
     parser.add_argument("--alternatives", type=int, default=10)
     Handler.options = parser.parse_args()
-    ThreadingHTTPServer.daemon_threads = True
-    ThreadingHTTPServer.allow_reuse_address = True
-    server = ThreadingHTTPServer(("127.0.0.1", Handler.options.port), Handler)
+    server = Quiet(("127.0.0.1", Handler.options.port), Handler)
     print(server.server_address[1], flush=True)
     try:
         server.serve_forever()

@@ -455,6 +455,30 @@ def check_long(page, server):
     page.wait("5,000 are fine", lambda: len(server.log()) > before)
 
 
+def check_growing(page, server):
+    text = "Der Hund ist müde 😀. " * 15
+    page.js("window.seen = []; new MutationObserver(() => seen.push(["
+            "document.querySelector('#output').textContent,"
+            "document.querySelector('.growing')?.textContent])).observe("
+            "document.querySelector('#output'), { childList: true })")
+    page.paste(text)
+    page.translated(turned(text))
+    must(server.log()[-1]["path"] == "/heed/stream", f"asked {server.log()[-1]['path']}")
+    seen = page.js("return seen")
+    must(len(seen) > 3, "it did not grow")
+    must(all(turned(text).startswith(t) for t, _ in seen), f"it grew into something else: {seen}")
+    must(seen[1][1] == seen[1][0][-20:], f"what is settled: {seen[1]}")
+    must(len(page.all("#output .word")) == 60, "no words at the end")
+    page.js("seen = []")
+    page.type("Ende")
+    page.translated(turned(text + "Ende"))
+    least = min(len(t) for t, _ in page.js("return seen"))
+    must(least > 0.8 * len(text), f"what was there is gone meanwhile: {least} of {len(text)}")
+    page.one("#clear").click()
+    page.paste("!broken " + text)
+    page.wait("an error", lambda: "broke off" in page.text("#notice"))
+
+
 def check_right_to_left(page, server):
     page.paste(RTL + "\nabc")
     page.translated(turned(RTL) + "\ncba")

@@ -18,15 +18,17 @@ function refusal(response, message) {
   return new Problem('refused', message || `The server answered with status ${status}.`, status);
 }
 
-/* Everything in one place: the address is relative, so that the page also works below a path of a proxy. */
+const lost = error => error.name === 'AbortError' ? new Problem('aborted', 'cancelled') : new Problem('offline', 'The server does not answer.');
+
+/* Addresses are relative, so that the page also works below a path of a proxy. */
 async function send(path, options) {
   let response, text;
   try {
     response = await fetch(path, { credentials: 'same-origin', ...options });
+    if (response.ok && /^text\/event-stream/.test(response.headers.get('Content-Type'))) return response;
     text = await response.text();
   } catch (error) {
-    if (error.name === 'AbortError') throw new Problem('aborted', 'cancelled');
-    throw new Problem('offline', 'The server does not answer.');
+    throw lost(error);
   }
   let answer = null;
   try { answer = JSON.parse(text); } catch { /* judged below */ }
@@ -39,6 +41,27 @@ export const get = (path, signal) => send(path, { signal });
 export const post = (path, fields, signal) => send(path, {
   method: 'POST', signal, headers: { 'Content-Type': 'application/json' },
   body: JSON.stringify(key() ? { ...fields, api_key: key() } : fields) });
+
+/* A stream of events: partial ones are handed on as they come, the last one is the answer. */
+export async function follow(path, fields, signal, partial) {
+  const response = await post(path, fields, signal);
+  if (!(response instanceof Response)) return response;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '', done = false, value;
+  for (;;) {
+    try { ({ done, value } = await reader.read()); } catch (error) { throw lost(error); }
+    if (done) throw new Problem('offline', 'The server broke off.');
+    text += value;
+    for (let end; (end = text.indexOf('\n\n')) >= 0; text = text.slice(end + 2)) {
+      const [, name, data] = /^event: (\w+)\ndata: (.*)$/s.exec(text.slice(0, end)) || [];
+      if (!name) continue;
+      const event = JSON.parse(data);
+      if (name === 'partial') partial(event);
+      if (name === 'error') throw new Problem(event.status === 503 ? 'busy' : 'refused', String(event.error), event.status, 5);
+      if (name === 'done') return event;
+    }
+  }
+}
 export function upload(path, file, fields, signal) {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) form.append(name, value);

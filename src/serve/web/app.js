@@ -1,6 +1,6 @@
 /* The page: what is typed is translated, and each new request ends the one before. */
-import { $, Problem, get, key, make, post, recall, remember } from './api.js';
-import { announce, showSource, showTarget } from './words.js';
+import { $, Problem, follow, get, key, make, post, recall, remember } from './api.js';
+import { announce, showPartial, showSource, showTarget } from './words.js';
 import { attend } from './attention.js';
 import { drops, files } from './file.js';
 
@@ -11,6 +11,8 @@ let timer = 0, countdown = 0;        /* until the next one; until the next try *
 let shown = null;                    /* what is on screen: { text, source, target, answer, best } */
 let detected = null;                 /* the language of the text, where the server found it */
 let pinned = false;                  /* the visitor chose the target for this text */
+const STREAM_FROM = 200;             /* characters that take long enough to watch */
+const WORDS_TO = 20000;              /* the server aligns texts of up to 64 KiB */
 let alternatives = 3;                /* to ask for */
 const wordless = new Set();          /* pairs for which the server gives translations only */
 
@@ -103,7 +105,10 @@ function swap() {
 $('swap').addEventListener('click', swap);
 
 /* ---- the translation ---- */
-function busy(on) { $('pane-output').setAttribute('aria-busy', String(on)); }
+function busy(on) {
+  $('pane-output').setAttribute('aria-busy', String(on));
+  $('pane-output').classList.remove('grows');
+}
 
 function wipe() {
   shown = null;
@@ -135,18 +140,34 @@ function display(text, from, to, answer, best) {
   }));
 }
 
+/* A refusal that may be about what is asked for besides the translation. */
+const optional = error => error.kind === 'refused' && [400, 404, 405, 501].includes(error.status);
+
 /* Words and links come with the translation where the server has them for these languages. */
 async function ask(fields, signal) {
   const pair = fields.source + ' ' + fields.target;
-  if (!wordless.has(pair) && fields.q.length <= 20000) /* 64 KiB at most */
+  const size = fields.q.length, streamed = size > STREAM_FROM && size <= WORDS_TO;
+  if (streamed) {
+    const before = shown && shown.text.slice(0, 30) === fields.q.slice(0, 30) ? shown.best : '';
+    try {
+      return await follow('heed/stream', { ...fields, words: !wordless.has(pair) }, signal, event => {
+        if (signal.aborted || typeof event.text !== 'string' || !event.text.trim()) return;
+        $('pane-output').classList.add('grows');
+        showPartial(event.text, event.settled, before);
+      });
+    } catch (error) {
+      if (!optional(error)) throw error;
+    }
+  }
+  if (!wordless.has(pair) && !streamed && size <= WORDS_TO)
     try {
       return await post('heed/align', fields, signal);
     } catch (error) {
-      if (error.kind !== 'refused' || ![400, 404, 405, 501].includes(error.status)) throw error;
+      if (!optional(error)) throw error;
     }
   try {
     const answer = await post('translate', { ...fields, format: 'text' }, signal);
-    if (fields.source !== 'auto') wordless.add(pair);
+    if (fields.source !== 'auto' && size <= WORDS_TO) wordless.add(pair);
     return answer;
   } catch (error) {
     const most = /alternatives.*<= *(\d+)/.exec(error.message); /* this server has a limit that it only tells now */

@@ -46,13 +46,21 @@ function fill(box, text, spans, style) {
   return made;
 }
 
-const doubt = p => p === null || p >= 0.7 ? '' : p >= 0.5 ? ' doubt d1' : p >= 0.3 ? ' doubt d2' : ' doubt d3';
+const doubt = p => p === null || p >= 0.5 ? '' : p >= 0.35 ? ' doubt d1' : p >= 0.2 ? ' doubt d2' : ' doubt d3';
 
 /* The text alone, while its translation is not there. */
 export function showSource(text) {
   word.source = [];
   areas = null;
   mirror.replaceChildren(document.createTextNode(text + '\u200b'));
+}
+/* What there is of a translation that is still growing: the first `settled` characters will stay. Where the text was only
+ * changed, what was there before stands in for the rest. */
+export function showPartial(text, settled, before) {
+  const [unit] = places(text, [settled]) || [0], more = before.slice(text.length), space = more.search(/\s/);
+  word.target = [];
+  output.replaceChildren(document.createTextNode(text.slice(0, unit)),
+                         make('span', text.slice(unit) + (space >= 0 ? more.slice(space) : ''), 'growing'));
 }
 /* The translation, with words if the answer has sound ones; returns whether any word is doubtful. */
 export function showTarget(text, source, answer) {
