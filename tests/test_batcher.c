@@ -142,10 +142,7 @@ static uint64_t rows_before;
 
 /* In the midst of a large errand a short one comes. */
 static void send_short(struct trip *t) {
-    if (t->watched++ || b->now.steps < 20) {
-        if (b->now.steps < 20) t->watched = 0;
-        return;
-    }
+    if (b->now.steps - t->began < 20 || t->watched++) return;
     rows_before = b->now.rows;
     give_all(&the_short, 1);
 }
@@ -167,7 +164,6 @@ TEST(short_beside_long) {
     large->watch = send_short;
     the_short = trip_new(SHORT_LINES, 6, DESK_INTERACTIVE, 2);
     the_short->errand.ended = short_ended;
-    b->now.steps = 0; /* the thread is idle */
     give_all(&large, 1);
     wait_for(2);
     assert_int_equal(large->status, DESK_DONE);
@@ -225,7 +221,7 @@ TEST(weights_of_classes) {
 
 static uint64_t cancelled_at;
 static void cancel_now(struct trip *t) {
-    if (b->now.steps < 7 || t->watched++) return;
+    if (b->now.steps - t->began < 7 || t->watched++) return;
     cancelled_at = b->now.steps;
     atomic_store(&t->errand.cancelled, 1);
 }
@@ -258,7 +254,7 @@ static struct trip *waiting;
 
 /* In the midst of an errand that has all seats another one comes, and the device fails. */
 static void break_device(struct trip *t) {
-    if (b->now.steps < 3 || t->watched++) return;
+    if (b->now.steps - t->began < 3 || t->watched++) return;
     give_all(&waiting, 1);
     if (away[0]) rename(b->dir, away);
     backend_fail(b->engine->be, HEED_EDEVICE, "the device is gone");
@@ -268,7 +264,6 @@ static void break_beside(struct trip *other) {
     struct trip *t = trip_new(6, 12, DESK_INTERACTIVE, 4);
     waiting = other;
     t->watch = break_device;
-    b->now.steps = 0; /* the thread is idle */
     give_all(&t, 1);
     wait_for(2);
     assert_int_equal(t->status, DESK_FAILED);
