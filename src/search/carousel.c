@@ -74,8 +74,10 @@ struct carousel {
     struct beam_node *node;  /* [n_cell], as the next */
     int32_t *prefix, *id;
     float *log_prob;
-    int32_t *peek; /* [max_len] */
-    int32_t *line; /* [n_row, max_len] of rows that were not in the last step */
+    int32_t *cache;          /* the row of the cache that a cell has; -1: none yet */
+    int32_t *spare, n_spare; /* rows that no cell has; the last given back is first */
+    int32_t *peek;           /* [max_len] */
+    int32_t *line;           /* [n_row, max_len] of rows that were not in the last step */
 };
 
 static int check_caps(const struct carousel_caps *c, int positions, struct err *err) {
@@ -128,6 +130,8 @@ static void carve(struct carousel *c, struct arena *arena) {
     c->prefix = take(arena, cap->n_cell, 1, sizeof *c->prefix);
     c->id = take(arena, cap->n_cell, 1, sizeof *c->id);
     c->log_prob = take(arena, cap->n_cell, 1, sizeof *c->log_prob);
+    c->cache = take(arena, cap->n_cell, 1, sizeof *c->cache);
+    c->spare = take(arena, cap->n_cell, 1, sizeof *c->spare);
     c->peek = take(arena, cap->max_len, 1, sizeof *c->peek);
     c->line = take(arena, cap->n_row, cap->max_len, sizeof *c->line);
     ranker_carve(&c->ranker, arena, cap->max_len);
@@ -146,6 +150,8 @@ static int reserve(struct carousel *c, struct err *err) {
     arena.base = c->block;
     arena.used = 0;
     carve(c, &arena);
+    for (c->n_spare = 0; c->n_spare < c->caps.n_cell; c->n_spare++)
+        c->spare[c->n_spare] = c->caps.n_cell - 1 - c->n_spare;
     c->cells.size = c->caps.n_cell;
     c->sources.size = c->caps.n_src;
     for (c->n_empty = 0; c->n_empty < c->caps.n_seat; c->n_empty++) {
@@ -244,6 +250,7 @@ static void sit(struct carousel *c, int i, const struct carousel_input *in, int 
     x->beam.end = c->end + first;
     x->beam.node = c->node + seat->cell;
     x->row = -1;
+    for (int k = 0; k < seat->rules.beam.width * longest; k++) c->cache[seat->cell + k] = -1;
     beam_begin(&x->beam, longest);
     c->n_beam += seat->rules.beam.width;
     c->riding[c->n_riding++] = i;
@@ -315,12 +322,12 @@ int carousel_add(struct carousel *c, const struct carousel_input *in, int n, int
 
 /* The cells of the tokens that hypothesis h has, found by its parents: the stepper has forgotten
  * who was not in its last step. */
-static void trace_line(const struct seat *seat, int h, int32_t *line) {
+static void trace_line(const struct carousel *c, const struct seat *seat, int h, int32_t *line) {
     const struct beam *b = &seat->sentence.beam;
     int width = seat->rules.beam.width;
     for (int t = b->len - 1; t >= 0; t--) {
         h = b->node[(size_t)t * (size_t)width + (size_t)h].parent;
-        line[t] = seat->cell + t * width + h;
+        line[t] = c->cache[seat->cell + t * width + h];
     }
 }
 
@@ -332,15 +339,18 @@ static int gather_seat(struct carousel *c, struct seat *seat, int n) {
     const struct beam_node *node = b->len ? b->node + (size_t)(b->len - 1) * (size_t)width : NULL;
     x->row = n;
     for (int h = 0; h < b->n_live; h++, n++) {
+        int32_t *cache = &c->cache[seat->cell + b->len * width + h];
+        BUG_ON(c->n_spare == 0);
+        *cache = c->spare[--c->n_spare];
         c->row[n] = (struct stepper_row){.id = node ? node[h].token : c->ranker.marks.bos,
                                          .pos = b->len,
                                          .parent = node ? row + node[h].parent : 0,
-                                         .cache = seat->cell + b->len * width + h,
+                                         .cache = *cache,
                                          .src = seat->src,
                                          .n_src = x->in.n_src};
         if (!node || row >= 0) continue;
         int32_t *line = c->line + (size_t)n * (size_t)c->caps.max_len;
-        trace_line(seat, h, line);
+        trace_line(c, seat, h, line);
         c->row[n].line = line;
     }
     return n;
@@ -462,6 +472,12 @@ void carousel_leave(struct carousel *c, int at) {
         drop(c->done, &c->n_done, at);
     seat->state = EMPTY;
     c->n_beam -= seat->rules.beam.width;
+    int width = seat->rules.beam.width;
+    for (int k = min_int(seat->sentence.beam.len + 1, seat->sentence.beam.max_len) * width;
+         k > 0;) {
+        int32_t row = c->cache[seat->cell + --k];
+        if (row >= 0) c->spare[c->n_spare++] = row;
+    }
     shelf_give(&c->cells, seat->cell);
     shelf_give(&c->sources, seat->src);
     c->empty[c->n_empty++] = at;

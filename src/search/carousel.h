@@ -28,7 +28,8 @@
  * one hypothesis: a row of the self-attention's cache, a node of the trellis, a token of the
  * results. Source tokens and cells of a sentence lie together, at the first gap that is large
  * enough. All that it could ever need is taken when it gets on: a sentence aboard cannot run out of
- * room. The price is that sentences end, as a rule, long before their longest length (max_extra
+ * room. Rows of the cache themselves are given to cells when a step needs them, those that were
+ * used last first, so that memory which was only kept ready is never touched. The price is that sentences end, as a rule, long before their longest length (max_extra
  * is what to lower), and that gaps may be too small though their sum is not. Since every sentence
  * that carousel_check allows fits an empty carousel, whoever waits at the head of a queue, with
  * nobody overtaking, gets on in the end.

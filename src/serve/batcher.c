@@ -22,7 +22,7 @@ enum {
 struct suit {
     int seats, busy_rows, pass;
 };
-static const struct suit suits_host = {40, 32, 256}, suits_device = {320, 1 << 20, 8192};
+static const struct suit suits_host = {40, 16, 256}, suits_device = {320, 1 << 20, 8192};
 enum { CELLS_PER_ROW = 96, SRC_PER_SEAT = 64 };
 
 /* Errands of one client and class, of which something waits. */
