@@ -6,8 +6,10 @@
 #include "data/words.h"
 #include "test.h"
 #include "text/archive.h"
+#include "text/buffer.h"
 #include "text/document.h"
 #include "text/markup.h"
+#include "text/xml.h"
 
 /* ---- a translator that turns capitals into small letters and the other way round ------------- */
 
@@ -164,6 +166,34 @@ TEST(other_tags_are_refused) {
     assert_string_equal(out, srt);
     xfree(out);
     document_free(d);
+}
+
+TEST(markdown) {
+    expect(DOCUMENT_MD,
+           "---\ntitle: Stay\n---\n# One *two* #\n\nThree\nfour **five\nsix** `code` "
+           "[text](http://x \"T\")."
+           "\n\n```c\nint x;\n```\n\n    code\n\n- item [ ] a\n- [x] done\n  more\n1. first\n\n> "
+           "quote\n"
+           "> goes on\n\n| Head | `a|b` |\n|---|:-:|\n| Cell | *x* |\n\n[label]: http://stay\n"
+           "[^1]: Note\n\n<div>\nHtml <b>text</b>\n</div>\n\nSub\n---\n***\n",
+           TURNED,
+           "---\ntitle: Stay\n---\n# oNE *TWO* #\n\ntHREE FOUR **FIVE SIX** `code` [TEXT](http://x "
+           "\"T\")."
+           "\n\n```c\nint x;\n```\n\n    code\n\n- ITEM [ ] A\n- [x] DONE MORE\n1. FIRST\n\n> "
+           "QUOTE GOES ON"
+           "\n\n| hEAD | `a|b` |\n|---|:-:|\n| cELL | *X* |\n\n[label]: http://stay\n"
+           "[^1]: nOTE\n\n<div>\nhTML <b>TEXT</b>\n</div>\n\nsUB\n---\n***\n");
+    expect(DOCUMENT_MD,
+           "One\\\ntwo  \nThree snake_case \\*x\\* &amp; a_b_ ![i](j) http://x.y/z_.\r\n", TURNED,
+           "oNE\\\nTWO  \ntHREE SNAKE_CASE \\*X\\* & A_B_ ![i](j) http://x.y/z_.\r\n");
+    expect(DOCUMENT_MD,
+           "See [the *docs*](a(b)c) and <kbd>Ctrl</kbd>, <https://x.y>, [Ref], [a][b][^1]",
+           REVERSED,
+           "[a][b] , [Ref] , <https://x.y> , <kbd>Ctrl</kbd> and [*docs* the](a(b)c) See[^1]");
+    expect(DOCUMENT_MD, "x\n> y\nz\n* a\n* b **c\n* 5 * 3 \\# 1\\. q", TURNED,
+           "X\n> Y\nZ\n* A\n* B **C\n* 5 \\* 3 # 1. Q");
+    expect(DOCUMENT_MD, "a # b", REVERSED, "b # a");
+    expect(DOCUMENT_MD, "a #", REVERSED, "\\# a");
 }
 
 /* ---- office documents ------------------------------------------------------------------------ */
@@ -331,5 +361,155 @@ TEST(office_refuses) {
     xfree(xml);
 }
 
-TESTS(T(kinds), T(text), T(subtitles), T(other_tags_are_refused), T(docx), T(odt),
-      T(office_refuses))
+/* ---- any bytes ------------------------------------------------------------------------------- */
+
+static const char *const soup[] = {
+    "a ",    "Word",   " ",    "\n",        "\n\n",     "*",    "**",    "_",  "`",   "``",
+    "[",     "](x)",   "]",    "![",        "<b>",      "</b>", "<i",    ">",  "> ",  "- ",
+    "1. ",   "|",      "|-",   "# ",        "```",      "\\",   "&amp;", "&",  "{x}", "http://x ",
+    "<!--",  "-->",    "  \n", "0 --> 1\n", "{\\a}",    "~~",   "---\n", ". ", "]: ", "[^1]",
+    "<kbd>", "</kbd>", "<p>",  "\xFF",      "\xC3\xA4", "\t",   "    "};
+
+static const char *const xml_soup[] = {"<w:p>",
+                                       "</w:p>",
+                                       "<w:r>",
+                                       "</w:r>",
+                                       "<w:t>",
+                                       "</w:t>",
+                                       "<w:rPr><w:b/></w:rPr>",
+                                       "<w:br/>",
+                                       "<w:tab/>",
+                                       "<w:hyperlink>",
+                                       "</w:hyperlink>",
+                                       "<w:fldChar w=\"begin\"/>",
+                                       "<w:instrText>",
+                                       "</w:instrText>",
+                                       "<w:fldChar w=\"end\"/>",
+                                       "<text:p>",
+                                       "</text:p>",
+                                       "<text:span>",
+                                       "</text:span>",
+                                       "<text:note>",
+                                       "</text:note>",
+                                       "<text:s/>",
+                                       "one ",
+                                       "Two",
+                                       "&amp;",
+                                       "&#1;",
+                                       "&x;",
+                                       "<!-- c -->",
+                                       "<![CDATA[x]]>"};
+
+/* Pieces one after another; of XML, with its elements closed. */
+static size_t stir(char *text, const char *const *pool, uint32_t n, int xml, struct rng *rng) {
+    const char *open[64];
+    size_t size = 0;
+    int depth = 0;
+    for (uint32_t i = 0, pieces = rng_below(rng, 40); i < pieces && depth < 60; i++) {
+        const char *p = pool[rng_below(rng, n)];
+        int closes = xml && p[0] == '<' && p[1] == '/';
+        if (closes && !depth) continue;
+        if (closes)
+            size += (size_t)sprintf(text + size, "</%s", open[--depth] + 1);
+        else
+            size += (size_t)sprintf(text + size, "%s", p);
+        if (xml && p[0] == '<' && !closes && p[1] != '!' && p[strlen(p) - 2] != '/' &&
+            !strstr(p, "rPr"))
+            open[depth++] = p;
+    }
+    while (depth) size += (size_t)sprintf(text + size, "</%s", open[--depth] + 1);
+    return size;
+}
+
+/* Nothing is lost of what stays as it is, and tags of translations are always those of texts. */
+static void check_any(enum document_kind kind, const char *text, size_t size) {
+    size_t n;
+    char *out = through(kind, text, size, ECHO, &n);
+    if (n != size || memcmp(out, text, n) != 0)
+        fail_msg("'%.*s' became '%s'", (int)size, text, out);
+    xfree(out);
+    for (enum how how = TURNED; how <= REVERSED; how++) xfree(through(kind, text, size, how, &n));
+}
+
+static void check_xml(enum document_kind kind, const char *name, const char *xml) {
+    struct member m[] = {{name, xml}, {NULL, NULL}};
+    struct err err = {0};
+    struct xml_token *token;
+    size_t size, out_size;
+    char *bytes = pack(m, &size);
+    check_any(kind, bytes, size);
+    for (enum how how = TURNED; how <= REVERSED; how++) {
+        char *out = through(kind, bytes, size, how, &out_size), *got;
+        struct archive *a;
+        ASSERT_OK(archive_open(&a, out, out_size, &err), err);
+        ASSERT_OK(archive_read(a, 0, 1 << 24, &got, &out_size, &err), err);
+        int rc = xml_read(&token, got, out_size, &err);
+        if (rc < 0) fail_msg("'%s' became '%.*s'", xml, (int)out_size, got);
+        xfree(token);
+        xfree(got);
+        archive_free(a);
+        xfree(out);
+    }
+    xfree(bytes);
+}
+
+TEST(soup_is_kept) {
+    struct rng rng = {.key = 7};
+    static char text[8192];
+    for (int round = 0; round < (TEST_SANITIZED ? 500 : 5000); round++) {
+        size_t size = stir(text, soup, sizeof soup / sizeof *soup, 0, &rng);
+        check_any(DOCUMENT_MD, text, size);
+        check_any(DOCUMENT_SRT, text, size);
+        check_any(DOCUMENT_TXT, text, size);
+        if (round % 4) continue;
+        size = (size_t)sprintf(text, "<w:x>");
+        size += stir(text + size, xml_soup, sizeof xml_soup / sizeof *xml_soup, 1, &rng);
+        sprintf(text + size, "</w:x>");
+        check_xml(DOCUMENT_DOCX, "word/document.xml", text);
+        check_xml(DOCUMENT_ODT, "content.xml", text);
+    }
+}
+
+TEST(hostile) {
+    static const char *const unit[] = {"[",    "[a](",     "*a ",   "`",    "`` ` ", "<b",
+                                       "<b\n", "![",       "a\n",   "> ",   "- ",    "|a",
+                                       "<!--", "{\\a",     "\\\n",  "    ", "```\n", "a  ",
+                                       "[a]:", "http://x", "a\n\n", "~~a",  "<kbd>", "_a"};
+    for (size_t k = 0; k < sizeof unit / sizeof *unit; k++) {
+        size_t n = strlen(unit[k]), times = TEST_SANITIZED ? 5000 : 50000;
+        char *text = xmalloc(n * times + 16), *out;
+        size_t begin = (size_t)sprintf(text, "0 --> 1\na "), size;
+        for (size_t i = 0; i < times; i++) memcpy(text + begin + i * n, unit[k], n);
+        for (enum document_kind kind = DOCUMENT_TXT; kind <= DOCUMENT_MD; kind++) {
+            out = through(kind, text, begin + n * times, TURNED, &size);
+            xfree(out);
+        }
+        xfree(text);
+    }
+    static const char *const xml[] = {
+        "<w:p>",     "<w:r>",       "<w:p><w:r><w:t>a", "<w:r><w:fldChar w=\"begin\"/>",
+        "<text:p>a", "<text:span>a"};
+    for (size_t k = 0; k < sizeof xml / sizeof *xml; k++) {
+        const char *u = xml[k];
+        size_t n = strlen(u), times = TEST_SANITIZED ? 2000 : 20000;
+        struct buffer b = {0};
+        buffer_puts(&b, "<w:d><w:p><text:p>");
+        for (size_t i = 0; i < times; i++) buffer_put(&b, u, n);
+        const char *tag[3];
+        int tags = 0;
+        for (const char *p = u; (p = strchr(p, '<')); p++)
+            if (!strstr(p, "/>") || p[3] == 'r') tag[tags++] = p;
+        for (size_t i = 0; i < times; i++)
+            for (int t = tags - 1; t >= 0; t--) {
+                buffer_puts(&b, "</");
+                buffer_put(&b, tag[t] + 1, (size_t)(strchr(tag[t], '>') - tag[t]));
+            }
+        buffer_put(&b, "</text:p></w:p></w:d>", 22);
+        check_xml(DOCUMENT_DOCX, "word/document.xml", b.text);
+        check_xml(DOCUMENT_ODT, "content.xml", b.text);
+        xfree(b.text);
+    }
+}
+
+TESTS(T(kinds), T(text), T(subtitles), T(markdown), T(other_tags_are_refused), T(docx), T(odt),
+      T(office_refuses), TL(soup_is_kept, 120), TL(hostile, 120))

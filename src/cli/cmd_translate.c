@@ -23,6 +23,7 @@
 #include "cli/signals.h"
 #include "cli/translate_print.h"
 #include "search/defaults.h"
+#include "text/document.h"
 #include "text/pages.h"
 #include "train/target.h"
 
@@ -33,7 +34,7 @@ static struct translate_args {
     const char *output, *prefix, *from, *to;
     enum precision precision;
     struct backend_options where;
-    int nbest, scores, json, html, look_ahead, lanes, quiet, stats, interactive;
+    int nbest, scores, json, html, document, look_ahead, lanes, quiet, stats, interactive;
 } args;
 static struct translator_options options;
 
@@ -57,6 +58,9 @@ static const struct option rows[] = {
     ROW(FLAG, "scores", scores, NULL, "print TEXT ||| SCORE"),
     JSON_ROW(json),
     ROW(FLAG, "html", html, NULL, "the same as --format html: each FILE is a document"),
+    ROW(FLAG, "document", document, NULL,
+        "FILE is a document of the format that its name says, .txt, .srt, .html, .md, .docx or "
+        ".odt, and so is what comes out; of .docx and .odt, this need not be said"),
     ROW(FLAG, "interactive", interactive, NULL,
         "ask for lines with a prompt, with line editing, a history and commands; :help lists them"),
     ROW(STRING, "prefix", prefix, NULL,
@@ -77,7 +81,8 @@ static struct option_group groups[] = {{.rows = rows, .values = &args},
                                        {.rows = translator_rows, .values = &options},
                                        {.rows = NULL}};
 
-static int is_html(void) { return options.format == FORMAT_HTML; }
+/* Files are documents, not lines. */
+static int of_files(void) { return options.format == FORMAT_HTML || args.document; }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -153,7 +158,7 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     s->setup =
         (struct lanes_setup){s->engine, &options, &args.where, args.lanes, args.look_ahead, &poll};
     if (!rc) rc = lanes_new(&s->lanes, &s->setup, err);
-    if (!rc && !is_html()) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
+    if (!rc && !of_files()) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
     if (!rc) rc = outlet_open(&s->out, args.output, err);
     if (rc) return rc;
     s->print = (struct print_options){.json = args.json,
@@ -209,34 +214,61 @@ static int answer(void *ctx, const struct feed_line *line, const struct translat
     return rc;
 }
 
-/* ---- HTML ------------------------------------------------------------------------------------ */
+/* ---- documents ------------------------------------------------------------------------------- */
+
+/* A file that is translated as a whole. */
+struct file {
+    char *bytes;
+    struct document *document;
+};
+
+static int is_office(const char *path) {
+    enum document_kind kind;
+    struct err none = {0};
+    return !document_kind(&kind, path, &none) && (kind == DOCUMENT_DOCX || kind == DOCUMENT_ODT);
+}
 
 /* Before signals are watched: Ctrl-C ends the reading at once. */
-static int read_pages(struct translator_input *page, const char *const *path, int n,
-                      struct err *err) {
-    for (int i = 0; i < n; i++) {
-        const char *from = strcmp(path[i], "-") == 0 ? "/dev/stdin" : path[i];
-        char *text;
-        int rc = file_read_all(&text, &page[i].size, from, PAGES_MAX, err);
-        if (rc) return rc;
-        page[i].text = text;
-        page[i].name = "document";
-        page[i].number = page[i].key = (uint64_t)i + 1;
-    }
+static int read_file(struct file *file, const char *path, struct err *err) {
+    const char *from = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+    enum document_kind kind = DOCUMENT_HTML;
+    struct err inner = {0};
+    size_t size;
+    int rc = args.document ? document_kind(&kind, path, err) : 0;
+    if (!rc) rc = file_read_all(&file->bytes, &size, from, DOCUMENT_MAX, err);
+    if (rc) return rc;
+    rc = document_read(&file->document, kind, file->bytes, size, &inner);
+    if (rc) return err_set(err, rc, "%.150s: %.200s", path, inner.msg);
+    options.format = (int)document_format(file->document);
     return 0;
 }
 
-static int translate_pages(struct session *s, const struct translator_input *page,
-                           const char *const *path, int n, struct err *err) {
+static int read_files(struct file *file, const char *const *path, int n, struct err *err) {
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) rc = read_file(&file[i], path[i], err);
+    return rc;
+}
+
+static void free_files(struct file *file, int n) {
+    for (int i = 0; i < n; i++) {
+        document_free(file[i].document);
+        xfree(file[i].bytes);
+    }
+    xfree(file);
+}
+
+static int translate_files(struct session *s, const struct file *file, const char *const *path,
+                           int n, struct err *err) {
     static const struct translator_poll poll = {should_stop, NULL};
     struct pages *pages = pages_new(lanes_translator(s->lanes));
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
-        struct translation t;
-        if ((rc = pages_run(pages, &page[i], 1, &t, &poll, err))) break;
-        outlet_put(&s->out, t.best[0].text, t.best[0].size);
-        rc = outlet_flush(&s->out, &signals_caught, err);
-        if ((t.notes & TRANSLATION_CUT) && !args.quiet)
+        struct pages_file out = {0};
+        rc = pages_document(pages, file[i].document, &out, &poll, err);
+        if (!rc) outlet_put(&s->out, out.bytes, out.size);
+        xfree(out.bytes);
+        if (!rc) rc = outlet_flush(&s->out, &signals_caught, err);
+        if ((out.notes & TRANSLATION_CUT) && !args.quiet)
             fprintf(stderr, "heed: warning: %s: a length limit cut off a sentence\n", path[i]);
     }
     pages_free(pages);
@@ -295,14 +327,13 @@ static void print_stats(const struct session *s) {
 
 static int work(const char *const *path, int n_path, struct err *err) {
     struct session s = {.out = {.fd = -1}};
-    struct translator_input *page = xcalloc((size_t)n_path + 1, sizeof *page);
-    int rc = is_html() ? read_pages(page, path, n_path, err) : 0;
+    struct file *file = xcalloc((size_t)n_path + 1, sizeof *file);
+    int rc = of_files() ? read_files(file, path, n_path, err) : 0;
     if (!rc) rc = session_open(&s, path, n_path, err);
     if (!rc)
-        rc = is_html() ? translate_pages(&s, page, path, n_path, err)
-                       : lanes_run(s.lanes, s.feed, &(struct lanes_writer){answer, &s}, err);
-    for (int i = 0; i < n_path; i++) xfree((char *)(uintptr_t)page[i].text);
-    xfree(page);
+        rc = of_files() ? translate_files(&s, file, path, n_path, err)
+                        : lanes_run(s.lanes, s.feed, &(struct lanes_writer){answer, &s}, err);
+    free_files(file, n_path);
     if (!rc) rc = outlet_commit(&s.out, err);
     progress_end(&s.progress);
     int closed = s.out.closed;
@@ -328,8 +359,9 @@ static int alone(const char *option, const char *const *others, struct err *err)
 }
 
 static int interactive(struct err *err) {
-    static const char *const filter[] = {"output", "nbest",      "scores", "json",  "html",
-                                         "prefix", "look-ahead", "lanes",  "stats", NULL};
+    static const char *const filter[] = {"output", "nbest",    "scores", "json",
+                                         "html",   "document", "prefix", "look-ahead",
+                                         "lanes",  "stats",    NULL};
     if (args.files.n)
         return cli_usage(err, "--interactive asks for its lines: leave it out to translate %.150s",
                          args.files.item[0]);
@@ -357,16 +389,25 @@ static int run(struct err *err) {
     if (args.interactive) return interactive(err);
     static const char *const lines[] = {"nbest",  "scores",     "json",  "alignment",
                                         "prefix", "look-ahead", "lanes", NULL};
+    static const char *const others[] = {"format", "html", NULL};
+    int office = 0;
+    for (int i = 0; i < args.files.n; i++) office |= is_office(args.files.item[i]);
+    args.document |= office;
+    if (args.document && (rc = alone("document", others, err))) return rc;
+    if (args.document && args.files.n != 1)
+        return cli_usage(err, "%s: one FILE at a time, not %d",
+                         office ? ".docx and .odt" : "--document", args.files.n);
     if (args.html) options.format = FORMAT_HTML;
-    if (is_html() && (rc = alone(args.html ? "html" : "format html", lines, err))) return rc;
+    const char *what = args.html ? "html" : args.document ? "document" : "format html";
+    if (of_files() && (rc = alone(what, lines, err))) return rc;
     return args.files.n ? work(args.files.item, args.files.n, err) : work(standard_input, 1, err);
 }
 
 static const char about[] =
     "One line out for every line in, in order, translated as a whole unless --format says "
     "otherwise; reads standard input if no FILE is given. "
-    "With --html, FILEs are documents, and what comes out is the same document in the other "
-    "language. "
+    "With --html or --document, FILEs are documents, and what comes out is the same document in "
+    "the other language. "
     "The output does not depend on batches or the number of threads. The --output file "
     "is replaced once everything is translated; after an error, Ctrl-C, SIGTERM, SIGHUP or "
     "SIGPIPE, FILE.part has the lines finished so far.";

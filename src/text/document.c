@@ -23,9 +23,10 @@ struct document {
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-const char *const document_extensions[] = {".txt", ".srt", ".html", ".htm", ".docx", ".odt", NULL};
-static const enum document_kind kinds[] = {DOCUMENT_TXT,  DOCUMENT_SRT,  DOCUMENT_HTML,
-                                           DOCUMENT_HTML, DOCUMENT_DOCX, DOCUMENT_ODT};
+const char *const document_extensions[] = {".txt",      ".srt",  ".html", ".htm", ".md",
+                                           ".markdown", ".docx", ".odt",  NULL};
+static const enum document_kind kinds[] = {DOCUMENT_TXT, DOCUMENT_SRT, DOCUMENT_HTML, DOCUMENT_HTML,
+                                           DOCUMENT_MD,  DOCUMENT_MD,  DOCUMENT_DOCX, DOCUMENT_ODT};
 
 int document_kind(enum document_kind *kind, const char *name, struct err *err) {
     const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
@@ -72,6 +73,7 @@ static const struct format {
     [DOCUMENT_TXT] = {FORMAT_TEXT, txt_read, NULL, NULL, NULL},
     [DOCUMENT_SRT] = {FORMAT_HTML, srt_read, NULL, NULL, &srt_style},
     [DOCUMENT_HTML] = {FORMAT_HTML, html_read, NULL, NULL, NULL},
+    [DOCUMENT_MD] = {FORMAT_HTML, markdown_read, NULL, NULL, &markdown_style},
     [DOCUMENT_DOCX] = {FORMAT_HTML, NULL, docx_read, docx_parts, &docx_style},
     [DOCUMENT_ODT] = {FORMAT_HTML, NULL, odt_read, odt_parts, &odt_style},
 };

@@ -3,6 +3,7 @@
  *   .txt    text as people write it, line by line
  *   .srt    subtitles: numbers, times and positions stay, <i> and its like follow their words
  *   .html   also .htm: one text, the document itself
+ *   .md     also .markdown: code, addresses of links, front matter and the frames of tables stay
  *   .docx   paragraphs of the body, headers, footers, notes and comments; runs follow their words
  *   .odt    the same; spans follow their words
  *
@@ -39,6 +40,7 @@ enum document_kind {
     DOCUMENT_TXT,
     DOCUMENT_SRT,
     DOCUMENT_HTML,
+    DOCUMENT_MD,
     DOCUMENT_DOCX,
     DOCUMENT_ODT,
 };

@@ -8,6 +8,10 @@
 void srt_read(struct flow *flow);
 extern const struct flow_style srt_style;
 
+/* Markdown. */
+void markdown_read(struct flow *flow);
+extern const struct flow_style markdown_style;
+
 /* A part of an office document: XML with paragraphs. HEED_EFORMAT if it is not. */
 int docx_read(struct flow *flow, struct err *err);
 int odt_read(struct flow *flow, struct err *err);

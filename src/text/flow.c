@@ -110,16 +110,31 @@ void flow_open(struct flow *f, int tag, struct piece mark) {
     add_item(f, ITEM_OPEN, add_mark(f, MARK_PAIR, tag, mark));
 }
 
+/* The open pair at a place of the stack. */
+static struct mark *open_mark(const struct flow *f, int at) {
+    return &f->mark[first_mark(f) + f->item[f->stack[at]].mark];
+}
+
+/* Where in the stack the innermost pair of this tag is, not too far down; or -1. */
+static int find_open(const struct flow *f, int tag) {
+    enum { FAR = 16 };
+    for (int i = f->n_stack - 1; i >= 0 && i >= f->n_stack - FAR; i--)
+        if (open_mark(f, i)->tag == tag) return i;
+    return -1;
+}
+
+int flow_is_open(const struct flow *f, int tag) { return find_open(f, tag) >= 0; }
+
 void flow_close(struct flow *f, int tag, struct piece mark) {
-    int open = f->n_stack ? f->item[f->stack[f->n_stack - 1]].mark : -1;
-    struct mark *m = open < 0 ? NULL : &f->mark[first_mark(f) + open];
-    if (!m || m->tag != tag) {
+    int at = find_open(f, tag);
+    if (at < 0) {
         flow_mark(f, MARK_THING, tag, mark);
         return;
     }
-    m->close = mark;
-    f->n_stack--;
-    add_item(f, ITEM_CLOSE, open);
+    while (f->n_stack > at + 1) open_mark(f, --f->n_stack)->kind = MARK_THING;
+    open_mark(f, at)->close = mark;
+    f->n_stack = at;
+    add_item(f, ITEM_CLOSE, f->item[f->stack[at]].mark);
 }
 
 static void put_item(struct flow *f, const struct flow_item *item) {
@@ -140,8 +155,7 @@ static void put_item(struct flow *f, const struct flow_item *item) {
 
 int flow_end(struct flow *f, struct piece of) {
     int letters = 0, first = first_mark(f);
-    for (int i = 0; i < f->n_stack; i++)
-        f->mark[first + f->item[f->stack[i]].mark].kind = MARK_THING;
+    for (int i = 0; i < f->n_stack; i++) open_mark(f, i)->kind = MARK_THING;
     for (int i = 0; i < f->n_item && !letters; i++) {
         const struct flow_item *item = &f->item[i];
         if (item->kind == ITEM_WORDS)

@@ -66,12 +66,14 @@ void flow_plain(struct flow *flow, size_t begin, size_t end);
 /* ---- reading a text --------------------------------------------------------------------------
  * Words and marks in their order, then flow_end, which drops a text without a letter and says
  * whether there is one. Words are UTF-8, as they are read. An opening mark and the closing one that
- * belongs to it have the same tag, and nest; one without the other is a thing. */
+ * belongs to it have the same tag. One without the other is a thing; so is one that is still open
+ * when another around it is closed. */
 
 void flow_words(struct flow *flow, const char *text, size_t size);
 void flow_word(struct flow *flow, uint32_t code);
 void flow_open(struct flow *flow, int tag, struct piece mark);
 void flow_close(struct flow *flow, int tag, struct piece mark);
+int flow_is_open(const struct flow *flow, int tag); /* would flow_close find it? */
 /* A thing, a break or something hard. */
 void flow_mark(struct flow *flow, enum mark_kind kind, int tag, struct piece mark);
 /* What stays as it is; the model reads `words`. */

@@ -99,7 +99,8 @@ static void harden(struct reader *r) {
     r->depth = 0;
 }
 
-/* The text before token `at` (step -1) or behind it (step 1), or NULL; inline tags may lie between. */
+/* The text before token `at` (step -1) or behind it (step 1), or NULL; inline tags may lie
+ * between. */
 static const struct html_token *text_beside(const struct reader *r, int at, int step) {
     enum { MOST = 8 };
     for (int i = at + step, n = 0; i >= 0 && i < r->n_token && n < MOST; i += step, n++) {

@@ -139,3 +139,28 @@ int pages_run(struct pages *p, const struct translator_input *in, int n, struct 
     xfree(r.answer);
     return rc;
 }
+
+int pages_document(struct pages *p, const struct document *d, struct pages_file *out,
+                   const struct translator_poll *poll, struct err *err) {
+    int n = document_count(d), html = document_format(d) == FORMAT_HTML;
+    struct translator_input *in = xcalloc((size_t)n + 1, sizeof *in);
+    struct translation *result = xcalloc((size_t)n + 1, sizeof *result);
+    struct document_answer *answer = xcalloc((size_t)n + 1, sizeof *answer);
+    *out = (struct pages_file){0};
+    for (int i = 0; i < n; i++) {
+        in[i] = (struct translator_input){
+            .key = (uint64_t)i + 1, .name = "text", .number = (uint64_t)i + 1};
+        in[i].text = document_text(d, i, &in[i].size);
+    }
+    int rc = html ? pages_run(p, in, n, result, poll, err)
+                  : translator_run(p->translator, in, n, result, poll, err);
+    for (int i = 0; i < n && !rc; i++) {
+        answer[i] = (struct document_answer){result[i].best[0].text, result[i].best[0].size};
+        out->notes |= result[i].notes;
+    }
+    if (!rc) rc = document_write(d, answer, n, &out->bytes, &out->size, err);
+    xfree(in);
+    xfree(result);
+    xfree(answer);
+    return rc;
+}

@@ -10,8 +10,9 @@
 #define TEXT_PAGES_H
 
 #include "search/translator.h"
+#include "text/document.h"
 
-enum { PAGES_MAX = 64 << 20 }; /* bytes of a document */
+enum { PAGES_MAX = DOCUMENT_MAX }; /* bytes of a document */
 
 struct pages;
 struct pages *pages_new(struct translator *translator); /* which is borrowed */
@@ -19,5 +20,14 @@ void pages_free(struct pages *pages);
 
 int pages_run(struct pages *pages, const struct translator_input *in, int n,
               struct translation *out, const struct translator_poll *poll, struct err *err);
+
+/* A file of any format (document.h), whose document_format the translator's options must have. */
+struct pages_file {
+    char *bytes; /* xfree it; NULL after an error */
+    size_t size;
+    unsigned notes; /* enum translation_notes */
+};
+int pages_document(struct pages *pages, const struct document *document, struct pages_file *out,
+                   const struct translator_poll *poll, struct err *err);
 
 #endif
