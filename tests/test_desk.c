@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "search/scorer.h"
 #include "search/translator.h"
 #include "test.h"
 #include "text/pages.h"
@@ -142,13 +143,6 @@ static void wait_for(struct customer *c) {
     pthread_mutex_unlock(&c->lock);
 }
 
-__attribute__((unused)) static int hears_yet(struct customer *c) {
-    pthread_mutex_lock(&c->lock);
-    int done = c->done;
-    pthread_mutex_unlock(&c->lock);
-    return done;
-}
-
 struct crowd {
     struct desk *desk;
     struct wanted *want;
@@ -252,5 +246,376 @@ TEST(texts_as_if_alone) { check_crowd(DESK_TEXT, 0); }
 TEST(alternatives_as_if_alone) { check_crowd(DESK_TEXT, 2); }
 TEST(pages_as_if_alone) { check_crowd(DESK_HTML, 0); }
 
+/* ---- one order at a time --------------------------------------------------------------------- */
+
+static struct customer me;
+static struct search_options search;
+static struct desk_text one;
+
+/* An order of the text, to be changed. */
+static struct desk_order order_of(const char *words, enum desk_format format) {
+    search = brief(1);
+    one = (struct desk_text){.text = words, .size = strlen(words)};
+    return (struct desk_order){.text = &one,
+                               .n = 1,
+                               .source = "de",
+                               .target = "en",
+                               .format = format,
+                               .search = &search,
+                               .done = hear,
+                               .ctx = &me};
+}
+
+static struct desk_job *run(struct desk *desk, const struct desk_order *o) {
+    struct desk_job *job;
+    struct desk_refusal no = {.retry_after = 0};
+    if (desk_submit(desk, o, &job, &no) != DESK_ACCEPTED) fail_msg("refused: %s", no.err.msg);
+    wait_for(&me);
+    if (desk_status(job) != DESK_DONE)
+        fail_msg("status %d: %s", desk_status(job), desk_message(job));
+    return job;
+}
+
+static char *translated(struct desk *desk, const char *words, const char *from, const char *to) {
+    struct desk_order o = order_of(words, DESK_TEXT);
+    o.source = from;
+    o.target = to;
+    struct desk_job *job = run(desk, &o);
+    char *out = xstrdup(desk_answer(job, 0)->best[0].text);
+    desk_release(job);
+    return out;
+}
+
+TEST(through_a_third_language) {
+    customer_init(&me);
+    struct desk *desk = open_desk(0, 0);
+    char *half = translated(desk, "the cat sat. a dog", "de", "en");
+    char *whole = translated(desk, half, "en", "fr");
+    char *both = translated(desk, "the cat sat. a dog", "de", "fr");
+    assert_string_equal(both, whole);
+    assert_string_not_equal(half, whole);
+    struct desk_pairs pairs = desk_pairs(desk);
+    assert_int_equal(pairs.n, 3);
+    assert_string_equal(pairs.pair[1].target, "fr");
+    assert_string_equal(pairs.pair[1].through, "en");
+    assert_null(pairs.pair[0].through);
+    desk_pairs_free(&pairs);
+    desk_close(desk);
+    xfree(half);
+    xfree(whole);
+    xfree(both);
+}
+
+/* Nobody is accepted who cannot be served, and everybody hears why. */
+static void check_wrong(struct desk *desk, const struct desk_order *o, const char *why) {
+    struct desk_job *job;
+    struct desk_refusal no = {.retry_after = 0};
+    assert_int_equal(desk_submit(desk, o, &job, &no), DESK_WRONG);
+    assert_null(job);
+    if (!strstr(no.err.msg, why)) fail_msg("'%s' lacks '%s'", no.err.msg, why);
+}
+
+TEST(turned_away) {
+    customer_init(&me);
+    struct err err = {0};
+    struct desk_model model = {"de", "en", dir_of(0)};
+    struct desk_options few = {
+        .model = &model, .n_model = 1, .where = {.device = "cpu", .n_thread = 1}, .max_jobs = 2};
+    struct desk *desk;
+    struct desk_job *job[3];
+    struct desk_refusal no = {.retry_after = 0};
+    ASSERT_OK(desk_open(&desk, &few, &err), err);
+    struct desk_order o = order_of("a cat", DESK_TEXT);
+    o.target = "fr";
+    check_wrong(desk, &o, "from de to fr");
+    o = order_of("a cat", DESK_TEXT);
+    o.alternatives = DESK_MAX_ALTERNATIVES + 1;
+    check_wrong(desk, &o, "16 alternatives");
+    o = order_of("a cat", DESK_HTML);
+    o.extras = DESK_WORDS;
+    check_wrong(desk, &o, "HTML");
+    o = order_of("a cat", DESK_LINE);
+    one.size = DESK_MAX_TEXT + 1;
+    check_wrong(desk, &o, "bytes");
+    o = order_of("a cat sat on a mat", DESK_LINE);
+    search.beam = 40;
+    struct desk_job *wide;
+    assert_int_equal(desk_submit(desk, &o, &wide, &no), DESK_ACCEPTED);
+    wait_for(&me);
+    assert_int_equal(desk_status(wide), DESK_REFUSED);
+    assert_non_null(strstr(desk_message(wide), "40 hypotheses"));
+    desk_release(wide);
+    char *much = xmalloc(200000);
+    for (int i = 0; i < 199999; i++) much[i] = "cat. "[i % 5];
+    much[199999] = 0;
+    o = order_of(much, DESK_TEXT);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(desk_submit(desk, &o, &job[i], &no), DESK_ACCEPTED);
+    assert_int_equal(desk_submit(desk, &o, &job[2], &no), DESK_FULL);
+    assert_true(no.retry_after >= 1 && no.retry_after <= 60);
+    assert_int_equal(desk_drain(desk, 0.01), 0);
+    assert_int_equal(desk_submit(desk, &o, &job[2], &no), DESK_DRAINING);
+    struct desk_stats s = desk_stats(desk);
+    assert_int_equal(s.turned[DESK_FULL], 1);
+    assert_int_equal(s.turned[DESK_WRONG], 4);
+    assert_int_equal(s.jobs, 2);
+    desk_release(job[0]); /* cancels it */
+    desk_cancel(job[1]);
+    assert_int_equal(desk_drain(desk, 60), 1);
+    assert_int_equal(desk_status(job[1]), DESK_CANCELLED);
+    desk_release(job[1]);
+    desk_close(desk);
+    xfree(much);
+}
+
+/* A closing desk cancels what is left, and everybody hears. */
+static void hear_and_release(void *ctx, struct desk_job *job) {
+    atomic_int *n = ctx;
+    if (desk_status(job) == DESK_CANCELLED) atomic_fetch_add(n, 1);
+    desk_release(job);
+}
+
+TEST(closing) {
+    make_texts(0);
+    struct desk *desk = open_desk(4, 4);
+    atomic_int n = 0;
+    for (int i = 0; i < 200; i++) {
+        struct desk_job *job;
+        struct desk_order o = order_of(text[11], DESK_TEXT);
+        o.done = hear_and_release;
+        o.ctx = &n;
+        assert_int_equal(desk_submit(desk, &o, &job, NULL), DESK_ACCEPTED);
+    }
+    desk_close(desk);
+    assert_true(atomic_load(&n) > 100);
+}
+
+/* ---- other models ---------------------------------------------------------------------------- */
+
+struct reloading {
+    struct desk *desk;
+    char *want[2];
+    atomic_int stop, wrong, n_done;
+};
+
+static void *reload_customer(void *arg) {
+    struct reloading *r = arg;
+    struct customer c;
+    struct search_options brief_one = brief(1);
+    customer_init(&c);
+    while (!atomic_load(&r->stop)) {
+        struct desk_job *job;
+        struct desk_text in = {.text = "the cat sat. a dog", .size = 18};
+        struct desk_order o = {.text = &in,
+                               .n = 1,
+                               .source = "de",
+                               .target = "en",
+                               .search = &brief_one,
+                               .done = hear,
+                               .ctx = &c};
+        if (desk_submit(r->desk, &o, &job, NULL) != DESK_ACCEPTED) {
+            atomic_fetch_add(&r->wrong, 1);
+            break;
+        }
+        wait_for(&c);
+        int ok = desk_status(job) == DESK_DONE;
+        const char *got = ok ? desk_answer(job, 0)->best[0].text : "";
+        int which = strcmp(got, r->want[0]) == 0 ? 0 : strcmp(got, r->want[1]) == 0 ? 1 : -1;
+        if (which < 0) atomic_fetch_add(&r->wrong, 1);
+        desk_release(job);
+        atomic_fetch_add(&r->n_done, 1);
+    }
+    return NULL;
+}
+
+/* Models change under load: every answer is of one of them, none is lost, old ones are gone. */
+TEST(reload_drops_nothing) {
+    customer_init(&me);
+    struct reloading r = {.desk = open_desk(0, 0)};
+    struct err err = {0};
+    pthread_t id[4];
+    struct desk_model other[] = {{"de", "en", dir_of(1)}, {"en", "fr", dir_of(1)}};
+    struct desk_model again[] = {{"de", "en", dir_of(0)}, {"en", "fr", dir_of(1)}};
+    struct desk_model bad = {"de", "en", "/nowhere"};
+    r.want[0] = translated(r.desk, "the cat sat. a dog", "de", "en");
+    r.want[1] = translated(r.desk, "the cat sat. a dog", "en", "fr");
+    assert_string_not_equal(r.want[0], r.want[1]);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&id[i], NULL, reload_customer, &r), 0);
+    for (int i = 0; i < 6; i++) {
+        int before = atomic_load(&r.n_done);
+        ASSERT_OK(desk_reload(r.desk, i % 2 ? again : other, 2, &err), err);
+        assert_int_not_equal(desk_reload(r.desk, &bad, 1, &err), 0);
+        while (atomic_load(&r.n_done) < before + 8 && !atomic_load(&r.wrong)) usleep(1000);
+    }
+    ASSERT_OK(desk_reload(r.desk, other, 2, &err), err);
+    char *now = translated(r.desk, "the cat sat. a dog", "de", "en");
+    assert_string_equal(now, r.want[1]);
+    atomic_store(&r.stop, 1);
+    for (int i = 0; i < 4; i++) pthread_join(id[i], NULL);
+    assert_int_equal(atomic_load(&r.wrong), 0);
+    struct desk_stats s = desk_stats(r.desk);
+    for (int i = 0; i < 2000 && s.engines != 1; i++) { /* the old ones go when they are idle */
+        usleep(1000);
+        s = desk_stats(r.desk);
+    }
+    assert_int_equal(s.engines, 1); /* the same directory twice is one model */
+    assert_int_equal(s.ended[DESK_DONE], atomic_load(&r.n_done) + 3);
+    desk_close(r.desk);
+    xfree(r.want[0]);
+    xfree(r.want[1]);
+    xfree(now);
+}
+
+/* ---- extras ---------------------------------------------------------------------------------- */
+
+/* Words and links are those of `heed translate --alignment words`; confidences are probabilities. */
+TEST(words_and_links) {
+    customer_init(&me);
+    make_texts(0);
+    struct err err = {0};
+    const char *dir = dir_of(0);
+    struct engine *engine;
+    struct engine_options from = {.dir = &dir, .n = 1, .where = {.device = "cpu", .n_thread = 1}};
+    struct translator_options o = translator_defaults();
+    o.search = brief(1);
+    o.format = FORMAT_TEXT;
+    o.language = "de";
+    o.alignment = ALIGNMENT_WORDS;
+    ASSERT_OK(engine_open(&engine, &from, &err), err);
+    struct translator *t = translator_new(engine);
+    ASSERT_OK(translator_set(t, &o, &err), err);
+    struct desk *desk = open_desk(0, 0);
+    int n_link = 0;
+    for (int i = 0; i < N_TEXT; i += 3) {
+        struct translation want;
+        struct translator_input in = {.text = text[i], .size = size[i], .name = "text"};
+        ASSERT_OK(translator_run(t, &in, 1, &want, NULL, &err), err);
+        struct desk_order order = order_of("", DESK_TEXT);
+        one = (struct desk_text){.text = text[i], .size = size[i]};
+        order.extras = DESK_WORDS;
+        struct desk_job *job = run(desk, &order);
+        const struct desk_answer *a = desk_answer(job, 0);
+        const struct candidate *c = &want.best[0];
+        assert_string_equal(a->best[0].text, c->text);
+        assert_int_equal(a->n_link, c->n_link);
+        assert_int_equal(a->n_translated, c->n_word);
+        if (want.n_part) assert_int_equal(a->n_word, want.n_word);
+        for (int k = 0; k < a->n_link; k++) {
+            assert_int_equal(a->link[k].src, c->link[k].src);
+            assert_int_equal(a->link[k].tgt, c->link[k].tgt);
+        }
+        for (int k = 0; k < a->n_translated; k++) {
+            assert_int_equal(a->translated[k].at.begin, c->word[k].begin);
+            assert_int_equal(a->translated[k].at.end, c->word[k].end);
+            assert_true(a->translated[k].confidence > 0 && a->translated[k].confidence <= 1);
+        }
+        n_link += a->n_link;
+        desk_release(job);
+    }
+    assert_true(n_link > 50);
+    desk_close(desk);
+    translator_free(t);
+    engine_close(engine);
+}
+
+/* log P(target | source) of a pair, and its pieces. */
+static double score_alone(const char *source, const char *target, int *n_piece) {
+    struct err err = {0};
+    const char *dir = dir_of(0);
+    struct engine *engine;
+    struct scorer *scorer;
+    struct engine_options from = {.dir = &dir, .n = 1, .where = {.device = "cpu", .n_thread = 1}};
+    int32_t src[64], tgt[64];
+    float out[64];
+    double sum = 0;
+    ASSERT_OK(engine_open(&engine, &from, &err), err);
+    int n = tokenizer_encode_end(engine->tokenizer, source, strlen(source), src, 64);
+    int m = *n_piece = tokenizer_encode_end(engine->tokenizer, target, strlen(target), tgt, 64);
+    struct batch_caps caps = {64, 64, 1};
+    ASSERT_OK(scorer_new(&scorer, engine->model[0], tokenizer_bos(engine->tokenizer), &caps, &err),
+              err);
+    ASSERT_OK(scorer_run(scorer, &(struct score_pair){src, tgt, n, m, out}, 1, &err), err);
+    for (int i = 0; i < m; i++) sum += out[i];
+    scorer_free(scorer);
+    engine_close(engine);
+    return sum;
+}
+
+TEST(score_and_attention) {
+    customer_init(&me);
+    struct desk *desk = open_desk(0, 0);
+    struct desk_order o = order_of("the cat sat on a mat", DESK_LINE);
+    o.extras = DESK_ATTENTION;
+    struct desk_job *job = run(desk, &o), *scored;
+    const struct desk_attention *look = desk_answer(job, 0)->attention;
+    assert_non_null(look);
+    struct desk_order again = order_of("the cat sat on a mat", DESK_LINE);
+    one.given = "a dog 12.";
+    one.given_size = 9;
+    again.extras = DESK_SCORE;
+    scored = run(desk, &again);
+    const struct desk_answer *s = desk_answer(scored, 0);
+    int n_piece;
+    ASSERT_NEAR(s->best[0].log_prob, score_alone("the cat sat on a mat", "a dog 12.", &n_piece),
+                1e-4);
+    assert_int_equal(s->n_piece, n_piece);
+    assert_int_equal(s->n_translated, 4);
+    for (int i = 0; i < s->n_translated; i++)
+        assert_true(s->translated[i].confidence > 0 && s->translated[i].confidence < 1);
+    int n[3] = {look->n_src, look->n_tgt, look->n_tgt},
+        m[3] = {look->n_src, look->n_tgt, look->n_src};
+    int layers[3] = {look->n_layer_enc, look->n_layer_dec, look->n_layer_dec};
+    const float *at[3] = {look->enc, look->dec, look->cross};
+    for (int kind = 0; kind < 3; kind++)
+        for (int row = 0; row < layers[kind] * look->n_head * n[kind]; row++) {
+            double sum = 0;
+            for (int k = 0; k < m[kind]; k++)
+                sum += at[kind][(size_t)row * (size_t)m[kind] + (size_t)k];
+            ASSERT_NEAR(sum, 1, 1e-4);
+        }
+    assert_string_equal(look->tgt[look->n_tgt - 1], "</s>");
+    desk_release(job);
+    desk_release(scored);
+    desk_close(desk);
+}
+
+/* What was said to be settled stays; the last word is the whole. */
+static struct {
+    char said[20000];
+    size_t settled;
+    int n, broken;
+} growth;
+
+static void grow(void *ctx, struct desk_job *job, const struct desk_partial *p) {
+    (void)ctx;
+    (void)job;
+    growth.n++;
+    if (p->size >= sizeof growth.said || p->settled > p->size || p->text != 0 ||
+        p->settled < growth.settled || memcmp(p->out, growth.said, growth.settled) != 0)
+        growth.broken++;
+    else
+        memcpy(growth.said, p->out, p->size);
+    growth.settled = p->settled;
+}
+
+TEST(partial_texts) {
+    customer_init(&me);
+    struct desk *desk = open_desk(2, 4);
+    struct desk_order o =
+        order_of("\n  The cat sat. A dog sat on 12 mats!\n\n- so did x.  The end.\n", DESK_TEXT);
+    o.extras = DESK_PARTIAL;
+    o.partial = grow;
+    struct desk_job *job = run(desk, &o);
+    const struct desk_candidate *best = &desk_answer(job, 0)->best[0];
+    assert_int_equal(growth.broken, 0);
+    assert_true(growth.n > 10 && growth.settled > 0);
+    assert_true(growth.settled <= best->size);
+    assert_memory_equal(best->text, growth.said, growth.settled);
+    desk_release(job);
+    desk_close(desk);
+}
+
 TESTS(TL(lines_as_if_alone, 120), TL(texts_as_if_alone, 120), TL(alternatives_as_if_alone, 120),
-      TL(pages_as_if_alone, 120))
+      TL(pages_as_if_alone, 120), T(through_a_third_language), T(turned_away), T(closing),
+      T(reload_drops_nothing), T(words_and_links), T(score_and_attention), T(partial_texts))
