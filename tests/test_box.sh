@@ -37,8 +37,10 @@ grep -qxF "$held_out" "$WORK/clean/europarl.en" || rc=$?
 stage 2-vocab.sh
 for pair in de-en en-de; do
     stage 3-teacher.sh $pair
+    if [ $pair = en-de ]; then stage 3-teacher.sh $pair 2; fi
     stage 4-translate.sh $pair
 done
+cmp -s "$WORK/teacher.en-de"{,.2}/model.safetensors && fail "the second teacher is the first"
 lines() { wc -l <"$1"; }
 for name in tatoeba msdocs europarl; do
     xzcat "$WORK/translated.de-en/$name.en.xz" >"$dir/plain"

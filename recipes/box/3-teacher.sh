@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# 3-teacher.sh PAIR — trains a teacher: base, $WORK/teacher.PAIR (bf16). About 13 minutes of one
-# H200 for the first direction. Stop and start it as you like: it goes on where it was.
+# 3-teacher.sh PAIR [SEED] — trains a teacher: base, $WORK/teacher.PAIR (bf16). About 13 minutes of
+# one H200. Stop and start it as you like: it goes on where it was. With a SEED from 2 on it is
+# another one, $WORK/teacher.PAIR.SEED; 4-translate.sh asks all teachers of a direction together.
 #
 # Where 4-translate.sh has translated the other direction's text, those translations are added as
 # sources for the real targets, marked <bt> (back-translation of the corpus itself). And since
@@ -10,11 +11,12 @@
 set -euo pipefail
 # shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
-pair=${1:?usage: recipes/box/3-teacher.sh en-de|de-en}
+pair=${1:?usage: recipes/box/3-teacher.sh en-de|de-en [SEED]} seed=${2:-1}
 read -r from to <<<"$(both "$pair")"
 steps=${STEPS:-33000} cooldown=${COOLDOWN:-9000}
-out=$WORK/run.teacher.$pair
-if [ -e "$WORK/teacher.$pair/config.json" ]; then say "$WORK/teacher.$pair is there" && exit; fi
+name=teacher.$pair
+if [ "$seed" != 1 ]; then name+=.$seed; fi
+if [ -e "$WORK/$name/config.json" ]; then say "$WORK/$name is there" && exit; fi
 
 src=() tgt=() weights=() tags=()
 add() { src+=("$1") tgt+=("$2") weights+=("$3") tags+=("$4"); }
@@ -42,5 +44,5 @@ if [[ " ${tags[*]} " == *'<bt>'* ]]; then tagged=(--tags "${tags[@]}"); fi
     --valid-src "$WORK/valid.$from" --valid-tgt "$WORK/valid.$to" \
     --cache "$WORK/cache" --tokens "${TOKENS:-25000}" --steps "$steps" --cooldown "$cooldown" \
     --max-length 128 \
-    --valid-every 4000 --save-every 4000 --keep 2 --out "$out"
-"$HEED" export --format bf16 --model "$out" --out "$WORK/teacher.$pair"
+    --seed "$seed" --valid-every 4000 --save-every 4000 --keep 2 --out "$WORK/run.$name"
+"$HEED" export --format bf16 --model "$WORK/run.$name" --out "$WORK/$name"

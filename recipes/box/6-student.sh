@@ -11,11 +11,11 @@ data=$WORK/student.$pair
 
 src=() tgt=() weights=() links=()
 for corpus in "${CORPORA[@]}"; do
-    weight=1
-    if [ "$corpus" = tatoeba ]; then weight=2; fi
     src+=("$WORK/clean/$corpus.$from") tgt+=("$WORK/translated.$pair/$corpus.$to.xz")
-    weights+=("$weight") links+=("$data/$corpus.align")
+    weights+=(1) links+=("$data/$corpus.align")
 done
+# Everyday sentences have many good translations: those that people wrote count as well.
+src+=("$WORK/clean/tatoeba.$from") tgt+=("$WORK/clean/tatoeba.$to") weights+=(1) links+=(-)
 src+=("$data/noise.$from") tgt+=("$data/noise.$to") weights+=(1) links+=(-)
 
 "$HEED" train --device "$DEVICE" --tokenizer "$WORK/student.model" \

@@ -26,6 +26,13 @@ raw() { # CORPUS SPLIT LANGUAGE — its text
 both() { # PAIR — its source and target language, from en-de or de-en
     case $1 in en-de) echo en de ;; de-en) echo de en ;; *) fail "$1: en-de or de-en" ;; esac
 }
+# All teachers of a direction, as options of heed translate: several are an ensemble.
+teachers() { # PAIR
+    local config
+    for config in "$WORK/teacher.$1"/config.json "$WORK/teacher.$1".*/config.json; do
+        if [ -e "$config" ]; then printf -- '--model\n%s\n' "${config%/*}"; fi
+    done
+}
 opposite() { case $1 in en-de) echo de-en ;; *) echo en-de ;; esac }
 
 # make FILE COMMAND... — runs it unless FILE is there; the command writes FILE.part, which gets its
