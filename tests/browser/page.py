@@ -278,6 +278,28 @@ def check_keyboard_only(page, server):
     must(ring != "none", "the focus cannot be seen")
 
 
+def check_names(page, server):
+    """What a screen reader calls the things that can be used."""
+    page.type("One two three.")
+    page.translated("enO owt eerht.")
+    page.one("#look-open").click()
+    page.wait("a figure", lambda: page.all("#look-lines path"))
+    for path in ("/", "/docs"):
+        if path == "/docs":
+            page.open(path)
+            page.wait("the API", lambda: page.all(".op summary"))
+            page.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        nodes = page.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        used = [n for n in nodes if not n["ignored"] and n["role"]["value"] in (
+            "button", "link", "textbox", "combobox", "tab", "radio", "checkbox", "region", "group",
+            "spinbutton", "listitem", "DisclosureTriangle")]
+        must(len(used) > 20, f"{path}: {len(used)} things")
+        bare = [n["role"]["value"] for n in used if not n.get("name", {}).get("value")
+                and n["role"]["value"] not in ("group", "listitem")]
+        must(not bare, f"{path}: without a name: {bare}")
+    must(page.js("return document.documentElement.lang") == "en", "the page has no language")
+
+
 def check_attention(page, server):
     page.type("One two three. Four five.")
     page.translated("enO owt eerht. ruoF evif.")

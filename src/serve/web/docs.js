@@ -45,10 +45,11 @@ function typeOf(schema) {
 
 /* ---- trying it ---- */
 function control(field, id) {
+  const choices = field.schema.type === 'boolean' ? ['false', 'true'] : field.schema.enum;
   let e;
-  if (Array.isArray(field.schema.enum)) {
+  if (Array.isArray(choices)) {
     e = make('select');
-    for (const v of field.required ? field.schema.enum : ['', ...field.schema.enum]) {
+    for (const v of field.required ? choices : ['', ...choices]) {
       const o = make('option', sample(v) || '–');
       o.value = sample(v);
       e.append(o);
