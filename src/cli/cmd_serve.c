@@ -31,7 +31,7 @@ static struct serve_args {
     struct api_options api;
     struct desk_options desk;
     const char *tls_cert, *tls_key, *cors, *access_log, *metrics_token;
-    int log_texts, max_connections, max_body, timeout, idle, drain, no_page, quiet;
+    int log_texts, max_connections, max_body, timeout, idle, drain, no_page, no_files, quiet;
 } args;
 
 #define OPTIONS_OF serve_args
@@ -88,6 +88,7 @@ static const struct option rows[] = {
         .arg = "FILE"),
     ROW(STRING, "suggestions", api.suggest_file, NULL,
         "accept suggested translations, and add them to this file", .arg = "FILE"),
+    ROW(FLAG, "no_files", no_files, NULL, "do not translate files"),
     ROW(STRING, "frontend_source", api.source, NULL, "language that the page begins with",
         .arg = "CODE"),
     ROW(STRING, "frontend_target", api.target, NULL, "language that it translates into",
@@ -389,6 +390,7 @@ static int run(struct err *err) {
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads, which inherit it */
     signal(SIGPIPE, SIG_IGN);
     args.api.page = !args.no_page;
+    args.api.files = !args.no_files;
     fit_connections();
     int rc = open_server(&s, err);
     if (!rc) notify("READY=1");

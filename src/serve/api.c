@@ -35,6 +35,7 @@ void api_close(struct api *a) {
     limits_free(a->limits);
     metrics_free(a->metrics);
     keys_free(a->keys);
+    store_release(&a->store);
     pthread_mutex_destroy(&a->lock);
     xfree(a);
 }

@@ -18,6 +18,7 @@
 #include "serve/languages.h"
 #include "serve/limits.h"
 #include "serve/metrics.h"
+#include "serve/store.h"
 
 struct api_options {
     int char_limit;   /* characters of one text; 0: any */
@@ -34,8 +35,7 @@ struct api_options {
     const char *suggest_file;    /* NULL: suggestions are refused */
     const char *source, *target; /* that the page begins with; NULL: auto, and the first there is */
     int page;                    /* serve it */
-    const char *files;           /* a folder for translated files; NULL: they are refused */
-    int file_minutes;            /* that they are kept */
+    int files;                   /* translate them, too */
 };
 
 struct api {
@@ -49,6 +49,8 @@ struct api {
     struct access *access; /* NULL: no log */
     pthread_mutex_t lock;  /* of keys */
     struct keys *keys;
+    struct store store; /* files that were translated */
+    int n_upload;       /* files in work */
     double begun;
 };
 
@@ -101,6 +103,8 @@ void api_stream(struct api *api, struct http_exchange *x);
 void api_align(struct api *api, struct http_exchange *x);
 void api_attention(struct api *api, struct http_exchange *x);
 void api_score(struct api *api, struct http_exchange *x);
+void api_translate_file(struct api *api, struct http_exchange *x);
+void api_download_file(struct api *api, struct http_exchange *x);
 void api_detect(struct api *api, struct http_exchange *x);
 void api_list_languages(struct api *api, struct http_exchange *x);
 void api_settings(struct api *api, struct http_exchange *x);

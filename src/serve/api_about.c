@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "serve/api.h"
+#include "text/document.h"
 
 static const char loading[] = "The models are being loaded";
 
@@ -48,16 +49,20 @@ void api_settings(struct api *api, struct http_exchange *x) {
     const struct languages *l = api_languages(api);
     const char *accept = http_header(&x->head, "accept-language");
     const char *source = o->source ? o->source : "auto", *target = o->target;
+    json_t *formats = json_array();
+    for (int i = 0; document_extensions[i] && o->files; i++)
+        json_array_append_new(formats, json_string(document_extensions[i]));
     /* English where it can be had, else the first there is */
     for (int i = 0; i < l->n && !target; i++)
         for (int k = 0; k < l->n && !target; k++)
             if (i != k && languages_pair(&l->at[k], l->at[i].code)) target = l->at[i].code;
     api_answer(x, 200,
-               json_pack("{s:i,s:i,s:b,s:b,s:b,s:b,s:[],s:{s:o,s:o},s:s}", "charLimit",
+               json_pack("{s:i,s:i,s:b,s:b,s:b,s:b,s:o,s:{s:o,s:o},s:s}", "charLimit",
                          o->char_limit ? o->char_limit : -1, "frontendTimeout", 250, "apiKeys",
                          o->keys_file != NULL, "keyRequired", o->require_key, "suggestions",
-                         o->suggest_file != NULL, "filesTranslation", 0, "supportedFilesFormat",
-                         "language", "source", language_of(source, accept), "target",
+                         o->suggest_file != NULL, "filesTranslation", o->files,
+                         "supportedFilesFormat", formats, "language", "source",
+                         language_of(source, accept), "target",
                          language_of(target ? target : "en", accept), "version", HEED_VERSION));
 }
 

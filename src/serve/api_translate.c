@@ -9,34 +9,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "serve/api.h"
+#include "serve/errand.h"
 
-enum wake { WAKE_DONE = 1, WAKE_PARTIAL = 2 };
-enum purpose { TRANSLATE, STREAM, ALIGN, ATTENTION, SCORE };
 enum { ATTENTION_MOST = 160 }; /* tokens of one side that are shown */
-
-/* A request on its way. Texts are views of the body, or of copies. */
-struct errand {
-    struct api *api;
-    enum purpose purpose;
-    struct body body;
-    struct desk_text *text;
-    int n, is_list;
-    char **copy; /* [n], where texts are not the body's own */
-    enum desk_format format;
-    int alternatives;
-    int words; /* and links are wanted, too */
-    char source[LANGUAGES_CODE], target[LANGUAGES_CODE];
-    int detected;
-    double confidence;
-    struct api_caller caller;
-    struct desk_job *job;
-    /* what grew last; of a stream */
-    pthread_mutex_t lock;
-    char *partial;
-    size_t n_partial, settled;
-    int partial_of;
-};
 
 static void release(struct http_exchange *x) {
     struct errand *e = x->own;
@@ -45,6 +20,7 @@ static void release(struct http_exchange *x) {
     for (int i = 0; i < e->n && e->copy; i++) xfree(e->copy[i]);
     xfree(e->copy);
     xfree(e->text);
+    if (e->free_more) e->free_more(e->more);
     xfree(e->partial);
     pthread_mutex_destroy(&e->lock);
     body_release(&e->body);
@@ -77,7 +53,7 @@ static void unify_lines(struct errand *e, int i) {
     t->size = n;
 }
 
-static int missing(struct http_exchange *x, int got, const char *name) {
+int errand_missing(struct http_exchange *x, int got, const char *name) {
     if (got > 0)
         api_refuse(x, 400, "Invalid request: missing %s parameter", name);
     else
@@ -91,15 +67,15 @@ static int read_texts(struct errand *e, struct http_exchange *x) {
     struct body_text one;
     if (!json_is_array(list)) {
         int got = body_string(&e->body, "q", &one);
-        if (got) return missing(x, got, "q");
+        if (got) return errand_missing(x, got, "q");
         e->text = xcalloc(1, sizeof *e->text);
         e->text[0] = (struct desk_text){.text = one.text, .size = one.size};
         e->n = 1;
         return 0;
     }
-    if (e->purpose != TRANSLATE) return missing(x, -1, "q");
+    if (e->purpose != TRANSLATE) return errand_missing(x, -1, "q");
     size_t n = json_array_size(list);
-    if (!n) return missing(x, 1, "q");
+    if (!n) return errand_missing(x, 1, "q");
     e->is_list = 1;
     e->text = xcalloc(n, sizeof *e->text);
     for (size_t i = 0; i < n; i++) {
@@ -193,21 +169,28 @@ static int unsupported(struct http_exchange *x, struct body_text language) {
     return 400;
 }
 
-static int read_pair(struct errand *e, struct http_exchange *x, struct body_text source,
-                     struct body_text target) {
-    const struct languages *l = api_languages(e->api);
-    struct body_text format;
-    int got = body_string(&e->body, "format", &format);
-    if (got < 0) return missing(x, got, "format");
-    int html = format.size == 4 && memcmp(format.text, "html", 4) == 0;
+/* format: text or html, where it was given. */
+static int read_format(struct errand *e, struct http_exchange *x, struct body_text *format) {
+    int got = body_string(&e->body, "format", format);
+    if (got < 0) return errand_missing(x, got, "format");
+    int html = format->size == 4 && memcmp(format->text, "html", 4) == 0;
     e->format = html && e->purpose == TRANSLATE ? DESK_HTML : DESK_TEXT;
+    if (html || (format->size == 4 && memcmp(format->text, "text", 4) == 0)) format->size = 0;
+    return 0;
+}
+
+int errand_pair(struct errand *e, struct http_exchange *x, struct body_text source,
+                struct body_text target) {
+    const struct languages *l = api_languages(e->api);
+    struct body_text format = {NULL, 0};
+    if (e->purpose != WHOLE_FILE && read_format(e, x, &format)) return 400;
     int bad = languages_code(e->source, source.text, source.size);
     if (!bad && strcmp(e->source, "auto") == 0) detect(e);
     const struct served *from = bad ? NULL : languages_find(l, e->source);
     if (!from) return unsupported(x, source);
     bad = languages_code(e->target, target.text, target.size);
     if (bad || !languages_find(l, e->target)) return unsupported(x, target);
-    if (!html && format.size && (format.size != 4 || memcmp(format.text, "text", 4) != 0)) {
+    if (format.size) {
         api_refuse(x, 400, "%.*s format is not supported",
                    (int)(format.size < 40 ? format.size : 40), format.text);
         return 400;
@@ -224,11 +207,13 @@ static int read_errand(struct errand *e, struct http_exchange *x) {
     struct body_text source, target, given;
     int got, rc = api_admit(e->api, x, &e->body, &e->caller);
     if (!rc) rc = read_texts(e, x);
-    if (!rc && (got = body_string(&e->body, "source", &source))) rc = missing(x, got, "source");
-    if (!rc && (got = body_string(&e->body, "target", &target))) rc = missing(x, got, "target");
+    if (!rc && (got = body_string(&e->body, "source", &source)))
+        rc = errand_missing(x, got, "source");
+    if (!rc && (got = body_string(&e->body, "target", &target)))
+        rc = errand_missing(x, got, "target");
     if (!rc && e->purpose == SCORE) {
         if ((got = body_string(&e->body, "translation", &given)))
-            rc = missing(x, got, "translation");
+            rc = errand_missing(x, got, "translation");
         else
             e->text[0].given = given.text, e->text[0].given_size = given.size;
     }
@@ -240,7 +225,7 @@ static int read_errand(struct errand *e, struct http_exchange *x) {
         api_later(x, rc = 503, 2, "The models are being loaded");
         return rc;
     }
-    if (!rc) rc = read_pair(e, x, source, target);
+    if (!rc) rc = errand_pair(e, x, source, target);
     if (!rc) rc = api_charge(e->api, x, &e->caller, e->n);
     return rc;
 }
@@ -482,7 +467,7 @@ static void on_gone(struct http_exchange *x) {
 }
 
 /* Of a job that has failed: its status and message. */
-static int failure(const struct errand *e, const char **message) {
+int errand_failure(const struct errand *e, const char **message) {
     switch (desk_status(e->job)) {
     case DESK_DONE:
         return 0;
@@ -503,7 +488,7 @@ static int failure(const struct errand *e, const char **message) {
 
 static void conclude_stream(struct errand *e, struct http_exchange *x) {
     const char *message = "";
-    int status = failure(e, &message);
+    int status = errand_failure(e, &message);
     if (status)
         send_event(
             x, "error",
@@ -515,7 +500,7 @@ static void conclude_stream(struct errand *e, struct http_exchange *x) {
 
 static void conclude(struct errand *e, struct http_exchange *x) {
     const char *message = "";
-    int status = failure(e, &message);
+    int status = errand_failure(e, &message);
     if (status == 503) {
         api_later(x, 503, 5, message);
     } else if (status) {
@@ -539,7 +524,7 @@ static void on_woken(struct http_exchange *x, unsigned what) {
         conclude(e, x);
 }
 
-static void submit(struct errand *e, struct http_exchange *x) {
+void errand_submit(struct errand *e, struct http_exchange *x) {
     static const unsigned extras[] = {
         [STREAM] = DESK_PARTIAL, [ATTENTION] = DESK_ATTENTION, [SCORE] = DESK_SCORE};
     int seconds = e->api->options.deadline;
@@ -556,7 +541,7 @@ static void submit(struct errand *e, struct http_exchange *x) {
                                .done = on_done,
                                .partial = e->purpose == STREAM ? on_partial : NULL,
                                .ctx = x};
-    x->woken = on_woken;
+    if (!x->woken) x->woken = on_woken;
     x->gone = on_gone;
     switch (desk_submit(api_desk(e->api), &order, &e->job, &refusal)) {
     case DESK_ACCEPTED:
@@ -573,17 +558,22 @@ static void submit(struct errand *e, struct http_exchange *x) {
     }
 }
 
-static void run(struct api *api, struct http_exchange *x, enum purpose purpose) {
+struct errand *errand_new(struct api *api, struct http_exchange *x, enum purpose purpose) {
     struct body body;
-    if (api_body(&body, x)) return;
+    if (api_body(&body, x)) return NULL;
     struct errand *e = xcalloc(1, sizeof *e);
     *e = (struct errand){.api = api, .purpose = purpose, .body = body};
     pthread_mutex_init(&e->lock, NULL);
     x->own = e;
     x->release = release;
-    if (read_errand(e, x)) return;
+    return e;
+}
+
+static void run(struct api *api, struct http_exchange *x, enum purpose purpose) {
+    struct errand *e = errand_new(api, x, purpose);
+    if (!e || read_errand(e, x)) return;
     if (strcmp(e->source, e->target) != 0) {
-        submit(e, x);
+        errand_submit(e, x);
     } else if (purpose == TRANSLATE || purpose == ALIGN) {
         api_answer(x, 200, make_answer(e));
     } else if (purpose == STREAM) {

@@ -43,10 +43,21 @@ static const struct route_field suggest_fields[] = {
     KEY,
     NOTHING};
 
+static const struct route_field file_fields[] = {
+    {"file", "file", 1, "A document: .txt, .srt, .html, .docx, .odt and the like", NULL},
+    SOURCE,
+    TARGET,
+    KEY,
+    NOTHING};
+
 const struct route routes[] = {
     {"POST", "/translate", api_translate, "translate", "Translate text",
      "translatedText, detectedLanguage where source is auto, alternatives where asked for",
      translate_fields},
+    {"POST", "/translate_file", api_translate_file, "translate", "Translate a document",
+     "translatedFileUrl", file_fields},
+    {"GET", "/download_file/{filename}", api_download_file, "translate",
+     "Fetch a document that was translated", "the document", NULL},
     {"POST", "/detect", api_detect, "translate", "Tell the language of a text",
      "up to three languages with a confidence from 0 to 100, the best first", detect_fields},
     {"GET", "/languages", api_list_languages, "translate", "The languages there are",

@@ -196,6 +196,38 @@ check(json.loads(last) == words, f"words: {stream.body!r}")
 stream = s.post("/heed/stream", {"q": "bada", "source": "de", "target": "de"})
 check(b'event: done\ndata: {"translatedText":"bada"}\n\n' in stream.body, f"same: {stream.body!r}")
 
+# ---- files
+def upload(name, data, source="en", target="de"):
+    body = b"".join(b'--X\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % part
+                    for part in ((b"source", b"", source.encode()), (b"target", b"", target.encode()),
+                                 (b"file", b'; filename="' + name + b'"', data)))
+    return s.post("/translate_file", body + b"--X--\r\n", kind="multipart/form-data; boundary=X")
+
+
+check(settings["filesTranslation"] and ".txt" in settings["supportedFilesFormat"], "formats")
+where = ok(upload(b"../my file.TXT", b"bada kelo\n\nbada kelo\n"), "a file")["translatedFileUrl"]
+check(where.startswith("http://test/download_file/"), f"where a file is: {where}")
+got = s.get(where[len("http://test"):])
+check(got.status == 200 and got.body == f"{text}\n\n{text}\n".encode(), f"a file: {got.body!r}")
+check(got.headers["content-disposition"] == 'attachment; filename="my_file_de.txt"',
+      f"its name: {got.headers}")
+html = b"<html><body><p>bada <b>kelo</b></p><!-- x --></body></html>"
+where = ok(upload(b"a.html", html), "an html file")["translatedFileUrl"]
+got = s.get(where[len("http://test"):]).body
+check(b"<!-- x -->" in got and b"<b>" in got, f"an html file: {got!r}")
+where = ok(upload(b"a.txt", b"a\r\nb", target="en"), "itself")["translatedFileUrl"]
+check(s.get(where[len("http://test"):]).body == b"a\r\nb", "a file into its own language")
+check(upload(b"a.exe", b"MZ").json["error"].startswith("Invalid request: file format not supported"),
+      "a program")
+check(upload(b"a.docx", b"no archive").status == 400, "what is no docx")
+check(upload(b"a.txt", b"bada", source="xx").json == {"error": "xx is not supported"}, "a file in xx")
+error(s.post("/translate_file", b"source=en&target=de", kind="application/x-www-form-urlencoded"),
+      400, missing % "file", "no file")
+for name in ("", "x.txt", "..%2f..%2fetc%2fpasswd", "0" * 32 + ".txt"):
+    a = s.get("/download_file/" + name)
+    check(a.status in (400, 404), f"download {name}: {a.status}")
+error(s.get("/download_file/x.txt"), 400, "Invalid filename", "no such file")
+
 # ---- metrics, and a log that says nothing about texts
 metrics = s.get("/metrics").body.decode()
 for name in ('heed_http_requests_total{route="/translate",status="200"}',

@@ -1,0 +1,166 @@
+"""Running heed serve: TLS, sockets, keys, limits, reloading, the end.
+
+    operations.py HEED MODEL
+"""
+import hashlib, http.client, json, os, signal, socket, ssl, subprocess, sys, threading, time
+
+from client import Server, check, finish, parse, read_all
+
+heed, model = sys.argv[1:3]
+base = ["--model", "en-de=" + model, "--threads", "1"]
+pair = {"source": "en", "target": "de"}
+same = {"q": "a", "source": "en", "target": "en"}
+
+
+def line_of(key, rest=""):
+    return hashlib.sha256(key.encode()).hexdigest() + rest + "\n"
+
+
+# ---- keys: checked before anything else, never in the log, read again on SIGHUP
+with open("keys", "w") as f:
+    f.write("# keys\n" + line_of("one") + line_of("two", " 2"))
+s = Server(heed, *base, "--api-keys", "keys", "--require-api-key", "--access-log", "keys.log",
+           "--suggestions", "suggested", "--metrics", "--cors", "https://a.example",
+           "--trust", "127.0.0.1")
+a = s.post("/translate", {})
+check(a.status == 400 and a.json == {"error": "Please contact the server operator to get an API key"},
+      f"no key: {a.body}")
+a = s.post("/translate", {"api_key": "three"})
+check(a.status == 403 and a.json == {"error": "Invalid API key"}, f"a wrong key: {a.body}")
+check(s.post("/translate", {"api_key": 7}).status == 403, "a key that is a number")
+check(s.post("/translate", {"api_key": "one", **same}).status == 200, "a key")
+got = [s.post("/translate", {"api_key": "two", **same}).status for _ in range(4)]
+check(got == [200, 200, 429, 429], f"a key with a limit: {got}")
+slow = s.post("/translate", {"api_key": "two", **same})
+check(slow.json["error"].startswith("Slowdown: ") and int(slow.headers["retry-after"]) > 0,
+      f"429: {slow.headers} {slow.body}")
+check(s.get("/frontend/settings").json["keyRequired"] is True, "keyRequired")
+check(s.get("/health").headers["access-control-allow-origin"] == "https://a.example", "--cors")
+a = s.post("/suggest", {"api_key": "one", "q": "bada", "s": "kelo", **pair})
+check(a.status == 200 and a.json == {"success": True}, f"suggest: {a.body}")
+check(json.loads(open("suggested").read()) == {"q": "bada", "s": "kelo", **pair}, "the suggestion")
+with open("keys", "w") as f:
+    f.write(line_of("three"))
+os.rename("keys.log", "keys.log.1")
+
+
+def until(what, wait=20):
+    end = time.time() + wait
+    while not what() and time.time() < end:
+        time.sleep(0.02)
+    return what()
+
+
+s.process.send_signal(signal.SIGHUP)
+check(until(lambda: s.post("/translate", {"api_key": "three", **same}).status == 200),
+      "a new key after SIGHUP")
+check(s.post("/translate", {"api_key": "one", **same}).status == 403, "an old key after SIGHUP")
+check(until(lambda: os.path.exists("keys.log")), "a new log after SIGHUP")
+with open("keys", "w") as f:
+    f.write("nonsense\n")
+s.process.send_signal(signal.SIGHUP)
+time.sleep(0.3)
+check(s.post("/translate", {"api_key": "three", **same}).status == 200, "a bad file changes nothing")
+a = s.post("/translate_file", b'--X\r\nContent-Disposition: form-data; name="file"; filename="a.txt"'
+           b'\r\n\r\na\r\n--X\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n--X\r\n'
+           b'Content-Disposition: form-data; name="target"\r\n\r\nen\r\n--X\r\nContent-Disposition: '
+           b'form-data; name="api_key"\r\n\r\nthree\r\n--X--', kind="multipart/form-data; boundary=X",
+           headers=["X-Forwarded-Proto: https"])
+check(a.json["translatedFileUrl"].startswith("https://test/"), f"behind a proxy: {a.body}")
+check(s.end() == 0, "ends with 0")
+log = open("keys.log.1").read() + open("keys.log").read()
+check("three" not in log and '"status":403' in log, "keys are not in the log")
+
+# ---- what may not be
+for args, why in ((["--require-api-key"], "--require-api-key needs --api-keys"),
+                  (["--tls-cert", "x"], "go together"), (["--trust", "nobody"], "is not an address"),
+                  (["--listen", "nowhere"], "is not HOST:PORT"), (["--api-keys", "absent"], "absent"),
+                  (["--model", "absent"], "absent"), (["--model", "x=" + model], "like en-de"),
+                  (["--model", model], "does not say its languages")):
+    p = subprocess.run([heed, "serve", *base, *args], stderr=subprocess.PIPE, timeout=60)
+    check(p.returncode in (1, 2) and why.encode() in p.stderr, f"{args}: {p.stderr[-200:]!r}")
+
+# ---- TLS, a unix socket, several at once; limits for everybody
+if subprocess.run(["openssl", "version"], stdout=subprocess.DEVNULL).returncode == 0:
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem",
+                    "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost"], check=True,
+                   stderr=subprocess.DEVNULL)
+    s = Server(heed, *base, "--listen", "unix:sock", "--tls-cert", "cert.pem", "--tls-key",
+               "key.pem", "--log-texts", "--access-log", "tls.log", "--timeout", "2")
+    context = ssl.create_default_context(cafile="cert.pem")
+    context.check_hostname = False
+    c = http.client.HTTPSConnection("127.0.0.1", s.port, context=context, timeout=20)
+    for i in range(3):  # kept alive
+        big = "x" * (1 + 40000 * i)
+        c.request("POST", "/translate", json.dumps({"q": big, "source": "en", "target": "en"}),
+                  {"Content-Type": "application/json"})
+        r = c.getresponse()
+        check(r.status == 200 and json.loads(r.read()) == {"translatedText": big}, "TLS")
+    with context.wrap_socket(s.connect()) as t:
+        t.sendall(b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n" * 50 +
+                  b"GET /health HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+        check(read_all(t).count(b'"ok"') == 51, "a pipeline over TLS")
+    check(s.raw(b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n").find(b"200 OK") < 0, "no TLS, no answer")
+    with s.connect() as silent:  # a handshake that never comes
+        began = time.time()
+        check(read_all(silent) == b"" and time.time() - began < 15, "a handshake that never comes")
+    with socket.socket(socket.AF_UNIX) as u:
+        u.connect("sock")
+        u.sendall(b"GET /health HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+        check(b'{"status":"ok"}' in read_all(u), "a unix socket")
+    os.kill(s.process.pid, signal.SIGHUP)  # the certificate again, and connections go on
+    time.sleep(0.3)
+    c.request("GET", "/health")
+    check(c.getresponse().read() == b'{"status":"ok"}\n', "TLS after SIGHUP")
+    check(s.end() == 0 and not os.path.exists("sock"), "the socket is removed")
+    check('"q":"x"' in open("tls.log").read(), "--log-texts")
+
+# ---- a socket from systemd
+listening = socket.create_server(("127.0.0.1", 0))
+port = listening.getsockname()[1]
+script = 'import os,sys; os.dup2(int(sys.argv[1]),3); os.environ["LISTEN_PID"]=str(os.getpid()); ' \
+    'os.environ["LISTEN_FDS"]="1"; os.execv(sys.argv[2], sys.argv[2:])'
+notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+notify.bind("notify")
+notify.settimeout(60)
+p = subprocess.Popen([sys.executable, "-c", script, str(listening.fileno()), heed, "serve", *base],
+                     pass_fds=[listening.fileno()], stderr=subprocess.DEVNULL,
+                     env={**os.environ, "NOTIFY_SOCKET": "notify"})
+check(notify.recv(100) == b"READY=1", "systemd is told")
+with socket.create_connection(("127.0.0.1", port), 20) as c:
+    c.sendall(b"GET /health HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+    check(b'{"status":"ok"}' in read_all(c), "a socket from systemd")
+p.send_signal(signal.SIGTERM)
+check(p.wait(60) == 0 and notify.recv(100) == b"STOPPING=1", "ends")
+
+# ---- reloading models under load: nothing is lost, nothing is mixed up
+s = Server(heed, *base, "--metrics")
+want = {q: s.post("/translate", {"q": q, **pair}).body for q in
+        ("bada kelo %s" % w for w in ("mino", "tera", "gulo", "pasi", "neto"))}
+wrong, stop, count = [], [], [0]
+
+
+def load(i):
+    keys = list(want)
+    while not stop:
+        q = keys[(i + count[0]) % len(keys)]
+        a = s.post("/translate", {"q": q, **pair})
+        count[0] += 1
+        if a.status != 200 or a.body != want[q]:
+            wrong.append((a.status, a.body[:100]))
+
+
+threads = [threading.Thread(target=load, args=(i,)) for i in range(6)]
+for t in threads:
+    t.start()
+for _ in range(5):
+    time.sleep(0.2)
+    s.process.send_signal(signal.SIGHUP)
+time.sleep(0.3)
+stop.append(1)
+for t in threads:
+    t.join()
+check(not wrong and count[0] > 20, f"reloading: {len(wrong)} of {count[0]}: {wrong[:3]}")
+check(until(lambda: s.metric("heed_engines") == 1), "engines of old models end")
+check(s.end() == 0, "ends with 0")
+finish()
