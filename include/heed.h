@@ -135,6 +135,28 @@ typedef struct heed_model_info {
  * closed. */
 HEED_API void heed_model_describe(const heed_model *model, heed_model_info *info, size_t size);
 
+/* ---- glossaries ------------------------------------------------------------------------------ */
+
+/* Terms, and how they are to be translated: where a text has a term, its translations have what the
+ * glossary says. docs/translate.md tells when a text has a term, and how a file looks. A glossary
+ * is of no model in particular; any number of calls and threads may use it at once, as long as
+ * nobody adds to it. */
+typedef struct heed_glossary heed_glossary;
+
+/* Reads a file; NULL: an empty glossary. Where the first line of the file names the languages of
+ * its columns, source and target (as in heed_model_info) choose two of them; NULL or "" if unknown.
+ * Otherwise the first column is the source, or, where reverse is not 0, the second. On failure
+ * *glossary is NULL. */
+HEED_API int heed_glossary_open(heed_glossary **glossary, const char *file, const char *source,
+                                const char *target, int reverse, heed_error *error);
+
+/* Adds a term, or gives one that is there another translation. */
+HEED_API int heed_glossary_add(heed_glossary *glossary, const char *source, const char *target,
+                               heed_error *error);
+
+/* No call may still be using it. NULL does nothing. */
+HEED_API void heed_glossary_free(heed_glossary *glossary);
+
 /* ---- translating ----------------------------------------------------------------------------- */
 
 /* A callback that reports progress: `done` of `total` sentences. It runs on the thread that called
@@ -197,6 +219,8 @@ typedef struct heed_translate_options {
     /* The texts' language, such as "de", whose abbreviations HEED_FORMAT_TEXT and HEED_FORMAT_HTML
      * know. NULL: the model's, or that of none. */
     const char *language;
+    /* Terms that translations must have; NULL: none. Does not go with sample. */
+    const heed_glossary *glossary;
 } heed_translate_options;
 
 /* Fills in the defaults. Pass sizeof *options as size. */
@@ -237,7 +261,8 @@ typedef struct heed_translation {
 enum heed_note {
     HEED_NOTE_REPLACED = 1, /* it contained bytes that are not UTF-8, now U+FFFD */
     HEED_NOTE_SPLIT = 2,    /* it was too long for the model and was translated in parts */
-    HEED_NOTE_CUT = 4       /* its best translation hit a length limit */
+    HEED_NOTE_CUT = 4,      /* its best translation hit a length limit */
+    HEED_NOTE_MISSED = 8    /* and lacks a term of the glossary that the text has */
 };
 
 /* The translations of one call of heed_translate. */

@@ -3,6 +3,7 @@
  *
  * The model is small and random: what it says is nonsense, but it says the same every time, and
  * that is what is compared. */
+#define _GNU_SOURCE /* strcasestr */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -300,6 +301,55 @@ TEST(prefix_token_leads) {
     assert_int_equal(heed_translate(model, &text, 1, &o, &r, &error), HEED_EINVAL);
     assert_non_null(strstr(error.message, "prefix_token: the model's tokenizer has no piece 'non"));
     heed_result_free(plain);
+    heed_model_close(model);
+}
+
+TEST(glossary) {
+    heed_error error;
+    heed_result *r, *plain;
+    heed_glossary *g;
+    heed_translate_options o;
+    const char *text[] = {"The cat sat.", "on mat", "a cat on a Cat"};
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.max_extra = 20;
+    assert_int_equal(heed_translate(model, text, 3, &o, &plain, &error), HEED_OK);
+    assert_int_equal(heed_glossary_open(&g, NULL, NULL, "", 0, &error), HEED_OK);
+    assert_int_equal(heed_glossary_add(g, "dog", "mat", &error), HEED_OK);
+    o.glossary = g;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_OK);
+    for (size_t i = 0; i < 3; i++) /* no term in it: the same to the bit */
+        assert_true(heed_result_get(r, i, 0)->score == heed_result_get(plain, i, 0)->score);
+    heed_result_free(r);
+    assert_int_equal(heed_glossary_add(g, "cat", "the mat", &error), HEED_OK);
+    o.n_best = 2;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_OK);
+    for (size_t k = 0; k < 2; k++) {
+        assert_non_null(strcasestr(heed_result_get(r, 0, k)->text, "the mat"));
+        const char *twice = strcasestr(heed_result_get(r, 2, k)->text, "the mat");
+        assert_true(twice && strcasestr(twice + 7, "the mat"));
+    }
+    assert_int_equal(heed_result_notes(r, 0) & HEED_NOTE_MISSED, 0);
+    assert_true(heed_result_get(r, 1, 0)->score == heed_result_get(plain, 1, 0)->score);
+    heed_result_free(r);
+    o.max_length = 3; /* no room for it */
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_OK);
+    assert_true(heed_result_notes(r, 2) & HEED_NOTE_MISSED);
+    heed_result_free(r);
+    heed_result_free(plain);
+    o.sample = 1;
+    assert_int_equal(heed_translate(model, text, 3, &o, &r, &error), HEED_EINVAL);
+    assert_string_equal(error.message, "glossary: terms can be searched for, not sampled");
+    assert_int_equal(heed_glossary_add(g, " ", "x", &error), HEED_EFORMAT);
+    assert_string_equal(error.message, "the source term is empty");
+    assert_int_equal(heed_glossary_add(g, "x", NULL, &error), HEED_EINVAL);
+    assert_string_equal(error.message, "target is NULL");
+    assert_int_equal(heed_glossary_add(NULL, "x", "y", NULL), HEED_EINVAL);
+    heed_glossary_free(g);
+    heed_glossary_free(NULL);
+    assert_int_equal(heed_glossary_open(&g, "/nowhere/terms", NULL, NULL, 0, &error), HEED_EIO);
+    assert_null(g);
+    assert_int_equal(heed_glossary_open(NULL, NULL, NULL, NULL, 0, &error), HEED_EINVAL);
     heed_model_close(model);
 }
 
@@ -769,7 +819,7 @@ TEST(cancels_waiting) {
 }
 
 TESTS(T(options_have_defaults), T(translates_batches), T(keeps_the_form_of_a_text),
-      T(links_between_words), T(html), T(prefix_token_leads), T(notes_and_limits),
+      T(links_between_words), T(html), T(prefix_token_leads), T(glossary), T(notes_and_limits),
       T(models_bring_defaults), T(models_choose_their_alignment), T(bad_defaults_are_refused),
       T(errors), T(null_pointers), T(describes), T(opens_by_name), T(ensembles),
       TL(threads_share_a_model, 120), T(cancels), T(cancels_waiting))

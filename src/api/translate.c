@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "api/glossary.h"
 #include "api/model.h"
 #include "api/options.h"
 #include "base/mem.h"
@@ -14,7 +15,8 @@
 
 _Static_assert((int)HEED_NOTE_REPLACED == (int)TRANSLATION_REPLACED &&
                    (int)HEED_NOTE_SPLIT == (int)TRANSLATION_SPLIT &&
-                   (int)HEED_NOTE_CUT == (int)TRANSLATION_CUT,
+                   (int)HEED_NOTE_CUT == (int)TRANSLATION_CUT &&
+                   (int)HEED_NOTE_MISSED == (int)TRANSLATION_MISSED,
                "notes have the same values on both sides");
 _Static_assert((int)HEED_ALIGNMENT_PIECES == (int)ALIGNMENT_PIECES &&
                    (int)HEED_ALIGNMENT_WORDS == (int)ALIGNMENT_WORDS,
@@ -60,6 +62,7 @@ static struct translator_options internal(const heed_translate_options *o) {
     t.align.layer = from_one(o->alignment_layer);
     t.align.head = from_one(o->alignment_head);
     t.refuse_long = t.refuse_long != 0;
+    t.glossary = o->glossary ? o->glossary->terms : NULL;
     return t;
 }
 

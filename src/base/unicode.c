@@ -8,6 +8,7 @@
 
 enum { SIGMA_CASED = 1, SIGMA_PASSED = 2 };
 enum { CAPITAL_SIGMA = 0x3A3, SMALL_SIGMA = 0x3C3, FINAL_SIGMA = 0x3C2 };
+enum { SHARP_S = 0xDF };
 enum { CAPITAL_DOTTED_I = 0x130, COMBINING_DOT_ABOVE = 0x307 };
 
 static unsigned range_value(const struct code_range *range, size_t n, uint32_t code) {
@@ -80,4 +81,15 @@ size_t unicode_lower(uint32_t *out, const uint32_t *in, size_t n) {
         }
     }
     return m;
+}
+
+uint32_t unicode_capital(uint32_t code) {
+    if (code < 128) return code - 'a' < 26 ? code - 32 : code;
+    for (size_t i = 0; i < COUNT(lower_runs) && code != SHARP_S; i++) {
+        const struct lower_run *run = &lower_runs[i];
+        uint32_t from = code - (uint32_t)run->delta;
+        if (from >= run->first && from <= run->last && (from - run->first) % run->step == 0)
+            return from;
+    }
+    return code;
 }

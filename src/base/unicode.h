@@ -26,4 +26,8 @@ int unicode_is_space(uint32_t code);
  * not a character. */
 size_t unicode_lower(uint32_t *out, const uint32_t *in, size_t n);
 
+/* The capital of a small letter: the first character whose lower case it is; itself where there is
+ * none. The sharp s has none. */
+uint32_t unicode_capital(uint32_t code);
+
 #endif

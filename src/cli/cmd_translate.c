@@ -22,6 +22,8 @@
 #include "cli/prompt.h"
 #include "cli/signals.h"
 #include "cli/translate_print.h"
+#include "model/card.h"
+#include "model/modeldir.h"
 #include "search/defaults.h"
 #include "text/document.h"
 #include "text/pages.h"
@@ -31,9 +33,10 @@
 
 static struct translate_args {
     struct option_list model, files;
-    const char *output, *prefix, *from, *to;
+    const char *output, *prefix, *from, *to, *glossary;
     enum precision precision;
     struct backend_options where;
+    int glossary_reverse;
     int nbest, scores, json, html, document, look_ahead, lanes, quiet, stats, interactive;
 } args;
 static struct translator_options options;
@@ -65,6 +68,10 @@ static const struct option rows[] = {
         "ask for lines with a prompt, with line editing, a history and commands; :help lists them"),
     ROW(STRING, "prefix", prefix, NULL,
         "file whose lines say what each translation must begin with", .arg = "FILE"),
+    ROW(STRING, "glossary", glossary, NULL,
+        "terms and how to translate them, a line each: TERM, a tab, TRANSLATION", .arg = "FILE"),
+    ROW(FLAG, "glossary_reverse", glossary_reverse, NULL,
+        "the glossary is of the other direction: TRANSLATION, a tab, TERM"),
     ROW(INT, "look_ahead", look_ahead, "0",
         "lines read and sorted at a time; 0: as many as make 32 batches", .max = MAX_LOOK_AHEAD),
     ROW(INT, "lanes", lanes, "0",
@@ -105,7 +112,7 @@ struct session {
     struct outlet out;
     struct print_options print;
     struct progress progress;
-    struct tally replaced, replaced_prefix, split, cut;
+    struct tally replaced, replaced_prefix, split, cut, missed;
     double load_seconds, begin;
 };
 
@@ -134,14 +141,48 @@ static int check_output(const char *const *path, int n_path, struct err *err) {
     return what ? cli_usage(err, "--output: %.150s is %s; choose another file", out, what) : 0;
 }
 
+/* All that were opened, until the end: --interactive may return to a model. */
+static struct {
+    struct glossary **item;
+    int n;
+} glossaries;
+
+/* The glossary for the model's direction. */
+static int find_glossary(const struct engine *engine, struct err *err) {
+    struct glossary *g;
+    struct card card;
+    if (!args.glossary) return 0;
+    if (strcmp(args.glossary, "-") == 0)
+        return cli_usage(err, "--glossary: needs a file; standard input is for the text");
+    int rc = card_from_json(&card, frozen_notes(engine->ensemble->model[0])->card, "", err);
+    if (!rc)
+        rc = glossary_open(
+            &g,
+            &(struct glossary_file){args.glossary, card.source, card.target, args.glossary_reverse},
+            err);
+    if (rc) return rc;
+    glossaries.item =
+        xrealloc(glossaries.item, ((size_t)glossaries.n + 1) * sizeof *glossaries.item);
+    options.glossary = glossaries.item[glossaries.n++] = g;
+    return 0;
+}
+
+static void free_glossaries(void) {
+    for (int i = 0; i < glossaries.n; i++) glossary_free(glossaries.item[i]);
+    xfree(glossaries.item);
+}
+
 /* What the model is best run with, where the user has not said otherwise. */
-static struct translator_options options_for(const struct engine *engine) {
+static int options_for(struct translator_options *out, const struct engine *engine,
+                       struct err *err) {
     struct translator_options own = defaults_of(engine);
     options_take(groups, search_rows, &own.search);
     options.search.n_best = args.nbest ? args.nbest : 1;
     if (!options.language) options.language = args.from;
     if (options.format == FORMAT_HTML) options.alignment = ALIGNMENT_WORDS;
-    return options;
+    int rc = find_glossary(engine, err);
+    *out = options;
+    return rc;
 }
 
 static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
@@ -153,7 +194,7 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     int rc = outlet_is_file(args.output) ? check_output(path, n_path, err) : 0;
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = engine_open(&s->engine, &from, err);
-    if (!rc) options_for(s->engine);
+    if (!rc) rc = options_for(&options, s->engine, err);
     static const struct translator_poll poll = {should_stop, NULL};
     s->setup =
         (struct lanes_setup){s->engine, &options, &args.where, args.lanes, args.look_ahead, &poll};
@@ -181,6 +222,7 @@ static void session_close(struct session *s) {
     xfree(part);
     feed_close(s->feed);
     lanes_free(s->lanes);
+    free_glossaries();
     engine_close(s->engine);
 }
 
@@ -207,6 +249,7 @@ static int answer(void *ctx, const struct feed_line *line, const struct translat
         if (line[i].prefix_flags & LINE_REPLACED) tally_add(&s->replaced_prefix, &line[i]);
         if (result[i].notes & TRANSLATION_SPLIT) tally_add(&s->split, &line[i]);
         if (result[i].notes & TRANSLATION_CUT) tally_add(&s->cut, &line[i]);
+        if (result[i].notes & TRANSLATION_MISSED) tally_add(&s->missed, &line[i]);
     }
     progress_end(&s->progress);
     int rc = outlet_flush(&s->out, &signals_caught, err);
@@ -343,6 +386,8 @@ static int work(const char *const *path, int n_path, struct err *err) {
              " with bytes that are not UTF-8, read as U+FFFD");
         warn(&s.split, "was", "were", " split: too many tokens for the model");
         warn(&s.cut, "has a translation", "have translations", " that a length limit cut off");
+        warn(&s.missed, "has a translation", "have translations",
+             " without a term of the glossary");
         if (args.stats) print_stats(&s);
     }
     session_close(&s);
@@ -375,6 +420,7 @@ static int interactive(struct err *err) {
                                                  .options = options_for,
                                                  .quiet = args.quiet},
                         err);
+    free_glossaries();
     if (signals_caught) signals_end_by(signals_caught);
     return rc;
 }

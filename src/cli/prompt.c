@@ -52,11 +52,12 @@ static int open_model(struct prompt *p, const char *dir, struct err *err) {
     int rc = engine_open(&engine, &from, err);
     if (rc) return rc;
     struct translator *translator = translator_new(engine);
-    struct translator_options options = p->o->options(engine);
+    struct translator_options options;
+    rc = p->o->options(&options, engine, err);
     if (p->beam) options.search.beam = p->beam;
     if (p->align >= 0) options.alignment = (enum alignment)p->align;
     if (options.alignment) options.alignment = ALIGNMENT_WORDS; /* that is what is shown */
-    rc = translator_set(translator, &options, err);
+    if (!rc) rc = translator_set(translator, &options, err);
     if (rc) {
         translator_free(translator);
         engine_close(engine);

@@ -13,7 +13,7 @@
 struct prompt_options {
     struct engine_options from;
     /* How to translate with a model. alignment: shown with every line. */
-    struct translator_options (*options)(const struct engine *engine);
+    int (*options)(struct translator_options *out, const struct engine *engine, struct err *err);
     int quiet; /* nothing but what was asked for */
 };
 

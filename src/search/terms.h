@@ -8,8 +8,9 @@
  *
  * Whole words. `edge` says of every piece whether a word that was written before it has ended
  * (TERM_PARTS: it begins with a space or punctuation), and whether a word may begin right behind it
- * (TERM_OPENS: it ends with one). A form is `glued` if it begins without a space: then it must
- * stand at the beginning, or behind a piece that opens. What follows a form must part.
+ * (TERM_OPENS: it ends with a space, a bracket, a hyphen or the like). A form is `glued` if it
+ * begins without a space: then it must stand at the beginning, or behind a piece that opens. What
+ * follows a form must part.
  *
  * The terms of a sentence are plain arrays of whoever found them (glossary.h); nothing here is
  * allocated or can fail. docs/math/terms.md says how the search uses them. */

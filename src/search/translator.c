@@ -31,6 +31,7 @@ enum {
         64, /* tokens of a sentence in the first class; the next ones have four times as many */
     ROOM_GROWTH = 4,
     MAX_ROOMS = 16,
+    MAX_WIDTHS = 4, /* TERMS_BEAM to SEARCH_MAX_BEAM */
     ALIGN_SEQ = 32,
     ALIGN_TOKENS = 16384,
     TASK = 64
@@ -68,7 +69,10 @@ struct part {
     const int32_t *prefix;
     int n_prefix;
     uint64_t key;
-    struct candidate *best; /* [n] what the search found */
+    const struct terms *terms; /* that it must contain, or NULL */
+    int width;                 /* hypotheses that these take; 0: as many as the others */
+    int missed;                /* terms that it lacks */
+    struct candidate *best;    /* [n] what the search found */
     int n;
 };
 
@@ -94,7 +98,10 @@ struct translator {
     struct keep *of_thread; /* [n_thread] */
     struct coded *coded;    /* [cap_coded] by text */
     int cap_coded;
-    struct room room[MAX_ROOMS];
+    /* by length, and by how wide the search is: as the options say, or as terms want it */
+    struct room room[1 + MAX_WIDTHS][MAX_ROOMS];
+    struct speller *speller;  /* made when there is a glossary */
+    struct words terms_words; /* scratch */
     struct aligner *aligner;
     float threshold; /* of its links */
     struct keep keep;
@@ -202,7 +209,8 @@ int translator_batch(const struct translator *t) { return t->suit.sentences; }
 
 /* What depends on the options. */
 static void unset(struct translator *t) {
-    for (int i = 0; i < MAX_ROOMS; i++) searcher_free(t->room[i].searcher);
+    for (int i = 0; i < (1 + MAX_WIDTHS) * MAX_ROOMS; i++)
+        searcher_free(t->room[i / MAX_ROOMS][i % MAX_ROOMS].searcher);
     memset(t->room, 0, sizeof t->room);
     aligner_free(t->aligner);
     t->aligner = NULL;
@@ -216,6 +224,8 @@ void translator_free(struct translator *t) {
     xfree(t->coded);
     keep_release(&t->keep);
     words_release(&t->words);
+    words_release(&t->terms_words);
+    speller_free(t->speller);
     xfree(t->span);
     xfree(t->part);
     xfree(t->order);
@@ -284,6 +294,10 @@ int translator_set(struct translator *t, const struct translator_options *given,
     const struct sentence_rules *rules =
         sentence_rules(options.language ? options.language : defaults_of(t->engine).language);
     options.prefix_token = options.language = NULL; /* the caller's; what stays are id and rules */
+    if (options.glossary && options.search.sample)
+        return err_set(err, HEED_EINVAL, "glossary: terms can be searched for, not sampled");
+    if (options.glossary && !t->speller) t->speller = speller_new(t->tokenizer);
+    if (t->ready) t->options.glossary = options.glossary; /* changes nothing else */
     if (t->ready && options_equal(search_rows, &t->options.search, &options.search) &&
         options_equal(translator_rows, &t->options, &options) && tag == t->tag && rules == t->rules)
         return 0;
@@ -376,14 +390,23 @@ static int word_at(const struct translation *out, int at) {
     return low;
 }
 
-/* The n tokens that encode left, as a part. */
-static void keep_part(struct translator *t, const struct source *of, int n) {
+static void find_terms(struct translator *t, struct part *p, const char *text, size_t size) {
+    if (!t->options.glossary) return;
+    p->terms = glossary_find(t->options.glossary, t->speller, &t->terms_words, text, size, &t->keep,
+                             &p->missed);
+    if (p->terms) p->width = search_terms_beam(&t->options.search, p->terms);
+}
+
+/* The n tokens that encode left of a stretch of the text, as a part. */
+static void keep_part(struct translator *t, const struct source *of, const struct passage *at,
+                      int n) {
     uint64_t number = (uint64_t)(t->n_part - of->first);
     struct part *p = add_part(t);
     p->text = of->text;
     p->n_src = n + 1;
     p->src = keep_ids(t, n, 1);
     p->key = of->in->key ^ number << 40;
+    find_terms(t, p, of->in->text + at->at, at->size);
     if (!wants_words(t)) return;
     int *word = keep_take(&t->keep, (size_t)n * sizeof *word),
         skip = word_at(of->out, t->span[0].begin);
@@ -523,9 +546,10 @@ static int split(struct translator *t, const struct source *of, const struct pas
     if (n_piece < 0) return fail(in, n_piece, inner.msg, err);
     if (n_piece > 1) of->out->notes |= TRANSLATION_SPLIT;
     for (int i = 0; i < n_piece && !rc; i++) {
-        int m = encode(t, in->text, sentence->at + piece[i].at, piece[i].size);
+        struct passage at = {sentence->at + piece[i].at, piece[i].size};
+        int m = encode(t, in->text, at.at, at.size);
         if (m < 0) rc = fail(in, m, "it cannot be tokenised", err);
-        if (!rc && m > 0) keep_part(t, of, min_int(m, t->max_tok));
+        if (!rc && m > 0) keep_part(t, of, &at, min_int(m, t->max_tok));
     }
     xfree(piece);
     return rc;
@@ -541,7 +565,7 @@ static int add_sentence(struct translator *t, const struct source *of,
                     n == HEED_ELIMIT ? "it is too long to tokenise" : "it cannot be tokenised",
                     err);
     if (n > t->max_tok) return split(t, of, sentence, n, err);
-    if (n > 0) keep_part(t, of, n);
+    if (n > 0) keep_part(t, of, sentence, n);
     return 0;
 }
 
@@ -639,44 +663,65 @@ static struct search_caps cut_caps(struct search_caps c, int n_seq) {
     return c;
 }
 
-/* What a searcher of sentences of least .. max_src tokens has room for. */
-static struct search_caps caps_of(const struct translator *t, int least, int max_src) {
-    const struct search_options *o = &t->options.search;
-    int width = o->sample ? o->n_best : o->beam, tokens = t->suit.tokens;
+/* What a searcher of `width` hypotheses for sentences of least .. max_src tokens has room for. */
+static struct search_caps caps_of(const struct translator *t, int width, int least, int max_src) {
+    int tokens = t->suit.tokens;
     max_src = min_int(max_src, t->limit);
     struct search_caps c = {max_int(tokens / least, 1), max_int(tokens, max_src), max_src};
     int most = max_int(most_hypotheses(t, longest_target(t, max_src)) / width, 1);
     return cut_caps(c, min_int(t->suit.sentences, most));
 }
 
-/* The searcher for the longest of the n sentences in `order`, longest first: made when first
- * needed, and, on a device, made larger when more than a few of its length come. */
+/* Rooms of the same kind as the part's, by length. */
+static struct room *rooms_of(struct translator *t, const struct part *p) {
+    int k = 0;
+    if (p->width)
+        for (k = 1; TERMS_BEAM << (k - 1) < p->width;) k++;
+    BUG_ON(k > MAX_WIDTHS);
+    return t->room[k];
+}
+
+/* The searcher for the first of the n sentences in `order`, which is the longest of its kind: made
+ * when first needed, and, on a device, made larger when more than a few of its length come. */
 static int find_room(struct translator *t, const int *order, int n, struct room **found,
                      struct err *err) {
-    int longest = read_length(t, &t->part[order[0]]), wanted = 1;
+    const struct part *first = &t->part[order[0]];
+    struct search_options options = t->options.search;
+    if (first->width) options.beam = first->width;
+    int longest = read_length(t, first), wanted = 1;
     int max_src = ROOM_FIRST, least = 1, k = 0;
     for (; max_src < longest; k++) {
         least = max_src + 1; /* the shortest that does not fit in the class below */
         max_src = max_src > INT32_MAX / ROOM_GROWTH ? longest : max_src * ROOM_GROWTH;
     }
     BUG_ON(k >= MAX_ROOMS);
-    struct room *room = *found = &t->room[k];
+    struct room *room = *found = &rooms_of(t, first)[k];
     if (room->searcher && room->full) return 0;
-    while (wanted < n && wanted <= FEW && read_length(t, &t->part[order[wanted]]) >= least)
+    while (wanted < n && wanted <= FEW && t->part[order[wanted]].width == first->width &&
+           read_length(t, &t->part[order[wanted]]) >= least)
         wanted++;
     int few = backend_device_memory(t->engine->be) && wanted <= FEW;
     if (room->searcher && few) return 0;
     searcher_free(room->searcher); /* first: both may not fit */
-    *room = (struct room){.caps = caps_of(t, least, max_src), .full = !few};
+    int width = options.sample ? options.n_best : options.beam;
+    *room = (struct room){.caps = caps_of(t, width, least, max_src), .full = !few};
     if (few) room->caps = cut_caps(room->caps, FEW);
     struct search_setup setup = {.model = t->engine->model,
                                  .n_model = t->engine->n,
                                  .marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer),
                                            tokenizer_unk(t->tokenizer)},
                                  .caps = room->caps};
-    int rc = searcher_new(&room->searcher, &setup, &t->options.search, err);
+    int rc = searcher_new(&room->searcher, &setup, &options, err);
     if (rc) room->searcher = NULL;
     return rc;
+}
+
+/* How many of its terms the best candidate lacks. */
+static int count_missed(const struct part *p) {
+    struct terms_read read = {0};
+    if (!p->terms) return 0;
+    struct terms_view v = terms_view(p->terms, &read, p->best[0].ids, p->best[0].n_tok);
+    return p->terms->n - v.n_met;
 }
 
 /* The searcher's memory is used again by the next batch: what is worth keeping is copied. */
@@ -694,6 +739,7 @@ static void keep_result(struct translator *t, struct part *p, const struct searc
             .ids = ids, .n_tok = h->n, .score = h->score, .log_prob = h->log_prob, .cut = h->cut};
     }
     if (r->n > 0) t->stats.tgt_tokens += (uint64_t)r->best[0].n;
+    p->missed += count_missed(p);
 }
 
 /* What of a candidate is aligned: its tokens and the end mark, which one cut at the model's last
@@ -814,7 +860,8 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
                                             .n_src = read_length(t, p),
                                             .prefix = p->prefix,
                                             .n_prefix = p->n_prefix,
-                                            .key = p->key};
+                                            .key = p->key,
+                                            .terms = p->terms};
         t->stats.src_tokens += (uint64_t)read_length(t, p);
     }
     double begin = clock_seconds();
@@ -833,10 +880,12 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
     return rc;
 }
 
-/* Longest first, and in the order of the texts where they are equally long. */
+/* Those without terms first; longest first, and in the order of the texts where they are equally
+ * long. */
 static int by_length(const void *a, const void *b, void *ctx) {
     const struct part *part = ctx;
     int i = *(const int *)a, k = *(const int *)b;
+    if (part[i].width != part[k].width) return part[i].width < part[k].width ? -1 : 1;
     if (part[i].n_src != part[k].n_src) return part[i].n_src > part[k].n_src ? -1 : 1;
     return i < k ? -1 : i > k;
 }
@@ -855,6 +904,7 @@ static int search_all(struct translator *t, struct job *job, struct err *err) {
         int rc = find_room(t, t->order + i, t->n_part - i, &room, err);
         if (rc) return rc;
         for (n = 0; i + n < t->n_part && n < room->caps.n_seq; n++) {
+            if (t->part[t->order[i + n]].width != t->part[t->order[i]].width) break;
             tokens += read_length(t, &t->part[t->order[i + n]]);
             if (tokens > room->caps.n_tok) break;
         }
@@ -954,6 +1004,8 @@ static void assemble(struct translator *t, struct translation *out, const struct
         join_sources(t, out, part);
     }
     if (out->best[0].cut) out->notes |= TRANSLATION_CUT;
+    for (int i = 0; i < out->n_part; i++)
+        if (part[i].missed) out->notes |= TRANSLATION_MISSED;
 }
 
 int translator_run(struct translator *t, const struct translator_input *in, int n,

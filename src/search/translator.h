@@ -23,6 +23,7 @@
 #include "data/sentences.h"
 #include "search/align.h"
 #include "search/engine.h"
+#include "search/glossary.h"
 
 /* What a text is: one line, to be translated as a whole, or sentences in lines and paragraphs as
  * people write them, of which everything between sentences is kept (data/passages.h). HTML is for
@@ -46,12 +47,15 @@ struct translator_options {
     const char *prefix_token;
     /* of the sentences of a text or document: a tag such as "de"; NULL: the model's, or that of none */
     const char *language;
+    /* Terms that translations must have where texts have them; NULL: none. Borrowed from
+     * translator_set to the next one. A search, not samples. */
+    const struct glossary *glossary;
     int format;    /* enum text_format */
     int alignment; /* enum alignment; other than none costs one more pass of the decoder */
     struct align_options align;
 };
 
-extern const struct option translator_rows[]; /* every field but search's */
+extern const struct option translator_rows[]; /* every field but search's and the glossary */
 
 /* search_defaults, and batches as suit the device: they keep two CPUs busy within a few hundred MB,
  * or a GPU within a part of its memory. */
@@ -71,6 +75,7 @@ enum translation_notes {
     TRANSLATION_REPLACED = 1, /* the text or its prefix was not UTF-8 */
     TRANSLATION_SPLIT = 2,    /* it, or a sentence of it, was too long, and split */
     TRANSLATION_CUT = 4,      /* the best candidate is cut */
+    TRANSLATION_MISSED = 8,   /* it lacks a term of the glossary that the text has */
 };
 
 /* Of several parts: texts and tokens one after another, log_prob and score summed; candidate k is
