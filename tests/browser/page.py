@@ -664,6 +664,25 @@ def live_attention(page, server):
         must(page.all("#look-lines path"), "no lines")
 
 
+def live_documents(page, server):
+    settings = server.get("/frontend/settings").json
+    if not settings["filesTranslation"]:
+        must(not page.one(".modes").is_displayed(), "documents that cannot be translated")
+        return
+    must(page.text("#formats") == ", ".join(settings["supportedFilesFormat"]), "formats")
+    page.one("#tab-file").click()
+    path = page.folder / "letter.txt"
+    path.write_text("bada kelo\n")
+    page.one("#file").send_keys(str(path))
+    page.wait("done", lambda: page.one("#job-link").is_displayed(), 20)
+    page.one("#job-link").click()
+    want = server.post("/translate", {"q": "bada kelo\n", "source": "en", "target": "de"}).json
+    others = lambda: [f for f in page.folder.glob("*.txt") if f != path]
+    page.wait("the file", others)
+    got = others()[0].read_text()
+    must(got == want["translatedText"], f"{got!r}, but {want}")
+
+
 def live_docs(page, server):
     page.open("/docs")
     page.wait("the API", lambda: page.all("#post-translate summary"))
