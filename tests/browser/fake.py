@@ -152,7 +152,7 @@ class Handler(BaseHTTPRequestHandler):
         elif path.startswith("/download_file/"):
             name = urllib.parse.unquote(path.split("/")[-1])
             self.answer(200, b"translated: " + name.encode(), "text/plain",
-                        [("Content-Disposition", "attachment")])
+                        [("Content-Disposition", 'attachment; filename="letter_de.txt"')])
         elif path == "/fake/log":
             self.answer(200, log)
         else:
