@@ -19,6 +19,7 @@ ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)
 ALL_CXXFLAGS = -std=c++17 $(BOTH_FLAGS)
 LDLIBS = $(shell pkg-config --libs $(PKGS)) -lcld2 -lstdc++ -lm -ldl -pthread
 SERVE_LIBS = $(shell pkg-config --libs gnutls)
+GUMBO_LIBS = $(shell pkg-config --silence-errors --libs gumbo) # tests compare HTML with it
 CLI_LIBS = $(shell pkg-config --libs libedit) $(SERVE_LIBS)
 
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
@@ -197,7 +198,7 @@ $(BUILD)/tests/objects.a: $(HELPER_OBJ) $(SERVE_OBJ) $(LIB_OBJ)
 	$(call short,archive $@) mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
 
 $(TEST_BIN): %: %.o $(BUILD)/tests/objects.a
-	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(SERVE_LIBS) $(LDLIBS) -lcmocka
+	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(SERVE_LIBS) $(LDLIBS) -lcmocka $(GUMBO_LIBS)
 
 $(FUZZ_BIN): %: %.o $(BUILD)/tests/objects.a
 	$(call short,link $@) $(CXX) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(SERVE_LIBS) $(LDLIBS)
