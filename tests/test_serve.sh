@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_serve.sh — heed serve against a live server: the whole contract (tests/serve/contract.py), and
-# running it (operations.py).
+# test_serve.sh — heed serve, live: the whole contract (tests/serve/contract.py), and running it
+# (operations.py).
 # timeout: 120
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"

@@ -76,8 +76,8 @@ static json_t *address_of(const struct http_exchange *x, const char *name) {
 }
 
 static void answer_file(struct upload *u, struct errand *e, char *data, size_t size) {
-    const char *name = store_put(&u->api->store, data, size, clock_seconds(), u->name.text,
-                                 u->name.size, e->target);
+    struct store_file file = {data, size, u->name.text, u->name.size, e->target};
+    const char *name = store_put(&u->api->store, &file, clock_seconds());
     if (name)
         api_answer(u->x, 200, json_pack("{s:o}", "translatedFileUrl", address_of(u->x, name)));
     else

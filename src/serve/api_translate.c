@@ -350,12 +350,12 @@ struct look {
 
 static void put_look(struct writer *w, const struct look *k, int heads) {
     size_t n = (size_t)k->layers * (size_t)heads * (size_t)k->n_query * (size_t)k->n_key;
-    char number[16];
+    char number[16] = "";
     put_string(w, "{\"key\":");
     put_value(w, make_pieces(k->key, k->n_key));
     put_string(w, ",\"kind\":\"");
     put_string(w, k->kind);
-    put(w, number, (size_t)snprintf(number, sizeof number, "\",\"layers\":"));
+    put_string(w, "\",\"layers\":");
     put(w, number, (size_t)snprintf(number, sizeof number, "%d", k->layers));
     put_string(w, ",\"probs\":[");
     for (size_t i = 0; i < n; i++) {
@@ -392,7 +392,7 @@ static void answer_attention(struct errand *e, struct http_exchange *x) {
         {"decoder", t->n_layer_dec, t->tgt, before, t->n_tgt, t->n_tgt, t->dec},
         {"cross", t->n_layer_dec, t->tgt, t->src, t->n_tgt, t->n_src, t->cross}};
     struct writer w = {0};
-    char number[16];
+    char number[16] = "";
     put_string(&w, "{\"heads\":");
     put(&w, number, (size_t)snprintf(number, sizeof number, "%d", t->n_head));
     put_string(&w, ",\"kinds\":[");

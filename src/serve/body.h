@@ -1,9 +1,9 @@
 /* body.h — the fields of a request, however they came: JSON, a form, parts of a form (multipart),
  * or the query of the URL.
  *
- * The content type decides; a body of any other type is not looked at. JSON stands alone, everything
- * else is put together with the query, whose fields come first. Texts of forms may hold any bytes;
- * those of JSON are UTF-8 without NUL, or the request is refused.
+ * The content type decides; a body of any other type is not looked at. JSON stands alone,
+ * everything else is put together with the query, whose fields come first. Texts of forms may hold
+ * any bytes; those of JSON are UTF-8 without NUL, or the request is refused.
  *
  * A body borrows the exchange's bytes, changing nothing in them, and owns what it decoded. */
 #ifndef SERVE_BODY_H

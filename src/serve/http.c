@@ -467,7 +467,7 @@ void http_begin(struct http_exchange *x, const char *type, const char *headers) 
 void http_write(struct http_exchange *x, const char *data, size_t size) {
     struct http_private *p = x->hidden;
     if (!p->c || !size) return;
-    char line[24];
+    char line[24] = "";
     if (x->head.minor)
         append_copy(p->c, line, (size_t)snprintf(line, sizeof line, "%zx\r\n", size));
     append_copy(p->c, data, size);

@@ -25,8 +25,8 @@
  * word is noticed by keep-alive probes.
  *
  * Hostile clients. A head must arrive within `timeout` seconds; a body, and the taking of an
- * answer, may take longer, but never stand still that long, nor have less than HTTP_MIN_RATE bytes a
- * second on average. Connections, bodies, and
+ * answer, may take longer, but never stand still that long, nor have less than HTTP_MIN_RATE bytes
+ * a second on average. Connections, bodies, and
  * all bodies together have limits; at the limit the connection that has been idle longest makes
  * room. An idle connection has no buffers. Memory of a request grows as it arrives, not as it
  * claims. */

@@ -1,8 +1,8 @@
 /* limits.h — how much each client may ask for.
  *
- * Every client has a bucket of tokens that fills again within a minute; a request takes one for each
- * text in it, and one that is larger than the bucket may be had when it is full, as a debt. The
- * table has a fixed size: of many clients those are forgotten that have been quiet longest. An
+ * Every client has a bucket of tokens that fills again within a minute; a request takes one for
+ * each text in it, and one that is larger than the bucket may be had when it is full, as a debt.
+ * The table has a fixed size: of many clients those are forgotten that have been quiet longest. An
  * IPv6 client is its /64. One thread. */
 #ifndef SERVE_LIMITS_H
 #define SERVE_LIMITS_H

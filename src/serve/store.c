@@ -53,19 +53,18 @@ static void name_it(struct stored *s, const char *uploaded, size_t n, const char
     snprintf(s->name + 32, STORE_NAME - 32, "%s", ending);
 }
 
-const char *store_put(struct store *store, char *data, size_t size, double now,
-                      const char *uploaded, size_t n_uploaded, const char *language) {
-    if (size > STORE_MOST) {
-        xfree(data);
+const char *store_put(struct store *store, const struct store_file *file, double now) {
+    if (file->size > STORE_MOST) {
+        xfree(file->data);
         return NULL;
     }
-    tidy(store, size, now);
+    tidy(store, file->size, now);
     struct stored *s = xcalloc(1, sizeof *s);
     *s = (struct stored){
-        .data = data, .size = size, .until = now + STORE_SECONDS, .next = store->first};
-    name_it(s, uploaded, n_uploaded, language);
+        .data = file->data, .size = file->size, .until = now + STORE_SECONDS, .next = store->first};
+    name_it(s, file->uploaded, file->n_uploaded, file->language);
     store->first = s;
-    store->size += size;
+    store->size += file->size;
     return s->name;
 }
 

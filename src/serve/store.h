@@ -1,5 +1,5 @@
-/* store.h — translated files until they are fetched: in memory, for a while, under names that cannot
- * be guessed. The oldest make room. One thread. */
+/* store.h — translated files until they are fetched: in memory, for a while, under names that
+ * cannot be guessed. The oldest make room. One thread. */
 #ifndef SERVE_STORE_H
 #define SERVE_STORE_H
 
@@ -21,10 +21,17 @@ struct store {
     size_t size;
 };
 
-/* Takes the data. uploaded: the file's name as it came, any bytes; language: of the translation. The
- * name; NULL: too large. */
-const char *store_put(struct store *store, char *data, size_t size, double now,
-                      const char *uploaded, size_t n_uploaded, const char *language);
+/* A file to keep. */
+struct store_file {
+    char *data; /* which the store takes */
+    size_t size;
+    const char *uploaded; /* [n_uploaded] its name as it came, any bytes */
+    size_t n_uploaded;
+    const char *language; /* of the translation */
+};
+
+/* Its name; NULL: too large. */
+const char *store_put(struct store *store, const struct store_file *file, double now);
 
 /* Or NULL. */
 const struct stored *store_get(struct store *store, const char *name, double now);
