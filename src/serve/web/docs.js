@@ -33,7 +33,7 @@ function fieldsOf(operation, shared) {
                     about: text(property.description || inner.description), example: property.example ?? inner.example ?? inner.default });
     }
   }
-  return { fields, media };
+  return { fields: fields.sort((a, b) => b.required - a.required), media };
 }
 const mediaOf = content => ['application/json', 'multipart/form-data', 'application/x-www-form-urlencoded'].find(m => content[m]) || Object.keys(content)[0] || '';
 const isFile = f => f.schema.format === 'binary' || f.schema.type === 'file';
