@@ -61,7 +61,20 @@ static struct search_options brief(int n_best) {
     return o;
 }
 
-static struct wanted *translate_all(const char *dir, enum desk_format format, int n_best) {
+static const struct desk_term terms[] = {{"cat", "the mat"}, {"sat on", "x 12"}};
+
+static struct glossary *glossary_of_terms(void) {
+    struct err err = {0};
+    struct glossary *g = glossary_new();
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(glossary_add(g, terms[i].source, strlen(terms[i].source), terms[i].target,
+                               strlen(terms[i].target), &err),
+                  err);
+    return g;
+}
+
+static struct wanted *translate_with(const char *dir, enum desk_format format, int n_best,
+                                     const struct glossary *glossary) {
     struct wanted *w = xcalloc(1, sizeof *w);
     struct err err = {0};
     struct engine *engine;
@@ -70,6 +83,7 @@ static struct wanted *translate_all(const char *dir, enum desk_format format, in
     o.search = brief(n_best);
     o.format = format == DESK_TEXT ? FORMAT_TEXT : FORMAT_LINES;
     o.language = "de";
+    o.glossary = glossary;
     if (format == DESK_HTML) o.alignment = ALIGNMENT_WORDS;
     ASSERT_OK(engine_open(&engine, &from, &err), err);
     struct translator *t = translator_new(engine);
@@ -88,6 +102,10 @@ static struct wanted *translate_all(const char *dir, enum desk_format format, in
     translator_free(t);
     engine_close(engine);
     return w;
+}
+
+static struct wanted *translate_all(const char *dir, enum desk_format format, int n_best) {
+    return translate_with(dir, format, n_best, NULL);
 }
 
 static void wanted_free(struct wanted *w) {
@@ -616,6 +634,52 @@ TEST(partial_texts) {
     desk_close(desk);
 }
 
+/* Each has what a translator with a glossary makes of it; those without, beside them, what it makes
+ * without. */
+TEST(terms_as_if_alone) {
+    customer_init(&me);
+    make_texts(0);
+    struct glossary *g = glossary_of_terms();
+    struct wanted *want[] = {translate_all(dir_of(0), DESK_TEXT, 1),
+                             translate_with(dir_of(0), DESK_TEXT, 1, g)};
+    struct desk *desk = open_desk(8, 16);
+    int n_differ = 0;
+    for (int i = 0; i < N_TEXT; i++) {
+        struct desk_order o = order_of(text[i], DESK_TEXT);
+        one.size = size[i];
+        search = brief(1);
+        o.term = terms;
+        o.n_term = i % 3 ? 2 : 0;
+        struct desk_job *job = run(desk, &o);
+        assert_string_equal(desk_answer(job, 0)->best[0].text, want[i % 3 > 0]->text[i]);
+        n_differ += strcmp(want[0]->text[i], want[1]->text[i]) != 0;
+        desk_release(job);
+    }
+    assert_true(n_differ > 10);
+    struct desk_refusal refusal;
+    struct desk_job *job;
+    struct desk_order o = order_of("cat", DESK_TEXT);
+    struct desk_term bad = {"cat", " "};
+    o.term = &bad;
+    o.n_term = 1;
+    assert_int_equal(desk_submit(desk, &o, &job, &refusal), DESK_WRONG);
+    assert_string_equal(refusal.err.msg, "term 1: the target term is empty");
+    o.n_term = DESK_MAX_TERMS + 1;
+    assert_int_equal(desk_submit(desk, &o, &job, &refusal), DESK_WRONG);
+    assert_string_equal(refusal.err.msg, "1001 terms; at most 1000 are possible");
+    o.term = terms;
+    o.n_term = 2;
+    o.source = "de";
+    o.target = "fr";
+    assert_int_equal(desk_submit(desk, &o, &job, &refusal), DESK_WRONG);
+    assert_non_null(strstr(refusal.err.msg, "a third language, which has no terms"));
+    desk_close(desk);
+    glossary_free(g);
+    wanted_free(want[0]);
+    wanted_free(want[1]);
+}
+
 TESTS(TL(lines_as_if_alone, 120), TL(texts_as_if_alone, 120), TL(alternatives_as_if_alone, 120),
       TL(pages_as_if_alone, 120), T(through_a_third_language), T(turned_away), T(closing),
-      T(reload_drops_nothing), T(words_and_links), T(score_and_attention), T(partial_texts))
+      T(reload_drops_nothing), T(words_and_links), T(score_and_attention), T(partial_texts),
+      TL(terms_as_if_alone, 60))

@@ -113,8 +113,8 @@ int search_check(const struct search_options *o, struct err *err) {
 }
 
 int search_terms_beam(const struct search_options *o, const struct terms *terms) {
-    int width = TERMS_BEAM, wanted = max_int(terms_weight(terms) + 1, o->beam);
-    while (width < wanted && width < SEARCH_MAX_BEAM) width *= 2;
+    int wanted = min_int(terms_weight(terms) + 1, TERMS_MAX_BEAM), width = TERMS_BEAM;
+    while (width < max_int(wanted, o->beam)) width *= 2;
     return width;
 }
 

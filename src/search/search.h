@@ -29,7 +29,8 @@
 #include "model/model.h"
 
 enum { SEARCH_MAX_BEAM = 64, SEARCH_MAX_MODELS = 16 };
-enum { TERMS_BEAM = 8 }; /* hypotheses for a sentence with terms, at least */
+/* Hypotheses for a sentence with terms: at least, and at most where others do not have more. */
+enum { TERMS_BEAM = 8, TERMS_MAX_BEAM = 16 };
 
 /* Where hypotheses are ranked. Auto: on a device with its own memory there, if the search is plain
  * enough (resident.h), otherwise on the host. The other two are for tests; a search that is not
@@ -108,8 +109,8 @@ struct search_input {
 };
 
 /* How wide to search a sentence with these terms, where others are searched with the options: a
- * power of two from TERMS_BEAM on, at most SEARCH_MAX_BEAM. One hypothesis for each piece of the
- * terms, and one more, are what it takes to let every term come at any time. */
+ * power of two. One hypothesis for each piece of the terms, and one more, are what it takes to let
+ * every term come at any time. */
 int search_terms_beam(const struct search_options *options, const struct terms *terms);
 
 /* Best first; n is at least 1 and may be less than n_best when fewer exist. Valid until the next

@@ -31,7 +31,7 @@ enum {
         64, /* tokens of a sentence in the first class; the next ones have four times as many */
     ROOM_GROWTH = 4,
     MAX_ROOMS = 16,
-    MAX_WIDTHS = 4, /* TERMS_BEAM to SEARCH_MAX_BEAM */
+    MAX_WIDTHS = 4, /* powers of two from TERMS_BEAM to SEARCH_MAX_BEAM */
     ALIGN_SEQ = 32,
     ALIGN_TOKENS = 16384,
     TASK = 64

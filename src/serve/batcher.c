@@ -57,6 +57,10 @@ struct batcher {
     int n_flow, cap_flow;
     double time; /* of the flow served last */
     uint64_t round;
+    /* [n_speller] one for every time the model was opened: sentences that wait may have terms that
+     * an earlier one spelled */
+    struct speller **speller;
+    int n_speller;
     struct part **at;          /* [n_seat] who sits there */
     struct part **order;       /* [n_seat] the same in the order of getting on */
     int n_order;               /* that are in work */
@@ -116,6 +120,8 @@ static int open_carousel(struct batcher *b, struct err *err) {
     int limit = defaults.max_source ? defaults.max_source : b->engine->max_len;
     b->facts.max_tok = limit - 1 - (b->facts.tag >= 0);
     b->facts.threshold = align.threshold;
+    b->speller = xrealloc(b->speller, ((size_t)b->n_speller + 1) * sizeof(struct speller *));
+    b->facts.speller = b->speller[b->n_speller++] = speller_new(t);
     b->extras = extras_new(&b->facts, &align);
     b->at = xcalloc((size_t)b->caps.n_seat, sizeof(struct part *));
     b->order = xcalloc((size_t)b->caps.n_seat, sizeof(struct part *));
@@ -308,11 +314,22 @@ static int busy(const struct batcher *b) {
     return 0;
 }
 
-/* Source tokens and hypotheses decide what a sentence takes. */
+/* Source tokens and hypotheses decide what a sentence takes. Terms take more. */
 static void measure(const struct batcher *b, struct part *p) {
-    const struct search_options *o = &p->errand->options;
+    const struct search_options *o = p->options = &p->errand->options;
+    if (p->terms && !o->sample) {
+        struct search_options *wide = keep_take(task_keep(p->errand->task), sizeof *wide);
+        *wide = *o;
+        wide->beam = min_int(search_terms_beam(o, p->terms), b->caps.max_beam);
+        p->options = o = wide;
+    }
     p->rows = o->sample ? o->n_best : o->beam;
     p->cells = p->rows * search_longest(o, b->engine->max_len, p->n_src);
+}
+
+static struct carousel_input input_of(const struct part *p) {
+    return (struct carousel_input){
+        {.src = p->src, .n_src = p->n_src, .key = p->key, .terms = p->terms}, p->options};
 }
 
 /* Those whose turn it is, before they are seated. */
@@ -379,7 +396,7 @@ static int next_part(struct batcher *b, struct errand *e, struct part **part, si
         p->errand = e;
         p->since = b->now.steps;
         measure(b, p);
-        struct carousel_input in = {{.src = p->src, .n_src = p->n_src, .key = p->key}, &e->options};
+        struct carousel_input in = input_of(p);
         rc = carousel_check(b->carousel, &in, 1, err);
         return rc ? rc : 1;
     }
@@ -457,8 +474,7 @@ static void admit(struct batcher *b) {
     if (!l.n) return;
     for (int i = 0; i < l.n; i++) {
         const struct part *p = l.part[i];
-        in[i] = (struct carousel_input){{.src = p->src, .n_src = p->n_src, .key = p->key},
-                                        &p->errand->options};
+        in[i] = input_of(p);
     }
     int seated = carousel_add(b->carousel, in, l.n, seat, &err);
     if (seated < 0) {
@@ -653,6 +669,8 @@ static void free_batcher(struct batcher *b) {
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->wake);
     pthread_cond_destroy(&b->opened);
+    for (int i = 0; i < b->n_speller; i++) speller_free(b->speller[i]);
+    xfree(b->speller);
     xfree(b->flow);
     xfree(b->dir);
     xfree(b);

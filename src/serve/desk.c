@@ -66,7 +66,8 @@ struct desk_job {
     size_t bytes;
     double submitted;
     struct desk_cost cost;
-    struct task_order last; /* what the second of two legs is asked for */
+    struct glossary *glossary; /* of its own terms, or NULL */
+    struct task_order last;    /* what the second of two legs is asked for */
     void (*done)(void *ctx, struct desk_job *job);
     void (*partial)(void *ctx, struct desk_job *job, const struct desk_partial *partial);
     void *ctx;
@@ -273,6 +274,7 @@ struct desk_stats desk_stats(struct desk *d) {
 static void job_drop(struct desk_job *j) {
     if (atomic_fetch_sub_explicit(&j->refs, 1, memory_order_acq_rel) != 1) return;
     for (int i = 0; i < 2; i++) task_free(j->leg[i].errand.task);
+    glossary_free(j->glossary);
     xfree(j);
 }
 
@@ -381,6 +383,22 @@ static int check_order(const struct desk *d, const struct desk_order *o, size_t 
     return 0;
 }
 
+static int take_terms(struct desk_job *j, const struct desk_order *o, struct err *err) {
+    if (!o->n_term) return 0;
+    if (o->n_term < 0 || o->n_term > DESK_MAX_TERMS)
+        return err_set(err, HEED_ELIMIT, "%d terms; at most %d are possible", o->n_term,
+                       DESK_MAX_TERMS);
+    j->glossary = glossary_new();
+    for (int i = 0; i < o->n_term; i++) {
+        const struct desk_term *t = &o->term[i];
+        struct err why = {0};
+        int rc = glossary_add(j->glossary, t->source, strlen(t->source), t->target,
+                              strlen(t->target), &why);
+        if (rc) return err_set(err, rc, "term %d: %.200s", i + 1, why.msg);
+    }
+    return 0;
+}
+
 /* Takes a place in the queue, and the stations that will be needed. */
 static enum desk_turn reserve(struct desk *d, const struct desk_order *o, struct desk_job *j,
                               struct desk_refusal *no) {
@@ -402,6 +420,12 @@ static enum desk_turn reserve(struct desk *d, const struct desk_order *o, struct
         err_set(&no->err, HEED_EINVAL,
                 "from %.20s to %.20s is translated through a third language: there are no links, "
                 "scores and attention",
+                o->source, o->target);
+        return DESK_WRONG;
+    }
+    if (j->n_leg == 2 && j->glossary) {
+        err_set(&no->err, HEED_EINVAL,
+                "from %.20s to %.20s is translated through a third language, which has no terms",
                 o->source, o->target);
         return DESK_WRONG;
     }
@@ -429,7 +453,8 @@ static void set_out(struct desk_job *j, const struct desk_order *o) {
                               .format = o->format,
                               .n_best = o->alternatives + 1,
                               .extras = o->extras,
-                              .rules = j->leg[0].rules};
+                              .rules = j->leg[0].rules,
+                              .glossary = j->glossary};
     j->last = what;
     if (j->n_leg == 2) {
         what.n_best = 1;
@@ -458,11 +483,13 @@ enum desk_turn desk_submit(struct desk *d, const struct desk_order *o, struct de
     j->submitted = clock_seconds();
     enum desk_turn turn = DESK_WRONG;
     int rc = check_order(d, o, &j->bytes, &no.err);
+    if (!rc) rc = take_terms(j, o, &no.err);
     pthread_mutex_lock(&d->lock);
     if (!rc) turn = reserve(d, o, j, &no);
     d->stats.turned[turn]++;
     pthread_mutex_unlock(&d->lock);
     if (turn != DESK_ACCEPTED) {
+        glossary_free(j->glossary);
         xfree(j);
         if (refusal) *refusal = no;
         return turn;

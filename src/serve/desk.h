@@ -83,12 +83,20 @@ struct desk_partial {
     size_t size, settled;
 };
 
+/* A term of the source, and what translations must have in its place (search/glossary.h). */
+struct desk_term {
+    const char *source, *target;
+};
+
 struct desk_order {
     const struct desk_text *text; /* [n], n >= 1 */
     int n;
     const char *source, *target; /* as the models were named: "de", "en" */
     enum desk_format format;
     int alternatives; /* wanted besides the best; at most DESK_MAX_ALTERNATIVES */
+    const struct desk_term
+        *term; /* [n_term], at most DESK_MAX_TERMS; not through a third language */
+    int n_term;
     const struct search_options *search; /* NULL: the model's own; n_best is not looked at */
     uint64_t client;                     /* whose share it comes out of */
     enum desk_class class;
@@ -99,7 +107,7 @@ struct desk_order {
     void *ctx;
 };
 
-enum { DESK_MAX_ALTERNATIVES = 15, DESK_MAX_TEXT = 16 << 20 };
+enum { DESK_MAX_ALTERNATIVES = 15, DESK_MAX_TEXT = 16 << 20, DESK_MAX_TERMS = 1000 };
 
 enum desk_turn {
     DESK_ACCEPTED,

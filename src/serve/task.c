@@ -54,6 +54,7 @@ struct task {
     int n_best;
     unsigned extras;
     const struct sentence_rules *rules;
+    const struct glossary *glossary;
     struct document *document;
     int n_document;
     struct unit *unit;
@@ -62,6 +63,7 @@ struct task {
     int n_part, cap_part, n_found;
     struct cursor cursor;
     struct words words; /* scratch, as the next */
+    struct words term_words;
     int32_t *ids;
     struct span *span;
     int room;
@@ -114,6 +116,7 @@ struct task *task_new(const struct task_order *order) {
                        .n_best = order->n_best,
                        .extras = order->extras,
                        .rules = order->rules,
+                       .glossary = order->glossary,
                        .n_document = order->n};
     t->keep.block = bytes < 4096 ? 8192 : 65536;
     t->document = keep_take(&t->keep, (size_t)order->n * sizeof *t->document);
@@ -142,6 +145,7 @@ void task_free(struct task *t) {
     xfree(t->cursor.piece);
     xfree(t->part);
     words_release(&t->words);
+    words_release(&t->term_words);
     xfree(t->ids);
     xfree(t->span);
     xfree(t->of_words);
@@ -195,8 +199,9 @@ static void map_words(struct task *t, struct part *p, const struct unit *u, int 
     for (int i = 0; i < n; i++) p->word[i] = max_int(p->word[i] - least, -1);
 }
 
-/* The n tokens that encode left, as a part. */
-static struct part *add_part(struct task *t, const struct task_facts *f, int n) {
+/* The n tokens that encode left of [at, at + size) of the unit, as a part. */
+static struct part *add_part(struct task *t, const struct task_facts *f, size_t at, size_t size,
+                             int n) {
     struct cursor *c = &t->cursor;
     struct unit *u = &t->unit[c->unit];
     struct part *p = keep_take(&t->keep, sizeof *p);
@@ -216,6 +221,10 @@ static struct part *add_part(struct task *t, const struct task_facts *f, int n) 
         p->n_before = c->sentence.at - c->kept;
         c->kept = c->sentence.at + c->sentence.size;
     }
+    int missed = 0;
+    if (t->glossary)
+        p->terms = glossary_find(t->glossary, f->speller, &t->term_words, u->text + at, size,
+                                 &t->keep, &missed);
     if (task_wants_links(t)) map_words(t, p, u, n);
     u->n_part++;
     t->part[t->n_part++] = p;
@@ -265,7 +274,7 @@ static int read_portion(struct task *t, const struct task_facts *f, struct part 
         return c->n_piece < 0 ? c->n_piece : 0;
     }
     if (n == 0) return 0;
-    *part = add_part(t, f, n);
+    *part = add_part(t, f, at, size, n);
     return 1;
 }
 
@@ -273,15 +282,16 @@ static int read_piece(struct task *t, const struct task_facts *f, struct part **
                       struct err *err) {
     struct cursor *c = &t->cursor;
     const struct split_part *piece = &c->piece[c->i_piece++];
-    int n = encode(t, f, &t->unit[c->unit], c->piece_at + piece->at, piece->size);
-    *work += piece->size;
+    size_t at = c->piece_at + piece->at, size = piece->size;
+    int n = encode(t, f, &t->unit[c->unit], at, size);
+    *work += size;
     if (c->i_piece == c->n_piece) {
         xfree(c->piece);
         c->piece = NULL;
     }
     if (n < 0) return refuse(t, n, "cannot be tokenised", err);
     if (n == 0) return 0;
-    *part = add_part(t, f, min_int(n, f->max_tok));
+    *part = add_part(t, f, at, size, min_int(n, f->max_tok));
     return 1;
 }
 

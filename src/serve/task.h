@@ -24,6 +24,7 @@
 #include "search/align.h"
 #include "search/carousel.h"
 #include "search/engine.h"
+#include "search/glossary.h"
 #include "serve/desk.h"
 
 enum { TASK_PIECE = 8192 };
@@ -35,6 +36,7 @@ struct task_facts {
     int32_t tag;     /* that every part begins with; -1: none */
     int max_tok;     /* tokens of a part's text, tag and end mark not counted */
     float threshold; /* of links */
+    const struct speller *speller;
 };
 
 struct part_candidate {
@@ -62,11 +64,13 @@ struct part {
     int *word;   /* [n_src - 1, no tag] that each token belongs to, if wanted, or -1 */
     int word_at; /* counted from this one of the unit */
     uint64_t key;
+    const struct terms *terms;   /* that it must contain, or NULL */
     struct part_candidate *best; /* [n] what was found; n is 0 before */
     int n;
     /* the batcher's */
     struct part *next;
     struct errand *errand;
+    const struct search_options *options; /* the errand's, or wider, for its terms */
     int seat, rows, cells;
     uint64_t since;
 };
@@ -81,6 +85,7 @@ struct task_order {
     int n_best;
     unsigned extras;
     const struct sentence_rules *rules; /* where sentences end */
+    const struct glossary *glossary;    /* of the order's own terms, or NULL; borrowed */
 };
 struct task *task_new(const struct task_order *order);
 void task_free(struct task *task);
