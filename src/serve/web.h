@@ -28,8 +28,8 @@ const struct web_file *web_at(size_t i);
 /* For Content-Security-Policy: the page's own files and nothing else, no markup made of strings. */
 extern const char web_csp[];
 
-/* What a browser's headers mean; NULL: it sent none. web_fresh: If-None-Match names this content, so
- * the answer is 304. web_takes_gzip: Accept-Encoding allows gzip. */
+/* What a browser's headers mean; NULL: it sent none. web_fresh: If-None-Match names this content,
+ * so the answer is 304. web_takes_gzip: Accept-Encoding allows gzip. */
 int web_fresh(const struct web_file *file, const char *if_none_match);
 int web_takes_gzip(const char *accept_encoding);
 
