@@ -410,8 +410,12 @@ TEST(tags_follow_words) {
 TEST(text_stays_text) {
     expect("x &lt;b&gt; &amp;amp; y", TURNED, "X &lt;B&gt; &amp;AMP; Y");
     expect("a < b &copy &eacute;t&#233; &#x20AC;", TURNED,
-           "A &lt; B \xC2\xA9 \xC3\xA9T\xC3\xA9 "
-           "\xE2\x82\xAC");
+           "A &lt; B \xC2\xA9 \xC3\xA9T\xC3\xA9 &#x20AC;");
+    expect("M&uuml;ller  ate &lt;\n 3 &amp 4 < 5", REVERSED,
+           "5 &lt; 4 &amp; 3 &lt; ate M&uuml;ller");
+    expect("One  two.\n  <b>Three\n\tfour.\n</b> \n Five", TURNED,
+           "oNE  TWO. <b>tHREE\n\tFOUR.</b> fIVE");
+    expect("Go  on.\n  Stop it.\t Now", REVERSED, ". on Go\n  . it Stop\t Now");
     expect("10&nbsp;km", TURNED, "10&nbsp;KM");
     expect("a  < b &copy\n&eacute;t&#233;", ECHO, "a  < b &copy\n&eacute;t&#233;");
     expect("12 &nbsp; &middot; 3&lt;4", REVERSED, "12 &nbsp; &middot; 3&lt;4"); /* no letter */

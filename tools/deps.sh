@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # deps.sh — makes sure that what heed needs is installed.
 #
-#     tools/deps.sh [--check] build|test|browser|fuzz|lint|bare
+#     tools/deps.sh [--check] build|test|oracle|browser|fuzz|lint|bare
 #
 # Each group but bare includes build; browser, fuzz and lint include test. Missing packages are
 # installed with apt-get, as root or through sudo without a password; where neither is possible, and
@@ -28,6 +28,7 @@ build    header:cld2/public/encodings.h  libcld2-dev
 test     module:cmocka          libcmocka-dev
 test     command:xz             xz-utils
 test     command:python3        python3
+oracle   module:gumbo           libgumbo-dev
 browser  command:chromium       chromium
 browser  command:chromedriver   chromium-driver
 browser  python:selenium        python3-selenium
@@ -47,11 +48,12 @@ if [ "${1:-}" = --check ]; then check=1 && shift; fi
 case ${1:-} in
 build) groups=" build " ;;
 test) groups=" build test " ;;
+oracle) groups=" build test oracle " ;;
 browser) groups=" build test browser " ;;
 fuzz) groups=" build test fuzz " ;;
 lint) groups=" build test lint " ;;
 bare) groups=" bare " ;;
-*) echo "usage: tools/deps.sh [--check] build|test|browser|fuzz|lint|bare" >&2 && exit 2 ;;
+*) echo "usage: tools/deps.sh [--check] build|test|oracle|browser|fuzz|lint|bare" >&2 && exit 2 ;;
 esac
 
 present() {

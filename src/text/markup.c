@@ -45,9 +45,7 @@ struct reader {
 
 /* ---- characters ------------------------------------------------------------------------------ */
 
-/* The character at html[at], decoded, and how long it is there. Negative: a reference that is not
- * known. */
-static int take(uint32_t *code, const char *html, size_t at, size_t end) {
+int markup_take(uint32_t *code, const char *html, size_t at, size_t end) {
     int n = html[at] == '&' ? html_reference(code, html + at, end - at) : 0;
     if (n) return n;
     n = utf8_decode(code, html + at, end - at);
@@ -64,7 +62,7 @@ static int is_capital(uint32_t code) {
 static int has_letter(const char *html, size_t at, size_t end) {
     while (at < end) {
         uint32_t code = 0;
-        int n = take(&code, html, at, end);
+        int n = markup_take(&code, html, at, end);
         if (n > 0 && letter_is(code)) return 1;
         at += (size_t)(n < 0 ? -n : n);
     }
@@ -123,8 +121,8 @@ static int goes_on(const struct reader *r, int at) {
     size_t last = a.end - 1;
     while (last > a.begin && (r->html[last] & 0xC0) == 0x80) last--;
     uint32_t code = 0, next = 0;
-    take(&code, r->html, last, a.end);
-    if (take(&next, r->html, b.begin, b.end) < 0) return 0;
+    markup_take(&code, r->html, last, a.end);
+    if (markup_take(&next, r->html, b.begin, b.end) < 0) return 0;
     int ended = unicode_category(code) == UNICODE_PUNCTUATION && code != ',';
     return !ended && letter_is(next) && !is_capital(next);
 }
@@ -233,7 +231,15 @@ static struct node *add_node(struct reader *r, enum node_kind kind, struct piece
     return n;
 }
 
-static void put(struct reader *r, uint32_t code) {
+static void grow_text(struct markup *m, size_t size) {
+    if (m->room_text - m->n_text >= size) return;
+    m->room_text = 2 * m->room_text + size;
+    m->text = xrealloc(m->text, m->room_text);
+    m->from = xrealloc(m->from, m->room_text * sizeof *m->from);
+}
+
+/* Adds a character, which is at `from` in the document. */
+static void put(struct reader *r, uint32_t code, size_t from) {
     struct markup *m = r->m;
     struct segment *s = r->segment;
     if (code == ' ' && (s->size == 0 || m->text[s->text + s->size - 1] == ' ')) {
@@ -241,11 +247,9 @@ static void put(struct reader *r, uint32_t code) {
         if (last && last->begin == s->size) last->space = 1;
         return;
     }
-    if (m->room_text - m->n_text < 4) {
-        m->room_text = 2 * m->room_text + 4096;
-        m->text = xrealloc(m->text, m->room_text);
-    }
+    grow_text(m, 4);
     int n = utf8_encode(m->text + m->n_text, code);
+    for (int i = 0; i < n; i++) m->from[m->n_text + (size_t)i] = (uint32_t)from;
     m->n_text += (size_t)n;
     s->size += n;
 }
@@ -269,15 +273,16 @@ static void put_text(struct reader *r, struct piece p, int kept) {
     int begin = r->segment->size;
     for (size_t at = p.begin; at < p.end;) {
         uint32_t code = 0;
-        int n = take(&code, r->html, at, p.end);
+        int n = markup_take(&code, r->html, at, p.end);
         if (n > 0) {
-            put(r, kept && unicode_is_space(code) ? ' ' : code); /* the document's is written */
+            /* what is written of the kept is the document's */
+            put(r, kept && unicode_is_space(code) ? ' ' : code, at);
         } else if (!kept) {
             hold(r, begin);
             begin = r->segment->size;
             add_node(r, NODE_THING, (struct piece){at, at + (size_t)-n});
         } else {
-            for (int i = 0; i < -n; i++) put(r, (uint32_t)(unsigned char)r->html[at + (size_t)i]);
+            for (size_t i = at; i < at + (size_t)-n; i++) put(r, (unsigned char)r->html[i], i);
         }
         at += (size_t)(n < 0 ? -n : n);
     }
@@ -317,7 +322,7 @@ static void put_item(struct reader *r, const struct item *item) {
     }
     default:
         add_node(r, NODE_THING, p);
-        if (r->token[item->first].element & HTML_BREAK) put(r, ' ');
+        if (r->token[item->first].element & HTML_BREAK) put(r, ' ', p.begin);
     }
 }
 
@@ -351,16 +356,15 @@ static int cuts_before(const struct reader *r, int at) {
 static void insert_spaces(struct reader *r) {
     struct markup *m = r->m;
     struct segment *s = r->segment;
-    char *text;
-    if (m->room_text - m->n_text < (size_t)r->n_cut) {
-        m->room_text = 2 * m->room_text + (size_t)r->n_cut;
-        m->text = xrealloc(m->text, m->room_text);
-    }
-    text = m->text + s->text;
+    grow_text(m, (size_t)r->n_cut);
+    char *text = m->text + s->text;
+    uint32_t *from = m->from + s->text;
     for (int k = r->n_cut, end = s->size; k > 0; end = r->cut[--k]) {
         int at = r->cut[k - 1];
         memmove(text + at + k, text + at, (size_t)(end - at));
+        memmove(from + at + k, from + at, (size_t)(end - at) * sizeof *from);
         text[at + k - 1] = ' ';
+        from[at + k - 1] = (uint32_t)NOT_THERE;
     }
     s->size += r->n_cut;
     m->n_text += (size_t)r->n_cut;
@@ -486,7 +490,7 @@ struct markup *markup_read(const char *html, size_t size, const struct sentence_
     struct html scan = html_open(html, size);
     *m = (struct markup){.html = html, .size = size};
     /* Never NULL: places in them are counted from their beginning, also where they are empty. */
-    m->text = xmalloc(m->room_text = 4096);
+    grow_text(m, 4096);
     GROW(m->node, m->n_node, m->room_node);
     for (;;) {
         GROW(r.token, r.n_token, r.room_token);
@@ -511,6 +515,7 @@ struct markup *markup_read(const char *html, size_t size, const struct sentence_
 void markup_free(struct markup *m) {
     if (!m) return;
     xfree(m->text);
+    xfree(m->from);
     xfree(m->segment);
     xfree(m->node);
     xfree(m->unit);

@@ -12,7 +12,8 @@
  *   kept         short content that is not for translation (<code>x</code>), and placeholders in
  *                the text ({name}, {{x}}, ${x}, %s, %1$d): the model reads them as words; they come
  *                out as they were, in the place of the words that were aligned to them
- *   white space  counts as one space, before and behind the segment it stays as it is
+ *   white space  counts as one space, but stays as it is before and behind the segment, between
+ *                sentences, and between words that stay neighbours, if no tag is there
  *
  * The sentences of a segment are translated one by one, and tags are placed in all of them at once:
  * an element may begin in one and end in another. Nothing that is kept is cut in two. A segment

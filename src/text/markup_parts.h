@@ -38,7 +38,8 @@ struct segment {
 struct markup {
     const char *html;
     size_t size;
-    char *text; /* of all segments, one after another */
+    char *text;     /* of all segments, one after another */
+    uint32_t *from; /* [n_text] where in the document a byte's character is; NOT_THERE: it is not */
     size_t n_text, room_text;
     struct segment *segment;
     int n_segment, room_segment;
@@ -48,6 +49,12 @@ struct markup {
     int *segment_of;   /* [n_unit] */
     int n_unit, room_unit;
 };
+
+enum { NOT_THERE = -1 };
+
+/* The character at html[at], decoded, and how long it is there. Negative: a reference that is not
+ * known. */
+int markup_take(uint32_t *code, const char *html, size_t at, size_t end);
 
 /* Adds the translation of a segment. answer [n_unit]. */
 void markup_place(struct buffer *out, const struct markup *markup, const struct segment *segment,

@@ -41,6 +41,7 @@ struct placer {
     struct span *src, *tgt;
     int n_src, n_tgt;
     int *link;           /* [n_tgt] the word of the source, or -1 */
+    int *before;         /* [n_tgt] the word of the source that is before it; UNKNOWN: any */
     int *first, *last;   /* [n_src] of the words that are linked to it; -1: none */
     int *of_src;         /* [n_src] node that a word belongs to */
     int *of;             /* [n_tgt] the same */
@@ -51,6 +52,7 @@ struct placer {
     int *children;       /* [n_node + 1] where those of each node begin in order; of none: first */
     struct buffer *out;
     size_t at; /* bytes of the translation that are written */
+    int word;  /* the first word of it that is not */
 };
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -70,6 +72,7 @@ static void merge(struct placer *p, const struct markup_answer *answer) {
     p->src = xcalloc((size_t)p->n_src + 1, sizeof *p->src);
     p->tgt = xcalloc((size_t)p->n_tgt + 1, sizeof *p->tgt);
     p->link = xcalloc((size_t)p->n_tgt + 1, sizeof *p->link);
+    p->before = xcalloc((size_t)p->n_tgt + 1, sizeof *p->before);
     p->n_src = p->n_tgt = 0;
     for (int u = 0; u < p->s->n_unit; u++) {
         const struct markup_answer *a = &answer[u];
@@ -79,7 +82,9 @@ static void merge(struct placer *p, const struct markup_answer *answer) {
         for (int j = 0; j < a->n_target; j++) {
             p->tgt[p->n_tgt + j] = (struct span){a->target[j].begin + at, a->target[j].end + at};
             p->link[p->n_tgt + j] = -1;
+            p->before[p->n_tgt + j] = UNKNOWN;
         }
+        if (a->n_target) p->before[p->n_tgt] = p->n_src - 1;
         for (int i = 0; i < a->n_source; i++)
             p->src[p->n_src + i] =
                 (struct span){a->source[i].begin + from, a->source[i].end + from};
@@ -282,12 +287,74 @@ static void sort_nodes(struct placer *p) {
     }
 }
 
-/* Writes the translation up to a byte of it. */
-static void flush(struct placer *p, size_t to) {
+static void put_text(struct placer *p, size_t to) {
     if (to <= p->at) return;
     char *room = buffer_room(p->out, 6 * (to - p->at));
     p->out->size += html_escape(room, p->text.text + p->at, to - p->at);
     p->at = to;
+}
+
+/* Where in the document the last character of source[0..end) ends. */
+static size_t raw_end(const struct placer *p, int end) {
+    uint32_t code;
+    size_t from = p->m->from[p->s->text + (size_t)end - 1];
+    int n = from == (uint32_t)NOT_THERE ? 0 : markup_take(&code, p->m->html, from, p->s->of.end);
+    return from + (size_t)(n < 0 ? -n : n);
+}
+
+/* The white space between two words of the document is kept where they stay neighbours, and between
+ * sentences. */
+static void put_space(struct placer *p, int j) {
+    int starts = p->before[j] != UNKNOWN; /* a sentence */
+    int a = starts ? p->before[j] : j ? p->link[j - 1] : -1, b = starts ? a + 1 : p->link[j];
+    size_t end = (size_t)p->tgt[j].begin;
+    if (!j || a < 0 || b != a + 1 || b == p->n_src) return;
+    if (p->at != (size_t)p->tgt[j - 1].end || end != p->at + 1 || p->text.text[p->at] != ' ')
+        return;
+    size_t begin = raw_end(p, p->src[a].end), to = p->m->from[p->s->text + (size_t)p->src[b].begin];
+    if (to <= begin || to > p->s->of.end) return;
+    for (size_t i = begin; i < to; i++)
+        if (!p->m->html[i] || !strchr(" \t\n\r\f", p->m->html[i])) return;
+    buffer_put(p->out, p->m->html + begin, to - begin);
+    p->at = end;
+}
+
+/* A word that the model has copied, with the references that the document has in it. */
+static void put_copy(struct placer *p, int j) {
+    struct span t = p->tgt[j], s = p->src[max_int(p->link[j], 0)];
+    int size = t.end - t.begin, refs = 0;
+    if (p->link[j] < 0 || p->at != (size_t)t.begin || s.end - s.begin != size ||
+        memcmp(p->text.text + t.begin, p->source + s.begin, (size_t)size) != 0)
+        return;
+    const uint32_t *from = p->m->from + p->s->text;
+    size_t begin = from[s.begin], at = begin;
+    for (int i = s.begin, n; i < s.end; at += (size_t)n) { /* all in one piece? */
+        uint32_t code;
+        char bytes[4];
+        if (from[i] != at) return;
+        n = markup_take(&code, p->m->html, at, p->s->of.end);
+        int is_ref = p->m->html[at] == '&';
+        if (n <= 0 || code == 0xFFFD || strchr("<>", p->m->html[at])) return;
+        if (is_ref && p->m->html[at + (size_t)n - 1] != ';') return;
+        refs += is_ref;
+        i += utf8_encode(bytes, code);
+    }
+    if (!refs) return; /* it is no different */
+    buffer_put(p->out, p->m->html + begin, at - begin);
+    p->at = (size_t)t.end;
+}
+
+/* Writes the translation up to a byte of it. */
+static void flush(struct placer *p, size_t to) {
+    while (p->word < p->n_tgt && (size_t)p->tgt[p->word].end <= p->at) p->word++;
+    for (; p->word < p->n_tgt && (size_t)p->tgt[p->word].begin < to; p->word++) {
+        put_space(p, p->word);
+        put_text(p, min_size(to, (size_t)p->tgt[p->word].begin));
+        if ((size_t)p->tgt[p->word].end > to) break;
+        put_copy(p, p->word);
+        put_text(p, (size_t)p->tgt[p->word].end);
+    }
+    put_text(p, to);
 }
 
 static void put_piece(struct placer *p, struct piece piece) {
@@ -405,5 +472,6 @@ void markup_place(struct buffer *out, const struct markup *m, const struct segme
     xfree(p.src);
     xfree(p.tgt);
     xfree(p.link);
+    xfree(p.before);
     xfree(p.text.text);
 }
