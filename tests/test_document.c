@@ -315,7 +315,7 @@ TEST(odt) {
                     "<text:p>Three<text:note><text:p>Note</text:p></text:note> four"
                     "<text:tab/>five<text:line-break/>six <text:s/></text:p>"),
                 TURNED,
-                ODT("<text:h>oNE &lt;<text:span a='b'>TWO</text:span></text:h><text:p/>"
+                ODT("<text:h>oNE\n  &lt;<text:span a='b'>TWO</text:span></text:h><text:p/>"
                     "<text:p>tHREE<text:note><text:p>nOTE</text:p></text:note> FOUR"
                     "<text:tab/>FIVE<text:line-break/>SIX <text:s/></text:p>"));
 }

@@ -126,7 +126,7 @@ void xml_escape(struct buffer *out, const char *text, size_t size) {
         uint32_t code = 0;
         int n = utf8_decode(&code, text + at, size - at);
         if (n < 0 || code == 0xFFFE || code == 0xFFFF) code = 0xFFFD;
-        if (code < ' ' && code != '\t') code = ' ';
+        if (code < ' ' && code != '\t' && code != '\n') code = ' ';
         if (code == '&' || code == '<' || code == '>')
             buffer_puts(out, code == '&' ? "&amp;" : code == '<' ? "&lt;" : "&gt;");
         else
