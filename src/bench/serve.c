@@ -1,6 +1,6 @@
 /* serve.c — what a desk (src/serve) makes of a model: many clients with one sentence each, against
- * translating the same sentences as a file; a short request alone and beside a large job; what a
- * cancelled job still costs. No network: requests are calls.
+ * translating the same sentences as a file; all of them as one list; a short request alone and
+ * beside a large job; what a cancelled job still costs. No network: requests are calls.
  *
  * The comparison with a file is the translator's best case, all sentences known beforehand and
  * sorted by length; a desk sees them as they come. On a machine that others use, too, seconds say
@@ -250,6 +250,22 @@ static int beside(struct bench *b, int n_short, struct company *out, struct err 
     return rc;
 }
 
+/* All sentences as one job. */
+static int as_a_list(struct bench *b, struct err *err) {
+    struct client *c = clients_new(b, 1);
+    struct span_of_time begin = now();
+    struct desk_job *job = submit(c, b->line, b->n);
+    if (job) wait_for(c);
+    struct span_of_time took = since(begin);
+    int rc = job && desk_status(job) == DESK_DONE
+                 ? 0
+                 : err_set(err, HEED_EINTERNAL, "a job of %d sentences failed", b->n);
+    if (job) desk_release(job);
+    xfree(c);
+    if (!rc) print_row(b, "a list", b->n, took, (struct times){0});
+    return rc;
+}
+
 /* The first n sentences by so many clients, as a row. */
 static int row_of(struct bench *b, int n_client, int n, struct span_of_time *took, struct times *t,
                   struct err *err) {
@@ -272,6 +288,7 @@ static int measure(struct bench *b, struct span_of_time file, struct err *err) {
     print_row(b, "a file", b->n, file, (struct times){0});
     int rc = serve(b, n_client, min_int(b->n, 2 * n_client), &took, err); /* warm */
     if (!rc) rc = row_of(b, n_client, b->n, &all, &t, err);
+    if (!rc) rc = as_a_list(b, err);
     if (!rc) rc = row_of(b, 8, n_short, &took, &t, err);
     if (!rc) rc = row_of(b, 1, n_short, &took, &alone, err);
     if (!rc) rc = beside(b, n_short, &large, err);

@@ -87,6 +87,7 @@ static void shut(struct batcher *b) {
     b->carousel = NULL;
     b->engine = NULL;
     b->at = b->order = NULL;
+    b->n_order = b->n_urgent = b->urgent_rows = b->others_rows = b->others_cells = 0;
 }
 
 static void plan_caps(struct batcher *b, int beam) {
@@ -216,7 +217,7 @@ static struct flow *pick(const struct batcher *b) {
 static void seat_out(struct batcher *b, struct part *p) {
     int i = 0;
     while (b->order[i] != p) i++;
-    memmove(b->order + i, b->order + i + 1, (size_t)(--b->n_order - i) * sizeof *b->order);
+    memmove(b->order + i, b->order + i + 1, (size_t)(--b->n_order - i) * sizeof(struct part *));
     if (p->errand->class == DESK_INTERACTIVE) {
         b->n_urgent--;
         b->urgent_rows -= p->rows;

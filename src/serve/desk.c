@@ -146,7 +146,7 @@ static int catalog_open(struct desk *d, const struct desk_model *model, int n, s
                         struct err *err) {
     struct catalog *c = xcalloc(1, sizeof *c);
     int rc = n < 1 ? err_set(err, HEED_EINVAL, "no model to translate with") : 0;
-    c->station = xcalloc((size_t)max_int(n, 0) + 1, sizeof *c->station);
+    c->station = xcalloc((size_t)max_int(n, 0) + 1, sizeof(struct station *));
     c->refs = 1;
     for (int i = 0; i < n && !rc; i++) {
         struct station *s = opened(c, &model[i]);

@@ -208,7 +208,7 @@ static struct part *add_part(struct task *t, const struct task_facts *f, size_t 
     int tagged = f->tag >= 0;
     if (t->n_part == t->cap_part) {
         t->cap_part = max_int(2 * t->cap_part, 4);
-        t->part = xrealloc(t->part, (size_t)t->cap_part * sizeof *t->part);
+        t->part = xrealloc(t->part, (size_t)t->cap_part * sizeof(struct part *));
     }
     *p = (struct part){.unit = c->unit, .n_src = n + 1 + tagged, .seat = -1};
     p->key = (uint64_t)u->document ^ (uint64_t)u->n_part << 40;
