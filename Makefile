@@ -229,6 +229,11 @@ test-serve: ## heed serve against programs from PyPI that know LibreTranslate
 	@$(MAKE) --no-print-directory $(BUILD)/heed
 	@tests/serve/peers.sh
 
+soak: ## heed serve for SECONDS=600 under 200 clients that ask, abort and talk nonsense
+	@tools/deps.sh test
+	@$(MAKE) --no-print-directory $(BUILD)/heed
+	@tests/serve/soak.sh $(if $(filter command line environment,$(origin SECONDS)),$(SECONDS),600)
+
 # On a machine with a GPU: what involves it, and nothing that may be left out.
 test-gpu: ## the tests that need a GPU; under compute-sanitizer too, where it is
 	@tools/deps.sh test
@@ -386,7 +391,7 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo demo-train test test-serve test-gpu test-bare bench-gpu dist dist-built \
+.PHONY: all demo demo-train test test-serve soak test-gpu test-bare bench-gpu dist dist-built \
         test-programs fuzz \
         fuzz-programs asan tsan bench scores lint tidy format deps install install-built uninstall \
         clean help FORCE

@@ -106,7 +106,8 @@ struct http_server {
     pthread_cond_t drained_changed;
     struct http_private *mail;
     int draining, drained, sealing, sealed, stopping;
-    int saw_drain, saw_seal; /* the thread's own */
+    int saw_drain, saw_seal, quiet; /* the thread's own; quiet: nothing has come for a tick */
+    double drain_begun;
     char scratch[SCRATCH];
 };
 
@@ -231,6 +232,7 @@ static void hang_up(struct connection *c) {
         s->stats.hangups++;
         if (p->x.gone) p->x.gone(&p->x);
     } else { /* it never was whole, so no handler has seen it */
+        p->x.lost = 1;
         s->n_waiting--;
         free_exchange(p);
     }
@@ -759,9 +761,11 @@ static void on_connection(struct connection *c, uint32_t events) {
 
 /* ---- accepting ------------------------------------------------------------------------------- */
 
+/* Closes the connection that has been idle longest, and on which no request has come by now. */
 static int evict_idle(struct http_server *s) {
+    char byte;
     for (struct connection *c = s->first; c; c = c->next)
-        if (c->state == IDLE && !c->ready) {
+        if (c->state == IDLE && !c->ready && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
             hang_up(c);
             return 1;
         }
@@ -769,12 +773,14 @@ static int evict_idle(struct http_server *s) {
 }
 
 static void turn_away(struct http_server *s, int fd) {
-    char text[256];
+    static const char body[] = "{\"error\":\"The server has too many connections\"}\n";
+    char text[1024];
     int n = snprintf(text, sizeof text,
-                     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 0\r\n"
-                     "Connection: close\r\n\r\n",
-                     s->options.retry_after);
-    if (send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) n = 0;
+                     "HTTP/1.1 503 Service Unavailable\r\n%sRetry-After: %d\r\nContent-Type: "
+                     "application/json\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
+                     s->options.headers ? s->options.headers : "", s->options.retry_after,
+                     sizeof body - 1, body);
+    if (n < (int)sizeof text && send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) n = 0;
     close(fd);
     s->stats.turned_away++;
 }
@@ -918,13 +924,15 @@ static void look_at_drain(struct http_server *s) {
     if (!draining) return;
     if (!s->saw_drain) {
         s->saw_drain = 1;
+        s->drain_begun = s->now;
         for (struct connection *c = s->first; c; c = c->next)
             c->grace = c->state == HEAD || c->state == BODY;
         for (int i = 0; i < s->options.n_listen; i++)
             if (s->port[i].listener.given)
                 epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->port[i].listener.fd, NULL);
     }
-    int left = s->n_exchange;
+    /* nor may anything lie in a socket that nobody has looked at */
+    int left = s->n_exchange || (!s->quiet && s->now < s->drain_begun + 1);
     for (const struct connection *c = s->first; c && !left; c = c->next) left = c->grace;
     pthread_mutex_lock(&s->lock);
     s->drained = !left;
@@ -970,6 +978,7 @@ static void *serve(void *arg) {
     for (;;) {
         int n = epoll_wait(s->epoll, event, EVENTS, s->ready ? 0 : TICK_MS);
         s->now = clock_seconds();
+        s->quiet = n == 0;
         for (int i = 0; i < n; i++) on_event(s, &event[i]);
         deliver(s);
         run_ready(s);
