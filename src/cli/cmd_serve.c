@@ -5,6 +5,7 @@
  * ends; a second one ends it at once. SIGHUP reads models, keys, certificate and log file again.
  * This thread does nothing but wait for signals. */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -389,6 +390,7 @@ static int run(struct err *err) {
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads, which inherit it */
     signal(SIGPIPE, SIG_IGN);
+    mallopt(M_ARENA_MAX, 2); /* every reload has new threads, which need no heaps of their own */
     args.api.page = !args.no_page;
     args.api.files = !args.no_files;
     fit_connections();
