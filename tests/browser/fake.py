@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A server that looks like `heed serve` to the page, and misbehaves when told to.
 
-    fake.py PORT [--key KEY] [--limit CHARACTERS] [--alternatives N]
+    fake.py PORT [--key KEY] [--limit CHARACTERS] [--alternatives N] [--below PATH]
 
 It serves src/serve/web as it lies there, with the policy of web.c, and translates every word by
 turning it round. Words in the text make it do what a real server rarely does:
@@ -129,6 +129,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def refuse(self, status, message, *headers):
         self.answer(status, {"error": message}, headers=headers)
+
+    def parse_request(self):
+        """As a proxy hands it on: without the path that the server is below."""
+        if not super().parse_request():
+            return False
+        if not self.path.startswith(self.options.below):
+            self.refuse(404, "Not found")
+            return False
+        self.path = self.path[len(self.options.below):]
+        return True
 
     def do_GET(self):
         path = self.path.split("?")[0]
@@ -259,6 +269,7 @@ def main():
     parser.add_argument("--key")
     parser.add_argument("--limit", type=int, default=5000)
     parser.add_argument("--alternatives", type=int, default=10)
+    parser.add_argument("--below", default="", help="path that a proxy would take away")
     Handler.options = parser.parse_args()
     server = Quiet(("127.0.0.1", Handler.options.port), Handler)
     print(server.server_address[1], flush=True)

@@ -554,6 +554,27 @@ def check_few_alternatives(page, server):
         other.stop()
 
 
+def check_below_a_path(page, server):
+    other = Server(0, "--below", "/translator")
+    page.base, own = other.url, page.base
+    try:
+        page.open("/translator/")
+        page.wait("languages", lambda: page.all("#target option"))
+        page.type("one")
+        page.translated("eno")
+        page.one("nav a").click()
+        page.wait("the API", lambda: page.all(".op summary"))
+        page.one("#get-languages summary").click()
+        page.one("#get-languages button.button").click()
+        page.wait("an answer", lambda: "German" in page.text("#get-languages .answer"))
+        must("/translator/languages" in page.text("#get-languages pre"), "the command")
+        page.one(".brand").click()
+        page.wait("back", lambda: page.all("#target option"))
+    finally:
+        page.base = own
+        other.stop()
+
+
 def check_no_words(page, server):
     page.expected.append("status of 400")
     page.choose("#source", "en")
@@ -649,8 +670,8 @@ def live_cancels(page, server):
     page.type(" ")
     page.wait("work", lambda: server.metric("heed_jobs") > 0, 20)
     page.one("#clear").click()
-    page.wait("cancelled", lambda: server.metric(cancelled) > before, 5)
-    page.wait("idle", lambda: server.metric("heed_jobs") == 0, 5)
+    page.wait("cancelled", lambda: server.metric(cancelled) > before, 10)
+    page.wait("idle", lambda: server.metric("heed_jobs") == 0, 10)
 
 
 def live_attention(page, server):
