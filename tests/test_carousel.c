@@ -323,8 +323,19 @@ TEST(impossible_carousels) {
     caps.max_len = 41;
     ASSERT_ERR(carousel_new(&c, &setup, &caps, &err), err, HEED_ELIMIT, "positions for 40");
     caps = small;
-    caps.n_cell = MAX_BEAM * MAX_LEN - 1;
-    ASSERT_ERR(carousel_new(&c, &setup, &caps, &err), err, HEED_EINVAL, "needs 7, 280, 20");
+    caps.n_cell = MAX_LEN - 1;
+    ASSERT_ERR(carousel_new(&c, &setup, &caps, &err), err, HEED_EINVAL, "needs 7, 40, 20");
+    /* a wide search of a long sentence is not what there must be room for */
+    struct search_options wide = search_defaults();
+    struct carousel_input in = {{.src = (int32_t[]){5, EOS}, .n_src = 2}, &wide};
+    wide.beam = MAX_BEAM;
+    wide.max_extra = 37;
+    caps.n_cell = MAX_BEAM * (MAX_LEN - 1) - 1;
+    ASSERT_OK(carousel_new(&c, &setup, &caps, &err), err);
+    ASSERT_ERR(carousel_check(c, &in, 3, &err), err, HEED_ELIMIT, "7 hypotheses of up to 39");
+    wide.max_extra = 36;
+    ASSERT_OK(carousel_check(c, &in, 3, &err), err);
+    carousel_free(c);
     setup.marks.eos = V;
     ASSERT_ERR(carousel_new(&c, &setup, &small, &err), err, HEED_EINVAL, "vocabulary has 14");
     rig_close(&rig);

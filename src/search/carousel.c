@@ -92,12 +92,12 @@ static int check_caps(const struct carousel_caps *c, int positions, struct err *
                        "sentence is wanted; the model has positions for %d, and beams are up to %d",
                        c->max_src, c->max_len, c->max_beam, positions, SEARCH_MAX_BEAM);
     if (c->n_row < c->max_beam || c->n_src < c->max_src || c->n_pass < c->max_src ||
-        c->n_cell / c->max_beam < c->max_len)
+        c->n_cell < c->max_len)
         return err_set(err, HEED_EINVAL,
                        "search: room for %d hypotheses, %d cells, %d source tokens and %d of these "
-                       "at a time is wanted; the largest sentence needs %d, %lld, %d and %d",
-                       c->n_row, c->n_cell, c->n_src, c->n_pass, c->max_beam,
-                       (long long)c->max_beam * c->max_len, c->max_src, c->max_src);
+                       "at a time is wanted; the largest sentence needs %d, %d, %d and %d",
+                       c->n_row, c->n_cell, c->n_src, c->n_pass, c->max_beam, c->max_len,
+                       c->max_src, c->max_src);
     return 0;
 }
 
@@ -229,6 +229,11 @@ int carousel_check(const struct carousel *c, const struct carousel_input *in, in
                        "search: sentence %d wants %d hypotheses of up to %d tokens; there is room "
                        "for %d of %d",
                        number, rules.beam.width, longest, c->caps.max_beam, c->caps.max_len);
+    if (longest > c->caps.n_cell / rules.beam.width)
+        return err_set(err, HEED_ELIMIT,
+                       "search: sentence %d wants %d hypotheses of up to %d tokens; there is room "
+                       "for %d in all",
+                       number, rules.beam.width, longest, c->caps.n_cell);
     return 0;
 }
 

@@ -73,7 +73,8 @@ struct carousel_caps {
     int n_cell; /* the sum of beam times longest translation */
     int n_src;  /* source tokens of all sentences */
     int n_pass; /* of those that get on together */
-    /* And of one sentence: source tokens, tokens of its translation (end mark counted), beam. */
+    /* And of one sentence: source tokens, tokens of its translation (end mark counted), beam; wide
+     * beams of long translations need not fit. */
     int max_src, max_len, max_beam;
 };
 

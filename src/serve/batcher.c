@@ -92,15 +92,15 @@ static void shut(struct batcher *b) {
 
 static void plan_caps(struct batcher *b, int beam) {
     int len = b->engine->max_len, seats = b->suit.seats;
-    int widest = max_int(beam, DESK_MAX_ALTERNATIVES + 1);
+    int most = max_int(beam, DESK_MAX_ALTERNATIVES + 1); /* of any length; terms want more */
     b->caps = (struct carousel_caps){.n_seat = seats,
-                                     .n_row = max_int(seats * beam, widest),
-                                     .n_cell = max_int(seats * beam * CELLS_PER_ROW, widest * len),
+                                     .n_row = max_int(seats * beam, SEARCH_MAX_BEAM),
+                                     .n_cell = max_int(seats * beam * CELLS_PER_ROW, most * len),
                                      .n_src = max_int(seats * SRC_PER_SEAT, len),
                                      .n_pass = max_int(b->suit.pass, len),
                                      .max_src = len,
                                      .max_len = len,
-                                     .max_beam = widest};
+                                     .max_beam = SEARCH_MAX_BEAM};
 }
 
 static int open_carousel(struct batcher *b, struct err *err) {
@@ -321,7 +321,9 @@ static void measure(const struct batcher *b, struct part *p) {
     if (p->terms && !o->sample) {
         struct search_options *wide = keep_take(task_keep(p->errand->task), sizeof *wide);
         *wide = *o;
-        wide->beam = min_int(search_terms_beam(o, p->terms), b->caps.max_beam);
+        wide->beam = search_terms_beam(o, p->terms);
+        int longest = search_longest(o, b->engine->max_len, p->n_src);
+        while (wide->beam / 2 >= o->beam && wide->beam > b->caps.n_cell / longest) wide->beam /= 2;
         p->options = o = wide;
     }
     p->rows = o->sample ? o->n_best : o->beam;
