@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "search/scorer.h"
 #include "search/translator.h"
+#include "serve/through.h"
 #include "test.h"
 #include "text/pages.h"
 #include "toy.h"
@@ -322,6 +323,54 @@ TEST(through_a_third_language) {
     xfree(half);
     xfree(whole);
     xfree(both);
+}
+
+/* The n words at these places of a text. */
+static struct desk_answer halves(const struct desk_word *to, int n_to,
+                                 const struct align_link *link, int n_link) {
+    return (struct desk_answer){
+        .translated = to, .n_translated = n_to, .link = link, .n_link = n_link};
+}
+
+/* Words in between that are cut differently: "ab" "c" by the first model, "a" "b" "c" by the
+ * second. */
+TEST(links_through_a_third_language) {
+    static const struct span source[] = {{0, 3}, {4, 6}},
+                             middle[] = {{0, 1}, {1, 3}, {4, 5}, {6, 7}};
+    static const struct desk_word between[] = {{{0, 3}, 1}, {{4, 5}, 1}},
+                                  end[] = {{{0, 2}, 1}, {{2, 3}, 1}, {{3, 4}, 1}};
+    static const struct align_link first[] = {{1, 0}, {0, 1}};
+    static const struct align_link second[] = {{2, 0}, {1, 1}, {0, 1}, {3, 2}};
+    struct keep keep = {0};
+    struct desk_answer a = halves(between, 2, first, 2), b = halves(end, 3, second, 4);
+    a.word = source;
+    a.n_word = 2;
+    b.word = middle;
+    b.n_word = 4;
+    through_join(&b, &a, &keep);
+    assert_ptr_equal(b.word, source);
+    assert_int_equal(b.n_link, 2); /* 0-0 by "c"; 1-1 by both halves of "ab", once; nothing by 3 */
+    assert_int_equal(b.link[0].src, 0);
+    assert_int_equal(b.link[0].tgt, 0);
+    assert_int_equal(b.link[1].src, 1);
+    assert_int_equal(b.link[1].tgt, 1);
+    keep_release(&keep);
+    customer_init(&me);
+    struct desk *desk = open_desk(0, 0);
+    struct desk_order o = order_of("The cat sat on 12 mats.\nA dog.", DESK_TEXT);
+    o.target = "fr";
+    o.extras = DESK_WORDS;
+    struct desk_job *job = run(desk, &o);
+    const struct desk_answer *whole = desk_answer(job, 0);
+    assert_string_equal(whole->source, one.text);
+    assert_int_equal(whole->n_word, 10);
+    assert_true(whole->n_link > 0 && whole->n_translated > 0);
+    for (int i = 0; i < whole->n_link; i++)
+        assert_true(whole->link[i].src < whole->n_word && whole->link[i].tgt < whole->n_translated);
+    for (int i = 0; i < whole->n_translated; i++)
+        assert_true((size_t)whole->translated[i].at.end <= whole->best[0].size);
+    desk_release(job);
+    desk_close(desk);
 }
 
 /* Nobody is accepted who cannot be served, and everybody hears why. */
@@ -680,6 +729,6 @@ TEST(terms_as_if_alone) {
 }
 
 TESTS(TL(lines_as_if_alone, 120), TL(texts_as_if_alone, 120), TL(alternatives_as_if_alone, 120),
-      TL(pages_as_if_alone, 120), T(through_a_third_language), T(turned_away), T(closing),
-      T(reload_drops_nothing), T(words_and_links), T(score_and_attention), T(partial_texts),
-      TL(terms_as_if_alone, 60))
+      TL(pages_as_if_alone, 120), T(through_a_third_language), T(links_through_a_third_language),
+      T(turned_away), T(closing), T(reload_drops_nothing), T(words_and_links),
+      T(score_and_attention), T(partial_texts), TL(terms_as_if_alone, 60))

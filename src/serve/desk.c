@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "serve/batcher.h"
 #include "serve/registry.h"
+#include "serve/through.h"
 
 enum { MAX_JOBS = 1024, MAX_BYTES = 64 << 20, MAX_WORDS = 1 << 16, MAX_WAIT = 60 };
 static const double rate_seconds = 10; /* that the measured speed looks back */
@@ -71,6 +72,7 @@ struct desk_job {
     void (*done)(void *ctx, struct desk_job *job);
     void (*partial)(void *ctx, struct desk_job *job, const struct desk_partial *partial);
     void *ctx;
+    const struct desk_answer *between; /* of the first of two legs, if its links are wanted */
     const struct desk_answer *answer;
     int n_answer;
 };
@@ -291,10 +293,21 @@ static int retry_after(struct desk *d) {
     return wait < 1 ? 1 : wait > MAX_WAIT ? MAX_WAIT : (int)ceil(wait);
 }
 
+/* Words and links of both halves as those of the whole way. */
+static void join_halves(struct desk_job *j) {
+    struct keep *keep = task_keep(j->leg[1].errand.task);
+    size_t size = (size_t)j->n_answer * sizeof *j->answer;
+    struct desk_answer *whole = keep_take(keep, size);
+    memcpy(whole, j->answer, size);
+    for (int i = 0; i < j->n_answer; i++) through_join(&whole[i], &j->between[i], keep);
+    j->answer = whole;
+}
+
 static void finish(struct desk_job *j, enum desk_status status, const char *message) {
     struct desk *d = j->desk;
     struct leg *last = &j->leg[j->n_leg - 1];
     if (status == DESK_DONE) j->answer = task_finish(last->errand.task, &j->n_answer);
+    if (status == DESK_DONE && j->between) join_halves(j);
     size_t n = strlen(message);
     n = n < sizeof j->message ? n : sizeof j->message - 1;
     memcpy(j->message, message, n);
@@ -330,8 +343,12 @@ static void go_on(struct desk_job *j) {
     order.rules = j->leg[1].rules;
     j->leg[1].errand.task = task_new(&order);
     xfree(text);
-    task_free(first->task);
-    first->task = NULL;
+    if (order.extras & DESK_WORDS) {
+        j->between = a;
+    } else {
+        task_free(first->task);
+        first->task = NULL;
+    }
     batcher_give(j->leg[1].station->batcher, &j->leg[1].errand);
 }
 
@@ -416,10 +433,10 @@ static enum desk_turn reserve(struct desk *d, const struct desk_order *o, struct
                 o->target);
         return DESK_WRONG;
     }
-    if (j->n_leg == 2 && o->extras & ~(unsigned)DESK_PARTIAL) {
+    if (j->n_leg == 2 && o->extras & (DESK_SCORE | DESK_ATTENTION)) {
         err_set(&no->err, HEED_EINVAL,
-                "from %.20s to %.20s is translated through a third language: there are no links, "
-                "scores and attention",
+                "from %.20s to %.20s is translated through a third language: there are no scores "
+                "and no attention",
                 o->source, o->target);
         return DESK_WRONG;
     }
@@ -458,7 +475,7 @@ static void set_out(struct desk_job *j, const struct desk_order *o) {
     j->last = what;
     if (j->n_leg == 2) {
         what.n_best = 1;
-        what.extras = 0;
+        what.extras &= DESK_WORDS;
     }
     if (o->search) j->search = *o->search;
     for (int i = 0; i < j->n_leg; i++) {

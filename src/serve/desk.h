@@ -61,10 +61,14 @@ enum desk_class { DESK_AUTO, DESK_INTERACTIVE, DESK_NORMAL, DESK_BULK };
 enum { DESK_SHORT = 1000, DESK_LONG = 20000 };
 
 enum desk_extra {
-    DESK_WORDS = 1,     /* words of source and translation, links, confidence; not of HTML */
-    DESK_PARTIAL = 2,   /* `partial` is called as the translation grows; not of HTML */
-    DESK_ATTENTION = 4, /* of all layers and heads, of the best translation of the first sentence */
-    DESK_SCORE = 8,     /* how probable `given` is; nothing is translated. Not of HTML */
+    /* words of source and translation, links, confidence (of two models the last one's); not of
+     * HTML */
+    DESK_WORDS = 1,
+    DESK_PARTIAL = 2, /* `partial` is called as the translation grows; not of HTML */
+    /* of all layers and heads, of the best translation of the first sentence; by one model only */
+    DESK_ATTENTION = 4,
+    DESK_SCORE =
+        8, /* how probable `given` is; nothing is translated. Not of HTML; one model only */
 };
 
 struct desk_text {
