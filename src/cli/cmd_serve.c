@@ -141,9 +141,10 @@ static int pair_of_word(char code[2][LANGUAGES_CODE], const char *word, size_t n
 /* The languages that a model says it is for. */
 static int pair_of_card(char code[2][LANGUAGES_CODE], const char *dir, struct err *err) {
     struct config config;
+    struct weights_form form;
     struct model_notes notes;
     struct card card = {0};
-    int rc = modeldir_read_config(dir, &config, &notes, err);
+    int rc = modeldir_read_any(dir, &config, &form, &notes, err);
     if (!rc) rc = card_from_json(&card, notes.card, dir, err);
     if (!rc && (!card.source || !card.target))
         rc = err_set(err, HEED_EINVAL,

@@ -167,4 +167,13 @@ for t in threads:
 check(not wrong and count[0] > 20, f"reloading: {len(wrong)} of {count[0]}: {wrong[:3]}")
 check(until(lambda: s.metric("heed_engines") == 1), "engines of old models end")
 check(s.end() == 0, "ends with 0")
+
+# ---- a rounded model that says its languages itself
+subprocess.run([heed, "quantize", "--model", model, "--out", "rounded"], check=True,
+               stdout=subprocess.DEVNULL)
+subprocess.run([heed, "describe", "rounded", "--source", "en", "--target", "de-AT"], check=True,
+               stdout=subprocess.DEVNULL)
+s = Server(heed, "--model", "rounded", "--threads", "1")
+check(s.post("/translate", {"q": "bada", **pair}).status == 200, "a model with a card")
+check(s.end() == 0, "ends with 0")
 finish()
