@@ -20,6 +20,7 @@ static void release(struct http_exchange *x) {
     for (int i = 0; i < e->n && e->copy; i++) xfree(e->copy[i]);
     xfree(e->copy);
     xfree(e->text);
+    xfree(e->term);
     if (e->free_more) e->free_more(e->more);
     xfree(e->partial);
     pthread_mutex_destroy(&e->lock);
@@ -116,6 +117,28 @@ static int read_alternatives(struct errand *e, struct http_exchange *x) {
     }
     e->alternatives = n < 0 ? 0 : (int)n;
     return 0;
+}
+
+/* "glossary": {"term": "translation", ...}; texts of JSON have no NUL in them. */
+static int read_terms(struct errand *e, struct http_exchange *x) {
+    json_t *all = e->body.json ? json_object_get(e->body.json, "glossary") : NULL, *value;
+    const char *term;
+    int bad = !e->body.json ? body_field(&e->body, "glossary") != NULL
+                            : all && !json_is_object(all) && !json_is_null(all);
+    size_t n = json_object_size(all);
+    if (!bad && n > DESK_MAX_TERMS) {
+        api_refuse(x, 400, "Invalid request: glossary (%zu) exceeds term limit (%d)", n,
+                   DESK_MAX_TERMS);
+        return 400;
+    }
+    e->term = n && !bad ? xcalloc(n, sizeof *e->term) : NULL;
+    if (!bad) json_object_foreach(all, term, value) {
+            bad |= !json_is_string(value);
+            e->term[e->n_term++] = (struct desk_term){term, json_string_value(value)};
+        }
+    if (!bad) return 0;
+    api_refuse(x, 400, "Invalid request: glossary parameter must be a JSON object of texts");
+    return 400;
 }
 
 /* Words come with /heed/align, and with a stream that asks for them: true, or in a form 1. */
@@ -218,6 +241,7 @@ static int read_errand(struct errand *e, struct http_exchange *x) {
             e->text[0].given = given.text, e->text[0].given_size = given.size;
     }
     if (!rc) rc = read_alternatives(e, x);
+    if (!rc) rc = read_terms(e, x);
     if (!rc) read_words(e);
     for (int i = 0; i < e->n && !rc && !e->body.json; i++) unify_lines(e, i);
     if (!rc) rc = check_size(e, x);
@@ -535,6 +559,8 @@ void errand_submit(struct errand *e, struct http_exchange *x) {
                                .target = e->target,
                                .format = e->format,
                                .alternatives = e->alternatives,
+                               .term = e->term,
+                               .n_term = e->n_term,
                                .client = e->caller.client,
                                .deadline = seconds ? clock_seconds() + seconds : 0,
                                .extras = extras[e->purpose] | (e->words ? DESK_WORDS : 0U),

@@ -21,6 +21,8 @@ struct errand {
     char **copy; /* [n], where texts are not the body's own */
     enum desk_format format;
     int alternatives;
+    struct desk_term *term; /* [n_term] views of the body */
+    int n_term;
     int words; /* and links are wanted, too */
     char source[LANGUAGES_CODE], target[LANGUAGES_CODE];
     int detected;

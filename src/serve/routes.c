@@ -21,16 +21,19 @@
     { "api_key", "string", 0, "API key", NULL }
 #define OTHERS                                                                                     \
     { "alternatives", "integer", 0, "How many other translations are wanted", "3" }
+#define TERMS                                                                                      \
+    { "glossary", "object", 0, "Terms of the text, each with the translation it must have", NULL }
 #define NOTHING                                                                                    \
     { NULL, NULL, 0, NULL, NULL }
 
 static const struct route_field translate_fields[] = {
-    Q, SOURCE, TARGET, {"format", "string", 0, "text or html", "text"}, OTHERS, KEY, NOTHING};
+    Q,      SOURCE, TARGET, {"format", "string", 0, "text or html", "text"},
+    OTHERS, TERMS,  KEY,    NOTHING};
 static const struct route_field stream_fields[] = {
-    ONE, SOURCE, TARGET, OTHERS, {"words", "boolean", 0, "Words and links at the end", NULL},
+    ONE, SOURCE, TARGET, OTHERS, TERMS, {"words", "boolean", 0, "Words and links at the end", NULL},
     KEY, NOTHING};
 static const struct route_field attention_fields[] = {ONE, SOURCE, TARGET, KEY, NOTHING};
-static const struct route_field align_fields[] = {ONE, SOURCE, TARGET, OTHERS, KEY, NOTHING};
+static const struct route_field align_fields[] = {ONE, SOURCE, TARGET, OTHERS, TERMS, KEY, NOTHING};
 static const struct route_field score_fields[] = {
     ONE,    {"translation", "string", 1, "A translation of it", "Good day!"}, SOURCE, TARGET, KEY,
     NOTHING};

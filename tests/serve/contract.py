@@ -55,6 +55,23 @@ more = ok(s.post("/translate", {"q": "bada kelo", "alternatives": 2, **pair}), "
 check(more["translatedText"] == text and 1 <= len(more["alternatives"]) <= 2, f"others: {more}")
 more = ok(s.post("/translate", {"q": ["bada", "kelo"], "alternatives": 1, **pair}), "nested")
 check(all(isinstance(a, list) for a in more["alternatives"]), f"nested: {more}")
+terms = ok(s.post("/translate", {"q": ["bada kelo", "kelo"],
+                                 "glossary": {"Bada": "no", "bada": "lo lo"},
+                                 **pair}), "terms")["translatedText"]
+check("lo lo" in terms[0].lower(), f"terms: {terms}")
+check(ok(s.post("/translate", {"q": "kelo", **pair}), "kelo")["translatedText"] == terms[1],
+      f"no term in it: {terms}")
+check(ok(s.post("/translate", {"q": "bada kelo", "glossary": None, **pair}), "none") ==
+      ok(s.post("/translate", {"q": "bada kelo", "glossary": {}, **pair}), "none"), "no terms")
+bad = "Invalid request: glossary parameter must be a JSON object of texts"
+for wrong in ([1], "a", {"a": 1}, {"a": ["b"]}):
+    error(s.post("/translate", {"q": "a", "glossary": wrong, **pair}), 400, bad, f"terms: {wrong}")
+error(s.post("/translate", b"q=a&source=en&target=de&glossary=a",
+             kind="application/x-www-form-urlencoded"), 400, bad, "terms in a form")
+error(s.post("/translate", {"q": "a", "glossary": {"a": " "}, **pair}), 400,
+      "term 1: the target term is empty", "an empty term")
+error(s.post("/translate", {"q": "a", "glossary": {str(i): "b" for i in range(1001)}, **pair}), 400,
+      "Invalid request: glossary (1001) exceeds term limit (1000)", "many terms")
 auto = ok(s.post("/translate", {"q": "The weather is fine today", "source": "auto",
                                 "target": "de"}), "auto")
 check(auto["detectedLanguage"]["language"] == "en" and
