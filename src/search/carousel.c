@@ -74,7 +74,8 @@ struct carousel {
     struct beam_node *node;  /* [n_cell], as the next */
     int32_t *prefix, *id;
     float *log_prob;
-    int32_t *cache;          /* the row of the cache that a cell has; -1: none yet */
+    int32_t *cache;          /* the row of the cache that a cell has; -1: none */
+    uint8_t *heirs;          /* hypotheses of the next position that extend a cell */
     int32_t *spare, n_spare; /* rows that no cell has; the last given back is first */
     int32_t *peek;           /* [max_len] */
     int32_t *line;           /* [n_row, max_len] of rows that were not in the last step */
@@ -131,6 +132,7 @@ static void carve(struct carousel *c, struct arena *arena) {
     c->id = take(arena, cap->n_cell, 1, sizeof *c->id);
     c->log_prob = take(arena, cap->n_cell, 1, sizeof *c->log_prob);
     c->cache = take(arena, cap->n_cell, 1, sizeof *c->cache);
+    c->heirs = take(arena, cap->n_cell, 1, sizeof *c->heirs);
     c->spare = take(arena, cap->n_cell, 1, sizeof *c->spare);
     c->peek = take(arena, cap->max_len, 1, sizeof *c->peek);
     c->line = take(arena, cap->n_row, cap->max_len, sizeof *c->line);
@@ -336,6 +338,35 @@ static void trace_line(const struct carousel *c, const struct seat *seat, int h,
     }
 }
 
+/* Hypothesis s of position t has no heir: its row is free, and so are those before that had no
+ * other. */
+static void bury(struct carousel *c, const struct seat *seat, int t, int s) {
+    int width = seat->rules.beam.width, cell = seat->cell + t * width + s;
+    for (;;) {
+        c->spare[c->n_spare++] = c->cache[cell];
+        c->cache[cell] = -1;
+        if (t == 0) return;
+        t--;
+        s = seat->sentence.beam.node[(size_t)t * (size_t)width + (size_t)s].parent;
+        cell = seat->cell + t * width + s;
+        if (--c->heirs[cell] > 0) return;
+    }
+}
+
+/* Frees the rows that no live hypothesis will look at again: what a beam has in common lies in the
+ * cache once, and only its last few tokens in several versions. */
+static void forget(struct carousel *c, const struct seat *seat) {
+    const struct beam *b = &seat->sentence.beam;
+    int width = seat->rules.beam.width, t = b->len - 1;
+    if (t < 0) return;
+    int first = seat->cell + t * width;
+    const struct beam_node *node = b->node + (size_t)t * (size_t)width;
+    memset(c->heirs + first, 0, (size_t)width * sizeof *c->heirs);
+    for (int h = 0; h < b->n_live; h++) c->heirs[first + node[h].parent]++;
+    for (int s = 0; s < width; s++)
+        if (c->cache[first + s] >= 0 && !c->heirs[first + s]) bury(c, seat, t, s);
+}
+
 /* The live hypotheses of a seat as rows from c->row[n] on. Returns how many there are then. */
 static int gather_seat(struct carousel *c, struct seat *seat, int n) {
     struct sentence *x = &seat->sentence;
@@ -343,6 +374,7 @@ static int gather_seat(struct carousel *c, struct seat *seat, int n) {
     int width = seat->rules.beam.width, row = x->row; /* in the step before, or -1 */
     const struct beam_node *node = b->len ? b->node + (size_t)(b->len - 1) * (size_t)width : NULL;
     x->row = n;
+    forget(c, seat);
     for (int h = 0; h < b->n_live; h++, n++) {
         int32_t *cache = &c->cache[seat->cell + b->len * width + h];
         BUG_ON(c->n_spare == 0);

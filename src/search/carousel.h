@@ -29,7 +29,9 @@
  * results. Source tokens and cells of a sentence lie together, at the first gap that is large
  * enough. All that it could ever need is taken when it gets on: a sentence aboard cannot run out of
  * room. Rows of the cache themselves are given to cells when a step needs them, those that were
- * used last first, so that memory which was only kept ready is never touched. The price is that sentences end, as a rule, long before their longest length (max_extra
+ * used last first, and are given back when no live hypothesis looks at them any more: what a beam
+ * has in common is in the cache once, and memory that was only kept ready is never touched. The
+ * price is that sentences end, as a rule, long before their longest length (max_extra
  * is what to lower), and that gaps may be too small though their sum is not. Since every sentence
  * that carousel_check allows fits an empty carousel, whoever waits at the head of a queue, with
  * nobody overtaking, gets on in the end.
