@@ -3,13 +3,13 @@
 #
 #     bench/serve.sh EN-DE DE-EN TEXT [HEED]
 #
-# EN-DE, DE-EN: trained models, not rounded yet: both servers get them in int8; TEXT: English sentences, one a line, all different,
-# 3,000 or more. Needs a Python (PYTHON, python3) with libretranslate==1.9.6 and gunicorn==23.0.0.
-# BEAM (1): LibreTranslate's length penalty cannot be turned into ours, so beam 1 is a fair race; at
-# 4 both search without one. Its sentence splitter wants models from the network: it is taken out,
-# and every request is one sentence, which flatters it. SERVERS picks of "heed waitress gunicorn";
-# REQUESTS (640), MEMORY_REQUESTS (10000), THREADS (all CPUs) and MEASURE are those of
-# bench/serve_race.py, which prints the table.
+# EN-DE, DE-EN: trained models, not rounded yet: both servers get them in int8. TEXT: English
+# sentences, one a line, all different, 3,000 or more. Needs a Python (PYTHON, python3) with
+# libretranslate==1.9.6 and gunicorn==23.0.0. BEAM (1): LibreTranslate's length penalty cannot be
+# turned into ours, so beam 1 is a fair race; at 4 both search without one. Its sentence splitter
+# wants models from the network: it is taken out, and every request is one sentence, which flatters
+# it. SERVERS picks of "heed waitress gunicorn"; REQUESTS (640), MEMORY_REQUESTS (10000), THREADS
+# (all CPUs) and MEASURE are those of bench/serve_race.py, which prints the table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -lt 3 ]; then echo "usage: bench/serve.sh EN-DE DE-EN TEXT [HEED]" >&2 && exit 2; fi
@@ -29,7 +29,8 @@ for pair in en-de de-en; do
         --out "$package/model" >/dev/null
     cp "$work/$pair/tokenizer.model" "$package/sentencepiece.model"
     cat >"$package/metadata.json" <<END
-{"package_version": "1.0", "argos_version": "1.9", "from_code": "$from", "from_name": "$(name "$from")",
+{"package_version": "1.0", "argos_version": "1.9",
+ "from_code": "$from", "from_name": "$(name "$from")",
  "to_code": "$to", "to_name": "$(name "$to")"}
 END
 done

@@ -1,5 +1,5 @@
-/* serve_http_mhd.c — the other way to build heed serve's HTTP: libmicrohttpd, with the settings that
- * a translation server needs. bench/serve_http.sh measures it beside our own.
+/* serve_http_mhd.c — the other way to build heed serve's HTTP: libmicrohttpd, with the settings
+ * that a translation server needs. bench/serve_http.sh measures it beside our own.
  *
  *     serve_http_mhd PORT     answers every request with {"status":"ok"}
  *
@@ -11,9 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, const char *url,
-                              const char *method, const char *version, const char *body,
-                              size_t *n_body, void **state) {
+/* What the library gives its callback. */
+#define REQUEST                                                                                    \
+    void *ctx, struct MHD_Connection *connection, const char *url, const char *method,             \
+        const char *version, const char *body, size_t *n_body, void **state
+
+static enum MHD_Result answer(REQUEST) {
     static int begun;
     (void)ctx, (void)url, (void)method, (void)version, (void)body;
     if (!*state) {

@@ -213,7 +213,8 @@ async def measure(args, name, port, texts):
         await load(port, 8, texts.take(64))  # warm
         for n_client, share in ((1, 8), (8, 2), (64, 1)):
             if f"c{n_client}" in args.measure:
-                found[f"c{n_client}"] = await load(port, n_client, texts.take(args.requests // share))
+                found[f"c{n_client}"] = await load(
+                    port, n_client, texts.take(args.requests // share))
         if "array" in args.measure:
             array, begin = texts.take(1000), time.perf_counter()
             result = await Client(port).translate(array)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# 4-translate.sh PAIR — the teacher, or all teachers of this direction as an ensemble, translates the
-# whole corpus, line by line beside $WORK/clean: $WORK/translated.PAIR/CORPUS.LANGUAGE.xz. What the student of this direction learns from
-# (sequence-level distillation), and what the teacher of the other one gets as back-translation.
+# 4-translate.sh PAIR — the teacher, or all teachers of this direction as an ensemble, translates
+# the whole corpus, line by line beside $WORK/clean: $WORK/translated.PAIR/CORPUS.LANGUAGE.xz. What
+# the student of this direction learns from (sequence-level distillation), and what the teacher of
+# the other one gets as back-translation.
 set -euo pipefail
 # shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
@@ -10,7 +11,7 @@ read -r from to <<<"$(both "$pair")"
 
 mapfile -t models < <(teachers "$pair")
 translate() { # CORPUS FILE
-    "$HEED" translate --device "$DEVICE" "${models[@]}" --beam 4 --max-length 256 \
+    "$HEED" translate --device "$DEVICE" "${models[@]}" --beam 4 --alpha 1 --max-length 256 \
         --output "$2" "$WORK/clean/$1.$from"
 }
 for corpus in "${CORPORA[@]}"; do
