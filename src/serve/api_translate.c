@@ -549,8 +549,10 @@ static void on_woken(struct http_exchange *x, unsigned what) {
 }
 
 void errand_submit(struct errand *e, struct http_exchange *x) {
-    static const unsigned extras[] = {
-        [STREAM] = DESK_PARTIAL, [ATTENTION] = DESK_ATTENTION, [SCORE] = DESK_SCORE};
+    static const unsigned extras[] = {[STREAM] = DESK_PARTIAL,
+                                      [ATTENTION] = DESK_ATTENTION,
+                                      [SCORE] = DESK_SCORE,
+                                      [WHOLE_FILE] = 0};
     int seconds = e->api->options.deadline;
     struct desk_refusal refusal = {.retry_after = 1};
     struct desk_order order = {.text = e->text,
