@@ -436,6 +436,7 @@ TEST(what_is_kept) {
            "<p class='a notranslate'>one two</p>four three");
     expect("<pre>one two</pre><script>one two</script><textarea>one two</textarea>", REVERSED,
            "<pre>one two</pre><script>one two</script><textarea>one two</textarea>");
+    expect("one <code>a</code> two <code>b</code>{c}", EMPTY, "<code>a</code> <code>b</code>{c}");
     expect("hi {name} there", REVERSED, "there {name} hi");
     expect("in%s's, un<code>x</code>do", TURNED, "IN%s'S, UN<code>x</code>DO");
     expect("see %1$s and {{ x }} here", REVERSED, "here {{ x }} and %1$s see");

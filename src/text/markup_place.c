@@ -51,8 +51,10 @@ struct placer {
     int *order;          /* [n_node] by parent and place */
     int *children;       /* [n_node + 1] where those of each node begin in order; of none: first */
     struct buffer *out;
-    size_t at; /* bytes of the translation that are written */
-    int word;  /* the first word of it that is not */
+    size_t at;          /* bytes of the translation that are written */
+    int word;           /* the first word of it that is not */
+    int kept_end;       /* where in the source what is kept and was written last ends, */
+    size_t behind_kept; /* and where in out; 0: nothing was */
 };
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -366,18 +368,20 @@ static int in_word(char c) {
 }
 
 /* All of a thing, or what is kept. Behind it the translation goes on at byte `next`. What has words
- * is kept apart from the words beside it, if it was. */
+ * is kept apart from the words beside it, or something else that is kept, if it was. */
 static void put_leaf(struct placer *p, const struct node *n, size_t next) {
     size_t size = (size_t)(n->end - n->begin);
     int worded = n->kind >= NODE_KEPT;
     char before = p->out->size ? p->out->text[p->out->size - 1] : ' ';
     char behind = next < p->text.size ? p->text.text[next] : ' ';
     int apart = !(n->glued & GLUED_BEFORE) && (!n->begin || !in_word(p->source[n->begin - 1]));
-    if (worded && apart && in_word(before)) buffer_put(p->out, " ", 1);
+    int beside = p->behind_kept && p->behind_kept == p->out->size && p->kept_end != n->begin;
+    if (worded && (beside || (apart && in_word(before)))) buffer_put(p->out, " ", 1);
     if (n->kind == NODE_HELD)
         p->out->size += html_escape(buffer_room(p->out, 6 * size), p->source + n->begin, size);
     else
         put_piece(p, n->open);
+    if (worded) p->kept_end = n->end, p->behind_kept = p->out->size;
     int glued = n->glued & GLUED_BEHIND;
     apart = !glued && (n->end >= p->s->size || !in_word(p->source[n->end]));
     if (worded && apart && in_word(behind)) buffer_put(p->out, " ", 1);
