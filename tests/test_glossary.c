@@ -1,6 +1,6 @@
 /* test_glossary.c — terms found in texts, judged by a finder that tries everything; how they are
- * written; files of terms with everything that can be wrong with them; and that none of it gets slow
- * where somebody wants it to. */
+ * written; files of terms with everything that can be wrong with them; and that none of it gets
+ * slow where somebody wants it to. */
 #include "search/glossary.h"
 
 #include "base/clock.h"
@@ -60,9 +60,9 @@ static const char *found(const struct glossary *g, const char *text) {
     static char all[1 << 16];
     struct words words = {0};
     struct keep keep = {0};
-    int missed = 0;
+    struct glossary_search how = {g, speller, &words, &keep, 0};
     size_t size = 0;
-    const struct terms *t = glossary_find(g, speller, &words, text, strlen(text), &keep, &missed);
+    const struct terms *t = glossary_find(&how, text, strlen(text));
     all[0] = 0;
     for (int i = 0; t && i < t->n; i++) {
         char one[1000];
@@ -70,7 +70,7 @@ static const char *found(const struct glossary *g, const char *text) {
         assert_true(tokenizer_decode(tokenizer, f->id, f->n, one, sizeof one) > 0);
         size += (size_t)snprintf(all + size, sizeof all - size, "%s%s", i ? "|" : "", one);
     }
-    if (missed) snprintf(all + size, sizeof all - size, "%s+%d", size ? "|" : "", missed);
+    if (how.missed) snprintf(all + size, sizeof all - size, "%s+%d", size ? "|" : "", how.missed);
     keep_release(&keep);
     words_release(&words);
     return all;
@@ -363,11 +363,11 @@ TEST(says_what_is_wrong_with_a_file) {
 static double time_to_find(const struct glossary *g, int n) {
     struct words words = {0};
     struct keep keep = {0};
-    int missed = 0;
+    struct glossary_search how = {g, speller, &words, &keep, 0};
     char *text = xmalloc((size_t)n * 2);
     for (int i = 0; i < n; i++) memcpy(text + (size_t)i * 2, "a ", 2);
     double begin = clock_seconds();
-    assert_non_null(glossary_find(g, speller, &words, text, (size_t)n * 2, &keep, &missed));
+    assert_non_null(glossary_find(&how, text, (size_t)n * 2));
     begin = clock_seconds() - begin;
     xfree(text);
     keep_release(&keep);

@@ -68,8 +68,8 @@ printf '%s\t語\n' "$word" >foreign
 expect 0 'without a term of the glossary; the first is line' -- --glossary foreign v.src
 t --glossary foreign v.src | cmp - plain || fail 'a term that cannot be written changes something'
 printf '%s\n:quit\n' "$(grep -m 1 "\b$word\b" v.src)" |
-    t --glossary terms --interactive 2>/dev/null >talk || fail 'interactive'
-grep -qi 'kuku mimi' talk || fail "interactive: $(cat talk)"
+    t --glossary terms --interactive 2>/dev/null >talk.out || fail 'interactive'
+grep -qi 'kuku mimi' talk.out || fail "interactive: $(cat talk.out)"
 seq 100000 | awk '{ print "term" $1 "\tmany" $1 }' >large
 cat terms >>large
 t --glossary large v.src | cmp - got || fail '100,000 terms'

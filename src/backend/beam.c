@@ -98,7 +98,7 @@ BEAM_FN void beam_advance(struct beam *b, const struct beam_rules *r, const floa
 BEAM_FN void beam_take(struct beam *b, const struct beam_rules *r, const struct beam_pick *pick,
                        int n) {
     int n_next = 0, last = b->len + 1 == b->max_len;
-    double next[BEAM_MAX];
+    double next[BEAM_MAX] = {0};
     struct beam_node *node = b->node + (size_t)b->len * (size_t)r->width;
     for (int i = 0; i < n; i++) {
         const struct beam_pick *p = &pick[i];

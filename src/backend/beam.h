@@ -70,9 +70,9 @@ BEAM_FN void beam_begin(struct beam *b, int max_len);
 BEAM_FN void beam_advance(struct beam *b, const struct beam_rules *r, const float *value,
                           const int32_t *id, int k);
 
-/* One more token where somebody else has ranked and chosen: pick [n], best first (by log_prob, which
- * is that of the longer hypothesis), at most `width` of them without an end mark. Those with one
- * end. None at all: where nothing has ended yet, hypotheses end as they are. */
+/* One more token where somebody else has ranked and chosen: pick [n], best first (by log_prob,
+ * which is that of the longer hypothesis), at most `width` of them without an end mark. Those with
+ * one end. None at all: where nothing has ended yet, hypotheses end as they are. */
 struct beam_pick {
     double log_prob;
     int32_t hyp, id;

@@ -7,7 +7,8 @@
  * How words are read, in every command: --name VALUE or --name=VALUE; a list takes all words up to
  * the next option, except in commands that also take plain arguments (`translate FILE...`), where
  * it takes one word and may be repeated; everything after -- is an argument, not an option; - is
- * standard input, and standard output where a row does not say `made`. Where a row's arg is MODEL, a model's name becomes its directory (models.h). */
+ * standard input, and standard output where a row does not say `made`. Where a row's arg is MODEL,
+ * a model's name becomes its directory (models.h). */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 

@@ -37,8 +37,9 @@
  * nobody overtaking, gets on in the end.
  *
  * Who owns what. A carousel owns its activations, steppers and tables; it borrows the models, and
- * nothing of what it is given to search: sources, prefixes and options are copied. Results are its
- * own, and valid until their seat is left. One thread at a time.
+ * nothing of what it is given to search: sources, prefixes and options are copied; terms are not,
+ * and must stay until the seat is left. Results are its own, and valid until their seat is left.
+ * One thread at a time.
  *
  * Failure. A sentence that cannot ride is refused by carousel_check, which names the reason. One
  * whose scores are not numbers ends with that error as its result; the others do not notice. An

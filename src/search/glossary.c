@@ -386,31 +386,29 @@ static struct hit find(const struct glossary *g, const struct words *words, cons
     return hit;
 }
 
-const struct terms *glossary_find(const struct glossary *g, const struct speller *speller,
-                                  struct words *words, const char *text, size_t size,
-                                  struct keep *keep, int *missed) {
+const struct terms *glossary_find(struct glossary_search *how, const char *text, size_t size) {
     struct hit hit[TERMS_MAX];
     int n = 0;
-    words_of_text(words, WORDS_WORDS, text, size);
-    for (int at = 0; at < words->n;) {
-        struct hit one = find(g, words, text, at);
+    words_of_text(how->words, WORDS_WORDS, text, size);
+    for (int at = 0; at < how->words->n;) {
+        struct hit one = find(how->glossary, how->words, text, at);
         at += max_int(one.n, 1);
         if (!one.entry) continue;
         if (n < TERMS_MAX)
             hit[n++] = one;
         else
-            ++*missed;
+            how->missed++;
     }
     if (n == 0) return NULL;
-    struct terms *terms = keep_take(keep, sizeof *terms);
-    struct term *term = keep_take(keep, (size_t)n * sizeof *term);
-    *terms = (struct terms){term, 0, speller_edge(speller)};
+    struct terms *terms = keep_take(how->keep, sizeof *terms);
+    struct term *term = keep_take(how->keep, (size_t)n * sizeof *term);
+    *terms = (struct terms){term, 0, speller_edge(how->speller)};
     for (int i = 0; i < n; i++) {
         const char *target = hit[i].entry->target;
-        int forms =
-            speller_term(speller, &term[terms->n], target, strlen(target), hit[i].capitals, keep);
+        int forms = speller_term(how->speller, &term[terms->n], target, strlen(target),
+                                 hit[i].capitals, how->keep);
         terms->n += forms > 0;
-        *missed += forms == 0;
+        how->missed += forms == 0;
     }
     return terms->n ? terms : NULL;
 }

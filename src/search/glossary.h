@@ -1,10 +1,10 @@
 /* glossary.h — terms and their translations, and which of them a sentence has.
  *
- * Finding. A term is found in a text as whole words (data/words.h), the longest first, from left to
- * right; what has been found once is not looked into again. A term in small letters is found
- * however the text writes it; one with a capital only as it is written, or all in capitals: "network"
- * is found in "Network" and "NETWORK", "IT" is not found in "it". Of two lines with the same source
- * term the later counts. Other forms of a word (plural, case) are other terms.
+ * Finding. A term is found in a text as whole words (data/words.h), the longest first, from left
+ * to right; what has been found once is not looked into again. A term in small letters is found
+ * however the text writes it; one with a capital only as it is written, or all in capitals:
+ * "network" is found in "Network" and "NETWORK", "IT" is not found in "it". Of two lines with the
+ * same source term the later counts. Other forms of a word (plural, case) are other terms.
  *
  * The time to find terms is linear in the text, whatever the number of terms: a term has at most
  * GLOSSARY_MAX_WORDS words, and each word of a text begins one walk of at most that length.
@@ -53,10 +53,17 @@ int glossary_open(struct glossary **glossary, const struct glossary_file *file, 
 
 int glossary_size(const struct glossary *glossary);
 
-/* The terms of a text, which is UTF-8, or NULL where it has none that can be written. *missed is
- * raised by those that cannot, and by those beyond TERMS_MAX. words is scratch. */
-const struct terms *glossary_find(const struct glossary *glossary, const struct speller *speller,
-                                  struct words *words, const char *text, size_t size,
-                                  struct keep *keep, int *missed);
+/* Who looks for terms, and where: one thread. */
+struct glossary_search {
+    const struct glossary *glossary;
+    const struct speller *speller;
+    struct words *words; /* scratch */
+    struct keep *keep;   /* where what is found lies */
+    int missed;          /* terms that cannot be written, and those beyond TERMS_MAX */
+};
+
+/* The terms of a text, which is UTF-8, or NULL where it has none that can be written; how->missed
+ * is raised by those that are left out. */
+const struct terms *glossary_find(struct glossary_search *how, const char *text, size_t size);
 
 #endif

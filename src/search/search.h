@@ -95,8 +95,8 @@ struct terms;
 
 /* One sentence of a call. prefix: tokens the translation must begin with (scored, never forbidden).
  * key: chosen by the caller, decides the random stream (e.g. the line number). terms: what the
- * translation must contain (terms.h), or NULL; borrowed until the sentence is done; not for samples.
- * A sentence with terms needs a beam of at least search_terms_beam to do it well. */
+ * translation must contain (terms.h), or NULL; borrowed until the sentence is done; not for
+ * samples. A sentence with terms needs a beam of at least search_terms_beam to do it well. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): an array and its length stay side by
  * side */
 struct search_input {

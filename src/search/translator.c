@@ -392,8 +392,9 @@ static int word_at(const struct translation *out, int at) {
 
 static void find_terms(struct translator *t, struct part *p, const char *text, size_t size) {
     if (!t->options.glossary) return;
-    p->terms = glossary_find(t->options.glossary, t->speller, &t->terms_words, text, size, &t->keep,
-                             &p->missed);
+    struct glossary_search how = {t->options.glossary, t->speller, &t->terms_words, &t->keep, 0};
+    p->terms = glossary_find(&how, text, size);
+    p->missed = how.missed;
     if (p->terms) p->width = search_terms_beam(&t->options.search, p->terms);
 }
 

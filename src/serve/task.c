@@ -221,10 +221,8 @@ static struct part *add_part(struct task *t, const struct task_facts *f, size_t 
         p->n_before = c->sentence.at - c->kept;
         c->kept = c->sentence.at + c->sentence.size;
     }
-    int missed = 0;
-    if (t->glossary)
-        p->terms = glossary_find(t->glossary, f->speller, &t->term_words, u->text + at, size,
-                                 &t->keep, &missed);
+    struct glossary_search how = {t->glossary, f->speller, &t->term_words, &t->keep, 0};
+    if (t->glossary) p->terms = glossary_find(&how, u->text + at, size);
     if (task_wants_links(t)) map_words(t, p, u, n);
     u->n_part++;
     t->part[t->n_part++] = p;
