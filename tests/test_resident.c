@@ -89,16 +89,18 @@ static int same_hypothesis(const struct hypothesis *a, const struct hypothesis *
            (a->n == 0 || memcmp(a->ids, b->ids, (size_t)a->n * sizeof *a->ids) == 0);
 }
 
+static char what[80]; /* is compared, for messages */
+
 /* To the bit, or with scores within tol. */
 static void check_same(const struct search_result *host, const struct search_result *back, int i,
                        double tol) {
-    if (host->n != back->n) fail_msg("sentence %d: %d hypotheses, %d", i, host->n, back->n);
+    if (host->n != back->n) fail_msg("%ssentence %d: %d hypotheses, %d", what, i, host->n, back->n);
     for (int k = 0; k < host->n; k++) {
         const struct hypothesis *a = &host->best[k], *b = &back->best[k];
-        if (!same_hypothesis(a, b)) fail_msg("sentence %d, rank %d: other tokens", i, k);
+        if (!same_hypothesis(a, b)) fail_msg("%ssentence %d, rank %d: other tokens", what, i, k);
         if (!(fabs((double)a->score - (double)b->score) <= tol) ||
             !(fabs((double)a->log_prob - (double)b->log_prob) <= tol))
-            fail_msg("sentence %d, rank %d: score %.9g, %.9g", i, k, (double)a->score,
+            fail_msg("%ssentence %d, rank %d: score %.9g, %.9g", what, i, k, (double)a->score,
                      (double)b->score);
         for (int t = 0; t < a->n + !a->cut; t++)
             ASSERT_NEAR(a->token_log_prob[t], b->token_log_prob[t], tol);
@@ -121,11 +123,14 @@ static void check_options(const struct rig *rig, const struct search_options *o,
     struct searcher *b = searcher_of(rig, *o, n, SEARCH_BACKEND);
     for (int run = 0; run < 4; run++) {
         int first = n == 1 ? run : 0, count = run == 2 ? (n + 1) / 2 : n;
+        snprintf(what, sizeof what, "beam %d, n-best %d, longest %d, run %d of %d: ", o->beam,
+                 o->n_best, o->max_len, run, count);
         ASSERT_OK(searcher_run(a, in + first, count, host, NULL, &err), err);
         ASSERT_OK(searcher_run(b, in + first, count, back, NULL, &err), err);
         for (int i = 0; i < count; i++) check_same(&host[i], &back[i], first + i, tol);
         if (tol == 0) check_stats(searcher_stats(a), searcher_stats(b));
     }
+    what[0] = 0;
     searcher_free(a);
     searcher_free(b);
 }
