@@ -25,7 +25,7 @@ static int parse(struct http_head *head, char *text) {
 }
 
 TEST(head_in_pieces) {
-    static const char text[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\nmore";
+    static const char text[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n\0\nPK"; /* a body: any bytes */
     size_t scanned = 0, whole = sizeof text - 5;
     for (size_t n = 0; n < whole; n++) assert_int_equal(http_head_end(text, n, &scanned), 0);
     assert_int_equal(http_head_end(text, sizeof text - 1, &scanned), whole);
@@ -33,6 +33,8 @@ TEST(head_in_pieces) {
     assert_int_equal(http_head_end("GET / HTTP/1.1\n", 15, &scanned), SIZE_MAX);
     scanned = 0;
     assert_int_equal(http_head_end("GET \0", 5, &scanned), SIZE_MAX);
+    scanned = 0;
+    assert_int_equal(http_head_end("GET \0\r\n\r\n", 9, &scanned), SIZE_MAX);
 }
 
 TEST(head_is_read) {

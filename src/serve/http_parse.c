@@ -7,18 +7,20 @@
 /* ---- the head -------------------------------------------------------------------------------- */
 
 size_t http_head_end(const char *text, size_t size, size_t *scanned) {
-    size_t at = *scanned;
-    if (size > at && memchr(text + at, 0, size - at)) return SIZE_MAX;
-    for (;;) {
-        const char *lf = size > at ? memchr(text + at, '\n', size - at) : NULL;
+    size_t at = *scanned, from = at, end = 0;
+    while (!end && at < size) {
+        const char *lf = memchr(text + at, '\n', size - at);
         if (!lf) break;
         size_t i = (size_t)(lf - text);
         if (i == 0 || text[i - 1] != '\r') return SIZE_MAX;
-        if (i >= 3 && text[i - 2] == '\n') return i + 1;
         at = i + 1;
+        if (i >= 3 && text[i - 2] == '\n') end = at;
     }
-    *scanned = size;
-    return 0;
+    /* Of the body, which may have come along, nothing is read: it may have any bytes. */
+    size_t to = end ? end : size;
+    if (to > from && memchr(text + from, 0, to - from)) return SIZE_MAX;
+    if (!end) *scanned = size;
+    return end;
 }
 
 static int is_token(unsigned char c) {
