@@ -200,21 +200,30 @@ TEST(equal_shares) {
     close_batcher();
 }
 
-/* Interactive ones go first, and bulk does not starve. */
-TEST(weights_of_classes) {
-    enum { N = 100 };
-    struct trip *t[N + 4];
+/* Of n sentences of another class beside many interactive ones: the how manieth of all to end is
+ * the last? */
+static int last_beside(int seats, int n, enum desk_class class) {
+    enum { URGENT = 200 };
+    struct trip *t[URGENT + 40];
     int last = 0;
-    open_batcher(8, BUSY);
-    for (int i = 0; i < N + 4; i++)
-        t[i] = trip_new(1, 8, i < 4 ? DESK_BULK : DESK_INTERACTIVE, i < 4 ? 1 : 2);
-    give_all(t, N + 4);
-    wait_for(N + 4);
-    for (int i = 0; i < 4; i++) last = max_int(last, t[i]->place);
-    if (last < 40 || last > 70)
-        fail_msg("the 4th of bulk was number %d; 1 in 17 is its share", last);
-    for (int i = 0; i < N + 4; i++) trip_free(t[i]);
+    open_batcher(seats, BUSY);
+    for (int i = 0; i < URGENT + n; i++)
+        t[i] = trip_new(1, 8, i < n ? class : DESK_INTERACTIVE, i < n ? 1 : 2);
+    give_all(t, URGENT + n);
+    wait_for(URGENT + n);
+    for (int i = 0; i < n; i++) last = max_int(last, t[i]->place);
+    for (int i = 0; i < URGENT + n; i++) trip_free(t[i]);
     close_batcher();
+    return last;
+}
+
+/* Interactive ones go first, and nobody starves: of 17 sentences one is bulk, of 5 one is normal,
+ * also where interactive ones alone have more rows than a short step. */
+TEST(weights_of_classes) {
+    int last = last_beside(8, 4, DESK_BULK);
+    if (last < 40 || last > 70) fail_msg("the 4th of bulk was number %d", last);
+    last = last_beside(24, 24, DESK_NORMAL);
+    if (last < 100 || last > 160) fail_msg("the 24th normal one was number %d", last);
 }
 
 /* ---- cancelling ------------------------------------------------------------------------------ */

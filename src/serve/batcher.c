@@ -315,6 +315,12 @@ static int busy(const struct batcher *b) {
     return 0;
 }
 
+/* Rows that others may have beside interactive ones: what leaves a step short or, where those alone
+ * make it long, a share that does not matter to them. */
+static int rows_beside(const struct batcher *b, int urgent_rows, const struct part *next) {
+    return max_int(b->suit.busy_rows - urgent_rows, urgent_rows / 4 + next->rows - 1);
+}
+
 /* Source tokens and hypotheses decide what a sentence takes. Terms take more. */
 static void measure(const struct batcher *b, struct part *p) {
     const struct search_options *o = p->options = &p->errand->options;
@@ -338,8 +344,8 @@ static struct carousel_input input_of(const struct part *p) {
 /* Those whose turn it is, before they are seated. */
 struct chosen {
     struct part *part[MAX_PASS];
-    int n, tokens;
-    int others, rows, cells; /* of those that are not interactive */
+    int n, tokens, urgent_rows;
+    int others, slow_tokens, rows, cells; /* of those that are not interactive */
 };
 
 /* Others leave a quarter of everything to interactive ones, and do not get on only to be held. */
@@ -348,9 +354,10 @@ static int may_sit(const struct batcher *b, const struct part *p, const struct c
     int seats = b->n_order - b->n_urgent + l->others;
     int rows = b->others_rows + l->rows + p->rows, cells = b->others_cells + l->cells + p->cells;
     int urgent = p->errand->class == DESK_INTERACTIVE;
-    if (l->n && l->tokens + p->n_src > (!urgent && busy(b) ? BUSY_PASS : b->suit.pass)) return 0;
+    if (l->n && l->tokens + p->n_src > b->suit.pass) return 0;
+    if (!urgent && l->others && busy(b) && l->slow_tokens + p->n_src > BUSY_PASS) return 0;
     if (urgent || p == b->impatient || !seats) return 1;
-    if (busy(b) && rows > b->suit.busy_rows - b->urgent_rows) return 0;
+    if (busy(b) && rows > rows_beside(b, b->urgent_rows + l->urgent_rows, p)) return 0;
     return seats < c->n_seat - c->n_seat / 4 && rows <= c->n_row - c->n_row / 4 &&
            cells <= c->n_cell - c->n_cell / 4;
 }
@@ -358,8 +365,12 @@ static int may_sit(const struct batcher *b, const struct part *p, const struct c
 static void add_chosen(struct chosen *l, struct part *p) {
     l->part[l->n++] = p;
     l->tokens += p->n_src;
-    if (p->errand->class == DESK_INTERACTIVE) return;
+    if (p->errand->class == DESK_INTERACTIVE) {
+        l->urgent_rows += p->rows;
+        return;
+    }
     l->others++;
+    l->slow_tokens += p->n_src;
     l->rows += p->rows;
     l->cells += p->cells;
 }
@@ -504,15 +515,14 @@ static void admit(struct batcher *b) {
 
 /* Beside interactive sentences only so many others go on, the oldest, that a step is short. */
 static void hold(struct batcher *b) {
-    int left = b->suit.busy_rows - b->urgent_rows, running = 0;
+    int rows = 0;
     for (int i = 0; i < b->n_order; i++) {
         struct part *p = b->order[i];
         if (p->errand->class == DESK_INTERACTIVE) continue;
-        int held = b->n_urgent && running && p->rows > left;
+        int held = b->n_urgent && rows && rows + p->rows > rows_beside(b, b->urgent_rows, p);
         carousel_hold(b->carousel, p->seat, held);
         if (held) continue;
-        left -= p->rows;
-        running = 1;
+        rows += p->rows;
     }
 }
 
