@@ -80,6 +80,7 @@ static int add_mark(struct flow *f, enum mark_kind kind, int tag, struct piece o
 void flow_words(struct flow *f, const char *text, size_t size) {
     struct flow_item *last = f->n_item ? &f->item[f->n_item - 1] : NULL;
     size_t begin = f->words.size;
+    if (!size) return;
     buffer_put(&f->words, text, size);
     if (!last || last->kind != ITEM_WORDS) {
         last = add_item(f, ITEM_WORDS, -1);
