@@ -60,7 +60,8 @@ static const char *found(const struct glossary *g, const char *text) {
     static char all[1 << 16];
     struct words words = {0};
     struct keep keep = {0};
-    struct glossary_search how = {g, speller, &words, &keep, 0};
+    struct glossary_search how = {
+        .glossary = g, .speller = speller, .words = &words, .keep = &keep};
     size_t size = 0;
     const struct terms *t = glossary_find(&how, text, strlen(text));
     all[0] = 0;
@@ -254,6 +255,33 @@ TEST(a_term_has_forms) {
     close_tokenizer();
 }
 
+TEST(says_terms_in_their_places) {
+    static const char *const pair[] = {"network card", "a mat", "IT", "thing", "cat", "語"};
+    static const struct {
+        const char *text, *want;
+    } one[] = {{"The network card, a NETWORK  CARD!", "The a mat, a a mat!"},
+               {" Network card (IT) ", " A mat (thing) "},
+               {"network card IT", "a mat thing"},
+               {"IT", "Thing"},
+               {"(IT)", "(thing)"},
+               {"The cat of IT", "The cat of thing"}};
+    open_tokenizer();
+    struct glossary *g = of(pair, 3);
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++) {
+        struct words words = {0};
+        struct keep keep = {0};
+        struct glossary_search how = {
+            .glossary = g, .speller = speller, .words = &words, .keep = &keep};
+        assert_non_null(glossary_find(&how, one[i].text, strlen(one[i].text)));
+        assert_int_equal(how.n_said, strlen(one[i].want));
+        assert_memory_equal(how.said, one[i].want, how.n_said);
+        keep_release(&keep);
+        words_release(&words);
+    }
+    glossary_free(g);
+    close_tokenizer();
+}
+
 TEST(capitals) {
     static const struct {
         uint32_t small, large;
@@ -363,7 +391,8 @@ TEST(says_what_is_wrong_with_a_file) {
 static double time_to_find(const struct glossary *g, int n) {
     struct words words = {0};
     struct keep keep = {0};
-    struct glossary_search how = {g, speller, &words, &keep, 0};
+    struct glossary_search how = {
+        .glossary = g, .speller = speller, .words = &words, .keep = &keep};
     char *text = xmalloc((size_t)n * 2);
     for (int i = 0; i < n; i++) memcpy(text + (size_t)i * 2, "a ", 2);
     double begin = clock_seconds();
@@ -403,5 +432,5 @@ TEST(many_terms_are_no_trouble) {
 }
 
 TESTS(T(finds_whole_words_and_the_longest_first), T(the_later_of_equal_terms_counts),
-      T(finds_what_the_slow_finder_finds), T(a_term_has_forms), T(capitals), T(reads_files),
-      T(says_what_is_wrong_with_a_file), T(many_terms_are_no_trouble))
+      T(finds_what_the_slow_finder_finds), T(a_term_has_forms), T(says_terms_in_their_places),
+      T(capitals), T(reads_files), T(says_what_is_wrong_with_a_file), T(many_terms_are_no_trouble))

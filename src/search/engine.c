@@ -153,6 +153,12 @@ int engine_tag(const struct engine *e, const char *token, int32_t *tag, struct e
                    token);
 }
 
+int engine_shares_words(const struct engine *e) {
+    int all = 1;
+    for (int i = 0; i < e->n; i++) all &= e->model[i]->config.tie == TIE_ALL;
+    return all;
+}
+
 const char *engine_opening(const struct engine *e, char *text, size_t size) {
     const struct backend_lap *lap;
     int n = backend_laps(e->be, &lap);

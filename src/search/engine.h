@@ -64,6 +64,10 @@ void engine_close(struct engine *engine);
  * (defaults.h), and -1 where it has none. HEED_EINVAL when the tokenizer has no such piece. */
 int engine_tag(const struct engine *engine, const char *token, int32_t *tag, struct err *err);
 
+/* Do all models have one embedding for the words of both languages? Then a source may have some of
+ * the target's. */
+int engine_shares_words(const struct engine *engine);
+
 /* The option for it, of everything that reads source sentences. */
 #define PREFIX_TOKEN_ROW(FIELD, ...)                                                               \
     ROW(STRING, "prefix_token", FIELD, NULL,                                                       \

@@ -351,6 +351,7 @@ struct hit {
     const struct entry *entry;
     int n;        /* words */
     int capitals; /* the text has capitals where the term has none */
+    struct span at;
 };
 
 /* The entry of a node that is written as the text writes it; else one that does not mind. */
@@ -365,12 +366,12 @@ static void compare(const struct glossary *g, const struct walk *w, int first, s
         const struct entry *e = &g->entry[i];
         if (strcmp(e->small, w->small) != 0) continue;
         if (strcmp(e->source, words) == 0) {
-            *hit = (struct hit){e, w->n, 0};
+            *hit = (struct hit){.entry = e, .n = w->n};
             return;
         }
         if (!e->exact || (loud && !best)) best = e;
     }
-    if (best) *hit = (struct hit){best, w->n, loud};
+    if (best) *hit = (struct hit){.entry = best, .n = w->n, .capitals = loud};
 }
 
 /* The longest term that begins with word `at`. */
@@ -386,12 +387,46 @@ static struct hit find(const struct glossary *g, const struct words *words, cons
     return hit;
 }
 
+/* A term's translation to out, which has room for twice its size; with a capital, where it begins
+ * the text and the term had one. */
+static size_t say_term(char *out, const struct hit *hit, const char *text, int begins) {
+    const char *target = hit->entry->target, *term = text + hit->at.begin;
+    size_t size = strlen(target);
+    uint32_t code = 0, small[2];
+    utf8_decode(&code, term, (size_t)(hit->at.end - hit->at.begin));
+    unicode_lower(small, &code, 1);
+    if (begins && small[0] != code) return speller_capitals(out, target, size, 1);
+    memcpy(out, target, size);
+    return size;
+}
+
+/* The text with the translations of n terms in their places. */
+static void say(struct glossary_search *how, const char *text, size_t size, const struct hit *hit,
+                int n) {
+    size_t most = size + 1, at = 0;
+    for (int i = 0; i < n; i++) most += 2 * strlen(hit[i].entry->target);
+    char *said = keep_take(how->keep, most);
+    how->said = said;
+    for (int i = 0; i < n; i++) {
+        size_t before = (size_t)hit[i].at.begin - at;
+        memcpy(said, text + at, before);
+        said += before;
+        said += say_term(said, &hit[i], text, hit[i].at.begin == how->words->word[0].begin);
+        at = (size_t)hit[i].at.end;
+    }
+    memcpy(said, text + at, size - at);
+    how->n_said = (size_t)(said - how->said) + size - at;
+}
+
 const struct terms *glossary_find(struct glossary_search *how, const char *text, size_t size) {
     struct hit hit[TERMS_MAX];
     int n = 0;
     words_of_text(how->words, WORDS_WORDS, text, size);
     for (int at = 0; at < how->words->n;) {
         struct hit one = find(how->glossary, how->words, text, at);
+        if (one.entry)
+            one.at =
+                (struct span){how->words->word[at].begin, how->words->word[at + one.n - 1].end};
         at += max_int(one.n, 1);
         if (!one.entry) continue;
         if (n < TERMS_MAX)
@@ -399,6 +434,7 @@ const struct terms *glossary_find(struct glossary_search *how, const char *text,
         else
             how->missed++;
     }
+    how->said = NULL;
     if (n == 0) return NULL;
     struct terms *terms = keep_take(how->keep, sizeof *terms);
     struct term *term = keep_take(how->keep, (size_t)n * sizeof *term);
@@ -407,8 +443,9 @@ const struct terms *glossary_find(struct glossary_search *how, const char *text,
         const char *target = hit[i].entry->target;
         int forms = speller_term(how->speller, &term[terms->n], target, strlen(target),
                                  hit[i].capitals, how->keep);
-        terms->n += forms > 0;
         how->missed += forms == 0;
+        if (forms) hit[terms->n++] = hit[i];
     }
+    if (terms->n) say(how, text, size, hit, terms->n);
     return terms->n ? terms : NULL;
 }

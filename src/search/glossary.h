@@ -60,6 +60,10 @@ struct glossary_search {
     struct words *words; /* scratch */
     struct keep *keep;   /* where what is found lies */
     int missed;          /* terms that cannot be written, and those beyond TERMS_MAX */
+    /* Out: the text with the translations of terms in the places of these; NULL where there is
+     * none. A model that knows the words of both languages puts a term where the source has it. */
+    const char *said; /* [n_said] */
+    size_t n_said;
 };
 
 /* The terms of a text, which is UTF-8, or NULL where it has none that can be written; how->missed

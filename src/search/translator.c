@@ -64,6 +64,8 @@ struct part {
     size_t n_after;
     const int32_t *src; /* [n_src] with its end mark; the tag, if any, is before it */
     int n_src;
+    const int32_t *said; /* [n_said] what is searched: src and its tag, or with terms in it */
+    int n_said;
     const int *word; /* [n_src - 1] that each token belongs to, if wanted, or -1 */
     int word_at;     /* counted from this one of the text */
     const int32_t *prefix;
@@ -392,10 +394,19 @@ static int word_at(const struct translation *out, int at) {
 
 static void find_terms(struct translator *t, struct part *p, const char *text, size_t size) {
     if (!t->options.glossary) return;
-    struct glossary_search how = {t->options.glossary, t->speller, &t->terms_words, &t->keep, 0};
+    struct glossary_search how = {.glossary = t->options.glossary,
+                                  .speller = t->speller,
+                                  .words = &t->terms_words,
+                                  .keep = &t->keep};
     p->terms = glossary_find(&how, text, size);
     p->missed = how.missed;
-    if (p->terms) p->width = search_terms_beam(&t->options.search, p->terms);
+    if (!p->terms) return;
+    p->width = search_terms_beam(&t->options.search, p->terms);
+    if (!engine_shares_words(t->engine)) return;
+    int n = tokenizer_encode(t->tokenizer, how.said, how.n_said, t->ids, t->max_tok);
+    if (n < 1 || n > t->max_tok) return;
+    p->said = keep_ids(t, n, 1) - t->tagged;
+    p->n_said = n + 1 + t->tagged;
 }
 
 /* The n tokens that encode left of a stretch of the text, as a part. */
@@ -407,6 +418,8 @@ static void keep_part(struct translator *t, const struct source *of, const struc
     p->n_src = n + 1;
     p->src = keep_ids(t, n, 1);
     p->key = of->in->key ^ number << 40;
+    p->said = read_ids(t, p);
+    p->n_said = read_length(t, p);
     find_terms(t, p, of->in->text + at->at, at->size);
     if (!wants_words(t)) return;
     int *word = keep_take(&t->keep, (size_t)n * sizeof *word),
@@ -689,7 +702,7 @@ static int find_room(struct translator *t, const int *order, int n, struct room 
     const struct part *first = &t->part[order[0]];
     struct search_options options = t->options.search;
     if (first->width) options.beam = first->width;
-    int longest = read_length(t, first), wanted = 1;
+    int longest = first->n_said, wanted = 1;
     int max_src = ROOM_FIRST, least = 1, k = 0;
     for (; max_src < longest; k++) {
         least = max_src + 1; /* the shortest that does not fit in the class below */
@@ -699,7 +712,7 @@ static int find_room(struct translator *t, const int *order, int n, struct room 
     struct room *room = *found = &rooms_of(t, first)[k];
     if (room->searcher && room->full) return 0;
     while (wanted < n && wanted <= FEW && t->part[order[wanted]].width == first->width &&
-           read_length(t, &t->part[order[wanted]]) >= least)
+           t->part[order[wanted]].n_said >= least)
         wanted++;
     int few = backend_device_memory(t->engine->be) && wanted <= FEW;
     if (room->searcher && few) return 0;
@@ -857,13 +870,13 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
     }
     for (int i = 0; i < n; i++) {
         const struct part *p = &t->part[order[i]];
-        t->input[i] = (struct search_input){.src = read_ids(t, p),
-                                            .n_src = read_length(t, p),
+        t->input[i] = (struct search_input){.src = p->said,
+                                            .n_src = p->n_said,
                                             .prefix = p->prefix,
                                             .n_prefix = p->n_prefix,
                                             .key = p->key,
                                             .terms = p->terms};
-        t->stats.src_tokens += (uint64_t)read_length(t, p);
+        t->stats.src_tokens += (uint64_t)p->n_said;
     }
     double begin = clock_seconds();
     struct search_poll poll = {poll_job, job};
@@ -887,7 +900,7 @@ static int by_length(const void *a, const void *b, void *ctx) {
     const struct part *part = ctx;
     int i = *(const int *)a, k = *(const int *)b;
     if (part[i].width != part[k].width) return part[i].width < part[k].width ? -1 : 1;
-    if (part[i].n_src != part[k].n_src) return part[i].n_src > part[k].n_src ? -1 : 1;
+    if (part[i].n_said != part[k].n_said) return part[i].n_said > part[k].n_said ? -1 : 1;
     return i < k ? -1 : i > k;
 }
 
@@ -906,7 +919,7 @@ static int search_all(struct translator *t, struct job *job, struct err *err) {
         if (rc) return rc;
         for (n = 0; i + n < t->n_part && n < room->caps.n_seq; n++) {
             if (t->part[t->order[i + n]].width != t->part[t->order[i]].width) break;
-            tokens += read_length(t, &t->part[t->order[i + n]]);
+            tokens += t->part[t->order[i + n]].n_said;
             if (tokens > room->caps.n_tok) break;
         }
         rc = search_batch(t, room->searcher, t->order + i, n, job, err);

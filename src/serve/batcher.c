@@ -122,6 +122,7 @@ static int open_carousel(struct batcher *b, struct err *err) {
     b->facts.max_tok = limit - 1 - (b->facts.tag >= 0);
     b->facts.threshold = align.threshold;
     b->speller = xrealloc(b->speller, ((size_t)b->n_speller + 1) * sizeof(struct speller *));
+    b->facts.shares_words = engine_shares_words(b->engine);
     b->facts.speller = b->speller[b->n_speller++] = speller_new(t);
     b->extras = extras_new(&b->facts, &align);
     b->at = xcalloc((size_t)b->caps.n_seat, sizeof(struct part *));
@@ -328,17 +329,17 @@ static void measure(const struct batcher *b, struct part *p) {
         struct search_options *wide = keep_take(task_keep(p->errand->task), sizeof *wide);
         *wide = *o;
         wide->beam = search_terms_beam(o, p->terms);
-        int longest = search_longest(o, b->engine->max_len, p->n_src);
+        int longest = search_longest(o, b->engine->max_len, p->n_said);
         while (wide->beam / 2 >= o->beam && wide->beam > b->caps.n_cell / longest) wide->beam /= 2;
         p->options = o = wide;
     }
     p->rows = o->sample ? o->n_best : o->beam;
-    p->cells = p->rows * search_longest(o, b->engine->max_len, p->n_src);
+    p->cells = p->rows * search_longest(o, b->engine->max_len, p->n_said);
 }
 
 static struct carousel_input input_of(const struct part *p) {
     return (struct carousel_input){
-        {.src = p->src, .n_src = p->n_src, .key = p->key, .terms = p->terms}, p->options};
+        {.src = p->said, .n_src = p->n_said, .key = p->key, .terms = p->terms}, p->options};
 }
 
 /* Those whose turn it is, before they are seated. */
@@ -354,8 +355,8 @@ static int may_sit(const struct batcher *b, const struct part *p, const struct c
     int seats = b->n_order - b->n_urgent + l->others;
     int rows = b->others_rows + l->rows + p->rows, cells = b->others_cells + l->cells + p->cells;
     int urgent = p->errand->class == DESK_INTERACTIVE;
-    if (l->n && l->tokens + p->n_src > b->suit.pass) return 0;
-    if (!urgent && l->others && busy(b) && l->slow_tokens + p->n_src > BUSY_PASS) return 0;
+    if (l->n && l->tokens + p->n_said > b->suit.pass) return 0;
+    if (!urgent && l->others && busy(b) && l->slow_tokens + p->n_said > BUSY_PASS) return 0;
     if (urgent || p == b->impatient || !seats) return 1;
     if (busy(b) && rows > rows_beside(b, b->urgent_rows + l->urgent_rows, p)) return 0;
     return seats < c->n_seat - c->n_seat / 4 && rows <= c->n_row - c->n_row / 4 &&
@@ -364,13 +365,13 @@ static int may_sit(const struct batcher *b, const struct part *p, const struct c
 
 static void add_chosen(struct chosen *l, struct part *p) {
     l->part[l->n++] = p;
-    l->tokens += p->n_src;
+    l->tokens += p->n_said;
     if (p->errand->class == DESK_INTERACTIVE) {
         l->urgent_rows += p->rows;
         return;
     }
     l->others++;
-    l->slow_tokens += p->n_src;
+    l->slow_tokens += p->n_said;
     l->rows += p->rows;
     l->cells += p->cells;
 }

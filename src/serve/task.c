@@ -199,6 +199,22 @@ static void map_words(struct task *t, struct part *p, const struct unit *u, int 
     for (int i = 0; i < n; i++) p->word[i] = max_int(p->word[i] - least, -1);
 }
 
+static void find_terms(struct task *t, const struct task_facts *f, struct part *p, const char *text,
+                       size_t size) {
+    int tagged = f->tag >= 0;
+    struct glossary_search how = {
+        .glossary = t->glossary, .speller = f->speller, .words = &t->term_words, .keep = &t->keep};
+    p->terms = glossary_find(&how, text, size);
+    if (!p->terms || !f->shares_words) return;
+    int32_t *said = keep_take(&t->keep, ((size_t)f->max_tok + 2) * sizeof *said);
+    int n = tokenizer_encode(f->tokenizer, how.said, how.n_said, said + tagged, f->max_tok);
+    if (n < 1 || n > f->max_tok) return;
+    said[0] = tagged ? f->tag : said[0];
+    said[n + tagged] = tokenizer_eos(f->tokenizer);
+    p->said = said;
+    p->n_said = n + tagged + 1;
+}
+
 /* The n tokens that encode left of [at, at + size) of the unit, as a part. */
 static struct part *add_part(struct task *t, const struct task_facts *f, size_t at, size_t size,
                              int n) {
@@ -221,8 +237,9 @@ static struct part *add_part(struct task *t, const struct task_facts *f, size_t 
         p->n_before = c->sentence.at - c->kept;
         c->kept = c->sentence.at + c->sentence.size;
     }
-    struct glossary_search how = {t->glossary, f->speller, &t->term_words, &t->keep, 0};
-    if (t->glossary) p->terms = glossary_find(&how, u->text + at, size);
+    p->said = p->src;
+    p->n_said = p->n_src;
+    if (t->glossary) find_terms(t, f, p, u->text + at, size);
     if (task_wants_links(t)) map_words(t, p, u, n);
     u->n_part++;
     t->part[t->n_part++] = p;

@@ -37,6 +37,7 @@ struct task_facts {
     int max_tok;     /* tokens of a part's text, tag and end mark not counted */
     float threshold; /* of links */
     const struct speller *speller;
+    int shares_words; /* engine_shares_words */
 };
 
 struct part_candidate {
@@ -61,6 +62,8 @@ struct part {
     size_t n_before;
     int32_t *src; /* [n_src] tag and end mark included */
     int n_src;
+    const int32_t *said; /* [n_said] what is searched: src, or with terms in it */
+    int n_said;
     int *word;   /* [n_src - 1, no tag] that each token belongs to, if wanted, or -1 */
     int word_at; /* counted from this one of the unit */
     uint64_t key;

@@ -25,7 +25,8 @@ static void learn(void) {
 static void find(const struct glossary *g, const char *text, size_t size) {
     struct words words = {0};
     struct keep keep = {0};
-    struct glossary_search how = {g, speller, &words, &keep, 0};
+    struct glossary_search how = {
+        .glossary = g, .speller = speller, .words = &words, .keep = &keep};
     const struct terms *t = glossary_find(&how, text, size);
     want(how.missed >= 0 && (!t || (t->n > 0 && t->n <= TERMS_MAX)));
     for (int i = 0; t && i < t->n; i++) {
