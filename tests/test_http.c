@@ -2,10 +2,13 @@
  * limits, keys, language codes. Whole servers are in tests/serve. */
 #include "test.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "serve/api.h"
 #include "serve/body.h"
 #include "serve/http_parse.h"
 #include "serve/keys.h"
@@ -302,5 +305,57 @@ TEST(detection) {
     assert_string_equal(g[0].code, "de");
 }
 
+/* ---- a server whose models are still being read ---------------------------------------------- */
+
+static void ask(char *answer, size_t room, const char *where, const char *request) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    a.sin_port = htons((uint16_t)atoi(strrchr(where, ':') + 1));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    size_t n = 0;
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+    for (ssize_t got; n < room - 1 && (got = read(fd, answer + n, room - 1 - n)) > 0;)
+        n += (size_t)got;
+    answer[n] = 0;
+    close(fd);
+}
+
+TEST(not_ready_yet) {
+    static const char head[] = "HTTP/1.1 503 Service Unavailable\r\n";
+    static const char *const requests[] = {
+        "GET /health HTTP/1.0\r\n\r\n", "GET /languages HTTP/1.0\r\n\r\n",
+        "POST /translate?q=a&source=en&target=de HTTP/1.0\r\n\r\n",
+        "POST /detect?q=a HTTP/1.0\r\n\r\n"};
+    struct api *api;
+    struct err err;
+    char answer[32768];
+    assert_int_equal(api_open(&api, &(struct api_options){.alternatives = 3}, &err), 0);
+    struct listen_spec listen = {.text = "127.0.0.1:0"};
+    struct http_options options = {.listen = &listen,
+                                   .n_listen = 1,
+                                   .max_connections = 10,
+                                   .max_body = 1000,
+                                   .max_buffered = 10000,
+                                   .timeout = 5,
+                                   .idle = 5,
+                                   .retry_after = 1,
+                                   .ctx = api,
+                                   .handle = api_handle,
+                                   .log = api_log};
+    assert_int_equal(http_open(&api->http, &options, &err), 0);
+    assert_int_equal(http_start(api->http, &err), 0);
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        ask(answer, sizeof answer, http_where(api->http, 0), requests[i]);
+        assert_memory_equal(answer, head, sizeof head - 1);
+        assert_non_null(strstr(answer, "\r\nRetry-After: 2\r\n"));
+        assert_non_null(strstr(answer, "{\"error\":\"The models are being loaded\"}\n"));
+    }
+    ask(answer, sizeof answer, http_where(api->http, 0), "GET /spec HTTP/1.0\r\n\r\n");
+    assert_non_null(strstr(answer, " 200 OK\r\n"));
+    http_close(api->http);
+    api_close(api);
+}
+
 TESTS(T(head_in_pieces), T(head_is_read), T(unescaping), T(chunks_in_pieces), T(forms), T(parts),
-      T(json), T(clients_behind_proxies), T(buckets), T(key_files), T(language_codes), T(detection))
+      T(json), T(clients_behind_proxies), T(buckets), T(key_files), T(language_codes), T(detection),
+      T(not_ready_yet))

@@ -1,5 +1,5 @@
 """A server to test, and plain sockets to talk to it with."""
-import json, os, re, signal, socket, subprocess, sys, time
+import json, os, re, resource, signal, socket, subprocess, sys, time
 
 failures = 0
 
@@ -28,11 +28,12 @@ class Answer:
 class Server:
     """`heed serve` on a port of its own."""
 
-    def __init__(self, heed, *args, env=None, listen="127.0.0.1:0"):
+    def __init__(self, heed, *args, listen="127.0.0.1:0", limit=None):
         self.log = open("serve.log", "ab+")
         start = self.log.seek(0, 2)
         self.process = subprocess.Popen(
-            [heed, "serve", "--listen", listen, *args], stderr=self.log, env=env)
+            [heed, "serve", "--listen", listen, *args], stderr=self.log, preexec_fn=limit and (
+                lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))))
         self.port = None
         limit = time.time() + 60 * int(os.environ.get("TEST_SCALE", "1") or 1)
         while time.time() < limit and self.process.poll() is None:

@@ -2,7 +2,7 @@
 
     operations.py HEED MODEL
 """
-import hashlib, http.client, json, os, signal, socket, ssl, subprocess, sys, threading, time
+import hashlib, http.client, json, os, shutil, signal, socket, ssl, subprocess, sys, threading, time
 
 from client import Server, check, finish, parse, read_all
 
@@ -85,7 +85,7 @@ for args, why in ((["--require-api-key"], "--require-api-key needs --api-keys"),
     check(p.returncode in (1, 2) and why.encode() in p.stderr, f"{args}: {p.stderr[-200:]!r}")
 
 # ---- TLS, a unix socket, several at once; limits for everybody
-if subprocess.run(["openssl", "version"], stdout=subprocess.DEVNULL).returncode == 0:
+if shutil.which("openssl"):
     subprocess.run("openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem "
                    "-days 2 -subj /CN=localhost".split(), check=True, stderr=subprocess.DEVNULL)
     s = Server(heed, *base, "--listen", "unix:sock", "--tls-cert", "cert.pem", "--tls-key",
