@@ -30,14 +30,14 @@ enum html_class {
 };
 
 struct html_token {
-    enum html_kind kind;
     size_t begin, end; /* bytes of the document */
     size_t name;       /* of a tag: where it is, */
     int name_size;     /* and how long */
-    unsigned element;  /* enum html_class */
-    int keep;          /* of a start tag: translate="no" or class="notranslate" */
-    int empty;         /* of a start tag: it ends in /> where that means something */
-    int xml;           /* what follows is inside <svg> or <math> */
+    enum html_kind kind;
+    unsigned element; /* enum html_class */
+    int keep;         /* of a start tag: translate="no" or class="notranslate" */
+    int empty;        /* of a start tag: it ends in /> where that means something */
+    int xml;          /* what follows is inside <svg> or <math> */
 };
 
 struct html {

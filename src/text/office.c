@@ -281,7 +281,7 @@ static void read_docx(struct reader *r, int first, int end) {
 /* ---- both ------------------------------------------------------------------------------------ */
 
 static int open_part(struct reader *r, struct flow *flow, struct err *err) {
-    *r = (struct reader){.flow = flow, .bytes = flow->bytes};
+    *r = (struct reader){.flow = flow, .bytes = flow->bytes, .prefix = ""};
     r->n = xml_read(&r->token, flow->bytes, flow->size, err);
     return r->n < 0 ? r->n : 0;
 }
@@ -307,11 +307,14 @@ int odt_read(struct flow *flow, struct err *err) {
 int docx_read(struct flow *flow, struct err *err) {
     struct reader r;
     int rc = open_part(&r, flow, err), depth = 0;
-    for (int i = 0; i < r.n && !r.prefix; i++) {
-        if (!is_start(&r.token[i])) continue;
-        r.prefix = r.bytes + r.token[i].of.begin + r.token[i].name;
-        const char *colon = memchr(r.prefix, ':', r.token[i].length);
+    int root = 0;
+    while (root < r.n && !is_start(&r.token[root])) root++;
+    if (root < r.n) {
+        size_t name = r.token[root].of.begin + r.token[root].name;
+        const char *colon = memchr(r.bytes + name, ':', r.token[root].length);
+        r.prefix = r.bytes + name;
         r.n_prefix = colon ? (int)(colon - r.prefix) + 1 : 0;
+        flow->prefix = (struct piece){name, name + (size_t)r.n_prefix};
     }
     for (int i = 0; i < r.n; i++) {
         int open = r.token[i].kind == XML_OPEN, close = r.token[i].kind == XML_CLOSE;
@@ -319,10 +322,6 @@ int docx_read(struct flow *flow, struct err *err) {
         if (open && depth < DEEPEST) read_docx(&r, i + 1, (int)r.token[i].mate);
         depth += open ? 1 : -1;
     }
-    flow->prefix = (struct piece){0, 0};
-    if (r.prefix)
-        flow->prefix = (struct piece){(size_t)(r.prefix - r.bytes),
-                                      (size_t)(r.prefix - r.bytes) + (size_t)r.n_prefix};
     close_part(&r);
     return rc;
 }

@@ -155,7 +155,9 @@ int pages_document(struct pages *p, const struct document *d, struct pages_file 
     int rc = html ? pages_run(p, in, n, result, poll, err)
                   : translator_run(p->translator, in, n, result, poll, err);
     for (int i = 0; i < n && !rc; i++) {
-        answer[i] = (struct document_answer){result[i].best[0].text, result[i].best[0].size};
+        const struct candidate *best = result[i].best;
+        BUG_ON(!best);
+        answer[i] = (struct document_answer){best->text, best->size};
         out->notes |= result[i].notes;
     }
     if (!rc) rc = document_write(d, answer, n, &out->bytes, &out->size, err);
