@@ -25,7 +25,7 @@
 #include "model/modeldir.h"
 #include "serve/api.h"
 
-enum { RESERVED = 128, MAX_RELOADS = 10000 }; /* descriptors for everything but connections */
+enum { RESERVED = 128 }; /* descriptors for everything but connections */
 
 static struct serve_args {
     struct option_list models, listen, trust;
@@ -40,11 +40,11 @@ static const struct option rows[] = {
     ROW(LIST, "model", models, NULL,
         "models to serve: a name (see heed models) or a directory; FROM-TO= before it where the "
         "model does not say its languages",
-        .arg = "[FROM-TO=]MODEL..."),
+        .arg = "[FROM-TO=]MODEL"),
     ROW(LIST, "listen", listen, NULL,
         "where to listen: HOST:PORT, [ADDRESS]:PORT, :PORT (everywhere), unix:PATH; if not given, "
         "127.0.0.1:5000, or the sockets that systemd passes",
-        .arg = "WHERE..."),
+        .arg = "WHERE"),
     ROW(STRING, "tls_cert", tls_cert, NULL, "certificate (chain) for https, PEM", .arg = "FILE"),
     ROW(STRING, "tls_key", tls_key, NULL, "its private key, PEM", .arg = "FILE"),
     ROW(INT, "char_limit", api.char_limit, "100000", "characters of one text; 0: any number",
@@ -81,7 +81,7 @@ static const struct option rows[] = {
         .arg = "URL"),
     ROW(LIST, "trust", trust, NULL,
         "proxies whose X-Forwarded-For is believed: 10.0.0.1, 10.0.0.0/8, ::1, unix",
-        .arg = "ADDRESS..."),
+        .arg = "ADDRESS"),
     ROW(STRING, "cors", cors, "*", "origin whose pages may ask this server; none: no other",
         .arg = "ORIGIN"),
     ROW(FLAG, "metrics", api.metrics, NULL, "answer /metrics, for Prometheus"),
@@ -105,11 +105,15 @@ static const struct option rows[] = {
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
+struct held {
+    struct tls *tls;
+    struct held *next;
+};
+
 struct server {
     struct listen_spec *listen;
     struct address_range *trusted;
-    struct tls **tls; /* [n_tls], the last is in use: sessions may hold the others */
-    int n_tls;
+    struct held *tls; /* the first is in use: sessions may hold the others */
     struct desk_model *model;
     char (*code)[2][LANGUAGES_CODE]; /* of the models */
     int n_model;
@@ -196,7 +200,7 @@ static int prepare_addresses(struct server *s, struct err *err) {
     int passed = passed_sockets(), rc = 0;
     static const char *standard = "127.0.0.1:5000";
     if (!args.listen.n && !passed) args.listen = (struct option_list){&standard, 1};
-    s->listen = xcalloc((size_t)(args.listen.n + passed), sizeof *s->listen);
+    s->listen = xcalloc((size_t)args.listen.n + (size_t)passed, sizeof *s->listen);
     for (int i = 0; i < args.listen.n; i++) s->listen[i].text = args.listen.item[i];
     for (int i = 0; i < passed; i++) s->listen[args.listen.n + i].fd = 3 + i;
     args.listen.n += passed; /* their number, from here on */
@@ -243,10 +247,15 @@ static int read_token(struct server *s, struct err *err) {
 
 static int open_tls(struct server *s, struct err *err) {
     if (!args.tls_cert) return 0;
-    s->tls = xrealloc(s->tls, (size_t)(s->n_tls + 1) * sizeof *s->tls);
-    int rc = tls_open(&s->tls[s->n_tls], args.tls_cert, args.tls_key, err);
-    s->n_tls += rc == 0;
-    return rc;
+    struct held *held = xcalloc(1, sizeof *held);
+    int rc = tls_open(&held->tls, args.tls_cert, args.tls_key, err);
+    if (rc) {
+        xfree(held);
+        return rc;
+    }
+    held->next = s->tls;
+    s->tls = held;
+    return 0;
 }
 
 /* As many descriptors as may be had, and no more connections than that. */
@@ -262,7 +271,7 @@ static void fit_connections(void) {
 static int open_http(struct server *s, struct err *err) {
     struct http_options o = {.listen = s->listen,
                              .n_listen = args.listen.n,
-                             .tls = s->n_tls ? s->tls[s->n_tls - 1] : NULL,
+                             .tls = s->tls ? s->tls->tls : NULL,
                              .trusted = s->trusted,
                              .n_trusted = args.trust.n,
                              .max_connections = args.max_connections,
@@ -284,7 +293,7 @@ static int open_http(struct server *s, struct err *err) {
     for (int i = 0; i < args.listen.n; i++) {
         const char *where = http_where(s->http, i);
         int local = strncmp(where, "unix:", 5) == 0;
-        tell("heed: listening on %s%s\n", local ? "" : s->n_tls ? "https://" : "http://", where);
+        tell("heed: listening on %s%s\n", local ? "" : s->tls ? "https://" : "http://", where);
     }
     return 0;
 }
@@ -334,11 +343,11 @@ static void reload(struct server *s) {
     if (api_reload_keys(s->api, &err)) bad++, fprintf(stderr, "heed: API keys kept: %s\n", err.msg);
     if (s->access && access_reopen(s->access, &err))
         bad++, fprintf(stderr, "heed: log kept: %s\n", err.msg);
-    if (args.tls_cert && s->n_tls < MAX_RELOADS) {
+    if (args.tls_cert) {
         if (open_tls(s, &err))
             bad++, fprintf(stderr, "heed: certificate kept: %s\n", err.msg);
         else
-            http_set_tls(s->http, s->tls[s->n_tls - 1]);
+            http_set_tls(s->http, s->tls->tls);
     }
     if (desk_reload(s->desk, s->model, s->n_model, &err))
         bad++, fprintf(stderr, "heed: models kept: %s\n", err.msg);
@@ -364,8 +373,11 @@ static void close_server(struct server *s) {
     http_close(s->http);
     api_close(s->api);
     access_close(s->access);
-    for (int i = 0; i < s->n_tls; i++) tls_free(s->tls[i]);
-    xfree(s->tls);
+    for (struct held *next; s->tls; s->tls = next) {
+        next = s->tls->next;
+        tls_free(s->tls->tls);
+        xfree(s->tls);
+    }
     xfree(s->listen);
     xfree(s->trusted);
     xfree(s->code);

@@ -132,7 +132,7 @@ static int read_terms(struct errand *e, struct http_exchange *x) {
         return 400;
     }
     e->term = n && !bad ? xcalloc(n, sizeof *e->term) : NULL;
-    if (!bad) json_object_foreach(all, term, value) {
+    if (e->term) json_object_foreach(all, term, value) {
             bad |= !json_is_string(value);
             e->term[e->n_term++] = (struct desk_term){term, json_string_value(value)};
         }

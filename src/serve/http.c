@@ -287,6 +287,7 @@ static void linger(struct connection *c) {
 /* The answer has been sent: on to the next request. */
 static void finish(struct connection *c) {
     struct http_private *p = c->x;
+    BUG_ON(!p);
     int keep = p->keep && !c->must_close && !c->ended, half_read = c->must_close || c->n_in > 0;
     c->x = NULL;
     p->c = NULL;
@@ -734,6 +735,7 @@ static void shake_hands(struct connection *c) {
 /* The client has ended its side while its answer is being made: see http.h. */
 static void probe(struct connection *c) {
     c->ended = 1;
+    BUG_ON(!c->x);
     if (!c->x->x.head.minor || c->x->streaming) {
         hang_up(c);
         return;
@@ -780,7 +782,9 @@ static void turn_away(struct http_server *s, int fd) {
                      "application/json\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
                      s->options.headers ? s->options.headers : "", s->options.retry_after,
                      sizeof body - 1, body);
-    if (n < (int)sizeof text && send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) n = 0;
+    ssize_t sent =
+        n < (int)sizeof text ? send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+    (void)sent; /* it is closed in any case */
     close(fd);
     s->stats.turned_away++;
 }
@@ -871,7 +875,8 @@ void http_wake(struct http_exchange *x, unsigned what) {
         s->mail = p;
     }
     /* under the lock: the exchange may be gone once it is delivered, and the server after that */
-    if (first && write(s->bell, &one, sizeof one) < 0) first = 0;
+    ssize_t rung = first ? write(s->bell, &one, sizeof one) : 0;
+    (void)rung; /* it cannot fail, but by having rung already */
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -38,13 +38,13 @@ static int read_line(struct key *key, char *line) {
 }
 
 int keys_read(struct keys **keys, const char *path, struct err *err) {
-    char *text, *next;
+    char *text;
     size_t size;
     *keys = NULL;
     int rc = file_read_all(&text, &size, path, MAX_FILE, err), number = 1;
     if (rc) return rc;
     struct keys *k = xcalloc(1, sizeof *k);
-    for (char *line = text; line && !rc; line = next, number++) {
+    for (char *line = text, *next = text; next && !rc; line = next, number++) {
         next = strchr(line, '\n');
         if (next) *next++ = 0;
         k->key = xrealloc(k->key, (size_t)(k->n + 1) * sizeof *k->key);
@@ -56,7 +56,6 @@ int keys_read(struct keys **keys, const char *path, struct err *err) {
                          path, number);
         k->n += got > 0;
     }
-    memset(text, 0, size);
     xfree(text);
     if (rc)
         keys_free(k);

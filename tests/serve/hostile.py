@@ -386,9 +386,9 @@ def drain_storm():  # 20, the end
 warm = None
 for name, client in list(globals().items()):
     if name not in ("slow_head", "slow_body", "never_reads", "disconnects", "half_close",
-                    "idle_crowd", "few_descriptors", "pipeline", "lengths", "chunks", "ten_gigabytes", "expects",
-                    "heads", "deep_json", "long_sentence", "alternatives", "parts", "markup",
-                    "spoofing"):
+                    "idle_crowd", "few_descriptors", "pipeline", "lengths", "chunks",
+                    "ten_gigabytes", "expects", "heads", "deep_json", "long_sentence",
+                    "alternatives", "parts", "markup", "spoofing"):
         continue
     began = time.time()
     client()
