@@ -187,6 +187,7 @@ static int is_well_formed(const char *html, size_t size) {
 }
 
 static const char *const soup[] = {"<b>",
+                                   "\xF0\x9F\x98\x80",
                                    "</b>",
                                    "<i class=\"x\">",
                                    "</i>",
@@ -442,6 +443,23 @@ TEST(what_is_kept) {
     expect("see %1$s and {{ x }} here", REVERSED, "here {{ x }} and %1$s see");
 }
 
+/* An emoji is a picture: at the ends it stays, elsewhere it goes where its neighbours go. */
+TEST(emoji) {
+    expect("one \xF0\x9F\x98\x80 two", TURNED, "ONE \xF0\x9F\x98\x80 TWO");
+    expect("\xF0\x9F\x8E\x89 one two \xE2\x9D\xA4\xEF\xB8\x8F", REVERSED,
+           "\xF0\x9F\x8E\x89 two one \xE2\x9D\xA4\xEF\xB8\x8F");
+    expect("<p>\xF0\x9F\x98\x80 <a>one two</a> \xF0\x9F\x98\x80</p>", REVERSED,
+           "<p>\xF0\x9F\x98\x80 <a>two one</a> \xF0\x9F\x98\x80</p>");
+    expect("one <b>six \xF0\x9F\x98\x80 ten</b> two &#128512; six", TURNED,
+           "ONE <b>SIX \xF0\x9F\x98\x80 TEN</b> TWO &#128512; SIX");
+    const char *text = "I \xF0\x9F\x91\xA8\xE2\x80\x8D\xF0\x9F\x91\xA9 you";
+    struct markup *m = markup_read(text, strlen(text), sentence_rules("en"));
+    size_t size;
+    assert_memory_equal(markup_text(m, 0, &size), "I you", 5);
+    assert_int_equal(size, 5);
+    markup_free(m);
+}
+
 /* Each sentence is a text of its own; what is around them is placed in all at once. */
 TEST(sentences) {
     expect("One two. Three four!", REVERSED, ". two One ! four Three");
@@ -478,4 +496,5 @@ TEST(placeholders) {
 }
 
 TESTS(T(soup_is_kept), T(trees_stay_trees), T(gumbo_reads_the_same), TL(hostile, 120),
-      T(tags_follow_words), T(text_stays_text), T(what_is_kept), T(sentences), T(placeholders))
+      T(tags_follow_words), T(text_stays_text), T(what_is_kept), T(emoji), T(sentences),
+      T(placeholders))

@@ -104,6 +104,9 @@ TEST(keeps_what_is_between_sentences) {
         "[He is here.] ... [Yes.]\n",
         "[A line\xC2\xA0with odd\xE2\x80\x89spaces.]\xC2\xA0[Two.]\xE2\x80\xA8[Three.]",
         "[-5 degrees]\n[*bold*]\n[#tag]\n[3.5 is more.]\n",
+        "\xF0\x9F\x8E\x89 [We won]\xF0\x9F\x98\x80[yes] \xE2\x9D\xA4\xEF\xB8\x8F!\n- "
+        "\xF0\x9F\x98\x80 [one]", /* emoji */
+        "1\xEF\xB8\x8F\xE2\x83\xA3 [First] \xF0\x9F\x87\xA9\xF0\x9F\x87\xAA",
         "[no newline]",
         "",
         "\n",
@@ -137,9 +140,18 @@ TEST(puts_a_space_where_a_language_has_none) {
 
 /* Any bytes: passages are in order, neither empty nor beginning or ending with a space. */
 TEST(takes_any_bytes) {
-    static const char *const pool[] = {"a",  "Word", " ",  ".",  ". ",   "! ",   "\n",
-                                       "。", "ä",    "…",  "\"", "12",   "\r\n", "1. ",
-                                       "- ", "z. B", "\t", "(",  "\xC3", "\x80", "I. "};
+    static const char *const pool[] = {"a",           "Word",
+                                       " ",           ".",
+                                       ". ",          "! ",
+                                       "\n",          "。",
+                                       "ä",           "…",
+                                       "\"",          "12",
+                                       "\r\n",        "1. ",
+                                       "- ",          "z. B",
+                                       "\t",          "(",
+                                       "\xC3",        "\x80",
+                                       "I. ",         "\xF0\x9F\x98\x80",
+                                       "\xE2\x80\x8D"};
     struct rng rng = {.key = 7};
     for (int round = 0; round < 5000; round++) {
         char text[600];

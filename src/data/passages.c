@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/emoji.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
 
@@ -19,7 +20,9 @@ static int ends_line(const char *text, size_t size, size_t at) {
 }
 
 static size_t cell_end(const char *text, size_t size, size_t at) {
-    while (at < size && text[at] != '\t' && !ends_line(text, size, at)) at++;
+    while (at < size && text[at] != '\t' && !ends_line(text, size, at) &&
+           !emoji_at(text + at, size - at))
+        at++;
     return at;
 }
 
@@ -86,6 +89,10 @@ int passages_next(struct passages *p, struct passage *passage) {
         if (begin >= p->end) {
             if (!in_line(p, begin)) begin = skip_marks(p, begin);
             p->end = cell_end(p->text, p->size, begin);
+        }
+        if (begin == p->end) { /* only emoji end a cell where it begins */
+            p->at = p->end = begin + emoji_at(p->text + begin, p->size - begin);
+            continue;
         }
         p->at = sentence_end(p->rules, p->text, p->end, begin);
         if (!has_word(p->text + begin, p->at - begin)) continue;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/emoji.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/unicode.h"
@@ -72,20 +73,25 @@ static int has_letter(const char *html, size_t at, size_t end) {
 static const char *const blanks[] = {" ", "\n", "\t", "\r", "\f", "\xC2\xA0", "&nbsp;"};
 enum { N_BLANKS = sizeof blanks / sizeof *blanks };
 
-/* Moves the ends of a piece past white space. */
+/* How many bytes at the beginning of a piece, or at its end, are white space or an emoji. */
+static size_t margin(const char *html, struct piece p, int at_end) {
+    size_t size = p.end - p.begin, n;
+    const char *text = html + p.begin;
+    for (int i = 0; i < N_BLANKS; i++) {
+        n = strlen(blanks[i]);
+        if (n <= size && memcmp(at_end ? text + size - n : text, blanks[i], n) == 0) return n;
+    }
+    if (!at_end) return emoji_at(text, size);
+    uint32_t code;
+    for (n = min_size(size, 4); n > 2; n--) /* the last character */
+        if (utf8_decode(&code, text + size - n, n) == (int)n) return emoji_goes_on(code) ? n : 0;
+    return 0;
+}
+
+/* Moves the ends of a piece past white space and emoji. */
 static struct piece strip(const char *html, struct piece p) {
-    for (int i = 0; i < N_BLANKS; i++) {
-        size_t n = strlen(blanks[i]);
-        if (p.end - p.begin < n || memcmp(html + p.begin, blanks[i], n) != 0) continue;
-        p.begin += n;
-        i = -1;
-    }
-    for (int i = 0; i < N_BLANKS; i++) {
-        size_t n = strlen(blanks[i]);
-        if (p.end - p.begin < n || memcmp(html + p.end - n, blanks[i], n) != 0) continue;
-        p.end -= n;
-        i = -1;
-    }
+    for (size_t n; (n = margin(html, p, 0)) > 0;) p.begin += n;
+    for (size_t n; (n = margin(html, p, 1)) > 0;) p.end -= n;
     return p;
 }
 
@@ -268,12 +274,25 @@ static void hold(struct reader *r, int at) {
     }
 }
 
+/* Behind the emoji at html[at], or `at` where there is none. */
+static size_t skip_emoji(const char *html, size_t at, size_t end) {
+    uint32_t code = 0;
+    for (size_t from = at; at < end;) {
+        int n = markup_take(&code, html, at, end);
+        if (n <= 0 || !(at > from ? emoji_goes_on(code) : emoji_is(code))) break;
+        at += (size_t)n;
+    }
+    return at;
+}
+
 /* The text of a token; the reader's nodes get what it has besides words. */
 static void put_text(struct reader *r, struct piece p, int kept) {
     int begin = r->segment->size;
     for (size_t at = p.begin; at < p.end;) {
         uint32_t code = 0;
         int n = markup_take(&code, r->html, at, p.end);
+        if (!kept && n > 0 && emoji_is(code)) /* a picture */
+            n = -(int)(skip_emoji(r->html, at, p.end) - at);
         if (n > 0) {
             /* what is written of the kept is the document's */
             put(r, kept && unicode_is_space(code) ? ' ' : code, at);

@@ -8,7 +8,7 @@
  *   element      is put around the words of the translation that are aligned to its words: whole
  *                words, one stretch, inside the element that it was inside of. One without such
  *                words is put, with its tags, between the words that its neighbours became
- *   things       are put between the words that their neighbours became
+ *   things       are put between the words that their neighbours became; so are emoji
  *   kept         short content that is not for translation (<code>x</code>), and placeholders in
  *                the text ({name}, {{x}}, ${x}, %s, %1$d): the model reads them as words; they come
  *                out as they were, in the place of the words that were aligned to them
