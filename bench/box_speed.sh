@@ -7,10 +7,13 @@
 # Without a model it makes one with random weights; its sentences are 26 random pieces, which is
 # what 20 words of English are in a vocabulary of 12,500, and translations of 27 are forced. With a
 # model and a text, a line per sentence, translations have their natural lengths; single sentences
-# are then those of 18 to 22 words. Every case runs REPEAT times, the engines in turn, and the best
+# are then those of 18 to 22 words. A model that is int8 already cannot be exported to CTranslate2,
+# and is measured alone. Every case runs REPEAT times, the engines in turn, and the best
 # of each counts: other people's load can only slow a run down.
 #
-# Needs: pip install ctranslate2.  REPEAT=3  SENTENCES=256  THREADS=2  BEAMS='1 4'
+# Needs: pip install ctranslate2, and sentencepiece for a text.
+#
+# REPEAT=3  SENTENCES=256  THREADS=2  BEAMS='1 4'
 set -euo pipefail
 here=$(dirname "$0")
 # shellcheck source=bench/box_student.sh
@@ -24,17 +27,23 @@ mkdir -p "$work"
 force=()
 if [ $# -ge 4 ]; then
     ours=$3 theirs=$work/given-ct2
-    "$heed" export --model "$ours" --out "$theirs" --format ctranslate2 --force >/dev/null
+    if "$heed" export --model "$3" --out "$theirs" --format ctranslate2 --force >/dev/null; then
+        ours=$work/given-int8
+        "$heed" export --model "$3" --out "$ours" --format int8 --force >/dev/null
+    else
+        theirs=
+    fi
     head -n "$sentences" "$4" >"$work/text.all"
     awk 'NF >= 18 && NF <= 22' "$4" | head -n 64 >"$work/text.single"
     for which in all single; do # the engine's own pieces as ids
         "$heed" translate --model "$ours" --quiet --beam 1 --json --alignment pieces \
             "$work/text.$which" | python3 -c '
 import json, sys
-place = {p: i for i, p in enumerate(json.load(open(sys.argv[1], encoding="utf-8")))}
+import sentencepiece
+known = sentencepiece.SentencePieceProcessor(model_file=sys.argv[1])
 for line in sys.stdin:
     pieces = json.loads(line)["source_pieces"]
-    print(*(place[p] for p in pieces + ["</s>"]))' "$theirs/shared_vocabulary.json" \
+    print(*(known.piece_to_id(p) for p in pieces), known.eos_id())' "$ours/tokenizer.model" \
             >"$work/ids.$which"
     done
     words=$(wc -w <"$work/text.all")
@@ -60,6 +69,7 @@ for _ in $(seq "$repeat"); do
             "$heed" bench translate --json --model "$ours" --input "$work/ids.$which" \
                 --threads "$threads" --batch $batch --beam "$beam" --sentences "$n" \
                 "${force[@]}" >>"$work/results"
+            [ -n "$theirs" ] || continue
             for inter in 1 "$threads"; do
                 [ "$inter" = 1 ] || [ $which = all ] || continue
                 python3 "$here/ct2.py" --model "$theirs" --input "$work/ids.$which" \
@@ -80,9 +90,10 @@ for beam in sorted({r["beam"] for r in runs}):
         return [r for r in runs if r["beam"] == beam and (r["engine"] == "heed") == ours
                 and (r["batch"] == 1) == single]  # fmt: skip
 
-    p50 = [min(r["p50_ms"] for r in of(ours, True)) for ours in (True, False)]
-    rate = [max(words * r["tokens_per_s"] / r["tokens"] for r in of(ours, False))
-            for ours in (True, False)]  # fmt: skip
+    p50 = [min((r["p50_ms"] for r in of(ours, True)), default=float("nan"))
+           for ours in (True, False)]  # fmt: skip
+    rate = [max((words * r["tokens_per_s"] / r["tokens"] for r in of(ours, False)),
+                default=float("nan")) for ours in (True, False)]  # fmt: skip
     print(f"beam {beam}: 20 words, p50, ms   {p50[0]:12.1f}{p50[1]:14.1f}{p50[1] / p50[0]:7.1f}x")
     faster = rate[0] / rate[1]
     print(f"beam {beam}: batches, words/s    {rate[0]:12.0f}{rate[1]:14.0f}{faster:7.1f}x")
