@@ -115,7 +115,7 @@ TEST(kinds) {
     ASSERT_OK(document_kind(&kind, "x.htm", &err), err);
     assert_int_equal(kind, DOCUMENT_HTML);
     assert_int_equal(document_kind(&kind, "paper.pdf", &err), HEED_EINVAL);
-    assert_non_null(strstr(err.msg, "paper.pdf: .pdf is no format that can be translated"));
+    assert_non_null(strstr(err.msg, "paper.pdf: .pdf cannot be translated"));
     assert_non_null(strstr(err.msg, ".txt .srt"));
     assert_int_equal(document_kind(&kind, "dir.txt/README", &err), HEED_EINVAL);
     struct document *d;

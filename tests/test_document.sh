@@ -69,9 +69,9 @@ done
 
 verb=("${m[@]}")
 echo '%PDF-1.7' >paper.pdf
-expect 2 'paper.pdf: .pdf is no format that can be translated' -- --document paper.pdf
+expect 2 'paper.pdf: .pdf cannot be translated' -- --document paper.pdf
 expect 2 'one FILE at a time' -- in.docx in.odt
 expect 2 '--document and --nbest do not go together' -- --document --nbest 2 in.txt
 expect 2 '--document and --html do not go together' -- --html in.docx
 echo 'no zip' >broken.docx
-expect 1 'broken.docx: the file is no zip archive' -- broken.docx
+expect 1 'broken.docx: this is not a zip archive' -- broken.docx

@@ -385,6 +385,15 @@ static void close_server(struct server *s) {
     xfree(s->token);
 }
 
+/* Suggestions that cannot be kept are better refused now than when the first one comes. */
+static int check_suggestions(struct err *err) {
+    FILE *file = args.api.suggest_file ? fopen(args.api.suggest_file, "a") : NULL;
+    if (args.api.suggest_file && !file)
+        return err_set(err, HEED_EIO, "%s: %s", args.api.suggest_file, strerror(errno));
+    if (file) fclose(file);
+    return 0;
+}
+
 static int run(struct err *err) {
     static struct server s; /* its models' paths last as long as the program */
     sigset_t signals;
@@ -393,6 +402,9 @@ static int run(struct err *err) {
         return cli_usage(err, "serve: --tls-cert and --tls-key go together");
     if (args.api.require_key && !args.api.keys_file)
         return cli_usage(err, "serve: --require-api-key needs --api-keys");
+    if (args.log_texts && !args.access_log)
+        return cli_usage(err, "serve: --log-texts needs --access-log");
+    if (check_suggestions(err)) return HEED_EIO;
     if (!args.models.n) {
         int rc = models_choose(&args.models, NULL, NULL, args.quiet, err);
         if (rc) return rc;

@@ -16,7 +16,7 @@ struct archive {
 };
 
 static int fail(struct err *err, zip_error_t *error) {
-    return err_set(err, HEED_EFORMAT, "the file is no zip archive, or broken: %.100s",
+    return err_set(err, HEED_EFORMAT, "this is not a zip archive, or it is broken: %.100s",
                    zip_error_strerror(error));
 }
 

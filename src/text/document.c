@@ -37,8 +37,8 @@ int document_kind(enum document_kind *kind, const char *name, struct err *err) {
         snprintf(list + at, sizeof list - at, "%s%s", i ? " " : "", document_extensions[i]);
     }
     return err_set(err, HEED_EINVAL,
-                   "%.150s: %.40s is no format that can be translated; these are: %s",
-                   slash ? slash + 1 : name, dot ? dot : "a name without an extension", list);
+                   "%.150s: %.40s cannot be translated; the formats that can are: %s",
+                   slash ? slash + 1 : name, dot ? dot : "a file without an extension", list);
 }
 
 /* ---- plain text ------------------------------------------------------------------------------ */

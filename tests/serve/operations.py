@@ -79,6 +79,8 @@ for args, why in ((["--require-api-key"], "--require-api-key needs --api-keys"),
                   (["--trust", "nobody"], "is not an address"),
                   (["--listen", "nowhere"], "is not HOST:PORT"),
                   (["--api-keys", "absent"], "absent"),
+                  (["--log-texts"], "--log-texts needs --access-log"),
+                  (["--suggestions", "absent/file"], "absent/file: No such file"),
                   (["--model", "absent"], "absent"), (["--model", "x=" + model], "like en-de"),
                   (["--model", model], "does not say its languages")):
     p = subprocess.run([heed, "serve", *base, *args], stderr=subprocess.PIPE, timeout=60)
