@@ -73,6 +73,25 @@ check(s.end() == 0, "ends with 0")
 log = open("keys.log.1").read() + open("keys.log").read()
 check("three" not in log and '"status":403' in log, "keys are not in the log")
 
+# ---- metrics for those who have the token, or for nobody; another message about keys
+for name, text in (("token", "sesame\n"), ("none", "")):
+    with open(name, "w") as f:
+        f.write(text)
+s = Server(heed, *base, "--metrics-token", "token", "--api-keys", "none", "--require-api-key",
+           "--get-key-url", "https://a.example/key", "--no-files", "--no-page")
+for lines, want in (([], 401), (["Authorization: Bearer sesam"], 401),
+                    (["Authorization: Bearer sesame"], 200)):
+    a = s.get("/metrics", headers=lines)
+    check(a.status == want, f"/metrics with {lines}: {a.status}")
+a = s.post("/translate", same)
+check(a.json == {"error": "Visit https://a.example/key to get an API key"}, f"a URL: {a.body}")
+check(s.post("/translate_file", b"", kind="text/plain").status == 403, "--no-files")
+check(s.get("/").status == 404, "--no-page")
+check(s.end() == 0, "ends with 0")
+s = Server(heed, *base)
+check(s.get("/metrics").status == 404, "/metrics that nobody asked for")
+check(s.end() == 0, "ends with 0")
+
 # ---- what may not be
 for args, why in ((["--require-api-key"], "--require-api-key needs --api-keys"),
                   (["--tls-cert", "x"], "go together"),
