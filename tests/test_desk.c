@@ -536,7 +536,7 @@ TEST(reload_drops_nothing) {
 
 /* ---- extras ---------------------------------------------------------------------------------- */
 
-/* Words and links are those of `heed translate --alignment words`; confidences are probabilities. */
+/* Words and links are those of heed translate --alignment words; confidences are probabilities. */
 TEST(words_and_links) {
     customer_init(&me);
     make_texts(0);

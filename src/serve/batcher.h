@@ -11,11 +11,11 @@
  * nobody starves. Errands of a flow take turns, sentence by sentence.
  *
  * How long a step takes. While interactive sentences ride, others are held beyond `busy_rows` rows
- * in all (or a quarter of theirs, if those are many), the oldest going on, at least one; and only as
- * many get on as are not held. A pass of the
- * encoder has few source tokens, and what is tokenised between two steps has few bytes. Others than
- * interactive ones never take more than three quarters of seats, rows and cells, unless it is one
- * sentence that is so large. One that could not be seated for PATIENCE steps goes before all.
+ * in all (or a quarter of theirs, if those are many), the oldest going on, at least one; and only
+ * as many get on as are not held. A pass of the encoder has few source tokens, and what is
+ * tokenised between two steps has few bytes. Others than interactive ones never take more than
+ * three quarters of seats, rows and cells, unless it is one sentence that is so large. One that
+ * could not be seated for PATIENCE steps goes before all.
  *
  * Who owns what. The engine, the carousel and all scratch belong to the thread, which opens and
  * frees them. An errand is the caller's; from batcher_give to `ended` the batcher uses it and its

@@ -162,9 +162,9 @@ struct desk_word {
 };
 
 /* The attention of a sentence and its best translation. Numbers are probabilities, [layer, head,
- * query, key]: enc over (n_src, n_src), dec over (n_tgt, n_tgt), cross over (n_tgt, n_src). Row t of
- * the decoder writes piece t of tgt, the end mark last; what it may look at (the keys of dec) are
- * the pieces that were written before, the begin mark first. */
+ * query, key]: enc over (n_src, n_src), dec over (n_tgt, n_tgt), cross over (n_tgt, n_src). Row t
+ * of the decoder writes piece t of tgt, the end mark last; what it may look at (the keys of dec)
+ * are the pieces that were written before, the begin mark first. */
 struct desk_attention {
     const char *const *src, *const *tgt; /* [n_src], [n_tgt] pieces, U+2581 for a space */
     int n_src, n_tgt;
@@ -234,8 +234,8 @@ void desk_close(struct desk *desk);
  * opened anew, since what lies in them may have changed. */
 int desk_reload(struct desk *desk, const struct desk_model *model, int n_model, struct err *err);
 
-/* From now on orders are DESK_DRAINING. Returns 1 when no job is left, or 0 after `seconds`; what is
- * left then is the caller's to cancel. */
+/* From now on orders are DESK_DRAINING. Returns 1 when no job is left, or 0 after `seconds`; what
+ * is left then is the caller's to cancel. */
 int desk_drain(struct desk *desk, double seconds);
 
 /* What can be translated: a pair with a model of its own, or through a third language. Sorted by

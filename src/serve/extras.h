@@ -1,9 +1,9 @@
 /* extras.h — what a model says besides translations: links, given translations' scores, attention.
  *
  * Forced passes of one sentence each, by the thread that runs the model, between two steps. The
- * aligner is made when first needed and kept; the others are made for one pass and freed. Results go
- * to the task. An error of the backend is HEED_ENOMEM, HEED_EDEVICE or the like; what the text is to
- * blame for is HEED_ELIMIT. */
+ * aligner is made when first needed and kept; the others are made for one pass and freed. Results
+ * go to the task. An error of the backend is HEED_ENOMEM, HEED_EDEVICE or the like; what the text
+ * is to blame for is HEED_ELIMIT. */
 #ifndef SERVE_EXTRAS_H
 #define SERVE_EXTRAS_H
 

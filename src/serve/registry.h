@@ -4,8 +4,8 @@
  * several X that would do, English is taken, else the one whose first model came first. Of several
  * models of one pair the first is taken. Codes are compared without regard to case.
  *
- * Never changes once it is made, and has no threads: whoever shares it counts who holds it. Owns its
- * strings; what serves a pair is the caller's. */
+ * Never changes once it is made, and has no threads: whoever shares it counts who holds it. Owns
+ * its strings; what serves a pair is the caller's. */
 #ifndef SERVE_REGISTRY_H
 #define SERVE_REGISTRY_H
 

@@ -2,8 +2,8 @@
  *
  * A task has documents (the order's texts). A document has units: itself, or, where it is HTML, the
  * texts that are between its tags (text/markup.h). A unit has sentences (data/passages.h; a line is
- * one), a sentence has parts: one, unless the model cannot take it whole (search/split.h). Parts are
- * what is searched.
+ * one), a sentence has parts: one, unless the model cannot take it whole (search/split.h). Parts
+ * are what is searched.
  *
  *     task_new      copies and cleans the texts
  *     task_next     the next part, tokenised; portions are small, so that no text, however long,
