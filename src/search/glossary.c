@@ -396,7 +396,7 @@ static size_t say_term(char *out, const struct hit *hit, const char *text, int b
     utf8_decode(&code, term, (size_t)(hit->at.end - hit->at.begin));
     unicode_lower(small, &code, 1);
     if (begins && small[0] != code) return speller_capitals(out, target, size, 1);
-    memcpy(out, target, size);
+    memcpy(out, target, size + 1);
     return size;
 }
 
