@@ -121,6 +121,8 @@ TEST(kinds) {
     struct document *d;
     assert_int_equal(document_read(&d, DOCUMENT_TXT, "\xFF\xFE\0a", 4, &err), HEED_EFORMAT);
     assert_null(d);
+    assert_int_equal(document_read(&d, DOCUMENT_SRT, "a\0\nGr\xFC\xDF", 7, &err), HEED_EFORMAT);
+    assert_non_null(strstr(err.msg, "line 2 is not UTF-8"));
 }
 
 TEST(text) {
@@ -368,7 +370,7 @@ static const char *const soup[] = {
     "[",     "](x)",   "]",    "![",        "<b>",      "</b>", "<i",    ">",  "> ",  "- ",
     "1. ",   "|",      "|-",   "# ",        "```",      "\\",   "&amp;", "&",  "{x}", "http://x ",
     "<!--",  "-->",    "  \n", "0 --> 1\n", "{\\a}",    "~~",   "---\n", ". ", "]: ", "[^1]",
-    "<kbd>", "</kbd>", "<p>",  "\xFF",      "\xC3\xA4", "\t",   "    "};
+    "<kbd>", "</kbd>", "<p>",  "\xC2\xA0",  "\xC3\xA4", "\t",   "    "};
 
 static const char *const xml_soup[] = {"<w:p>",
                                        "</w:p>",

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/archive.h"
 #include "text/document_parts.h"
 
@@ -122,10 +123,25 @@ static int read_archive(struct document *d, struct err *err) {
     return rc;
 }
 
+/* Of other encodings only what is ASCII would be translated, and the rest lost. */
+static int check_utf8(const struct document *d, struct err *err) {
+    size_t at = 0, line = 1;
+    while ((at += utf8_clean_prefix(d->bytes + at, d->size - at)) < d->size && !d->bytes[at])
+        at++; /* a NUL does no harm */
+    if (at == d->size) return 0;
+    for (size_t i = 0; i < at; i++) line += d->bytes[i] == '\n';
+    return err_set(err, HEED_EFORMAT,
+                   "line %zu is not UTF-8; convert the file, for example with iconv -f "
+                   "WINDOWS-1252 -t UTF-8",
+                   line);
+}
+
 static int read_file(struct document *d, struct err *err) {
     if (d->size > 1 &&
         (memcmp(d->bytes, "\xFF\xFE", 2) == 0 || memcmp(d->bytes, "\xFE\xFF", 2) == 0))
         return err_set(err, HEED_EFORMAT, "the text is UTF-16; convert it to UTF-8");
+    int rc = check_utf8(d, err);
+    if (rc) return rc;
     formats[d->kind].read(add_flow(d, d->bytes, d->size));
     return 0;
 }
