@@ -162,7 +162,7 @@ static int find_glossary(const struct engine *engine, struct err *err) {
             err);
     if (rc) return rc;
     glossaries.item =
-        xrealloc(glossaries.item, ((size_t)glossaries.n + 1) * sizeof *glossaries.item);
+        xrealloc(glossaries.item, ((size_t)glossaries.n + 1) * sizeof(struct glossary *));
     options.glossary = glossaries.item[glossaries.n++] = g;
     return 0;
 }

@@ -84,6 +84,7 @@ struct room {
     int full; /* as large as it will get */
 };
 
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): what belongs together stays so */
 struct translator {
     const struct engine *engine;
     const struct tokenizer *tokenizer;
@@ -717,7 +718,7 @@ static int find_room(struct translator *t, const int *order, int n, struct room 
     int few = backend_device_memory(t->engine->be) && wanted <= FEW;
     if (room->searcher && few) return 0;
     searcher_free(room->searcher); /* first: both may not fit */
-    int width = options.sample ? options.n_best : options.beam;
+    int width = max_int(options.sample ? options.n_best : options.beam, 1);
     *room = (struct room){.caps = caps_of(t, width, least, max_src), .full = !few};
     if (few) room->caps = cut_caps(room->caps, FEW);
     struct search_setup setup = {.model = t->engine->model,
