@@ -656,7 +656,7 @@ static int prepare(struct translator *t, int text, const struct translator_input
 
 /* Bytes of a hypothesis of up to `len` tokens: keys and values, and a row of logits. */
 static size_t hypothesis_bytes(const struct translator *t, int len) {
-    size_t sum = 0;
+    size_t sum = 1; /* to divide by */
     for (int m = 0; m < t->engine->n; m++) {
         const struct config *c = &t->engine->model[m]->config;
         size_t row = (size_t)c->n_layer_dec * (size_t)c->n_head * (size_t)(c->d_k + c->d_v);
