@@ -269,8 +269,8 @@ enum heed_note {
 typedef struct heed_result heed_result;
 
 /* Translates n texts, each about one line, a sentence or a few; or, with HEED_FORMAT_TEXT, any. A
- * text of several sentences has the links, words and scores of all. options may be NULL: then they are
- * those of heed_model_translate_options. On failure *result is NULL. The translation of a text
+ * text of several sentences has the links, words and scores of all. options may be NULL: then they
+ * are those of heed_model_translate_options. On failure *result is NULL. The translation of a text
  * depends only on the text and the options, not on its neighbours or the number of threads. A text
  * without words has an empty translation, or with HEED_FORMAT_TEXT itself. */
 HEED_API int heed_translate(heed_model *model, const char *const *texts, size_t n,

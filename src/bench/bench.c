@@ -1,5 +1,5 @@
-/* bench.c — `heed bench gemm|train|translate|serve|scale|data`: the options. What they do is in the files
- * named after them. Nothing but this folder includes bench.h. */
+/* bench.c — `heed bench gemm|train|translate|serve|scale|data`: the options. What they do is in the
+ * files named after them. Nothing but this folder includes bench.h. */
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/resource.h>

@@ -30,8 +30,9 @@ struct split_rule {
     const struct sentence_rules *rules; /* where sentences end; NULL: those of no language */
 };
 
-/* Cuts the text, valid UTF-8, into parts that obey the rule and returns their number; xfree(*parts). HEED_ELIMIT
- * when a single character has too many tokens; if split_count fails, its status. */
+/* Cuts the text, valid UTF-8, into parts that obey the rule and returns their number;
+ * xfree(*parts). HEED_ELIMIT when a single character has too many tokens; if split_count fails, its
+ * status. */
 int split_text(struct split_part **parts, const char *text, size_t size,
                const struct split_rule *rule, struct err *err);
 

@@ -45,7 +45,7 @@ struct translator_options {
     /* A piece of the tokenizer that every source sentence begins with, as those of a tagged corpus
      * did in training; NULL: none. It counts among the tokens, and is no part of results. */
     const char *prefix_token;
-    /* of the sentences of a text or document: a tag such as "de"; NULL: the model's, or that of none */
+    /* of the sentences of a text or document: a tag such as "de"; NULL: the model's, or none */
     const char *language;
     /* Terms that translations must have where texts have them; NULL: none. Borrowed from
      * translator_set to the next one. A search, not samples. */
