@@ -5,7 +5,8 @@
 set -euo pipefail
 # shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
-pair=${1:?usage: recipes/box/6-student.sh en-de|de-en}
+pair=${1:?usage: recipes/box/6-student.sh en-de|de-en [OPTIONS of heed train]}
+shift
 read -r from to <<<"$(both "$pair")"
 data=$WORK/student.$pair
 
@@ -26,4 +27,4 @@ src+=("$data/noise.$from") tgt+=("$data/noise.$to") weights+=(1) links+=(-)
     --cache "$WORK/cache" --tokens "${TOKENS:-25000}" --steps "${STEPS:-60000}" \
     --cooldown "${COOLDOWN:-20000}" --lr-scale 1.5 --bpe-dropout 0.05 --sample-side src \
     --ema 0.9995 --max-length 192 --valid-every 4000 --save-every 4000 --keep 2 \
-    --out "$WORK/run.student.$pair"
+    --out "$WORK/run.student.$pair" "$@"

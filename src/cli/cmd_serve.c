@@ -39,7 +39,7 @@ static struct serve_args {
 static const struct option rows[] = {
     ROW(LIST, "model", models, NULL,
         "models to serve: a name (see heed models) or a directory; FROM-TO= before it where the "
-        "model does not say its languages",
+        "model does not say its languages; if not given, all that are installed",
         .arg = "[FROM-TO=]MODEL"),
     ROW(LIST, "listen", listen, NULL,
         "where to listen: HOST:PORT, [ADDRESS]:PORT, :PORT (everywhere), unix:PATH; if not given, "
@@ -181,7 +181,14 @@ static int find_models(struct server *s, struct err *err) {
                              (int)(equals - word > 60 ? 60 : equals - word), word);
         rc = models_find(&dir, named ? equals + 1 : word, err);
         if (!rc && !named) rc = pair_of_card(s->code[i], dir, err);
-        s->model[i] = (struct desk_model){s->code[i][0], s->code[i][1], dir};
+        const char *from = s->code[i][0], *to = s->code[i][1];
+        s->model[i] = (struct desk_model){from, to, dir};
+        for (int k = 0; k < i && !rc; k++)
+            if (strcmp(s->code[k][0], from) == 0 && strcmp(s->code[k][1], to) == 0)
+                rc = cli_usage(err, "--model: two models for %s-%s: %.90s and %.90s", from, to,
+                               s->model[k].dir, dir);
+        if (!rc && strcmp(from, to) == 0)
+            rc = cli_usage(err, "--model: %.90s translates %s into %s", dir, from, to);
     }
     return rc;
 }
@@ -406,7 +413,7 @@ static int run(struct err *err) {
         return cli_usage(err, "serve: --log-texts needs --access-log");
     if (check_suggestions(err)) return HEED_EIO;
     if (!args.models.n) {
-        int rc = models_choose(&args.models, NULL, NULL, args.quiet, err);
+        int rc = models_all(&args.models, err);
         if (rc) return rc;
     }
     sigemptyset(&signals);
@@ -434,6 +441,6 @@ static int run(struct err *err) {
 const struct command cmd_serve = {.name = "serve",
                                   .summary =
                                       "translate over HTTP: LibreTranslate's API, and a page",
-                                  .usage = "--model [FROM-TO=]MODEL... [options]",
+                                  .usage = "[--model [FROM-TO=]MODEL...] [options]",
                                   .groups = groups,
                                   .run = run};

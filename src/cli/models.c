@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -40,17 +41,24 @@ static int check_languages(const char *from, const char *to, struct err *err) {
     return 0;
 }
 
-/* Which models of the list translate so; a broken one translates nothing. */
+/* What a model says of itself, as long as the notes last; a broken one says nothing. */
+static struct card card_of(const struct catalog_model *model, struct model_notes *notes) {
+    struct config config;
+    struct weights_form form;
+    struct card card = {0};
+    if (modeldir_read_any(model->dir, &config, &form, notes, NULL) ||
+        card_from_json(&card, notes->card, "", NULL))
+        return (struct card){0};
+    return card;
+}
+
+/* Which models of the list translate so. */
 static int matching(int *found, const struct catalog_list *list, const char *from, const char *to) {
     int n = 0;
     for (int i = 0; i < list->n; i++) {
-        struct config config;
-        struct weights_form form;
         struct model_notes notes;
-        struct card card = {0};
-        int rc = modeldir_read_any(list->model[i].dir, &config, &form, &notes, NULL);
-        if (!rc) rc = card_from_json(&card, notes.card, "", NULL);
-        if (!rc && card_speaks(card.source, from) && card_speaks(card.target, to)) found[n++] = i;
+        struct card card = card_of(&list->model[i], &notes);
+        if (card_speaks(card.source, from) && card_speaks(card.target, to)) found[n++] = i;
         model_notes_release(&notes);
     }
     return n;
@@ -64,13 +72,9 @@ static void join_names(char text[100], const struct catalog_list *list, const in
 }
 
 static void say(const struct catalog_model *model) {
-    struct config config;
-    struct weights_form form;
     struct model_notes notes;
-    struct card card = {0};
+    struct card card = card_of(model, &notes);
     char text[128];
-    if (!modeldir_read_any(model->dir, &config, &form, &notes, NULL))
-        card_from_json(&card, notes.card, "", NULL);
     fprintf(stderr, "heed: translating%s with the model %s\n",
             direction(text, card.source, card.target), model->dir);
     model_notes_release(&notes);
@@ -118,6 +122,49 @@ int models_choose(struct option_list *chosen, const char *from, const char *to, 
         chosen->item = xmalloc(sizeof *chosen->item);
         chosen->item[chosen->n++] = xstrdup(list.model[at].dir);
     }
+    catalog_list_release(&list);
+    catalog_release(&catalog);
+    return rc;
+}
+
+/* en-GB and en-US are */
+static int same_language(const char *a, const char *b) {
+    size_t n = strcspn(a, "-");
+    return n == strcspn(b, "-") && strncasecmp(a, b, n) == 0;
+}
+
+/* Does this model come before all others of the list for its languages? */
+static int first_of_pair(const struct catalog_list *list, int at, const struct card *card) {
+    int first = 1;
+    for (int i = 0; i < list->n && first; i++) {
+        const struct catalog_model *a = &list->model[i], *b = &list->model[at];
+        struct model_notes notes;
+        struct card other = card_of(a, &notes);
+        if (i != at && other.source && other.target && same_language(other.source, card->source) &&
+            same_language(other.target, card->target))
+            first = a->is_default != b->is_default ? b->is_default : at < i;
+        model_notes_release(&notes);
+    }
+    return first;
+}
+
+int models_all(struct option_list *all, struct err *err) {
+    struct catalog catalog;
+    struct catalog_list list;
+    models_catalog(&catalog);
+    catalog_list(&list, &catalog);
+    all->item = xcalloc((size_t)list.n + 1, sizeof *all->item);
+    for (int i = 0; i < list.n; i++) {
+        struct model_notes notes;
+        struct card card = card_of(&list.model[i], &notes);
+        if (card.source && card.target && first_of_pair(&list, i, &card))
+            all->item[all->n++] = xstrdup(list.model[i].dir);
+        model_notes_release(&notes);
+    }
+    int rc = all->n
+                 ? 0
+                 : cli_usage(err, "--model is missing, and no %s",
+                             list.n ? "installed model says its languages" : "model is installed");
     catalog_list_release(&list);
     catalog_release(&catalog);
     return rc;

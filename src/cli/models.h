@@ -18,4 +18,8 @@ int models_find(const char **dir, const char *word, struct err *err);
 int models_choose(struct option_list *list, const char *from, const char *to, int quiet,
                   struct err *err);
 
+/* Adds all installed models that say their languages, one for each pair of them: where there are
+ * several the default one, or the first by name. */
+int models_all(struct option_list *list, struct err *err);
+
 #endif

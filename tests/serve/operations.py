@@ -197,4 +197,21 @@ subprocess.run([heed, "describe", "rounded", "--source", "en", "--target", "de-A
 s = Server(heed, "--model", "rounded", "--threads", "1")
 check(s.post("/translate", {"q": "bada", **pair}).status == 200, "a model with a card")
 check(s.end() == 0, "ends with 0")
+
+# ---- without --model: all that are installed, one for each pair of languages
+os.mkdir("installed")
+for name in ("one", "two"):
+    shutil.copytree("rounded", "installed/" + name)
+shutil.copytree(model, "installed/silent")
+os.environ["HEED_MODELS"] = "installed"
+s = Server(heed, "--threads", "1")
+codes = [one["code"] for one in s.get("/languages").json]
+check(codes == ["en", "de"], f"languages of what is installed: {codes}")
+check(s.end() == 0, "ends with 0")
+a = subprocess.run([heed, "serve", "--model", "installed/one", "installed/two"],
+                   stderr=subprocess.PIPE)
+check(a.returncode == 2 and b"two models for en-de: installed/one and installed/two" in a.stderr,
+      f"two models for a pair: {a.stderr}")
+a = subprocess.run([heed, "serve", "--model", "en-en=" + model], stderr=subprocess.PIPE)
+check(a.returncode == 2 and b"translates en into en" in a.stderr, f"en-en: {a.stderr}")
 finish()
