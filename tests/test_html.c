@@ -468,6 +468,11 @@ TEST(sentences) {
     expect("Ask Dr. Who. Then go", REVERSED, ". Who . Dr Ask go Then");
     expect("*** Stop! *** ...", TURNED, "*** sTOP! *** ...");
     expect("One.<img> Two.", TURNED, "oNE.<img> tWO.");
+    expect("<a>One two</a> | <a>Three</a> | four", REVERSED,
+           "<a>two One</a> | <a>Three</a> | four");
+    expect("| one | two six <b>| ten</b> |", REVERSED, "| one | six two <b>ten |</b> |");
+    expect("one <i>|</i> six | <code>|</code> ten", TURNED,
+           "ONE <i>|</i> SIX | <code>|</code> TEN");
     expect("Run <code>a. B</code> now. Then stop.", TURNED,
            "rUN <code>a. B</code> NOW. tHEN STOP.");
     expect("Dear {{ x. }} Sir &odd; hi", TURNED, "dEAR {{ x. }} sIR &odd; HI");

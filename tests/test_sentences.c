@@ -102,6 +102,8 @@ TEST(keeps_what_is_between_sentences) {
         "1.\t[First]\t[cell]\t\t[last]\n",
         "---\n[text]\n***\n",
         "[He is here.] ... [Yes.]\n",
+        "[Home] | [News] | [Contact us]\n| [a] | [b|c] |\n", /* bars */
+        "[Start] \xE2\x80\xBA [Help] \xC2\xB7 [v1] |",
         "[A line\xC2\xA0with odd\xE2\x80\x89spaces.]\xC2\xA0[Two.]\xE2\x80\xA8[Three.]",
         "[-5 degrees]\n[*bold*]\n[#tag]\n[3.5 is more.]\n",
         "\xF0\x9F\x8E\x89 [We won]\xF0\x9F\x98\x80[yes] \xE2\x9D\xA4\xEF\xB8\x8F!\n- "

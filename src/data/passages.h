@@ -3,9 +3,9 @@
  * A passage is a sentence to translate. What lies between passages is kept byte for byte: line ends
  * of any kind, blank lines, indentation, white space between sentences and at the ends of lines,
  * marks at the beginning of a line (- * + • > #, 1. 2) a) (b)), and sentences without a letter or a
- * digit (---, ***), and emoji. Every line stands alone, and so does what tabs and emoji separate in
- * it: no sentence goes on in the next line, so a text that was wrapped by hand is better unwrapped
- * first.
+ * digit (---, ***, and bars as in "Home | News"), and emoji. Every line stands alone, and so does
+ * what tabs and emoji separate in it: no sentence goes on in the next line, so a text that was
+ * wrapped by hand is better unwrapped first.
  *
  * Nothing is allocated, and work is linear in the text. */
 #ifndef DATA_PASSAGES_H

@@ -411,12 +411,39 @@ static int ends(const struct sentence_rules *rules, struct reader r, size_t from
     return ends_full(rules, r.text, r.size, from, s);
 }
 
+/* | · • │ › ｜ between the items of a menu, a title, a path */
+static int is_bar(uint32_t c) {
+    return c == '|' || c == 0xB7 || c == 0x2022 || c == 0x2502 || c == 0x203A || c == 0xFF5C;
+}
+
+/* Bytes of the bar at text[at], before which is white space or nothing, if such is behind it, too;
+ * or 0. */
+static size_t lone_bar(const char *text, size_t size, size_t at) {
+    struct reader r = {text, size, at};
+    if (at >= size || !is_bar(take(&r))) return 0;
+    return r.at == size || unicode_is_space(peek(r)) ? r.at - at : 0;
+}
+
+int sentence_is_bar(const char *text, size_t size) {
+    return size && lone_bar(text, size, 0) == size;
+}
+
 size_t sentence_end(const struct sentence_rules *rules, const char *text, size_t size,
                     size_t from) {
     struct reader r = {text, size, from};
+    if (!from || unicode_is_space(peek((struct reader){text, size, back(text, from)}))) {
+        size_t bar = lone_bar(text, size, from);
+        if (bar) return from + bar;
+    }
     while (r.at < size) {
         struct reader ahead = r;
         uint32_t c = take(&ahead);
+        if (unicode_is_space(c)) {
+            size_t next = sentence_skip_space(text, size, ahead.at);
+            if (lone_bar(text, size, next)) return r.at;
+            r.at = next;
+            continue;
+        }
         if (!is_spaced(c) && !is_wide(c)) {
             r = ahead;
             continue;

@@ -11,6 +11,9 @@
  *   behind an ordinal, in German         am 3. Oktober, Friedrich II. Barbarossa
  *   behind the number of a list's item   1. First
  *
+ * A bar (| and its like: "Home | News", "Start › Help") with white space around it is a sentence of
+ * its own.
+ *
  * Abbreviations that may well stand at the end (etc., U.S., p.m.) end a sentence where the next
  * word is one that sentences begin with (The, Dann) and is capitalised. Words are looked up in
  * tables of the language; a language without one has the abbreviations of all and no ordinals.
@@ -39,6 +42,9 @@ size_t sentence_skip_space(const char *text, size_t size, size_t from);
 
 /* 1 if the text begins with the name of a month, where ordinals are written with a stop. */
 int sentence_begins_month(const struct sentence_rules *rules, const char *text, size_t size);
+
+/* 1 if the text is nothing but a bar. */
+int sentence_is_bar(const char *text, size_t size);
 
 /* 1 if the text's last character is a mark after which no space is written, as in Chinese. */
 int sentence_ends_wide(const char *text, size_t size);

@@ -434,7 +434,8 @@ static void add_unit(struct reader *r, size_t begin, size_t end) {
 }
 
 /* The sentences of a segment's text. None ends inside what is kept; one without a letter belongs to
- * the next, or at the end to the one before. */
+ * the next, or at the end to the one before, but for bars, which stay between them unless they have
+ * tags of their own. */
 static void add_units(struct reader *r) {
     struct markup *m = r->m;
     struct segment *s = r->segment;
@@ -445,11 +446,15 @@ static void add_units(struct reader *r) {
     s->unit = m->n_unit;
     while (at < size) {
         size_t end = sentence_end(r->rules, text, size, at);
+        int bar = at == begin && kept <= at && sentence_is_bar(text + at, end - at);
         words |= letters_in(text + at, end - at);
-        for (; node < end_node && (size_t)node->begin < end; node++)
+        for (; node < end_node && (size_t)node->begin < end; node++) {
             if (is_leaf(node)) kept = max_size(kept, (size_t)node->end);
+            bar = bar && (size_t)node->begin < at;
+        }
         at = sentence_skip_space(text, size, end);
-        if (at < size && (kept > end || !words)) continue;
+        if (bar) begin = at;
+        if (bar || (at < size && (kept > end || !words))) continue;
         BUG_ON(!words && !s->n_unit); /* a segment has a letter */
         if (words)
             add_unit(r, begin, end);
