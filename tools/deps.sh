@@ -28,6 +28,7 @@ build    header:cld2/public/encodings.h  libcld2-dev
 test     module:cmocka          libcmocka-dev
 test     command:xz             xz-utils
 test     command:python3        python3
+test     command:openssl        openssl
 oracle   module:gumbo           libgumbo-dev
 browser  command:chromium       chromium
 browser  command:chromedriver   chromium-driver
