@@ -11,5 +11,6 @@ folder=$build/fuzz/tests/fuzz
 [ -d "$folder" ] || skip 'no fuzz programs: clang and its fuzzer are not here'
 programs=()
 for source in tests/fuzz/fuzz_*.c; do programs+=("$folder/$(basename "$source" .c)"); done
-# Always the same sequence: a change is judged by what it changed, and luck is for `make fuzz`.
-FUZZ_SEED=1 tests/fuzz/run.sh 3 "$dir" "${programs[@]}"
+# Always the same inputs, however fast the machine is: a change is judged by what it changed, and
+# luck is for `make fuzz`.
+FUZZ_SEED=1 FUZZ_RUNS=10000 tests/fuzz/run.sh 8 "$dir" "${programs[@]}"

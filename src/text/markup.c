@@ -502,6 +502,12 @@ static void read_segment(struct reader *r, int first, int end) {
         n->end = min_int(n->end, s->size);
         if (n->begin == n->end && n->kind == NODE_KEPT) n->kind = NODE_THING;
     }
+    if (!letters_in(m->text + s->text, (size_t)s->size)) { /* it was part of an emoji */
+        m->n_text = s->text;
+        m->n_node = s->node;
+        m->n_segment--;
+        return;
+    }
     part_leaves(r);
     add_units(r);
 }

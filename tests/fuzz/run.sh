@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # run.sh — runs fuzz programs, each on its seeds and for a while beyond them.
 #
-#     tests/fuzz/run.sh SECONDS FOLDER PROGRAM...    (FUZZ_SEED: repeat a sequence; else a new one)
+#     tests/fuzz/run.sh SECONDS FOLDER PROGRAM...
+#
+# FUZZ_SEED repeats a sequence of inputs, else it is a new one; FUZZ_RUNS ends it after so many.
 #
 # Seeds are read from tests/fuzz/corpus/NAME; what the fuzzer finds worth keeping goes to
 # FOLDER/NAME, where the next run begins, and an input that breaks a program to FOLDER/NAME-crash-*.
@@ -16,8 +18,8 @@ for program in "$@"; do
     mkdir -p "$folder/$name"
     seeds=()
     if [ -d "$here/corpus/$name" ]; then seeds=("$here/corpus/$name"); fi
-    if "$program" -max_total_time="$seconds" -seed="${FUZZ_SEED:-0}" -timeout=25 \
-        -rss_limit_mb=3000 -verbosity=0 \
+    if "$program" -max_total_time="$seconds" -seed="${FUZZ_SEED:-0}" \
+        -runs="${FUZZ_RUNS:--1}" -timeout=25 -rss_limit_mb=3000 -verbosity=0 \
         -print_final_stats=1 -artifact_prefix="$folder/$name-" "$folder/$name" "${seeds[@]}" \
         >"$folder/$name.log" 2>&1; then
         awk -v name="$name" '/number_of_executed_units/ { print name ": " $2 " inputs" }' \
