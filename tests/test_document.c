@@ -1,12 +1,12 @@
 /* test_document.c — documents: what of them is translated, and that everything else stays. */
 #include <zip.h>
 
+#include "base/buffer.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/words.h"
 #include "test.h"
 #include "text/archive.h"
-#include "text/buffer.h"
 #include "text/document.h"
 #include "text/markup.h"
 #include "text/xml.h"

@@ -16,8 +16,8 @@
 #ifndef TEXT_FLOW_H
 #define TEXT_FLOW_H
 
+#include "base/buffer.h"
 #include "base/err.h"
-#include "text/buffer.h"
 #include "text/document.h"
 
 enum mark_kind { MARK_PAIR, MARK_THING, MARK_KEPT, MARK_BREAK, MARK_HARD };

@@ -2,7 +2,7 @@
 #ifndef TEXT_MARKUP_PARTS_H
 #define TEXT_MARKUP_PARTS_H
 
-#include "text/buffer.h"
+#include "base/buffer.h"
 #include "text/markup.h"
 
 enum node_kind {

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/err.h"
-#include "text/buffer.h"
 
 enum { XML_MOST = 4 << 20 }; /* tokens */
 

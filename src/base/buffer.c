@@ -1,5 +1,5 @@
 /* buffer.c — see buffer.h. */
-#include "text/buffer.h"
+#include "base/buffer.h"
 
 #include <string.h>
 

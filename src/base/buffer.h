@@ -1,6 +1,6 @@
 /* buffer.h — a text that grows. Start from {0}; xfree its text. */
-#ifndef TEXT_BUFFER_H
-#define TEXT_BUFFER_H
+#ifndef BASE_BUFFER_H
+#define BASE_BUFFER_H
 
 #include <stddef.h>
 
