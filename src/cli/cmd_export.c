@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "model/ctranslate2.h"
+#include "convert/ct2_write.h"
 #include "model/frozen.h"
 #include "train/target.h"
 

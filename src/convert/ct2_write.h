@@ -1,4 +1,4 @@
-/* ctranslate2.h — a model as a directory that CTranslate2 (versions 3 and 4) loads.
+/* ct2_write.h — a model as a directory that CTranslate2 (versions 3 and 4) loads.
  *
  *     model.bin                 every variable by name: shape, type, values; equal ones as aliases
  *     config.json               the special tokens, and whether CTranslate2 adds them
@@ -8,8 +8,8 @@
  * All of our architecture has an equivalent there, except for local attention (`window`) and heads
  * whose keys and values differ in width; those are refused by name. The result scores as our f32
  * does, up to rounding. docs/formats.md has the table of names. */
-#ifndef MODEL_CTRANSLATE2_H
-#define MODEL_CTRANSLATE2_H
+#ifndef CONVERT_CT2_WRITE_H
+#define CONVERT_CT2_WRITE_H
 
 #include "data/tokenizer.h"
 #include "model/modeldir.h"

@@ -1,8 +1,8 @@
-/* ctranslate2.c — see ctranslate2.h.
+/* ct2_write.c — see ct2_write.h.
  *
  * The variables are listed first, sorted by name as the format wants, and then written in one pass
  * over the mapped weights; a row of a matrix is all that is ever in memory. */
-#include "model/ctranslate2.h"
+#include "convert/ct2_write.h"
 
 #include <math.h>
 #include <stdio.h>
