@@ -82,6 +82,8 @@ TEST(impossible_fields_are_named) {
                {"d_model", "0"},
                {"d_model", "9999999999999"},
                {"d_ff", "-5"},
+               {"d_ff_dec", "-5"},
+               {"d_ff_dec", "65537"},
                {"n_head", "0"},
                {"n_head", "2.5"},
                {"d_k", "-1"},

@@ -26,6 +26,7 @@ compare() {
 compare post 200
 compare pre 200 --norm pre --positions learned --tie none --activation gelu --n-layer-dec 2
 compare target 200 --tie target --activation silu --d-k 24 --d-v 24
+compare foreign 200 --output-bias --embed-norm --d-ff-dec 48
 
 # Quantised by CTranslate2's rule it loads, computes in int8, and scores nearly the same.
 "$heed" export --model post --out post-int8 --format ctranslate2 --precision int8 >/dev/null

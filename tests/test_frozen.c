@@ -10,6 +10,7 @@
 #include "io/json.h"
 #include "model/modeldir.h"
 #include "model/tilefile.h"
+#include "search/scorer.h"
 #include "test.h"
 #include "toy.h"
 
@@ -18,20 +19,10 @@ static const enum precision precisions[] = {PRECISION_F32, PRECISION_BF16, PRECI
 
 static char *at(const char *name) { return path_join(test_dir(), name); }
 
-/* Random values everywhere: as drawn, biases are zero and norms one, which would hide mix-ups. */
 static void disturb(struct model *m) {
     struct err err = {0};
-    float *flat = xcalloc(m->table.n_elem, sizeof *flat);
-    struct rng rng = {.key = 77};
     ASSERT_OK(model_draw(m, 5, &err), err);
-    ASSERT_OK(model_get(m, flat, &err), err);
-    for (int i = 0; i < m->table.n_param; i++) {
-        const struct param *p = &m->table.param[i];
-        for (size_t k = 0; k < (size_t)p->rows * (size_t)p->cols; k++)
-            flat[p->offset + k] += 0.05f * (float)rng_normal(&rng);
-    }
-    ASSERT_OK(model_set(m, flat, &err), err);
-    xfree(flat);
+    toy_disturb(m);
 }
 
 /* A model directory as the trainer writes it, below the test's own. */
@@ -89,6 +80,8 @@ static struct config toy_variant(const char *variant) {
         c.n_vocab_src = 50;
         c.d_ff = 1100; /* deeper than the kernels take at once */
         c.activation = ACT_SILU;
+    } else if (strcmp(variant, "foreign") == 0) {
+        c = toy_foreign_config();
     }
     ASSERT_OK(config_check(&c, &err), err);
     return c;
@@ -202,6 +195,50 @@ static void assert_same_file(const char *a, const char *b) {
     xfree(two);
     xfree(pa);
     xfree(pb);
+}
+
+/* Log-probabilities of the batch above, sentence by sentence. */
+static void scores_of(struct model *m, const struct batch *b, float *out) {
+    struct err err = {0};
+    struct scorer *scorer;
+    struct batch_caps caps = {TOKENS, TOKENS, SENTENCES};
+    ASSERT_OK(scorer_new(&scorer, m, b->bos, &caps, &err), err);
+    for (int s = 0; s < b->n_seq; s++) {
+        struct score_pair pair = {b->src.ids + b->src.start[s], b->tgt_out + b->tgt.start[s],
+                                  src_len[s], tgt_len[s], out + b->tgt.start[s]};
+        ASSERT_OK(scorer_run(scorer, &pair, 1, &err), err);
+    }
+    scorer_free(scorer);
+}
+
+TEST(scores_are_log_softmax_of_the_logits) {
+    struct err err = {0};
+    struct config c = toy_variant("foreign");
+    struct batch b;
+    struct backend *be;
+    ASSERT_OK(backend_open(&be, &on_cpu, &err), err);
+    plain_dir("plain", &c);
+    toy_batch(&b, src_len, tgt_len, SENTENCES, WORDS, 9);
+    for (int p = 0; p < 3; p++) {
+        struct frozen *f = open_frozen("plain", precisions[p]);
+        struct model *m;
+        float got[TGT_TOKENS];
+        ASSERT_OK(frozen_model(&m, f, be, &err), err);
+        scores_of(m, &b, got);
+        float *z = logits_of(be, m);
+        for (int i = 0; i < TGT_TOKENS; i++) {
+            const float *row = z + (size_t)i * (size_t)c.n_vocab_tgt;
+            double sum = 0;
+            for (int k = 0; k < c.n_vocab_tgt; k++) sum += exp((double)row[k]);
+            double want = (double)row[b.tgt_out[i]] - log(sum);
+            assert_true(fabs((double)got[i] - want) < (p == 1 ? 0.02 : 1e-5));
+        }
+        xfree(z);
+        model_free(m);
+        frozen_close(f);
+    }
+    batch_release(&b);
+    backend_close(be);
 }
 
 TEST(values_survive) {
@@ -689,8 +726,10 @@ TEST(not_a_number_on_a_device) {
     xfree(dir);
 }
 
-TESTS(TP(computes_the_same, "post"), TP(computes_the_same, "pre"), TP(computes_the_same, "target"),
-      TP(values_survive, "post"), TP(values_survive, "pre"), TP(values_survive, "target"),
-      T(writes_what_it_maps), T(from_model_is_from_file), T(precision_rules), T(cannot_change),
-      T(hostile_weights), T(cut_short), T(hostile_config), T(not_a_number), T(threads_share),
-      T(copied_to_a_device), T(not_a_number_on_a_device))
+TESTS(T(scores_are_log_softmax_of_the_logits), TP(computes_the_same, "post"),
+      TP(computes_the_same, "pre"), TP(computes_the_same, "target"),
+      TP(computes_the_same, "foreign"), TP(values_survive, "post"), TP(values_survive, "pre"),
+      TP(values_survive, "target"), TP(values_survive, "foreign"), T(writes_what_it_maps),
+      T(from_model_is_from_file), T(precision_rules), T(cannot_change), T(hostile_weights),
+      T(cut_short), T(hostile_config), T(not_a_number), T(threads_share), T(copied_to_a_device),
+      T(not_a_number_on_a_device))

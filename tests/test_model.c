@@ -38,6 +38,7 @@ static void packed_equals_single(const struct config *config, const char *isa, e
     size_t v = (size_t)config->n_vocab_tgt;
     toy_open(&toy, config, &(struct backend_options){.device = "cpu", .n_thread = 2, .isa = isa},
              type, TOKENS);
+    toy_disturb(toy.model);
     toy_batch(&batch, src_len, tgt_len, N_SEQ, config->n_vocab_src, 5);
     float *all = toy_logits(&toy, &batch);
     for (int s = 0; s < N_SEQ; s++) {
@@ -64,6 +65,9 @@ TEST(packed_batch_equals_one_by_one) {
     config.activation = ACT_SILU;
     config.window = 3;
     packed_equals_single(&config, NULL, DTYPE_F32);
+    config = toy_foreign_config();
+    packed_equals_single(&config, NULL, DTYPE_F32);
+    packed_equals_single(&config, NULL, DTYPE_BF16);
 }
 
 /* Parameters after a few updates with all kinds of dropout, as a function of the number of
@@ -205,6 +209,7 @@ static void cached_equals_full(struct config *config, enum dtype type, double to
     struct err err;
     int lens[] = {8, 8, 8, 8}, n = 4, v = config->n_vocab_tgt;
     toy_open(&toy, config, &two_threads, type, TOKENS);
+    toy_disturb(toy.model);
     toy_batch(&batch, src_len, lens, n, config->n_vocab_src, 9);
     float *full = toy_logits(&toy, &batch), *row = xcalloc((size_t)(n * v), sizeof *row);
     check_ok(acts_new(&encoder, toy.model, TOKENS, 0, 0, &err), &err);
@@ -255,6 +260,11 @@ TEST(cached_decoding_equals_the_full_pass) {
     config.tie = TIE_NONE;
     config.positions = POSITIONS_LEARNED;
     config.window = 3;
+    cached_equals_full(&config, DTYPE_F32, 1e-5);
+    config = toy_foreign_config();
+    cached_equals_full(&config, DTYPE_F32, 1e-5);
+    cached_equals_full(&config, DTYPE_BF16, 0.08);
+    config.norm = NORM_PRE;
     cached_equals_full(&config, DTYPE_F32, 1e-5);
 }
 
@@ -318,6 +328,114 @@ TEST(learns_a_batch_by_heart) {
     config.d_k = 6;
     config.d_v = 11;
     learns(&config, DTYPE_F32);
+    config = toy_foreign_config();
+    learns(&config, DTYPE_F32);
+    learns(&config, DTYPE_BF16);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* The loss of a batch; with `back` also its gradient, in the optimizer's buffer. */
+static double loss_of(struct toy *toy, const struct batch *b, int back) {
+    struct pass pass = {.model = toy->model, .acts = toy->acts, .grad_scale = 1};
+    struct err err;
+    double totals[3];
+    if (back) pass.grads = &toy->opt->g;
+    check_ok(acts_load(toy->acts, b, &err), &err);
+    transformer_fwd(&pass);
+    transformer_loss(&pass);
+    if (back) transformer_bwd(&pass);
+    backend_download(toy->be, totals, toy->acts->totals.data, sizeof totals);
+    check_ok(backend_sync(toy->be, &err), &err);
+    return totals[0];
+}
+
+static struct config narrow(const struct config *of) {
+    struct config c = *of;
+    struct err err;
+    c.d_model = 8;
+    c.n_head = 2;
+    c.d_k = c.d_v = 0;
+    c.dropout = 0;
+    c.d_ff = 6;
+    if (c.d_ff_dec) c.d_ff_dec = 9;
+    c.n_vocab_src = c.n_vocab_tgt = 9;
+    check_ok(config_check(&c, &err), &err);
+    return c;
+}
+
+/* Every parameter's gradient against differences, on ref in f64; and the cpu's against that. */
+static void check_gradient(const struct config *of) {
+    static const int n_src[] = {4, 2, 5}, n_tgt[] = {3, 4, 2};
+    struct config config = narrow(of);
+    struct toy ref, cpu;
+    struct batch b;
+    toy_open(&ref, &config, &(struct backend_options){.device = "ref"}, DTYPE_F64, TOKENS);
+    toy_open(&cpu, &config, &two_threads, DTYPE_F32, TOKENS);
+    toy_disturb(ref.model);
+    toy_disturb(cpu.model);
+    toy_batch(&b, n_src, n_tgt, 3, 9, 5);
+    double loss = loss_of(&ref, &b, 1), *flat = ref.model->flat, *grads = ref.opt->grads;
+    assert_true(fabs(loss - loss_of(&cpu, &b, 1)) < 1e-4 * loss);
+    const float *own = cpu.opt->grads;
+    for (int p = 0; p < ref.model->table.n_param; p++) {
+        const struct param *param = &ref.model->table.param[p];
+        double most = 0;
+        for (size_t k = 0; k < (size_t)param->rows * (size_t)param->cols; k += 3) {
+            size_t i = param->offset + k;
+            double at = flat[i], h = 1e-5;
+            flat[i] = at + h;
+            double up = loss_of(&ref, &b, 0);
+            flat[i] = at - h;
+            double want = (up - loss_of(&ref, &b, 0)) / (2 * h);
+            flat[i] = at;
+            if (!(fabs(grads[i] - want) <= 1e-6 * (1 + fabs(want))))
+                fail_msg("%s[%zu]: %.9g, differences say %.9g", param->name, k, grads[i], want);
+            if (!(fabs((double)own[i] - want) <= 2e-5 * (1 + fabs(want))))
+                fail_msg("%s[%zu] on the cpu: %.9g, differences say %.9g", param->name, k,
+                         (double)own[i], want);
+            most = fmax(most, fabs(want));
+        }
+        assert_true(most > 1e-4 || strstr(param->name, "b_")); /* biases of keys have none */
+    }
+    batch_release(&b);
+    toy_close(&ref);
+    toy_close(&cpu);
+}
+
+TEST(gradients_are_what_differences_say) {
+    struct config config = toy_foreign_config();
+    check_gradient(&config);
+    config.norm = NORM_PRE;
+    config.tie = TIE_NONE;
+    config.positions = POSITIONS_LEARNED;
+    config.activation = ACT_GELU;
+    check_gradient(&config);
+}
+
+/* The logits of ref in f64 from the other backends. */
+TEST(ref_and_cpu_compute_the_same) {
+    struct config config = toy_foreign_config();
+    struct batch batch;
+    struct toy ref;
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 5);
+    size_t n = (size_t)batch.tgt.n_tok * (size_t)config.n_vocab_tgt;
+    toy_open(&ref, &config, &(struct backend_options){.device = "ref"}, DTYPE_F64, TOKENS);
+    toy_disturb(ref.model);
+    float *want = toy_logits(&ref, &batch);
+    for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+        struct toy cpu;
+        toy_open(&cpu, &config, &two_threads, (enum dtype)type, TOKENS);
+        toy_disturb(cpu.model);
+        float *is = toy_logits(&cpu, &batch);
+        for (size_t i = 0; i < n; i++)
+            assert_true(fabs((double)is[i] - (double)want[i]) < (type == DTYPE_F32 ? 1e-5 : 0.1));
+        xfree(is);
+        toy_close(&cpu);
+    }
+    xfree(want);
+    toy_close(&ref);
+    batch_release(&batch);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -368,4 +486,5 @@ TESTS(T(packed_batch_equals_one_by_one), T(all_instruction_sets_give_the_same_f3
       T(same_seed_same_bits_for_any_threads), T(later_target_tokens_do_not_change_earlier_logits),
       T(window_as_long_as_the_sentence_is_full_attention), T(cached_decoding_equals_the_full_pass),
       T(accumulated_batches_equal_one_large_batch), T(learns_a_batch_by_heart),
+      T(gradients_are_what_differences_say), T(ref_and_cpu_compute_the_same),
       T(a_step_allocates_nothing))

@@ -59,6 +59,40 @@ TEST(config_round_trip) {
     xfree(path);
 }
 
+static char *config_text(const struct config *config) {
+    struct err err = {0};
+    char *path = path_join(test_dir(), "config.json"), *text;
+    size_t size;
+    ASSERT_OK(modeldir_write_config(test_dir(), config, NULL, &err), err);
+    ASSERT_OK(file_read_all(&text, &size, path, 1 << 20, &err), err);
+    xfree(path);
+    return text;
+}
+
+/* Fields with a default are in the file only where they differ, so that older files are whole. */
+TEST(config_defaults) {
+    struct err err = {0};
+    struct config config = toy_config(), foreign = toy_foreign_config(), back;
+    char *text = config_text(&config);
+    assert_null(strstr(text, "output_bias"));
+    assert_null(strstr(text, "embed_norm"));
+    assert_null(strstr(text, "d_ff_dec"));
+    ASSERT_OK(modeldir_read_config(test_dir(), &back, NULL, &err), err);
+    assert_memory_equal(&config, &back, sizeof config);
+    xfree(text);
+    text = config_text(&foreign);
+    assert_non_null(strstr(text, "\"output_bias\": true"));
+    assert_non_null(strstr(text, "\"embed_norm\": true"));
+    assert_non_null(strstr(text, "\"d_ff_dec\": 72"));
+    ASSERT_OK(modeldir_read_config(test_dir(), &back, NULL, &err), err);
+    assert_memory_equal(&foreign, &back, sizeof config);
+    xfree(text);
+    foreign.d_ff_dec = foreign.d_ff; /* says nothing */
+    ASSERT_OK(config_check(&foreign, &err), err);
+    assert_int_equal(foreign.d_ff_dec, 0);
+    assert_int_equal(config_d_ff(&foreign, 1), foreign.d_ff);
+}
+
 /* The toy's config.json with one word replaced by another. */
 static void expect_refused_with(const char *what, const char *by, int status, const char *part) {
     struct err err = {0};
@@ -104,6 +138,10 @@ TEST(config_refused) {
                         "'both' is not one of post, pre");
     expect_refused_with("\"norm\": \"post\"", "\"norm\": 1", HEED_EFORMAT,
                         "expected a string, got 1");
+    expect_refused_with("\"window\": 0", "\"window\": 0, \"output_bias\": 1", HEED_EFORMAT,
+                        "output_bias: neither true nor false");
+    expect_refused_with("\"window\": 0", "\"window\": 0, \"d_ff_dec\": -1", HEED_EFORMAT,
+                        "d_ff_dec: -1");
     expect_refused_with("\"window\": 0", "\"window\": null", HEED_EFORMAT, "got null");
     expect_refused_with("\"format\"", "\"extra\": 1, \"format\"", HEED_EFORMAT, "no field 'extra'");
     expect_refused_with("\"format\"", "\"training\": 1, \"format\"", HEED_EFORMAT,
@@ -344,6 +382,6 @@ TEST(init_copies_the_tokenizer) {
     xfree(tokenizer);
 }
 
-TESTS(T(config_round_trip), T(config_refused), T(card_refused), T(card_languages), T(annotates),
-      T(json_limits), TP(weights_round_trip, "f32"), TP(weights_round_trip, "bf16"),
-      T(weights_refused), T(init_copies_the_tokenizer))
+TESTS(T(config_round_trip), T(config_defaults), T(config_refused), T(card_refused),
+      T(card_languages), T(annotates), T(json_limits), TP(weights_round_trip, "f32"),
+      TP(weights_round_trip, "bf16"), T(weights_refused), T(init_copies_the_tokenizer))

@@ -25,6 +25,29 @@ struct config toy_config(void) {
     return c;
 }
 
+struct config toy_foreign_config(void) {
+    struct config c = toy_config();
+    struct err err;
+    c.output_bias = c.embed_norm = 1;
+    c.d_ff_dec = 72;
+    check_ok(config_check(&c, &err), &err);
+    return c;
+}
+
+void toy_disturb(struct model *m) {
+    struct err err = {0};
+    float *flat = xcalloc(m->table.n_elem, sizeof *flat);
+    struct rng rng = {.key = 77};
+    check_ok(model_get(m, flat, &err), &err);
+    for (int i = 0; i < m->table.n_param; i++) {
+        const struct param *p = &m->table.param[i];
+        for (size_t k = 0; k < (size_t)p->rows * (size_t)p->cols; k++)
+            flat[p->offset + k] += 0.05f * (float)rng_normal(&rng);
+    }
+    check_ok(model_set(m, flat, &err), &err);
+    xfree(flat);
+}
+
 void toy_open(struct toy *toy, const struct config *config, const struct backend_options *where,
               enum dtype type, int tokens) {
     struct err err;

@@ -19,6 +19,10 @@ struct toy {
 /* A 2+2-layer model with odd sizes: d_model 40, 5 heads, d_ff 56, 33 words. */
 struct config toy_config(void);
 
+/* The same with what other toolkits' models have: output bias, embedding norm, another d_ff in the
+ * decoder. */
+struct config toy_foreign_config(void);
+
 /* Fails the test on any error. device "cpu" or "ref"; isa NULL is the best. The activations have
  * room for `tokens` tokens on each side. */
 void toy_open(struct toy *toy, const struct config *config, const struct backend_options *where,
@@ -31,6 +35,9 @@ void toy_batch(struct batch *batch, const int *src_len, const int *tgt_len, int 
 
 /* The logits [T,V] of a batch as f32, without dropout. Caller frees with xfree. */
 float *toy_logits(struct toy *toy, const struct batch *batch);
+
+/* Noise on every parameter: as drawn, biases are zero and norms one, which would hide mix-ups. */
+void toy_disturb(struct model *model);
 
 /* All parameters, f32; caller frees with xfree. */
 float *toy_params(struct toy *toy);

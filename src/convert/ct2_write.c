@@ -108,13 +108,21 @@ static void add_linear(struct export *x, const char *scope, int n, const char *o
     add_param(x, inner, "bias", name);
 }
 
-static void add_norm_pair(struct export *x, const char *scope, const char *ours, const char *join) {
-    char inner[80], name[64];
+/* Their norm `scope` and our OURSgamma and OURSbeta. */
+static void add_norm_pair(struct export *x, const char *scope, const char *ours) {
+    char name[64];
+    snprintf(name, sizeof name, "%sgamma", ours);
+    add_param(x, scope, "gamma", name);
+    snprintf(name, sizeof name, "%sbeta", ours);
+    add_param(x, scope, "beta", name);
+}
+
+/* The norm of a sub-layer. */
+static void add_own_norm(struct export *x, const char *scope, const char *ours) {
+    char inner[80], name[40];
     snprintf(inner, sizeof inner, "%s/layer_norm", scope);
-    snprintf(name, sizeof name, "%s%sgamma", ours, join);
-    add_param(x, inner, "gamma", name);
-    snprintf(name, sizeof name, "%s%sbeta", ours, join);
-    add_param(x, inner, "beta", name);
+    snprintf(name, sizeof name, "%s.", ours);
+    add_norm_pair(x, inner, name);
 }
 
 /* Heads need not be d_model / n_head wide. */
@@ -129,7 +137,7 @@ static void add_layer(struct export *x, const char *side, const char *ours, int 
     snprintf(name, sizeof name, "%s.%d.self", ours, l);
     add_linear(x, scope, 0, name, "qkv");
     add_linear(x, scope, 1, name, "o");
-    add_norm_pair(x, scope, name, ".");
+    add_own_norm(x, scope, name);
     add_head_width(x, scope);
     if (decoder) {
         snprintf(scope, sizeof scope, "%s/layer_%d/attention", side, l);
@@ -137,14 +145,14 @@ static void add_layer(struct export *x, const char *side, const char *ours, int 
         add_linear(x, scope, 0, name, "q");
         add_linear(x, scope, 1, name, "kv");
         add_linear(x, scope, 2, name, "o");
-        add_norm_pair(x, scope, name, ".");
+        add_own_norm(x, scope, name);
         add_head_width(x, scope);
     }
     snprintf(scope, sizeof scope, "%s/layer_%d/ffn", side, l);
     snprintf(name, sizeof name, "%s.%d.ff", ours, l);
     add_linear(x, scope, 0, name, "1");
     add_linear(x, scope, 1, name, "2");
-    add_norm_pair(x, scope, name, ".");
+    add_own_norm(x, scope, name);
 }
 
 static void add_stack(struct export *x, int decoder) {
@@ -155,7 +163,12 @@ static void add_stack(struct export *x, int decoder) {
     add_scalar(x, side, "pre_norm", TYPE_I8, c->norm == NORM_PRE);
     add_scalar(x, side, "activation", TYPE_I8, activation[c->activation]);
     add_scalar(x, side, "scale_embeddings", TYPE_I8, 1);
-    if (c->norm == NORM_PRE) add_norm_pair(x, side, decoder ? "dec_norm" : "enc_norm", "_");
+    if (c->norm == NORM_PRE)
+        add_norm_pair(x, decoder ? "decoder/layer_norm" : "encoder/layer_norm",
+                      decoder ? "dec_norm_" : "enc_norm_");
+    if (c->embed_norm)
+        add_norm_pair(x, decoder ? "decoder/layernorm_embedding" : "encoder/layernorm_embedding",
+                      decoder ? "tgt_embed_norm_" : "src_embed_norm_");
     int n = decoder ? c->n_layer_dec : c->n_layer_enc;
     for (int l = 0; l < n; l++) add_layer(x, side, ours, l, decoder);
 }
@@ -166,6 +179,7 @@ static void add_tables(struct export *x) {
     const char *target = "decoder/embeddings/weight",
                *encodings = "decoder/position_encodings/encodings";
     add_param(x, "decoder/embeddings", "weight", "tgt_embed");
+    if (c->output_bias) add_param(x, "decoder/projection", "bias", "out_bias");
     if (c->tie == TIE_NONE)
         add_param(x, "decoder/projection", "weight", "out");
     else

@@ -48,20 +48,26 @@ static void carve_cross(const struct carve *k, struct cross_acts *a, int n_src, 
     carve_join(k, &a->join, n_tgt);
 }
 
-static void carve_ff(const struct carve *k, struct ff_acts *a, int n) {
-    a->h = take_act(k, n, k->c->d_ff);
+static void carve_ff(const struct carve *k, struct ff_acts *a, int n, int decoder) {
+    int d_ff = config_d_ff(k->c, decoder);
+    a->h = take_act(k, n, d_ff);
     a->z = (struct mat){.type = k->type};
-    if (k->c->activation != ACT_RELU) a->z = take_act(k, n, k->c->d_ff);
+    if (k->c->activation != ACT_RELU) a->z = take_act(k, n, d_ff);
     carve_join(k, &a->join, n);
 }
 
 static void carve_side(const struct carve *k, struct side *side, int n_tok, int n_seq) {
     const struct config *c = k->c;
-    int qkv = c->n_head * (2 * c->d_k + c->d_v), wide = max_int(qkv, c->d_ff);
+    int qkv = c->n_head * (2 * c->d_k + c->d_v);
+    int wide = max_int(qkv, config_d_ff(c, side->is_tgt));
     side->ids = arena_take(k->arena, (size_t)n_tok * sizeof *side->ids);
     side->pos = arena_take(k->arena, (size_t)n_tok * sizeof *side->pos);
     side->start = arena_take(k->arena, ((size_t)n_seq + 1) * sizeof *side->start);
     side->x = take_act(k, n_tok, c->d_model);
+    if (c->embed_norm) {
+        side->e = take_act(k, n_tok, c->d_model);
+        side->e_stats = take_stat(k, n_tok, 2);
+    }
     if (c->norm == NORM_PRE) {
         side->bottom.y = take_act(k, n_tok, c->d_model);
         side->bottom.stats = take_stat(k, n_tok, 2);
@@ -101,9 +107,10 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src, const
     a->src.rows = (struct rows){a->src.start, n_seq, n_src, src->max_len};
     for (int l = 0; l < (a->training ? c->n_layer_enc : 2); l++) {
         carve_self(&k, &a->enc[l].self, n_src);
-        carve_ff(&k, &a->enc[l].ff, n_src);
+        carve_ff(&k, &a->enc[l].ff, n_src, 0);
     }
     if (n_tgt == 0) return;
+    a->tgt.is_tgt = 1;
     carve_side(&k, &a->tgt, n_tgt, n_seq);
     a->target = arena_take(&a->arena, (size_t)n_tgt * sizeof *a->target);
     carve_links(a, n_tgt, n_range);
@@ -111,10 +118,9 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src, const
     for (int l = 0; l < (a->training ? c->n_layer_dec : 2); l++) {
         carve_self(&k, &a->dec[l].self, n_tgt);
         carve_cross(&k, &a->dec[l].cross, n_src, n_tgt);
-        carve_ff(&k, &a->dec[l].ff, n_tgt);
+        carve_ff(&k, &a->dec[l].ff, n_tgt, 1);
     }
     a->tgt.rows = (struct rows){a->tgt.start, n_seq, n_tgt, tgt->max_len};
-    a->tgt.is_tgt = 1;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

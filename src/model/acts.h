@@ -68,6 +68,7 @@ struct side {
     int is_tgt;                 /* the target side looks only backwards */
     int32_t *ids, *pos, *start; /* in backend memory */
     struct mat x;               /* [N,D] embedding + position, the bottom of the residual stream */
+    struct mat e, e_stats;      /* embed_norm only: embedding + position; x is its LayerNorm */
     struct join bottom;         /* pre-norm only: y = LayerNorm(x); s absent */
     struct mat d_in;   /* [N,D] gradient reaching a sub-layer's input; training only, as below */
     struct mat d_out;  /* [N,D] gradient of a sub-layer's output */

@@ -191,7 +191,7 @@ void ff_fwd(const struct pass *p, const struct ff_layer *l) {
 }
 
 void ff_bwd(const struct pass *p, const struct side *side, const struct ff_layer *l) {
-    struct mat d_h = mat_cols(side->d_wide, 0, config_of(p)->d_ff);
+    struct mat d_h = mat_cols(side->d_wide, 0, l->a->h.cols);
     linear_bwd(be_of(p),
                &(struct linear_args){
                    .x = l->a->h, .w = l->w->w_2, .dy = side->d_out, .dx = d_h, .dw = l->g->w_2});
@@ -269,6 +269,11 @@ struct norm_pair dec_ff_norm(const struct params *p, const struct config *c, int
     return (struct norm_pair){p->dec_norm_gamma, p->dec_norm_beta};
 }
 
+static struct norm_pair embed_norm(const struct params *p, const struct side *side) {
+    return side->is_tgt ? (struct norm_pair){p->tgt_embed_norm_gamma, p->tgt_embed_norm_beta}
+                        : (struct norm_pair){p->src_embed_norm_gamma, p->src_embed_norm_beta};
+}
+
 struct norm_pair enc_first_norm(const struct params *p) {
     return NORM_OF(p->enc[0].self);
 }
@@ -282,7 +287,7 @@ struct norm_pair dec_first_norm(const struct params *p) {
 static struct embed_args embedding(const struct pass *p, const struct side *side) {
     const struct model *m = p->model;
     return (struct embed_args){
-        .y = side->x,
+        .y = m->config.embed_norm ? side->e : side->x,
         .table = side->is_tgt ? m->w.tgt_embed : m->w.src_embed,
         .pos_table = side->is_tgt ? m->tgt_pos : m->src_pos,
         .ids = side->ids,
@@ -302,11 +307,26 @@ static struct add_norm_args bottom_norm(const struct pass *p, const struct side 
                                   .eps = p->model->config.norm_eps};
 }
 
-/* Embedding plus position; pre-norm also normalises for the first sub-layer. */
+/* x = LayerNorm(e), in both directions. */
+static struct add_norm_args embedding_norm(const struct pass *p, const struct side *side) {
+    struct norm_pair norm = embed_norm(&p->model->w, side);
+    return (struct add_norm_args){.y = side->x,
+                                  .x = side->e,
+                                  .gamma = norm.gamma,
+                                  .beta = norm.beta,
+                                  .stats = side->e_stats,
+                                  .eps = p->model->config.norm_eps};
+}
+
+/* Embedding plus position, and its norm; pre-norm also normalises for the first sub-layer. */
 struct flow bottom_fwd(const struct pass *p, const struct side *side, struct norm_pair first) {
     struct backend *be = p->model->be;
     struct embed_args embed = embedding(p, side);
     embed_fwd(be, &embed);
+    if (p->model->config.embed_norm) {
+        struct add_norm_args norm = embedding_norm(p, side);
+        add_norm_fwd(be, &norm);
+    }
     if (p->model->config.norm == NORM_POST) return (struct flow){side->x, side->x};
     struct add_norm_args norm = bottom_norm(p, side, first);
     add_norm_fwd(be, &norm);
@@ -322,6 +342,14 @@ void bottom_bwd(const struct pass *p, const struct side *side, struct norm_pair 
         norm.dr = side->d_res;
         norm.dgamma = d_first.gamma;
         norm.dbeta = d_first.beta;
+        add_norm_bwd(m->be, &norm);
+    }
+    if (m->config.embed_norm) {
+        struct add_norm_args norm = embedding_norm(p, side);
+        struct norm_pair d_norm = embed_norm(p->grads, side);
+        norm.dy = norm.dx = side->d_in;
+        norm.dgamma = d_norm.gamma;
+        norm.dbeta = d_norm.beta;
         add_norm_bwd(m->be, &norm);
     }
     struct embed_args embed = embedding(p, side);

@@ -104,7 +104,8 @@ struct norm_pair dec_self_norm(const struct params *params, const struct config 
 struct norm_pair dec_cross_norm(const struct params *params, const struct config *c, int layer);
 struct norm_pair dec_ff_norm(const struct params *params, const struct config *c, int layer);
 
-/* The bottom of a stack: embedding plus position; pre-norm also normalises for the first sub-layer.
+/* The bottom of a stack: embedding plus position, with embed_norm its LayerNorm (dropout comes
+ * before it, in the embedding); pre-norm also normalises for the first sub-layer.
  * bottom_output is that sub-layer's input. */
 struct flow bottom_fwd(const struct pass *p, const struct side *side, struct norm_pair first);
 void bottom_bwd(const struct pass *p, const struct side *side, struct norm_pair first,

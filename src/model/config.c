@@ -48,6 +48,11 @@ const struct option config_rows[] = {
     ROW(CHOICE, "tie", tie, NULL, "embeddings that share one matrix", .choices = tie_choice),
     ROW(CHOICE, "activation", activation, NULL, "activation of the feed-forward layers",
         .choices = activation_choice),
+    ROW(FLAG, "output_bias", output_bias, "0", "a bias for each logit"),
+    ROW(FLAG, "embed_norm", embed_norm, "0",
+        "layer normalisation after embedding and position, in both stacks"),
+    ROW(INT, "d_ff_dec", d_ff_dec, "0",
+        "width of the decoder's feed-forward layers (0: as the encoder's)", .max = MAX_WIDTH),
     {.name = NULL},
 };
 
@@ -127,9 +132,10 @@ static int check_head_width(int *d_head, const char *name, const struct config *
 static int check_total(const struct config *c, struct err *err) {
     size_t d = (size_t)c->d_model, qk = (size_t)c->n_head * (size_t)c->d_k,
            vv = (size_t)c->n_head * (size_t)c->d_v;
-    size_t attention = d * (2 * qk + 2 * vv), ff = 2 * d * (size_t)c->d_ff;
-    size_t n = size_mul((size_t)c->n_layer_enc, attention + ff);
-    n = size_add(n, size_mul((size_t)c->n_layer_dec, 2 * attention + ff));
+    size_t attention = d * (2 * qk + 2 * vv);
+    size_t n = size_mul((size_t)c->n_layer_enc, attention + 2 * d * (size_t)config_d_ff(c, 0));
+    n = size_add(
+        n, size_mul((size_t)c->n_layer_dec, 2 * attention + 2 * d * (size_t)config_d_ff(c, 1)));
     n = size_add(n, (size_t)(c->tie == TIE_ALL ? 0 : c->n_vocab_src) * d);
     n = size_add(n, (size_t)c->n_vocab_tgt * (c->tie == TIE_NONE ? 2 : 1) * d);
     n = size_add(n, c->positions == POSITIONS_LEARNED ? 2 * (size_t)c->max_len * d : 0);
@@ -155,6 +161,7 @@ int config_check(struct config *config, struct err *err) {
             err, HEED_ECONFIG,
             "tie: 'all' needs one vocabulary, but there are %d source and %d target pieces",
             config->n_vocab_src, config->n_vocab_tgt);
+    if (config->d_ff_dec == config->d_ff) config->d_ff_dec = 0;
     int rc = check_head_width(&config->d_k, "d_k", config, err);
     if (!rc) rc = check_head_width(&config->d_v, "d_v", config, err);
     return rc ? rc : check_total(config, err);
@@ -162,7 +169,9 @@ int config_check(struct config *config, struct err *err) {
 
 struct products config_products(const struct config *c) {
     double d = c->d_model, qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
-    double self = 2 * d * qk + 2 * d * vv, half = d * qk + d * vv, ff = 2 * d * c->d_ff;
+    double self = 2 * d * qk + 2 * d * vv, half = d * qk + d * vv;
+    double ff = 2 * d * config_d_ff(c, 0), ff_dec = 2 * d * config_d_ff(c, 1);
     return (struct products){.per_src = c->n_layer_enc * (self + ff) + c->n_layer_dec * half,
-                             .per_tgt = c->n_layer_dec * (self + half + ff) + d * c->n_vocab_tgt};
+                             .per_tgt =
+                                 c->n_layer_dec * (self + half + ff_dec) + d * c->n_vocab_tgt};
 }

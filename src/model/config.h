@@ -32,7 +32,17 @@ struct config {
     int positions;
     int tie; /* all: source, target and output share one matrix; target: target and output do */
     int activation;
+    /* What other toolkits' models have and the paper's does not. Their rows have defaults: a file
+     * without them means those, and they are written only where they differ. */
+    int output_bias; /* logits have a bias */
+    int embed_norm;  /* LayerNorm after embedding + position, in both stacks */
+    int d_ff_dec;    /* of the decoder's feed-forward layers; 0: d_ff */
 };
+
+/* The width of a stack's feed-forward layers. */
+static inline int config_d_ff(const struct config *c, int decoder) {
+    return decoder && c->d_ff_dec ? c->d_ff_dec : c->d_ff;
+}
 
 /* Every field, and the options that set two of them at once: n_layer and n_vocab. */
 extern const struct option config_rows[], config_pairs[];
@@ -44,7 +54,8 @@ extern const char *const config_preset_names[]; /* NULL-terminated */
 /* Sets one field from text: "n_layer" sets both stacks, "n_vocab" both vocabularies. */
 int config_set(struct config *config, const char *name, const char *value, struct err *err);
 
-/* Fills in what is derived (d_k, d_v) and refuses what cannot be built, naming field and value. */
+/* Fills in what is derived (d_k, d_v), says the same in one way (d_ff_dec is 0 where it would be
+ * d_ff), and refuses what cannot be built, naming field and value. */
 int config_check(struct config *config, struct err *err);
 
 /* Elements of the matrices that each token is multiplied by, of a checked config. A source token

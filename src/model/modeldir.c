@@ -24,8 +24,14 @@ const char *const modeldir_files[] = {MODELDIR_CONFIG,      MODELDIR_WEIGHTS,   
 
 /* ---- config ---------------------------------------------------------------------------------- */
 
+/* A field with a default may be absent. */
 json_t *config_to_json(const struct config *config) {
-    return json_out_options(config_rows, config);
+    struct config defaults = {0};
+    json_t *object = json_out_options(config_rows, config);
+    options_default(config_rows, &defaults);
+    for (const struct option *o = config_rows; o->name; o++)
+        if (o->def && option_equal(o, config, &defaults)) json_object_del(object, o->name);
+    return object;
 }
 
 /* A number must be a number here, where an options file may also have its text. */
@@ -147,12 +153,13 @@ int modeldir_write_tiled_config(const char *dir, const struct config *config, en
     return write_root(dir, root, notes, err);
 }
 
-/* The "model" object: every field must be there. */
+/* The "model" object: every field without a default must be there. */
 static int read_model_fields(struct config *config, const struct json_in *in, struct err *err) {
     const json_t *model;
     int rc = json_in_object(in, "model", &model, err);
+    options_default(config_rows, config);
     for (const struct option *o = config_rows; o->name && !rc; o++)
-        if (!json_object_get(model, o->name))
+        if (!o->def && !json_object_get(model, o->name))
             rc = err_set(err, HEED_EFORMAT, "%.120s: model: '%s' is missing", in->where, o->name);
     if (!rc) rc = config_from_json(config, model, in->where, err);
     struct err why = {0};

@@ -1,7 +1,7 @@
 /* modeldir.h — a model as files: a directory with config.json, model.safetensors and
  * tokenizer.model.
  *
- *     config.json         {"format": "heed", "version": 1, "model": {every field of config.h},
+ *     config.json         {"format": "heed", "version": 1, "model": {fields of config.h},
  *                          "tokenizer": hash of tokenizer.model,
  *                          "training", "card", "translate": {struct model_notes}}
  *                         (all but the first three may be absent)
@@ -43,7 +43,8 @@ int modeldir_check_files(const char *dir, struct err *err);
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* Every field of the configuration in the order of config_rows; a new reference. */
+/* Every field of the configuration in the order of config_rows, without those that have a default
+ * and its value: files of models that do not use them stay as they were. A new reference. */
 json_t *config_to_json(const struct config *config);
 
 /* The reverse. `where` begins every message. Fields that are absent keep the value *config has;
@@ -76,7 +77,7 @@ int modeldir_write_config(const char *dir, const struct config *config,
 int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
                                 const struct model_notes *notes, struct err *err);
 
-/* DIR/config.json, all model fields present and config_check passed. *notes (if wanted: not NULL)
+/* DIR/config.json, all model fields present that have no default, and config_check passed. *notes (if wanted: not NULL)
  * are to be released, after an error too. The second reads tiled models, too, which the first
  * refuses. */
 int modeldir_read_config(const char *dir, struct config *config, struct model_notes *notes,

@@ -18,6 +18,7 @@ struct walk {
     const struct mat *from;
     enum dtype type;
     size_t offset; /* elements so far */
+    int d_ff;      /* of the stack it is in */
 };
 
 static void visit(struct walk *w, struct mat *view, const char *prefix, const struct param *p) {
@@ -49,7 +50,7 @@ static void visit(struct walk *w, struct mat *view, const char *prefix, const st
 #define WALK_PART(function, type, LIST)                                                            \
     static void function(struct walk *w, struct type *part, const char *prefix) {                  \
         const struct config *c = w->config;                                                        \
-        const int D = c->d_model, F = c->d_ff, QK = c->n_head * c->d_k, VV = c->n_head * c->d_v;   \
+        const int D = c->d_model, F = w->d_ff, QK = c->n_head * c->d_k, VV = c->n_head * c->d_v;   \
         (void)D, (void)F, (void)QK, (void)VV;                                                      \
         LIST(VISIT)                                                                                \
     }
@@ -70,12 +71,14 @@ enum {
 static void walk_all(struct walk *w, struct params *p) {
     char prefix[32];
     walk_root(w, p, "");
+    w->d_ff = config_d_ff(w->config, 0);
     for (int l = 0; l < w->config->n_layer_enc; l++) {
         snprintf(prefix, sizeof prefix, "enc.%d.self.", l);
         walk_self(w, &p->enc[l].self, prefix);
         snprintf(prefix, sizeof prefix, "enc.%d.ff.", l);
         walk_ff(w, &p->enc[l].ff, prefix);
     }
+    w->d_ff = config_d_ff(w->config, 1);
     for (int l = 0; l < w->config->n_layer_dec; l++) {
         snprintf(prefix, sizeof prefix, "dec.%d.self.", l);
         walk_self(w, &p->dec[l].self, prefix);

@@ -14,7 +14,7 @@
 #include "backend/mat.h"
 #include "model/config.h"
 
-/* X(field, rows, cols, init, fan_out). Symbols: D d_model, F d_ff, QK n_head*d_k, VV n_head*d_v.
+/* X(field, rows, cols, init, fan_out). Symbols: D d_model, F the stack's d_ff, QK n_head*d_k, VV n_head*d_v.
  * rows == 0: this configuration has no such parameter. Weights are [out, in]; fan_out is the height
  * of one of the matrices stacked in it, because Xavier's bound is meant for each of them.
  * gamma and beta normalise after the sub-layer (post-norm) or before it (pre-norm). */
@@ -45,7 +45,7 @@
     X(beta, 1, D, INIT_ZERO, 0)
 
 /* Outside the layers. Tied matrices exist once, under the target's name; the other fields alias it.
- * The *_norm pair closes a pre-norm stack. */
+ * The *_norm pair closes a pre-norm stack; *_embed_norm follows the embedding. */
 #define ROOT_PARAMS(X)                                                                             \
     X(tgt_embed, c->n_vocab_tgt, D, INIT_EMBED, 0)                                                 \
     X(src_embed, c->tie == TIE_ALL ? 0 : c->n_vocab_src, D, INIT_EMBED, 0)                         \
@@ -55,7 +55,12 @@
     X(enc_norm_gamma, c->norm == NORM_PRE ? 1 : 0, D, INIT_ONE, 0)                                 \
     X(enc_norm_beta, c->norm == NORM_PRE ? 1 : 0, D, INIT_ZERO, 0)                                 \
     X(dec_norm_gamma, c->norm == NORM_PRE ? 1 : 0, D, INIT_ONE, 0)                                 \
-    X(dec_norm_beta, c->norm == NORM_PRE ? 1 : 0, D, INIT_ZERO, 0)
+    X(dec_norm_beta, c->norm == NORM_PRE ? 1 : 0, D, INIT_ZERO, 0)                                 \
+    X(src_embed_norm_gamma, c->embed_norm, D, INIT_ONE, 0)                                         \
+    X(src_embed_norm_beta, c->embed_norm, D, INIT_ZERO, 0)                                         \
+    X(tgt_embed_norm_gamma, c->embed_norm, D, INIT_ONE, 0)                                         \
+    X(tgt_embed_norm_beta, c->embed_norm, D, INIT_ZERO, 0)                                         \
+    X(out_bias, c->output_bias, c->n_vocab_tgt, INIT_ZERO, 0)
 
 /* INIT_XAVIER: uniform in +-sqrt(6 / (cols + fan_out)). INIT_EMBED: normal, variance 1 / d_model,
  * so that embeddings times sqrt(d_model) have the size of the sinusoids and tied logits start near

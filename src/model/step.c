@@ -32,15 +32,19 @@ static void carve(struct stepper *s) {
     }
     s->side.is_tgt = 1;
     s->side.x = mat_take(&s->arena, n, c->d_model, t);
+    if (c->embed_norm) {
+        s->side.e = mat_take(&s->arena, n, c->d_model, t);
+        s->side.e_stats = mat_take(&s->arena, n, 2, dtype_wide(t));
+    }
     if (c->norm == NORM_PRE) {
         s->side.bottom.y = mat_take(&s->arena, n, c->d_model, t);
         s->side.bottom.stats = mat_take(&s->arena, n, 2, dtype_wide(t));
     }
     s->qkv = mat_take(&s->arena, n, 2 * qk + vv, t);
     s->att = mat_take(&s->arena, n, vv, t);
-    s->ff.h = mat_take(&s->arena, n, c->d_ff, t);
+    s->ff.h = mat_take(&s->arena, n, config_d_ff(c, 1), t);
     s->ff.z = (struct mat){.type = t};
-    if (c->activation != ACT_RELU) s->ff.z = mat_take(&s->arena, n, c->d_ff, t);
+    if (c->activation != ACT_RELU) s->ff.z = mat_take(&s->arena, n, config_d_ff(c, 1), t);
     carve_join(s, &s->join[0]);
     carve_join(s, &s->join[1]);
     s->logits = mat_take(&s->arena, n, c->n_vocab_tgt, t);
@@ -113,6 +117,10 @@ static void run_step(struct stepper *s, const struct stepper_rows *rows, int n, 
     side.ids = rows->ids;
     side.pos = rows->pos;
     side.x = mat_rows(side.x, 0, n);
+    if (c->embed_norm) {
+        side.e = mat_rows(side.e, 0, n);
+        side.e_stats = mat_rows(side.e_stats, 0, n);
+    }
     if (c->norm == NORM_PRE) {
         side.bottom.y = mat_rows(side.bottom.y, 0, n);
         side.bottom.stats = mat_rows(side.bottom.stats, 0, n);
@@ -142,7 +150,8 @@ static void project(struct stepper *s) {
     s->projected = 1;
     linear_fwd(s->model->be, &(struct linear_args){.y = mat_rows(s->logits, 0, s->out.rows),
                                                    .x = s->out,
-                                                   .w = s->model->w.out});
+                                                   .w = s->model->w.out,
+                                                   .b = s->model->w.out_bias});
 }
 
 static void pick(const struct stepper *s, int k) {

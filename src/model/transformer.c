@@ -77,9 +77,10 @@ void transformer_fwd(const struct pass *p) {
 }
 
 void transformer_logits(const struct pass *p, struct mat logits) {
-    linear_fwd(
-        p->model->be,
-        &(struct linear_args){.y = logits, .x = transformer_output(p->acts), .w = p->model->w.out});
+    const struct params *w = &p->model->w;
+    linear_fwd(p->model->be,
+               &(struct linear_args){
+                   .y = logits, .x = transformer_output(p->acts), .w = w->out, .b = w->out_bias});
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -90,6 +91,7 @@ void transformer_loss(const struct pass *p) {
     backend_zero(m->be, acts->totals.data, acts_totals_size(acts));
     struct xent_args loss = {.x = transformer_output(acts),
                              .w = m->w.out,
+                             .b = m->w.out_bias,
                              .target = acts->target,
                              .smoothing = m->config.label_smoothing,
                              .grad_scale = p->grad_scale,
@@ -98,6 +100,7 @@ void transformer_loss(const struct pass *p) {
     if (p->grads) {
         loss.dx = acts->tgt.d_in;
         loss.dw = p->grads->out;
+        loss.db = p->grads->out_bias;
     }
     xent(m->be, &loss);
     if (acts->n_guided && !p->grads) cross_guide(p, &dec_at(acts, m->guided.layer - 1)->cross);

@@ -28,7 +28,8 @@ struct scorer {
 static struct linear_args projection(const struct scorer *s, int first, int n) {
     return (struct linear_args){.y = mat_rows(s->logits, 0, n),
                                 .x = mat_rows(transformer_output(s->acts), first, n),
-                                .w = s->model->w.out};
+                                .w = s->model->w.out,
+                                .b = s->model->w.out_bias};
 }
 
 static struct topk_args best_of(const struct scorer *s, int n) {
