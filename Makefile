@@ -12,7 +12,7 @@ endif
 
 WARN  = -Wall -Wextra -Wshadow -Wvla -Werror -Wpointer-arith
 CWARN = -Wstrict-prototypes -Wmissing-prototypes
-PKGS  = jansson sentencepiece zlib liblzma libxxhash libzip
+PKGS  = jansson sentencepiece zlib liblzma libxxhash libzip yaml-0.1
 BOTH_FLAGS = $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
              -pthread -Iinclude -Isrc -MMD -MP
 ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)

@@ -23,6 +23,7 @@ build    module:liblzma         liblzma-dev
 build    module:libxxhash       libxxhash-dev
 build    module:libedit         libedit-dev
 build    module:libzip          libzip-dev
+build    module:yaml-0.1        libyaml-dev
 build    module:gnutls          libgnutls28-dev
 build    header:cld2/public/encodings.h  libcld2-dev
 test     module:cmocka          libcmocka-dev

@@ -1,19 +1,45 @@
-/* archive.c — see archive.h. libzip does the work. */
+/* archive.c — see archive.h. io/zipfile reads, libzip writes. */
 #include "text/archive.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <zip.h>
 
 #include "base/mem.h"
-#include "base/num.h"
+#include "io/zipfile.h"
 
 struct archive {
     const char *bytes;
     size_t size;
-    zip_t *zip;
-    int n;
+    struct zipfile *zip;
 };
+
+int archive_open(struct archive **out, const char *bytes, size_t size, struct err *err) {
+    struct zipfile *zip;
+    *out = NULL;
+    int rc = zipfile_open_bytes(&zip, bytes, size, NULL, err);
+    if (rc) return rc;
+    *out = xmalloc(sizeof **out);
+    **out = (struct archive){.bytes = bytes, .size = size, .zip = zip};
+    return 0;
+}
+
+void archive_free(struct archive *a) {
+    if (!a) return;
+    zipfile_close(a->zip);
+    xfree(a);
+}
+
+int archive_count(const struct archive *a) { return zipfile_count(a->zip); }
+
+const char *archive_name(const struct archive *a, int member) {
+    return zipfile_name(a->zip, member);
+}
+
+int archive_read(const struct archive *a, int member, size_t most, char **bytes, size_t *size,
+                 struct err *err) {
+    return zipfile_read(a->zip, member, most, bytes, size, err);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static int fail(struct err *err, zip_error_t *error) {
     return err_set(err, HEED_EFORMAT, "this is not a zip archive, or it is broken: %.100s",
@@ -22,7 +48,7 @@ static int fail(struct err *err, zip_error_t *error) {
 
 static int fail_zip(struct err *err, zip_t *zip) { return fail(err, zip_get_error(zip)); }
 
-/* Opens the bytes anew; *source is kept if it is wanted. */
+/* Opens the bytes anew, to be changed; *source is what will have them then. */
 static zip_t *open_bytes(const char *bytes, size_t size, zip_source_t **source, struct err *err) {
     zip_error_t error;
     zip_error_init(&error);
@@ -31,111 +57,13 @@ static zip_t *open_bytes(const char *bytes, size_t size, zip_source_t **source, 
     if (!zip) {
         fail(err, &error);
         zip_source_free(from);
-    } else if (source) {
+    } else {
         zip_source_keep(from);
         *source = from;
     }
     zip_error_fini(&error);
     return zip;
 }
-
-/* ---- members --------------------------------------------------------------------------------- */
-
-static int is_harmless(const char *name) {
-    if (!*name || *name == '/') return 0;
-    for (const char *p = name; *p; p++) {
-        if ((unsigned char)*p < ' ' || *p == '\\' || *p == 0x7F) return 0;
-        int begins = p == name || p[-1] == '/';
-        if (begins && p[0] == '.' && p[1] == '.' && (p[2] == '/' || !p[2])) return 0;
-    }
-    return 1;
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int check_members(const struct archive *a, struct err *err) {
-    const char **name = xcalloc((size_t)a->n + 1, sizeof *name);
-    int rc = 0;
-    for (int i = 0; i < a->n && !rc; i++) {
-        zip_stat_t st;
-        name[i] = zip_get_name(a->zip, (zip_uint64_t)i, 0);
-        if (!name[i] || !is_harmless(name[i]))
-            rc = err_set(err, HEED_EFORMAT,
-                         "member %d of the archive has a name that leads elsewhere", i + 1);
-        else if (zip_stat_index(a->zip, (zip_uint64_t)i, 0, &st))
-            rc = fail_zip(err, a->zip);
-        else if ((st.valid & ZIP_STAT_ENCRYPTION_METHOD) && st.encryption_method)
-            rc = err_set(err, HEED_EFORMAT, "the archive is encrypted");
-    }
-    if (!rc) qsort(name, (size_t)a->n, sizeof *name, by_name);
-    for (int i = 1; i < a->n && !rc; i++)
-        if (strcmp(name[i - 1], name[i]) == 0)
-            rc = err_set(err, HEED_EFORMAT, "the archive has two members %.100s", name[i]);
-    xfree(name);
-    return rc;
-}
-
-int archive_open(struct archive **out, const char *bytes, size_t size, struct err *err) {
-    struct archive *a = xcalloc(1, sizeof *a);
-    int rc = 0;
-    *a = (struct archive){.bytes = bytes, .size = size};
-    *out = NULL;
-    a->zip = open_bytes(bytes, size, NULL, err);
-    if (!a->zip) rc = HEED_EFORMAT;
-    zip_int64_t n = rc ? 0 : zip_get_num_entries(a->zip, 0);
-    if (n > ARCHIVE_MEMBERS)
-        rc = err_set(err, HEED_ELIMIT, "an archive of more than %d members", ARCHIVE_MEMBERS);
-    a->n = (int)min_size((size_t)n, ARCHIVE_MEMBERS);
-    if (!rc) rc = check_members(a, err);
-    if (rc)
-        archive_free(a);
-    else
-        *out = a;
-    return rc;
-}
-
-void archive_free(struct archive *a) {
-    if (!a) return;
-    if (a->zip) zip_discard(a->zip);
-    xfree(a);
-}
-
-int archive_count(const struct archive *a) { return a->n; }
-
-const char *archive_name(const struct archive *a, int member) {
-    return zip_get_name(a->zip, (zip_uint64_t)member, 0);
-}
-
-int archive_read(const struct archive *a, int member, size_t most, char **bytes, size_t *size,
-                 struct err *err) {
-    const char *name = archive_name(a, member);
-    zip_stat_t st;
-    *bytes = NULL;
-    *size = 0;
-    if (zip_stat_index(a->zip, (zip_uint64_t)member, 0, &st) || !(st.valid & ZIP_STAT_SIZE))
-        return fail_zip(err, a->zip);
-    if (st.size > most)
-        return err_set(err, HEED_ELIMIT, "%.100s: unpacked, more than %zu bytes", name, most);
-    zip_file_t *file = zip_fopen_index(a->zip, (zip_uint64_t)member, 0);
-    if (!file) return fail_zip(err, a->zip);
-    char *room = xmalloc((size_t)st.size + 1);
-    zip_int64_t n = zip_fread(file, room, st.size + 1); /* one more: the size may be a lie */
-    int rc = 0;
-    if (n < 0 || (zip_uint64_t)n != st.size || zip_fclose(file))
-        rc = err_set(err, HEED_EFORMAT, "%.100s: it cannot be unpacked", name);
-    if (rc) {
-        if (n < 0 || (zip_uint64_t)n != st.size) zip_fclose(file);
-        xfree(room);
-        return rc;
-    }
-    *bytes = room;
-    *size = (size_t)n;
-    return 0;
-}
-
-/* ---- writing --------------------------------------------------------------------------------- */
 
 static int replace(zip_t *zip, const struct archive_change *c, struct err *err) {
     zip_uint64_t i = (zip_uint64_t)c->member;

@@ -1,16 +1,13 @@
 /* archive.h — a zip file in memory: members are read, and replaced.
  *
- * What it holds is not trusted: at most ARCHIVE_MEMBERS members, none of them encrypted or with a
- * name that leads elsewhere (/x, ../x, a backslash, control characters) or that occurs twice. What
- * is unpacked is limited by the caller. Nothing is written to disk. */
+ * What it holds is not trusted: it must obey io/zipfile.h. What is unpacked is limited by the
+ * caller. Nothing is written to disk. */
 #ifndef TEXT_ARCHIVE_H
 #define TEXT_ARCHIVE_H
 
 #include <stddef.h>
 
 #include "base/err.h"
-
-enum { ARCHIVE_MEMBERS = 10000 };
 
 struct archive;
 
