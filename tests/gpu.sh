@@ -33,14 +33,14 @@ checked() {
     fi
 }
 if [ "${SANITIZE:-1}" = 1 ] && command -v compute-sanitizer >/dev/null; then
-    for op in embed linear attention add_norm xent guide; do
+    for op in embed linear attention add_norm xent guide ssru; do
         checked memcheck test_ops compare_cuda.$op
     done
-    for op in embed attention add_norm xent guide; do
+    for op in embed attention add_norm xent guide ssru; do
         checked racecheck test_ops compare_cuda.$op
     done
     for tool in memcheck racecheck; do
-        for name in step_compare.cuda topk_against_ref.cuda; do
+        for name in step_compare.cuda ssru_tree.cuda topk_against_ref.cuda; do
             checked "$tool" test_decode $name
         done
     done

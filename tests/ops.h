@@ -36,7 +36,7 @@ enum {
     BIAS = 1,     /* linear, xent: with b and db */
     NO_DX = 2,    /* linear: dx absent; xent, guide: no gradient */
     DX_ADD = 4,   /* linear: dx accumulates */
-    PACKED = 8,   /* attention: q, k, v are slices of one matrix, so are dq, dk, dv */
+    PACKED = 8,   /* attention: q, k, v are slices of one matrix, so are dq, dk, dv; ssru: g, x */
     PROBS = 16,   /* attention: write P */
     SUM = 32,     /* add_norm: s present */
     WITH_DR = 64, /* add_norm: dr present */

@@ -201,6 +201,15 @@ const struct op_case op_cases[] = {
      .large = 1},
     {"guide", "many, loss only", {140, 64, 65, 3}, {37, 70, 64, 5}, .d = 64,
      .flags = LINKS | IGNORED | NO_DX, .large = 1},
+
+    {"ssru", "one by one", {1}, .d = 1},
+    {"ssru", "few", {3, 1, 5}, .d = 7},
+    {"ssru", "packed", {4, 1, 3}, .d = 9, .flags = PACKED},
+    {"ssru", "padded", {4, 3}, .d = 5, .left = 1, .right = 2},
+    {"ssru", "gates that are nearly shut", {6, 2}, .d = 5, .scale = 12},
+    {"ssru", "model width", {60, 9, 1, 40}, .d = 256, .flags = PACKED, .large = 1},
+    {"ssru", "one long, many short, more than a strip", {150, 1, 2, 1, 3, 1, 17, 1}, .d = 531,
+     .scale = 4, .large = 1},
 };
 /* clang-format on */
 const int op_case_count = sizeof op_cases / sizeof *op_cases;
@@ -430,6 +439,27 @@ static void make_guide(struct op_test *t, const struct op_case *c, int nq) {
     make_links(t, c, nq);
 }
 
+static void make_ssru(struct op_test *t, const struct op_case *c, int n) {
+    if (c->flags & PACKED) {
+        in(t, "gx", AXIS_Q_ROWS, n, 2 * c->d);
+        out(t, "dgx", AXIS_Q_ROWS, n, 2 * c->d);
+        alias(t, "g", "gx", 0, c->d), alias(t, "dg", "dgx", 0, c->d);
+        alias(t, "x", "gx", c->d, c->d), alias(t, "dx", "dgx", c->d, c->d);
+        grad(t, "gx", "dgx");
+    } else {
+        tensor_fill(t, tensor_new(t, "g", ROLE_IN, AXIS_Q_ROWS, n, c->d), 0,
+                    c->scale ? c->scale : 1);
+        in(t, "x", AXIS_Q_ROWS, n, c->d);
+        out(t, "dg", AXIS_Q_ROWS, n, c->d), out(t, "dx", AXIS_Q_ROWS, n, c->d);
+        grad(t, "g", "dg");
+        grad(t, "x", "dx");
+    }
+    stat(t, "c", AXIS_Q_ROWS, n, c->d);
+    out(t, "o", AXIS_Q_ROWS, n, c->d);
+    in(t, "dout", AXIS_Q_ROWS, n, c->d);
+    loss(t, "o", "dout");
+}
+
 static void offsets(int *start, const int *len) {
     for (int s = 0; s < OPS_MAX_SEQ && len[s]; s++) start[s + 1] = start[s] + len[s];
 }
@@ -450,6 +480,7 @@ struct op_test *op_open(struct backend *be, const struct op_case *c, enum dtype 
     if (strcmp(c->op, "add_norm") == 0) make_add_norm(t, c, n);
     if (strcmp(c->op, "xent") == 0) make_xent(t, c, n);
     if (strcmp(c->op, "guide") == 0) make_guide(t, c, n);
+    if (strcmp(c->op, "ssru") == 0) make_ssru(t, c, n);
     BUG_ON(t->n == 0);
     op_reset(t);
     op_bind(t, 0, t->n_seq);
@@ -590,6 +621,10 @@ static struct guide_args guide_of(const struct op_test *t) {
                                .grad_scale = OPS_GRAD_SCALE};
 }
 
+static struct ssru_args ssru_of(const struct op_test *t) {
+    return (struct ssru_args){V(o), V(g), V(x), V(c), V(dout), V(dg), V(dx), .rows = t->rq};
+}
+
 #define RUN(noun, slot)                                                                            \
     if (strcmp(t->c->op, #noun) == 0) {                                                            \
         struct noun##_args a = noun##_of(t);                                                       \
@@ -603,6 +638,7 @@ void op_forward(struct op_test *t) {
     RUN(add_norm, add_norm_fwd)
     RUN(xent, xent)
     RUN(guide, guide)
+    RUN(ssru, ssru_fwd)
 }
 
 void op_backward(struct op_test *t) {
@@ -610,4 +646,5 @@ void op_backward(struct op_test *t) {
     RUN(linear, linear_bwd)
     RUN(attention, attention_bwd)
     RUN(add_norm, add_norm_bwd)
+    RUN(ssru, ssru_bwd)
 }

@@ -1,5 +1,5 @@
-/* test_decode.c — attention_step and topk: against attention itself, against ref, and their
- * order. */
+/* test_decode.c — attention_step, ssru_step and topk: against attention and ssru themselves, against
+ * ref, and their order. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "ops.h"
@@ -158,6 +158,141 @@ TEST(step_window) {
     backend_close(ref);
 }
 
+/* ---- ssru ------------------------------------------------------------------------------------ */
+
+/* Three hypotheses of six tokens as a beam makes them: at step 2 the first two descend from the
+ * second, at step 4 all from the third, and their rows of the cache lie anywhere. What the steps
+ * say of each hypothesis, and the states that they leave, are what ssru says of its tokens as a
+ * sentence: to the last bit, since both carry the state in the type of statistics. */
+enum { TREE_HYP = 3, TREE_LEN = 6, TREE_CACHE = 23 };
+static const int tree_parent[TREE_LEN][TREE_HYP] = {{0},       {0, 1, 2}, {1, 1, 2},
+                                                    {0, 1, 2}, {2, 2, 2}, {2, 0, 1}};
+
+static int tree_row(int step, int b) { return (step * TREE_HYP + b) * 7 % TREE_CACHE; }
+
+/* Line b of the index table after `step`, and as (step, hypothesis) where each token was. */
+static void tree_line(int step, int b, int32_t *index, int *at) {
+    for (int t = step, h = b; t >= 0; h = tree_parent[t][h], t--) {
+        index[t] = tree_row(t, h);
+        at[t] = t * TREE_HYP + h;
+    }
+}
+
+static struct mat row_slice(struct mat m, int first, int n) {
+    m.data = (char *)m.data + (size_t)first * (size_t)m.ld * dtype_size(m.type);
+    m.rows = n;
+    return m;
+}
+
+/* Hypothesis b after the last step as a sentence of its own; its rows out of the tree's. */
+static void tree_sentence(struct backend *be, const struct mat *gx, const struct mat *cache,
+                          const struct mat *last, int b) {
+    enum { ALL = TREE_LEN * TREE_HYP };
+    int d = cache->cols, at[TREE_LEN];
+    int32_t index[TREE_LEN], start[2] = {0, TREE_LEN};
+    enum dtype type = gx->type, wide = cache->type;
+    double *from = ops_values(be, gx), *line = xmalloc((size_t)(2 * d * TREE_LEN) * sizeof *line);
+    tree_line(TREE_LEN - 1, b, index, at);
+    for (int t = 0; t < TREE_LEN; t++)
+        memcpy(line + (size_t)(2 * d * t), from + (size_t)(2 * d * at[t]),
+               (size_t)(2 * d) * sizeof *line);
+    struct mat own = ops_mat(be, type, TREE_LEN, 2 * d, line);
+    struct ssru_args s = {.g = mat_cols(own, 0, d), .x = mat_cols(own, d, d)};
+    s.rows = (struct rows){ops_ints(be, start, 2), 1, TREE_LEN, TREE_LEN};
+    s.c = ops_mat(be, wide, TREE_LEN, d, NULL);
+    s.o = ops_mat(be, type, TREE_LEN, d, NULL);
+    ssru_fwd(be, &s);
+    op_check_sync(be, "ssru_fwd");
+    double *c = ops_values(be, &s.c), *o = ops_values(be, &s.o), *got = ops_values(be, cache);
+    for (int t = 0; t < TREE_LEN; t++)
+        assert_memory_equal(c + (size_t)(d * t), got + (size_t)(d * index[t]),
+                            (size_t)d * sizeof *c);
+    assert_memory_equal(o + (size_t)(d * (TREE_LEN - 1)), ops_values(be, last) + (size_t)(d * b),
+                        (size_t)d * sizeof *o);
+    xfree(line);
+}
+
+/* Returns what the last step says and the cache behind it. */
+static double *run_tree(struct backend *be, enum dtype type, int d) {
+    enum { LINE = TREE_LEN + 2 };
+    struct mat gx = ops_random(be, type, TREE_LEN * TREE_HYP, 2 * d, 3), rows;
+    struct ssru_step_args a = {.index_ld = LINE};
+    a.c = ops_mat(be, dtype_wide(type), TREE_CACHE, d, NULL);
+    a.o = ops_mat(be, type, TREE_HYP, d, NULL);
+    for (int step = 0; step < TREE_LEN; step++) {
+        int32_t index[TREE_HYP][LINE], len[TREE_HYP];
+        int at[TREE_LEN];
+        memset(index, 0xff, sizeof index); /* entries past len are never read */
+        for (int b = 0; b < TREE_HYP; b++) {
+            tree_line(step, b, index[b], at);
+            len[b] = step + 1;
+        }
+        rows = row_slice(gx, step * TREE_HYP, TREE_HYP);
+        a.g = mat_cols(rows, 0, d);
+        a.x = mat_cols(rows, d, d);
+        a.index = ops_ints(be, index[0], TREE_HYP * LINE);
+        a.len = ops_ints(be, len, TREE_HYP);
+        ssru_step(be, &a);
+    }
+    op_check_sync(be, "ssru_step");
+    for (int b = 0; b < TREE_HYP; b++) tree_sentence(be, &gx, &a.c, &a.o, b);
+    return ops_values(be, &a.o);
+}
+
+TEST(ssru_tree) {
+    static const int widths[] = {1, 13, 64, 256, 9000};
+    struct ops_backend *list = ops_open(TEST_ARG);
+    struct backend *ref = ops_ref_open();
+    for (size_t n = 0; n < sizeof widths / sizeof *widths; n++)
+        for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+            int d = widths[n];
+            double *want = run_tree(ref, (enum dtype)type, d), *first = NULL;
+            for (int i = 0; list[i].be; i++) {
+                double *got = run_tree(list[i].be, (enum dtype)type, d);
+                ops_check_near((enum dtype)type, got, want, TREE_HYP, d, list[i].text);
+                /* every instruction set has the same bits, and so have two runs of a GPU */
+                if (i) assert_memory_equal(got, first, (size_t)(TREE_HYP * d) * sizeof *got);
+                if (!i) first = got;
+            }
+            ops_release();
+        }
+    backend_close(ref);
+    ops_cpu_close(list);
+}
+
+/* Where |g| is large f or 1 - f is tiny, yet has all its digits: a sentence of two tokens shows
+ * both, since c_1 = (1 - f) x and c_2 = f c_1 where its x is 0. */
+TEST(ssru_gates) {
+    static const double gate[] = {-80, -30, -17, -3, -1e-3, 0, 1e-3, 3, 17, 30, 80};
+    enum { N = sizeof gate / sizeof *gate };
+    struct ops_backend *list = ops_cpu_open();
+    double x[2 * N], g[2 * N];
+    int32_t start[2] = {0, 2};
+    for (int i = 0; i < N; i++) {
+        g[i] = g[N + i] = (float)gate[i];
+        x[i] = 1;
+        x[N + i] = 0;
+    }
+    for (int n = 0; list[n].be; n++) {
+        struct backend *be = list[n].be;
+        struct ssru_args a = {.g = ops_mat(be, DTYPE_F32, 2, N, g)};
+        a.x = ops_mat(be, DTYPE_F32, 2, N, x);
+        a.c = ops_mat(be, DTYPE_F32, 2, N, NULL);
+        a.o = ops_mat(be, DTYPE_F32, 2, N, NULL);
+        a.rows = (struct rows){ops_ints(be, start, 2), 1, 2, 2};
+        ssru_fwd(be, &a);
+        op_check_sync(be, list[n].text);
+        double *c = ops_values(be, &a.c);
+        for (int i = 0; i < N; i++) {
+            double rest = 1 / (1 + exp(g[i])), f = 1 / (1 + exp(-g[i]));
+            ASSERT_NEAR(c[i] / rest, 1, 4e-7);
+            ASSERT_NEAR(c[N + i] / (f * rest), 1, 6e-7);
+        }
+        ops_release();
+    }
+    ops_cpu_close(list);
+}
+
 /* ---- topk ------------------------------------------------------------------------------------ */
 
 struct topk_result {
@@ -253,5 +388,6 @@ TEST(topk_order) {
 }
 
 TESTS(TP(step_compare, "cpu"), TP(step_compare, "cuda"), TP(step_is_attention_of_one_query, "cpu"),
-      TP(step_is_attention_of_one_query, "cuda"), T(step_window), TP(topk_against_ref, "cpu"),
+      TP(step_is_attention_of_one_query, "cuda"), T(step_window), TP(ssru_tree, "cpu"),
+      TP(ssru_tree, "cuda"), T(ssru_gates), TP(topk_against_ref, "cpu"),
       TP(topk_against_ref, "cuda"), TP(topk_order, "cpu"), TP(topk_order, "cuda"))

@@ -263,13 +263,15 @@ TEST(propagate) { propagate_all(ops_cpu_open(), TEST_ARG); }
 TEST(propagate_cuda) { propagate_all(ops_cuda_open(), TEST_ARG); }
 
 TESTS(TP(grad, "embed"), TP(grad, "linear"), TP(grad, "attention"), TP(grad, "add_norm"),
-      TP(grad, "xent"), TP(grad, "guide"), TP(compare, "embed"), TP(compare, "linear"),
-      TP(compare, "attention"), TP(compare, "add_norm"), TP(compare, "xent"), TP(compare, "guide"),
-      TP(batch, "embed"), TP(batch, "linear"), TP(batch, "attention"), TP(batch, "add_norm"),
-      TP(batch, "xent"), TP(batch, "guide"), TP(propagate, "embed"), TP(propagate, "linear"),
+      TP(grad, "xent"), TP(grad, "guide"), TP(grad, "ssru"), TP(compare, "embed"),
+      TP(compare, "linear"), TP(compare, "attention"), TP(compare, "add_norm"), TP(compare, "xent"),
+      TP(compare, "guide"), TP(compare, "ssru"), TP(batch, "embed"), TP(batch, "linear"),
+      TP(batch, "attention"), TP(batch, "add_norm"), TP(batch, "xent"), TP(batch, "guide"),
+      TP(batch, "ssru"), TP(propagate, "embed"), TP(propagate, "linear"),
       TP(propagate, "attention"), TP(propagate, "add_norm"), TP(propagate, "xent"),
-      TP(propagate, "guide"), TP(compare_cuda, "embed"), TP(compare_cuda, "linear"),
-      TP(compare_cuda, "attention"), TP(compare_cuda, "add_norm"), TP(compare_cuda, "xent"),
-      TP(compare_cuda, "guide"), TP(propagate_cuda, "embed"), TP(propagate_cuda, "linear"),
-      TP(propagate_cuda, "attention"), TP(propagate_cuda, "add_norm"), TP(propagate_cuda, "xent"),
-      TP(propagate_cuda, "guide"))
+      TP(propagate, "guide"), TP(propagate, "ssru"), TP(compare_cuda, "embed"),
+      TP(compare_cuda, "linear"), TP(compare_cuda, "attention"), TP(compare_cuda, "add_norm"),
+      TP(compare_cuda, "xent"), TP(compare_cuda, "guide"), TP(compare_cuda, "ssru"),
+      TP(propagate_cuda, "embed"), TP(propagate_cuda, "linear"), TP(propagate_cuda, "attention"),
+      TP(propagate_cuda, "add_norm"), TP(propagate_cuda, "xent"), TP(propagate_cuda, "guide"),
+      TP(propagate_cuda, "ssru"))

@@ -137,4 +137,26 @@ TEST(cross_entropy) {
     backend_close(ref);
 }
 
-TESTS(T(embed), T(linear), T(attention), T(add_norm), T(cross_entropy))
+/* Two sentences, the second of one token; gates of 0 let half through, of log 3 three quarters. */
+TEST(ssru) {
+    double log3 = 1.0986122886681098;
+    ref = ops_ref_open();
+    struct ssru_args a = {.o = empty(3, 1), .c = empty(3, 1)};
+    a.g = mat(3, 1, (double[]){0, log3, -log3});
+    a.x = mat(3, 1, (double[]){-4, 10, 8});
+    a.rows = (struct rows){ops_ints(ref, (int32_t[]){0, 2, 3}, 3), 2, 3, 2};
+    ssru_fwd(ref, &a);
+    check(&a.c, (double[]){-2, 1, 6}, "c"); /* -4 / 2; 3/4 (-2) + 10 / 4; 3/4 8 */
+    check(&a.o, (double[]){0, 1, 6}, "o");
+    a.dout = mat(3, 1, (double[]){100, 8, 16});
+    a.dg = empty(3, 1);
+    a.dx = empty(3, 1);
+    ssru_bwd(ref, &a);
+    /* dc = 3/4 8, 8, 16: the first row's own output was cut off */
+    check(&a.dx, (double[]){3, 2, 12}, "dx");
+    check(&a.dg, (double[]){6, -18, -24}, "dg"); /* 1/4 (0 + 4) 6; 3/16 (-2 - 10) 8; 3/16 (-8) 16 */
+    ops_release();
+    backend_close(ref);
+}
+
+TESTS(T(embed), T(linear), T(attention), T(add_norm), T(cross_entropy), T(ssru))

@@ -211,6 +211,23 @@ static bool check_attention_step(struct caller by, const struct attention_step_a
            IS_OR_ABSENT(v_new, n, a->v.cols, t);
 }
 
+static bool check_ssru(struct caller by, const struct ssru_args *a, bool bwd) {
+    int n = a->g.rows, d = a->g.cols;
+    enum dtype t = a->g.type;
+    if (!act_type_ok(by, t) || !rows_ok(by, &a->rows, n)) return false;
+    if (!(IS(g, n, d, t) && IS(x, n, d, t) && IS(c, n, d, dtype_wide(t)))) return false;
+    if (!bwd) return IS(o, n, d, t);
+    return IS(dout, n, d, t) && IS(dg, n, d, t) && IS(dx, n, d, t);
+}
+
+static bool check_ssru_step(struct caller by, const struct ssru_step_args *a) {
+    int n = a->g.rows, d = a->g.cols;
+    enum dtype t = a->g.type;
+    if (!act_type_ok(by, t) || !RULE(a->index_ld >= 1)) return false;
+    if (!backend_planning(by.be) && !(RULE(a->index) && RULE(a->len))) return false;
+    return IS(g, n, d, t) && IS(x, n, d, t) && IS(o, n, d, t) && IS(c, a->c.rows, d, dtype_wide(t));
+}
+
 static bool check_topk(struct caller by, const struct topk_args *a) {
     int n = a->logits.rows, v = a->logits.cols, k = a->value.cols;
     enum dtype t = a->logits.type;
@@ -277,6 +294,9 @@ OP_DEFINE(add_norm_bwd, add_norm_args, check_add_norm(by, a, true))
 OP_DEFINE(xent, xent_args, check_xent(by, a))
 OP_DEFINE(guide, guide_args, check_guide(by, a))
 OP_DEFINE(attention_step, attention_step_args, check_attention_step(by, a))
+OP_DEFINE(ssru_fwd, ssru_args, check_ssru(by, a, false))
+OP_DEFINE(ssru_bwd, ssru_args, check_ssru(by, a, true))
+OP_DEFINE(ssru_step, ssru_step_args, check_ssru_step(by, a))
 OP_DEFINE(topk, topk_args, check_topk(by, a))
 OP_DEFINE(beam_step, beam_step_args, check_beam_step(by, a))
 OP_DEFINE(sumsq, sumsq_args, check_sumsq(by, a))

@@ -1,6 +1,6 @@
 /* ops.h — the seam: what a device must be able to compute so that the model is written once.
  *
- * Fifteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
+ * Eighteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
  * no autograd, no per-op fallback: the model calls forward ops in the paper's order and backward
  * ops in the reverse order. Each op below states formula, shapes, aliasing, what is written (=) or
  * accumulated (+=), and what must be kept for the backward pass. The executable specification is
@@ -16,7 +16,7 @@
  * - Activation gradients are written (=) unless a flag says add; parameter gradients accumulate
  *   (+=).
  * - Ragged only: a batch is the concatenation of its sentences. There is no padding and no mask
- *   tensor. Only attention looks at sentence boundaries; all other ops see [n_tok, d].
+ *   tensor. Only attention and ssru look at sentence boundaries; all other ops see [n_tok, d].
  * - Outputs do not overlap inputs unless the op says they may.
  * - Ops return void and may be asynchronous. A failure is sticky: later ops do nothing, and it
  *   surfaces at backend_sync. Shapes are checked once, in ops.c, before a backend sees them.
@@ -197,6 +197,35 @@ static inline int64_t attention_step_row(const struct attention_step_args *a, in
     return a->index ? a->index[b * a->index_ld + t] : a->start[b] + t;
 }
 
+/* ssru: the recurrence that stands in a decoder's self-attention's place (Kim et al. 2019, the
+ * simpler simple recurrent unit). For the rows i of a sentence in order, with c = 0 before the
+ * first,
+ *     f_i = 1 / (1 + exp(-g_i));  c_i = f_i c_{i-1} + (1 - f_i) x_i;  o_i = max(0, c_i)
+ * element by element. o, g, x [N,d]; g and x may be column slices of one matrix. c [N,d] has the
+ * type of statistics: a state lives through many steps. f and 1 - f are both accurate, however
+ * large |g| is. Kept for bwd: g, x, c.
+ * bwd, from the last row of a sentence to the first:
+ *     dc_i = [c_i > 0] dout_i + f_{i+1} dc_{i+1}   (the second term: not in the last row)
+ *     dx_i = (1 - f_i) dc_i;  dg_i = f_i (1 - f_i) (c_{i-1} - x_i) dc_i.  All =.
+ * dg and dx may be column slices of one matrix; neither may overlap dout. */
+struct ssru_args {
+    struct mat o, g, x, c;
+    struct rows rows;
+    struct mat dout, dg, dx;
+};
+
+/* ssru_step: one row per hypothesis of ssru over a cache of states, for decoding. With row(b,t) =
+ * index[b * index_ld + t] and n = len[b] >= 1 the tokens of hypothesis b, the new one included,
+ *     c[row(b,n-1)] = f_b c[row(b,n-2)] + (1 - f_b) x_b;  o_b = max(0, c[row(b,n-1)])
+ * where n == 1 has 0 for the state before. o, g, x [B,d]; c [C,d], in the type of statistics, is
+ * the cache. No other hypothesis of this call reads or writes row(b,n-1). The bits are those of
+ * ssru_fwd. No backward. */
+struct ssru_step_args {
+    struct mat o, g, x, c;
+    const int32_t *index, *len;
+    int64_t index_ld;
+};
+
 /* topk: the k best tokens of each row by log-probability.
  *     value[b,i], id[b,i] = i-th largest of log_softmax(logits[b,:]), ties to the lower id
  * logits [B,V] act type, value [B,k] F32 (as statistics are), id [B*k] int32. 1 <= k <= min(V,
@@ -269,6 +298,9 @@ struct adam_args {
     X(xent, xent_args)                                                                             \
     X(guide, guide_args)                                                                           \
     X(attention_step, attention_step_args)                                                         \
+    X(ssru_fwd, ssru_args)                                                                         \
+    X(ssru_bwd, ssru_args)                                                                         \
+    X(ssru_step, ssru_step_args)                                                                   \
     X(topk, topk_args)                                                                             \
     X(beam_step, beam_step_args)                                                                   \
     X(sumsq, sumsq_args)                                                                           \

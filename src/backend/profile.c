@@ -57,6 +57,10 @@ static double flops_guide(const struct guide_args *a) {
 static double flops_attention_step(const struct attention_step_args *a) {
     return 2.0 * a->q.rows * a->max_len * (a->q.cols + a->v.cols);
 }
+/* Exponential and division count as one each. */
+static double flops_ssru(const struct mat *x, bool bwd) {
+    return (bwd ? 13.0 : 8.0) * x->rows * x->cols;
+}
 static double flops_topk(const struct topk_args *a) {
     return 3.0 * a->logits.rows * a->logits.cols;
 }
@@ -88,6 +92,11 @@ static double flops_of(const struct backend *be, enum op op, const void *args) {
         return flops_guide(args);
     case OP_attention_step:
         return flops_attention_step(args);
+    case OP_ssru_fwd:
+    case OP_ssru_bwd:
+        return flops_ssru(&((const struct ssru_args *)args)->x, op == OP_ssru_bwd);
+    case OP_ssru_step:
+        return flops_ssru(&((const struct ssru_step_args *)args)->x, false);
     case OP_topk:
         return flops_topk(args);
     case OP_beam_step:

@@ -63,6 +63,9 @@ struct attend {
 /* Heads, rounded up to whole vectors of any set. */
 static inline size_t attend_width(int n_head) { return ((size_t)n_head + 15) / 16 * 16; }
 
+/* ssru is cut by sentences and by this many columns. */
+enum { SSRU_COLUMNS = 256 };
+
 /* What xent says about one row. */
 struct xent_row {
     float loss, nll;
@@ -126,6 +129,13 @@ struct row_kernels {
     float (*guide_row)(const struct guide_row *g, float *z);
 
     void (*attend)(const struct attend *a);
+
+    /* Rows [first, last), which are a sentence, and columns [col, col + n), n <= SSRU_COLUMNS. */
+    void (*ssru_fwd)(const struct ssru_args *a, int first, int last, int col, int n);
+    void (*ssru_bwd)(const struct ssru_args *a, int first, int last, int col, int n);
+    /* Hypotheses [first, last). */
+    void (*ssru_step)(const struct ssru_step_args *a, int first, int last);
+
     /* sum of exp(x - *max), *max the largest element. */
     float (*sum_exp)(const void *x, enum dtype type, int n, float *max);
     /* The first index >= from whose element is above the bound, or n. */

@@ -4,5 +4,6 @@
  * would hardly show; matrix kernels use them. */
 #include "backend/cpu/rows_body.h"
 #include "backend/cpu/rows_softmax.h"
+#include "backend/cpu/rows_ssru.h"
 
 const struct row_kernels rows_avx512 = ROW_KERNELS;

@@ -377,6 +377,7 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
         .attention_softmax = attention_softmax, .attention_grad = attention_grad,                  \
         .attention_probs = attention_probs, .xent_row = xent_row, .guide_row = guide_row,          \
         .attend = attend_row, .add_rows = add_rows, .sum_exp = sum_exp, .find_above = find_above,  \
+        .ssru_fwd = ssru_fwd_rows, .ssru_bwd = ssru_bwd_rows, .ssru_step = ssru_step_rows,         \
         .sumsq = sumsq_elements, .adam = adam_elements,                                            \
     }
 
