@@ -49,6 +49,10 @@ int pieces_read(struct pieces *p, const struct tokenizer *tokenizer, struct err 
     struct field f;
     int n = tokenizer_size(tokenizer), ok = 1;
     *p = (struct pieces){.type = TOKENIZER_UNIGRAM}; /* of a file that does not say */
+    if (tokenizer_has_vocabulary(tokenizer))
+        return err_set(err, HEED_EINVAL,
+                       "tokenizer: ids are a vocabulary's and not those of its pieces; other "
+                       "segmentations cannot be sampled");
     p->piece = xcalloc((size_t)n, sizeof *p->piece);
     b.at = tokenizer_bytes(tokenizer, &b.size);
     while (ok && b.size > 0) {

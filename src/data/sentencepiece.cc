@@ -132,12 +132,12 @@ int put_text(const std::string &text, char *out, size_t cap) {
 } // namespace
 
 int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap) {
-    return sp_encode_spans(sp, text, size, ids, nullptr, cap);
+    return sp_encode_spans(sp, text, size, ids, nullptr, cap, nullptr);
 }
 
 /* The library fills a message of pieces; kept per thread, its strings are allocated once. */
 int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t *ids,
-                    struct span *span, int cap) {
+                    struct span *span, int cap, const struct sp_finder *finder) {
     return guarded(nullptr, [&]() -> int {
         thread_local ImmutableSentencePieceText pieces;
         auto status = sp->processor.Encode(std::string_view(text, size), pieces.mutable_proto());
@@ -146,6 +146,11 @@ int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t 
         if (n > INT_MAX) return HEED_ELIMIT;
         for (int i = 0; i < static_cast<int>(n) && i < cap; i++) {
             ids[i] = static_cast<int32_t>(pieces.pieces(i).id());
+            if (finder && sp->processor.IsUnknown(ids[i])) {
+                const std::string &piece = pieces.pieces(i).piece();
+                int found = finder->find(finder->ctx, piece.data(), piece.size());
+                if (found >= 0) ids[i] = -2 - found;
+            }
             if (span) span[i] = span_of(pieces, i);
         }
         return static_cast<int>(n);
@@ -185,6 +190,37 @@ int sp_decode_spans(const struct sp *sp, const int32_t *ids, int n, char *out, s
         if (pieces.pieces_size() != list.size()) return HEED_EINTERNAL;
         for (int i = 0; i < n; i++) span[i] = span_of(pieces, i);
         return put_text(pieces.text(), out, cap);
+    });
+}
+
+/* The library leaves pieces that it does not know as they are, with U+2581 for spaces. */
+int sp_decode_pieces(const struct sp *sp, const char *const *piece, int n, char *out, size_t cap,
+                     struct span *span) {
+    static constexpr std::string_view space = "\xE2\x96\x81";
+    return guarded(nullptr, [&]() -> int {
+        std::vector<std::string_view> list(piece, piece + n);
+        ImmutableSentencePieceText pieces;
+        if (!sp->processor.Decode(list, pieces.mutable_proto()).ok()) return HEED_EINTERNAL;
+        if (pieces.pieces_size() != list.size()) return HEED_EINTERNAL;
+        const std::string &was = pieces.text();
+        std::string now;
+        std::vector<int> place(was.size() + 1); /* where each byte has gone */
+        for (size_t i = 0; i < was.size();) {
+            size_t length = was.compare(i, space.size(), space) == 0 ? space.size() : 1;
+            for (size_t k = 0; k < length; k++) place[i + k] = static_cast<int>(now.size());
+            if (length == 1)
+                now += was[i];
+            else if (
+                !now.empty()) /* one before the first word belongs to the piece, not the text */
+                now += ' ';
+            i += length;
+        }
+        place[was.size()] = static_cast<int>(now.size());
+        for (int i = 0; i < n && span; i++) {
+            struct span s = span_of(pieces, i);
+            span[i] = {place[static_cast<size_t>(s.begin)], place[static_cast<size_t>(s.end)]};
+        }
+        return put_text(now, out, cap);
     });
 }
 

@@ -32,11 +32,23 @@ int sp_is_control(const struct sp *sp, int id); /* the same */
 int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap);
 int sp_decode(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap);
 
-/* The same with the bytes of each piece. */
+/* Characters that the model does not have come as one unknown piece; find says what else it is, -1
+ * for nothing, and its id is then -2 - find(). */
+struct sp_finder {
+    int (*find)(const void *ctx, const char *piece, size_t size);
+    const void *ctx;
+};
+
+/* The same with the bytes of each piece. span and finder may be NULL. */
 int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t *ids,
-                    struct span *span, int cap);
+                    struct span *span, int cap, const struct sp_finder *finder);
 int sp_decode_spans(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap,
                     struct span *span);
+
+/* The same of pieces by their spelling. Those that the model does not have are text. span may be
+ * NULL. */
+int sp_decode_pieces(const struct sp *sp, const char *const *piece, int n, char *out, size_t cap,
+                     struct span *span);
 
 /* The library's own sampling, which draws from a generator of the thread: what subword.h is judged
  * by. sp_seed counts for threads that have not drawn yet. */

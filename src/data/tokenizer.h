@@ -9,6 +9,13 @@
  * what the file says, and may be missing (-1): tokenizer_check_ends tells whether translation can
  * work with it.
  *
+ * A model that was learnt elsewhere may count its tokens in another way than the file counts pieces:
+ * then a vocabulary (vocabulary.h) says which token has which id, and all ids here are the
+ * vocabulary's. A piece that it does not have is unknown. Of a token that is no piece of the file,
+ * the text is its spelling, or nothing where it is a mark: one of the tokenizer's marks, a hidden
+ * token, or spelled <...> or >>...<<. What the file does not know but the vocabulary has as one
+ * token is that token, as in the programs these models come from.
+ *
  * An open tokenizer never changes and may be used by several threads at once. */
 #ifndef DATA_TOKENIZER_H
 #define DATA_TOKENIZER_H
@@ -35,23 +42,51 @@ int tokenizer_open_memory(struct tokenizer **tokenizer, const void *data, size_t
                           struct err *err);
 void tokenizer_free(struct tokenizer *tokenizer);
 
+/* Ids with a meaning, where a model says which they are; TOKENIZER_OF_FILE: the file does, or the
+ * tokens of the vocabulary that are spelled as in the file. -1: there is none. */
+enum { TOKENIZER_OF_FILE = -2 };
+struct tokenizer_marks {
+    int start, end, unknown; /* start -1: the zero vector; there is always an unknown */
+};
+#define TOKENIZER_FILE_MARKS                                                                       \
+    { TOKENIZER_OF_FILE, TOKENIZER_OF_FILE, TOKENIZER_OF_FILE }
+
+/* A tokenizer as one side of a model has it. Everything is copied; names are for messages. */
+struct tokenizer_parts {
+    const char *name, *vocabulary_name;
+    const void *model, *vocabulary; /* the files' bytes; vocabulary NULL: ids are pieces */
+    size_t n_model, n_vocabulary;
+    struct tokenizer_marks marks;
+    const char *const *hidden; /* [n_hidden] more tokens that stand for no text */
+    int n_hidden;
+};
+
+/* HEED_EFORMAT also for marks that the vocabulary does not have. */
+int tokenizer_open_parts(struct tokenizer **tokenizer, const struct tokenizer_parts *parts,
+                         struct err *err);
+
 int tokenizer_size(const struct tokenizer *tokenizer); /* ids are in [0, size) */
 int tokenizer_unk(const struct tokenizer *tokenizer);
 int tokenizer_bos(const struct tokenizer *tokenizer); /* -1: none */
 int tokenizer_eos(const struct tokenizer *tokenizer); /* -1: none */
 
-/* 0 when the tokenizer has the beginning and the end mark that translation models need. */
+/* 0 when the tokenizer has the beginning and the end mark that translation models need, or was
+ * told to have none. */
 int tokenizer_check_ends(const struct tokenizer *tokenizer, struct err *err);
 
-/* The file's bytes, and XXH3-128 of them in its canonical byte order; as text it is in hex. */
+/* The SentencePiece file's bytes, and whether ids are not its own. */
 const void *tokenizer_bytes(const struct tokenizer *tokenizer, size_t *size);
+int tokenizer_has_vocabulary(const struct tokenizer *tokenizer);
+
+/* Equal for tokenizers that give equal ids: XXH3-128 of the file in its canonical byte order, or of
+ * that, the vocabulary and the marks, where there are any; as text it is in hex. */
 void tokenizer_hash(const struct tokenizer *tokenizer, unsigned char hash[TOKENIZER_HASH_SIZE]);
 void tokenizer_hash_text(const struct tokenizer *tokenizer, char text[TOKENIZER_HASH_TEXT]);
 
 /* Is it a mark that stands for no text: bos, eos, padding, tags? */
 int tokenizer_is_control(const struct tokenizer *tokenizer, int id);
 
-/* The id of the piece spelled so in the file, or -1. */
+/* The id of the piece or token spelled so, or -1. */
 int tokenizer_find(const struct tokenizer *tokenizer, const char *piece);
 
 /* The piece as the file spells it (U+2581 for a space), or NULL for an id out of range. */
@@ -63,7 +98,7 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int id);
  * again. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                      int cap);
-/* The same, the end mark included. */
+/* The same, the end mark included, if there is one. */
 int tokenizer_encode_end(const struct tokenizer *tokenizer, const char *text, size_t size,
                          int32_t *ids, int cap);
 
