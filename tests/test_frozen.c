@@ -6,6 +6,7 @@
 
 #include "backend/cpu/isa.h"
 #include "backend/device.h"
+#include "backend/tile.h"
 #include "base/mem.h"
 #include "io/json.h"
 #include "model/modeldir.h"
@@ -239,6 +240,65 @@ TEST(scores_are_log_softmax_of_the_logits) {
     }
     batch_release(&b);
     backend_close(be);
+}
+
+/* What an int8 model holds, row by row, as somebody else would have it. */
+struct given {
+    const struct modeldir *md;
+    int bad_param;
+    float bad_scale;
+};
+
+static int give_rows(void *ctx, int i, int first, int last, const struct frozen_rows *to) {
+    const struct given *g = ctx;
+    const struct mat *v = &g->md->view[i];
+    size_t cols = (size_t)v->cols;
+    if (!to->q || i % 2) { /* some are still to be quantised */
+        modeldir_values(g->md, i, (size_t)first * cols, (size_t)(last - first) * cols, to->values);
+        return 0;
+    }
+    for (int r = first; r < last; r++) {
+        for (int j = 0; j < v->cols; j++)
+            to->q[(size_t)(r - first) * cols + (size_t)j] =
+                ((const int8_t *)v->data)[tiled_at(v, r, j)];
+        to->scale[r - first] = i == g->bad_param ? g->bad_scale : v->scale[r];
+    }
+    return 1;
+}
+
+/* Numbers that are int8 already come through bit for bit. */
+TEST(rows_from_elsewhere) {
+    struct err err = {0};
+    struct config c = toy_variant("foreign");
+    struct modeldir md;
+    struct frozen *f;
+    plain_dir("plain", &c);
+    freeze("int8", "plain", PRECISION_INT8);
+    char *dir = at("int8"), *copy = at("copy"), *again = path_join(copy, MODELDIR_WEIGHTS);
+    ASSERT_OK(modeldir_open_any(&md, dir, &err), err);
+    struct given given = {&md, -1, 0};
+    struct frozen_source source = {give_rows, &given};
+    ASSERT_OK(frozen_from_rows(&f, &c, &source, 2, &err), err);
+    ASSERT_OK(frozen_write(f, copy, NULL, &err), err);
+    frozen_close(f);
+    struct safetensors st;
+    ASSERT_OK(safetensors_open(&st, again, &err), err);
+    for (int i = 0; i < st.n_tensor; i++)
+        assert_memory_equal(st.tensor[i].data,
+                            safetensors_find(&md.weights, st.tensor[i].name)->data,
+                            st.tensor[i].size);
+    assert_int_equal(st.n_tensor, md.weights.n_tensor);
+    safetensors_close(&st);
+    static const float bad[] = {0, -1, INFINITY, NAN};
+    for (int k = 0; k < 4; k++) {
+        given = (struct given){&md, 0, bad[k]};
+        ASSERT_ERR(frozen_from_rows(&f, &c, &source, 2, &err), err, HEED_EFORMAT, "tgt_embed");
+        assert_null(f);
+    }
+    modeldir_close(&md);
+    xfree(again);
+    xfree(dir);
+    xfree(copy);
 }
 
 TEST(values_survive) {
@@ -726,8 +786,8 @@ TEST(not_a_number_on_a_device) {
     xfree(dir);
 }
 
-TESTS(T(scores_are_log_softmax_of_the_logits), TP(computes_the_same, "post"),
-      TP(computes_the_same, "pre"), TP(computes_the_same, "target"),
+TESTS(T(rows_from_elsewhere), T(scores_are_log_softmax_of_the_logits),
+      TP(computes_the_same, "post"), TP(computes_the_same, "pre"), TP(computes_the_same, "target"),
       TP(computes_the_same, "foreign"), TP(values_survive, "post"), TP(values_survive, "pre"),
       TP(values_survive, "target"), TP(values_survive, "foreign"), T(writes_what_it_maps),
       T(from_model_is_from_file), T(precision_rules), T(cannot_change), T(hostile_weights),

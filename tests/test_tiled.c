@@ -406,6 +406,51 @@ TEST(quantised_form) {
     product_free(&p);
 }
 
+/* Rows that are int8 already: every value there is, in place bit for bit, and products are ref's. */
+static void place(struct product *p, int8_t *q, float *scale) {
+    const int n = p->t.w.rows, k = p->t.w.cols;
+    for (int i = 0; i < n; i++) scale[i] = 0.01f * (float)(i + 1);
+    for (int i = 0; i < n * k; i++) q[i] = i / k == 1 ? -128 : (int8_t)(uint8_t)(i * 37 + i / k);
+    memset(p->t.w.data, 0x55, tiled_bytes(n, k, DTYPE_I8));
+    memset(p->sum, 0x55, tiled_rows(n) * 4);
+    memset(p->scale, 0x55, tiled_rows(n) * 4);
+    for (int t = tile_count(n) - 1; t >= 0; t--) tile_place(&p->t.w, q, k, scale, t, t + 1);
+}
+
+TEST(int8_in_place) {
+    enum { N = 37, K = 70 };
+    struct product p = product_new(1, N, K, DTYPE_I8, 0, 13);
+    int8_t q[N * K];
+    float scale[N];
+    place(&p, q, scale);
+    struct mat padded = p.t.w;
+    padded.rows = 48;
+    for (int i = 0; i < 48; i++) {
+        int sum = 0;
+        for (int j = 0; j < 128; j++) {
+            const int x = ((const int8_t *)p.t.w.data)[tiled_at(&padded, i, j)];
+            assert_int_equal(x, i < N && j < K ? q[i * K + j] : 0);
+            sum += x;
+        }
+        assert_int_equal(sum, p.sum[i]);
+        assert_true(p.scale[i] == (i < N ? scale[i] : 1));
+    }
+    product_free(&p);
+}
+
+TEST(any_int8_is_ref) {
+    NEED_ISA(isa);
+    enum { N = 37, K = 2051 };
+    struct product p = product_new(20, N, K, DTYPE_I8, 1, 13);
+    int8_t *q = block((size_t)N * K);
+    float scale[N];
+    place(&p, q, scale);
+    for (int k = 0; k < K; k++) ((float *)p.t.x.data)[k] = 1; /* all at their limits */
+    check_i8(isa, &p);
+    mem_block_free(q);
+    product_free(&p);
+}
+
 TEST(quantise_odd_rows) {
     float src[4][5] = {{0}, {1e-39f, -1e-40f}, {1, NAN, 2}, {-254, 1, 3, 0.99f, INFINITY}};
     int8_t q[16 * 64];
@@ -556,5 +601,5 @@ TEST(refuses_what_it_must) {
 
 TESTS(KERNELS(i8_is_ref), KERNELS(f32_is_plain), KERNELS(bf16_is_plain), KERNELS(near_ref),
       KERNELS(rows_and_threads), KERNELS(many_rows), KERNELS(workspace_grows), KERNELS(i8_odd_rows),
-      SETS(embed), SETS(linear_op), T(pack_and_back), T(quantised_form), T(quantise_odd_rows),
-      T(refuses_what_it_must))
+      KERNELS(any_int8_is_ref), T(int8_in_place), SETS(embed), SETS(linear_op), T(pack_and_back),
+      T(quantised_form), T(quantise_odd_rows), T(refuses_what_it_must))

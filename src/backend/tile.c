@@ -128,6 +128,40 @@ void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, i
     }
 }
 
+/* Tile t of I8, whose sums and scales follow. */
+static void place_tile(const struct mat *dst, int tile, const int8_t *q, int64_t ld,
+                       int32_t sum[TILE_ROWS]) {
+    uint32_t square[TILE_ROWS][WORDS] = {0};
+    const int deep = WORDS * tiled_depths(DTYPE_I8);
+    const int rows = min_int(TILE_ROWS, dst->rows - tile * TILE_ROWS);
+    char *line = (char *)dst->data + (size_t)tile * tile_size(dst);
+    q += (int64_t)tile * TILE_ROWS * ld;
+    for (int j = 0; j < dst->cols; j += deep, line += (size_t)TILE_LINES * TILE_LINE_BYTES) {
+        const int n = min_int(deep, dst->cols - j);
+        for (int i = 0; i < rows; i++) {
+            const int8_t *from = q + i * ld + j;
+            int32_t s = 0;
+            for (int k = 0; k < n; k++) s += from[k];
+            sum[i] += s;
+            memcpy(square[i], from, (size_t)n);
+            memset((char *)square[i] + n, 0, (size_t)(deep - n));
+        }
+        transpose_square((uint32_t *)line, square);
+    }
+}
+
+void tile_place(const struct mat *dst, const int8_t *q, int64_t ld, const float *scale, int first,
+                int last) {
+    float *to = (float *)(uintptr_t)dst->scale;
+    for (int t = first; t < last; t++) {
+        int32_t sum[TILE_ROWS] = {0};
+        place_tile(dst, t, q, ld, sum);
+        memcpy((int32_t *)(uintptr_t)dst->sum + (ptrdiff_t)t * TILE_ROWS, sum, sizeof sum);
+        for (int row = t * TILE_ROWS; row < (t + 1) * TILE_ROWS; row++)
+            to[row] = row < dst->rows ? scale[row] : 1;
+    }
+}
+
 /* ---- and back -------------------------------------------------------------------------------- */
 
 static void word_values(float *dst, const uint32_t *word, int n, enum dtype type, float scale) {

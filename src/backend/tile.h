@@ -6,8 +6,8 @@
  * of 64-byte lines: line g holds, row after row, the 4 bytes of depth that are elements
  * [g * e, (g + 1) * e) of that row, where e is 4 / dtype_size. Rows are padded with zeros to a
  * multiple of TILE_ROWS, depth to TILE_LINES lines. I8 stands for w[i,j] = q[i,j] * scale[i] with
- * |q| <= 127, between f32 activations; sum[i] is the sum of q[i,:]. Both have an entry for every
- * padded row. "Tile" means this layout everywhere in heed, and nothing else.
+ * any int8 q, -128 among them, between f32 activations; sum[i] is the sum of q[i,:]. Both have an
+ * entry for every padded row. "Tile" means this layout everywhere in heed, and nothing else.
  *
  * Every function below that packs or unpacks works on the tiles [first, last) of a matrix of
  * tile_count(rows) tiles, each of which it reads and writes alone, so that a caller can spread a
@@ -69,6 +69,11 @@ static inline int tile_count(int rows) { return (int)(tiled_rows(rows) / TILE_RO
 /* dst (tiled) = src [dst->rows, dst->cols], rows ld elements apart; rounded to BF16, or quantised
  * to I8, where what dst->scale and dst->sum point to is written, too. */
 void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, int last);
+
+/* dst (tiled I8) = what is int8 already: q [dst->rows, dst->cols], rows ld elements apart, with
+ * these scales [dst->rows], bit for bit; sums are added up. */
+void tile_place(const struct mat *dst, const int8_t *q, int64_t ld, const float *scale, int first,
+                int last);
 
 /* The reverse: dst [src->rows, src->cols], rows ld elements apart, = what any tiled src stands
  * for. */

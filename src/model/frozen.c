@@ -82,11 +82,12 @@ static int resolve(enum precision *out, enum precision wanted, const struct weig
 
 /* ---- tiling ---------------------------------------------------------------------------------- */
 
-/* Where values come from: a mapped directory of either form, or a flat buffer laid out as the table
- * says. */
+/* Where values come from: a mapped directory of either form, a flat buffer laid out as the table
+ * says, or whoever has them. */
 struct source {
     const struct modeldir *md;
     const float *flat;
+    const struct frozen_source *given;
 };
 
 /* Rows [first, last) of parameter i, in place or in scratch. first is a multiple of TILE_ROWS. */
@@ -142,15 +143,33 @@ static void store_plain(const struct mat *to, const float *from) {
         ((uint16_t *)to->data)[i] = bf16_store(from[i]);
 }
 
+/* The rows as they are given: values in scratch, or NULL where they were int8 and are in place. */
+static const float *given_rows(const struct frozen_source *given, const struct run *r,
+                               const struct mat *to, float *scratch) {
+    struct frozen_rows rows = {.values = scratch};
+    if (to->tiled) {
+        rows.q = xmalloc((size_t)to->rows * (size_t)to->cols);
+        rows.scale = xcalloc((size_t)to->rows, sizeof *rows.scale);
+    }
+    int is_int8 = given->rows(given->ctx, r->param, r->first, r->last, &rows);
+    if (is_int8) tile_place(to, rows.q, to->cols, rows.scale, 0, tile_count(to->rows));
+    xfree(rows.q);
+    xfree(rows.scale);
+    return is_int8 ? NULL : scratch;
+}
+
 static void freeze_run(void *ctx, int task, int thread) {
     const struct tiling *t = ctx;
     struct run r = t->run[task];
     const struct param *p = &t->f->table.param[r.param];
-    const float *from =
-        source_rows(t->source, p, r.param, r.first, r.last, t->scratch + (size_t)thread * t->most);
+    float *scratch = t->scratch + (size_t)thread * t->most;
     struct mat to = t->f->view[r.param];
     if (to.tiled) to = tile_slice(&to, r.first, r.last);
     int n_tile = tile_count(to.rows);
+    const float *from = t->source->given
+                            ? given_rows(t->source->given, &r, &to, scratch)
+                            : source_rows(t->source, p, r.param, r.first, r.last, scratch);
+    if (!from) return;
     if (!to.tiled)
         store_plain(&to, from);
     else
@@ -212,15 +231,22 @@ static struct run *list_runs(const struct param_table *table, int *n_run, size_t
     return run;
 }
 
-/* Quantising marks a row with infinities or NaN by its scale; such a model is not worth running. */
+/* Quantising marks a row with infinities or NaN by its scale; such a model is not worth running.
+ * Scales that were given may be anything. */
 static int check_finite(const struct frozen *f, struct err *err) {
     for (int i = 0; i < f->table.n_param; i++)
-        for (int r = 0; f->view[i].scale && r < f->view[i].rows; r++)
-            if (!isfinite(f->view[i].scale[r]))
+        for (int r = 0; f->view[i].scale && r < f->view[i].rows; r++) {
+            float scale = f->view[i].scale[r];
+            if (isnan(scale))
                 return err_set(
                     err, HEED_EFORMAT,
                     "row %d of '%s' has values that are not finite, which int8 cannot hold", r,
                     f->table.param[i].name);
+            if (!(scale > 0) || !isfinite(scale))
+                return err_set(err, HEED_EFORMAT,
+                               "row %d of '%s' has the scale %g, not a positive number", r,
+                               f->table.param[i].name, (double)scale);
+        }
     return 0;
 }
 
@@ -320,6 +346,22 @@ int frozen_from_model(struct frozen **out, struct model *model, enum precision p
     f->step = -1;
     f->n_thread = n_thread;
     int rc = frozen_refresh(f, model, err);
+    if (!rc) rc = finish(f, err);
+    if (rc)
+        frozen_close(f);
+    else
+        *out = f;
+    return rc;
+}
+
+int frozen_from_rows(struct frozen **out, const struct config *config,
+                     const struct frozen_source *given, int n_thread, struct err *err) {
+    *out = NULL;
+    struct frozen *f = xcalloc(1, sizeof *f);
+    begin(f, config, PRECISION_INT8);
+    f->step = -1;
+    f->n_thread = n_thread;
+    int rc = tile_all(f, &(struct source){.given = given}, err);
     if (!rc) rc = finish(f, err);
     if (rc)
         frozen_close(f);
@@ -496,14 +538,18 @@ int frozen_model(struct model **out, const struct frozen *f, struct backend *be,
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+int frozen_write_weights(const struct frozen *f, const char *path, struct err *err) {
+    BUG_ON(!f->view);
+    return tilefile_write(path, &f->table, f->view, f->type, f->step, err);
+}
+
 int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer, struct err *err) {
     struct newdir new;
-    BUG_ON(!f->view);
     int rc = newdir_begin(&new, dir, modeldir_files, err);
     if (rc) return rc;
     char *path = path_join(new.temp, MODELDIR_WEIGHTS);
     if (tokenizer) rc = modeldir_copy_tokenizer(new.temp, tokenizer, err);
-    if (!rc) rc = tilefile_write(path, &f->table, f->view, f->type, f->step, err);
+    if (!rc) rc = frozen_write_weights(f, path, err);
     if (!rc) rc = modeldir_write_tiled_config(new.temp, &f->config, f->type, &f->notes, err);
     xfree(path);
     return newdir_end(&new, rc, err);

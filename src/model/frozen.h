@@ -45,6 +45,24 @@ int frozen_from_model(struct frozen **frozen, struct model *model, enum precisio
                       int n_thread, struct err *err);
 int frozen_refresh(struct frozen *frozen, struct model *model, struct err *err);
 
+/* Weights in int8 of which somebody else has the numbers, such as a reader of another engine's
+ * files. `rows` is asked for rows [first, last) of every parameter i of the table, several threads
+ * at a time, [last - first, cols] of it. It fills in `values`, which are quantised if it is a
+ * matrix, and returns 0; or, where the numbers of a matrix are int8 already, q and one scale per
+ * row, w = q * scale, which are kept bit for bit, and returns 1. q is NULL where the parameter
+ * stays f32. Any q is taken, -128 too; a scale must be a positive number. */
+struct frozen_rows {
+    float *values;
+    int8_t *q;
+    float *scale; /* [last - first] */
+};
+struct frozen_source {
+    int (*rows)(void *ctx, int i, int first, int last, const struct frozen_rows *to);
+    void *ctx;
+};
+int frozen_from_rows(struct frozen **frozen, const struct config *config,
+                     const struct frozen_source *source, int n_thread, struct err *err);
+
 const struct config *frozen_config(const struct frozen *frozen);
 
 /* What its config.json says besides; empty for frozen_from_model. */
@@ -57,6 +75,9 @@ size_t frozen_bytes(const struct frozen *frozen); /* of weights, mapped or not *
  * model_free before frozen_close. */
 int frozen_model(struct model **model, const struct frozen *frozen, struct backend *be,
                  struct err *err);
+
+/* A file of tiled weights; config.json beside it is modeldir_write_tiled_config's. */
+int frozen_write_weights(const struct frozen *frozen, const char *path, struct err *err);
 
 /* Writes DIR (config.json, model.safetensors, tokenizer.model copied from `tokenizer`, which may be
  * NULL) in tiled form, as a whole or not at all. docs/formats.md describes it. */
