@@ -171,7 +171,8 @@ enum heed_alignment { HEED_ALIGNMENT_PIECES = 1, HEED_ALIGNMENT_WORDS = 2 };
 /* What a text is.
  * LINES: one line, translated as a whole.
  * TEXT: text as people write it, translated sentence by sentence, with everything between two
- * sentences (line ends, indentation, marks of lists) kept.
+ * sentences (line ends, indentation, marks of lists) kept, and placeholders ({name}, %s, ${x}) in
+ * them; but these only where neither alignment is asked for nor a prefix given.
  * HTML: a document or a part of one, and so is its translation. Tags follow the words that they
  * were around; everything that is not text comes out as it was; nothing that was text becomes
  * markup. Results have no pieces, words or links then. */

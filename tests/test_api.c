@@ -105,6 +105,27 @@ TEST(translates_batches) {
     heed_model_close(NULL);
 }
 
+/* Placeholders of a text are in its translation, whatever the model makes of them. */
+TEST(keeps_placeholders) {
+    const char *const text[] = {"Cat 1 sat.", "Did {name} sit on %s? A ${cat}.", "%d cats sat."};
+    heed_error error;
+    heed_result *result, *plain;
+    heed_translate_options o;
+    heed_model *model = open_model(model_dir("m", 1, 300), 1, 1);
+    heed_translate_options_init(&o, sizeof o);
+    o.max_extra = 5;
+    assert_int_equal(heed_translate(model, text, 3, &o, &plain, &error), HEED_OK);
+    o.format = HEED_FORMAT_TEXT;
+    assert_int_equal(heed_translate(model, text, 3, &o, &result, &error), HEED_OK);
+    assert_string_equal(heed_result_get(result, 0, 0)->text, heed_result_get(plain, 0, 0)->text);
+    static const char *const held[] = {"{name}", "%s", "${cat}", "%d"};
+    for (int i = 0; i < 4; i++)
+        assert_non_null(strstr(heed_result_get(result, 1 + (i == 3), 0)->text, held[i]));
+    heed_result_free(plain);
+    heed_result_free(result);
+    heed_model_close(model);
+}
+
 /* A text's translation is those of its sentences, with everything between them kept. */
 TEST(keeps_the_form_of_a_text) {
     const char *const part[] = {"Cat 1 sat.", "Did cat 2 sit?", "cat 3"};
@@ -818,8 +839,8 @@ TEST(cancels_waiting) {
     heed_model_close(model);
 }
 
-TESTS(T(options_have_defaults), T(translates_batches), T(keeps_the_form_of_a_text),
-      T(links_between_words), T(html), T(prefix_token_leads), T(glossary), T(notes_and_limits),
-      T(models_bring_defaults), T(models_choose_their_alignment), T(bad_defaults_are_refused),
-      T(errors), T(null_pointers), T(describes), T(opens_by_name), T(ensembles),
-      TL(threads_share_a_model, 120), T(cancels), T(cancels_waiting))
+TESTS(T(options_have_defaults), T(translates_batches), T(keeps_placeholders),
+      T(keeps_the_form_of_a_text), T(links_between_words), T(html), T(prefix_token_leads),
+      T(glossary), T(notes_and_limits), T(models_bring_defaults), T(models_choose_their_alignment),
+      T(bad_defaults_are_refused), T(errors), T(null_pointers), T(describes), T(opens_by_name),
+      T(ensembles), TL(threads_share_a_model, 120), T(cancels), T(cancels_waiting))

@@ -23,10 +23,10 @@ static char text[N_TEXT][MAX_TEXT];
 static size_t size[N_TEXT];
 
 /* Words at random in lines and sentences; some are far too long for the model, one has no word. */
-static void make_texts(int html) {
+static void make_texts(int html, int held) {
     static const char *const word[] = {"cat", "sat", "on",  "a",        "mat",
                                        "x",   "12",  "the", "\u00fcber"};
-    static const char *const gap[] = {" ", " ", " ", " ", ". ", ".\n\n", "!  ", ",\t"};
+    const char *const gap[] = {" ", " ", held ? " {n} " : " ", " ", ". ", ".\n\n", "!  ", ",\t"};
     static const char *const tags[] = {" ",     " <b>",    "</b> ", " <i>",
                                        "</i> ", "</p><p>", " ",     "<br>"};
     struct rng rng = {.key = 5};
@@ -82,20 +82,19 @@ static struct wanted *translate_with(const char *dir, enum desk_format format, i
     struct engine_options from = {.dir = &dir, .n = 1, .where = {.device = "cpu", .n_thread = 1}};
     struct translator_options o = translator_defaults();
     o.search = brief(n_best);
-    o.format = format == DESK_TEXT ? FORMAT_TEXT : FORMAT_LINES;
+    o.format = format == DESK_TEXT ? FORMAT_TEXT : format == DESK_HTML ? FORMAT_HTML : FORMAT_LINES;
     o.language = "de";
     o.glossary = glossary;
     if (format == DESK_HTML) o.alignment = ALIGNMENT_WORDS;
     ASSERT_OK(engine_open(&engine, &from, &err), err);
     struct translator *t = translator_new(engine);
-    struct pages *pages = pages_new(t);
+    struct pages *pages = pages_new(engine, t);
+    pages_set(pages, &o);
     ASSERT_OK(translator_set(t, &o, &err), err);
     for (int i = 0; i < N_TEXT; i++) {
         struct translation out;
         struct translator_input in = {.text = text[i], .size = size[i], .name = "text"};
-        ASSERT_OK(format == DESK_HTML ? pages_run(pages, &in, 1, &out, NULL, &err)
-                                      : translator_run(t, &in, 1, &out, NULL, &err),
-                  err);
+        ASSERT_OK(pages_run(pages, &in, 1, &out, NULL, &err), err);
         w->text[i] = xstrdup(out.best[0].text);
         w->second[i] = xstrdup(out.best[out.n > 1].text);
     }
@@ -241,7 +240,7 @@ static void *customer_main(void *arg) {
 static void check_crowd(enum desk_format format, int alternatives) {
     struct thread thread[N_THREAD];
     struct crowd c = {.format = format, .alternatives = alternatives};
-    make_texts(format == DESK_HTML);
+    make_texts(format == DESK_HTML, 1);
     c.want = translate_all(dir_of(0), format, alternatives + 1);
     c.desk = open_desk(9, 10);
     for (int i = 0; i < N_THREAD; i++) {
@@ -443,7 +442,7 @@ static void hear_and_release(void *ctx, struct desk_job *job) {
 }
 
 TEST(closing) {
-    make_texts(0);
+    make_texts(0, 0);
     struct desk *desk = open_desk(4, 4);
     atomic_int n = 0;
     for (int i = 0; i < 200; i++) {
@@ -539,7 +538,7 @@ TEST(reload_drops_nothing) {
 /* Words and links are those of heed translate --alignment words; confidences are probabilities. */
 TEST(words_and_links) {
     customer_init(&me);
-    make_texts(0);
+    make_texts(0, 0);
     struct err err = {0};
     const char *dir = dir_of(0);
     struct engine *engine;
@@ -584,6 +583,39 @@ TEST(words_and_links) {
     desk_close(desk);
     translator_free(t);
     engine_close(engine);
+}
+
+static int count(const char *in, const char *what) {
+    int n = 0;
+    while ((in = strstr(in, what))) n++, in += strlen(what);
+    return n;
+}
+
+/* A placeholder that the model does not write is a word of the answer nevertheless, linked to what
+ * it was; what is told of a text while it is searched is all of it so far. */
+TEST(words_of_placeholders) {
+    customer_init(&me);
+    make_texts(0, 1);
+    struct desk *desk = open_desk(0, 0);
+    int n_held = 0;
+    for (int i = 0; i < N_TEXT; i += 3) {
+        struct desk_order order = order_of("", DESK_TEXT);
+        one = (struct desk_text){.text = text[i], .size = size[i]};
+        order.extras = DESK_WORDS | DESK_PARTIAL;
+        struct desk_job *job = run(desk, &order);
+        const struct desk_answer *a = desk_answer(job, 0);
+        const char *out = a->best[0].text;
+        assert_int_equal(count(out, "{n}"), count(a->source, "{n}"));
+        for (int k = 0; k < a->n_link; k++) {
+            struct span s = a->word[a->link[k].src], t = a->translated[a->link[k].tgt].at;
+            if (t.end - t.begin != 3 || memcmp(out + t.begin, "{n}", 3) != 0) continue;
+            assert_non_null(memchr("{n}", a->source[s.begin], 3));
+            n_held++;
+        }
+        desk_release(job);
+    }
+    assert_true(n_held > 10);
+    desk_close(desk);
 }
 
 /* log P(target | source) of a pair, and its pieces. */
@@ -687,7 +719,7 @@ TEST(partial_texts) {
  * without. */
 TEST(terms_as_if_alone) {
     customer_init(&me);
-    make_texts(0);
+    make_texts(0, 0);
     struct glossary *g = glossary_of_terms();
     struct wanted *want[] = {translate_all(dir_of(0), DESK_TEXT, 1),
                              translate_with(dir_of(0), DESK_TEXT, 1, g)};
@@ -731,4 +763,4 @@ TEST(terms_as_if_alone) {
 TESTS(TL(lines_as_if_alone, 120), TL(texts_as_if_alone, 120), TL(alternatives_as_if_alone, 120),
       TL(pages_as_if_alone, 120), T(through_a_third_language), T(links_through_a_third_language),
       T(turned_away), T(closing), T(reload_drops_nothing), T(words_and_links),
-      T(score_and_attention), T(partial_texts), TL(terms_as_if_alone, 60))
+      T(words_of_placeholders), T(score_and_attention), T(partial_texts), TL(terms_as_if_alone, 60))

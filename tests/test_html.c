@@ -56,9 +56,12 @@ static void fake_translate(struct fake *f, const char *text, size_t size, enum h
     xfree(order);
 }
 
-/* The document in the language of `how`; xfree it. */
-static char *through(const char *html, size_t size, enum how how, size_t *out_size) {
-    struct markup *m = markup_read(html, size, sentence_rules("en"));
+typedef struct markup *reader(const char *text, size_t size, const struct sentence_rules *rules);
+
+/* The document in the language of `how`; xfree it. words: NULL, or where its words are. */
+static char *read_through(reader *read, const char *html, size_t size, enum how how,
+                          size_t *out_size, struct markup_words *words) {
+    struct markup *m = read(html, size, sentence_rules("en"));
     int n = markup_count(m);
     struct fake *f = xcalloc((size_t)n + 1, sizeof *f);
     struct markup_answer *answer = xcalloc((size_t)n + 1, sizeof *answer);
@@ -73,7 +76,7 @@ static char *through(const char *html, size_t size, enum how how, size_t *out_si
             f[i].text,     strlen(f[i].text), f[i].source.word, f[i].target.word,
             f[i].source.n, f[i].target.n,     f[i].link,        links};
     }
-    char *out = markup_write(m, answer, out_size);
+    char *out = markup_write_words(m, answer, out_size, words);
     for (int i = 0; i < n; i++) {
         words_release(&f[i].source);
         words_release(&f[i].target);
@@ -84,6 +87,10 @@ static char *through(const char *html, size_t size, enum how how, size_t *out_si
     xfree(answer);
     markup_free(m);
     return out;
+}
+
+static char *through(const char *html, size_t size, enum how how, size_t *out_size) {
+    return read_through(markup_read, html, size, how, out_size, NULL);
 }
 
 static void expect(const char *html, enum how how, const char *want) {
@@ -488,6 +495,86 @@ TEST(sentences) {
     markup_free(m);
 }
 
+/* ---- plain texts ----------------------------------------------------------------------------- */
+
+static void expect_text(const char *text, enum how how, const char *want) {
+    size_t size;
+    char *out = read_through(markup_read_text, text, strlen(text), how, &size, NULL);
+    assert_true(markup_in_text(text, strlen(text)));
+    assert_string_equal(out, want);
+    assert_int_equal(size, strlen(want));
+    xfree(out);
+}
+
+TEST(plain_texts) {
+    expect_text("hi {name} there", REVERSED, "there {name} hi");
+    expect_text("\n - Pay %1$s &amp; <b>go</b>  now.  ${x} is  it!\n\n", TURNED,
+                "\n - pAY %1$s &AMP; <B>GO</B>  NOW.  ${x} IS  IT!\n\n");
+    expect_text("Dear {{ x }} sir. And %(n)s too?", EMPTY, "{{ x }} %(n)s");
+    expect_text("%s: %d, {}\n{x}\none {x}", TURNED, "%s: %d, {}\n{x}\nONE {x}");
+    expect_text("un%s's \xFF one", TURNED, "UN%s'S \xEF\xBF\xBD ONE");
+    expect_text("I \xF0\x9F\x8D\x95 you. Good \xF0\x9F\x8D\x95 Bye", REVERSED,
+                ". \xF0\x9F\x8D\x95 you I Good \xF0\x9F\x8D\x95 Bye");
+    static const char *const nothing[] = {"", "50% off {a b}", "A. \xF0\x9F\x8D\x95 b",
+                                          "one \xF0\x9F\x8D\x95\ntwo", "\xF0\x9F\x8D\x95 one"};
+    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
+        assert_false(markup_in_text(nothing[i], strlen(nothing[i])));
+}
+
+static int count(const char *text, const char *what) {
+    int n = 0;
+    while ((text = strstr(text, what))) n++, text += strlen(what);
+    return n;
+}
+
+/* Words lie in the text one after another, and links are between words that are there. */
+static void check_words(const char *text, size_t size, enum how how) {
+    struct markup_words w = {0};
+    size_t n;
+    char *out = read_through(markup_read_text, text, size, how, &n, &w);
+    for (int i = 0; i < w.n_source; i++)
+        assert_true(w.source[i].begin >= (i ? w.source[i - 1].end : 0) &&
+                    w.source[i].end > w.source[i].begin && (size_t)w.source[i].end <= size);
+    for (int i = 0; i < w.n_target; i++)
+        assert_true(w.target[i].at.begin >= (i ? w.target[i - 1].at.end : 0) &&
+                    w.target[i].at.end > w.target[i].at.begin && (size_t)w.target[i].at.end <= n);
+    for (int i = 0; i < w.n_link; i++) {
+        assert_true(w.link[i].src < w.n_source && w.link[i].tgt < w.n_target);
+        struct span a = w.source[w.link[i].src], b = w.target[w.link[i].tgt].at;
+        if (how != REVERSED || w.target[w.link[i].tgt].word < 0) continue; /* of which it is part */
+        assert_int_equal(b.end - b.begin, a.end - a.begin);
+        assert_memory_equal(text + a.begin, out + b.begin, (size_t)(b.end - b.begin));
+    }
+    markup_words_release(&w);
+    xfree(out);
+}
+
+TEST(plain_soup_is_kept) {
+    static const char *const held[] = {"{name}", "%s", "${x}", "{{ y }}", "\xF0\x9F\x8D\x95"};
+    static const char *const bits[] = {"word", "Big",      "two", ".", "\n", "  ", "&lt;",
+                                       "<b>",  "\xC3\xA4", ",",   "!", "7",  "|"};
+    enum { N_HELD = sizeof held / sizeof *held, N_BITS = sizeof bits / sizeof *bits };
+    struct rng rng = {.key = 2};
+    for (int round = 0; round < (TEST_SANITIZED ? 1000 : 5000); round++) {
+        char text[1024] = "";
+        for (int i = 0, n = 1 + (int)rng_below(&rng, 16); i < n; i++) {
+            int keep = rng_below(&rng, 4) == 0;
+            strcat(text, keep ? held[rng_below(&rng, N_HELD)] : bits[rng_below(&rng, N_BITS)]);
+            if (keep || rng_below(&rng, 3)) strcat(text, " ");
+        }
+        for (enum how how = ECHO; how <= EMPTY; how++) {
+            size_t size;
+            char *out = read_through(markup_read_text, text, strlen(text), how, &size, NULL);
+            if (how == ECHO) assert_string_equal(out, text);
+            for (int i = 0; i < N_HELD; i++)
+                if (count(text, held[i]) != count(out, held[i]))
+                    fail_msg("%d: '%s' became '%s'", how, text, out);
+            xfree(out);
+            check_words(text, strlen(text), how);
+        }
+    }
+}
+
 TEST(placeholders) {
     static const struct {
         const char *text;
@@ -502,4 +589,4 @@ TEST(placeholders) {
 
 TESTS(T(soup_is_kept), T(trees_stay_trees), T(gumbo_reads_the_same), TL(hostile, 120),
       T(tags_follow_words), T(text_stays_text), T(what_is_kept), T(emoji), T(sentences),
-      T(placeholders))
+      T(plain_texts), T(plain_soup_is_kept), T(placeholders))

@@ -37,6 +37,14 @@ absent '<b>' got 'text became a tag'
 printf '' | "$heed" "${m[@]}" --html >got || fail 'an empty document'
 [ ! -s got ] || fail 'something from nothing'
 
+# ---- plain text: what the model would lose is kept
+sed 's/^\([a-z]*\) /\1 {name} /; 3s/$/ %1$s./' lines >held
+"$heed" "${m[@]}" --format text held >got || fail 'placeholders'
+[ "$(grep -cF '{name}' got)" = "$(grep -cF '{name}' held)" ] || fail '{name} lost'
+sed -n 3p got | grep -qF '%1$s' || fail '%1$s lost'
+cat lines held | "$heed" "${m[@]}" --format text >both || fail 'lines with and without placeholders'
+"$heed" "${m[@]}" --format text lines | cat - got | cmp - both || fail 'their order'
+
 verb=("${m[@]}")
 expect 2 '--html and --nbest do not go together' -- --html --nbest 2 doc
 expect 2 '--html and --alignment do not go together' -- --html --alignment words doc

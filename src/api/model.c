@@ -45,6 +45,11 @@ static int check(const heed_model_options *o, struct err *err) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static void make_translator(struct session *s) {
+    s->translator = translator_new(s->engine);
+    s->pages = pages_new(s->engine, s->translator);
+}
+
 /* The first session: a device that is not there is an error of opening, too. */
 static int open_first(heed_model *m, char *const *dir, const heed_model_options *o,
                       struct err *err) {
@@ -53,7 +58,7 @@ static int open_first(heed_model *m, char *const *dir, const heed_model_options 
                                      .where = {m->device, m->n_thread, m->isa}};
     int rc = o->precision ? precision_parse(&options.precision, o->precision, err) : 0;
     if (!rc) rc = engine_open(&m->session[0].engine, &options, err);
-    if (!rc) m->session[0].translator = translator_new(m->session[0].engine);
+    if (!rc) make_translator(&m->session[0]);
     return rc;
 }
 
@@ -112,6 +117,7 @@ int heed_model_open(heed_model **model, const char *name, const heed_model_optio
 void heed_model_close(heed_model *m) {
     if (!m) return;
     for (int i = m->n_session - 1; i >= 0; i--) { /* the first has what the others share */
+        pages_free(m->session[i].pages);
         translator_free(m->session[i].translator);
         engine_close(m->session[i].engine);
     }
@@ -191,7 +197,7 @@ int model_take_session(heed_model *m, struct session **taken, heed_progress *pro
     if (!s->translator) {
         struct backend_options where = {m->device, m->n_thread, m->isa};
         rc = engine_again(&s->engine, m->session[0].engine, &where, err);
-        if (!rc) s->translator = translator_new(s->engine);
+        if (!rc) make_translator(s);
     }
     if (rc)
         model_give_session(m, s);

@@ -4,12 +4,13 @@
 
 #include <pthread.h>
 
-#include "search/translator.h"
+#include "text/pages.h"
 
 /* Only the thread that took a session may touch it. The pointers are NULL until its first use. */
 struct session {
     struct engine *engine;
     struct translator *translator;
+    struct pages *pages; /* around it */
     int busy;
 };
 

@@ -243,7 +243,6 @@ static int check_format(const heed_translate_options *o, struct err *err) {
 static int translate(heed_model *m, const char *const *texts, size_t n, heed_translate_options *o,
                      heed_result **result, struct err *err) {
     struct session *s = NULL;
-    struct pages *pages = NULL;
     int html = o->format == HEED_FORMAT_HTML;
     struct translator_options options = internal(o);
     struct translator_poll poll = {tell, o};
@@ -254,13 +253,10 @@ static int translate(heed_model *m, const char *const *texts, size_t n, heed_tra
     if (html) options.alignment = ALIGNMENT_WORDS;
     if (!rc) rc = model_take_session(m, &s, o->progress, o->progress_context, err);
     if (!rc) rc = set_options(s->translator, &options, err);
-    if (!rc && html) pages = pages_new(s->translator);
-    if (!rc)
-        rc = pages ? pages_run(pages, in, (int)n, out, &poll, err)
-                   : translator_run(s->translator, in, (int)n, out, &poll, err);
+    if (!rc) pages_set(s->pages, &options);
+    if (!rc) rc = pages_run(s->pages, in, (int)n, out, &poll, err);
     if (!rc) rc = copy_results(result, s->engine->tokenizer, o->alignment, out, n, err);
     if (s) model_give_session(m, s);
-    pages_free(pages);
     xfree(in);
     xfree(out);
     return rc;

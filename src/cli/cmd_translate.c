@@ -303,7 +303,7 @@ static void free_files(struct file *file, int n) {
 static int translate_files(struct session *s, const struct file *file, const char *const *path,
                            int n, struct err *err) {
     static const struct translator_poll poll = {should_stop, NULL};
-    struct pages *pages = pages_new(lanes_translator(s->lanes));
+    struct pages *pages = lanes_pages(s->lanes);
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
         struct pages_file out = {0};
@@ -314,7 +314,6 @@ static int translate_files(struct session *s, const struct file *file, const cha
         if ((out.notes & TRANSLATION_CUT) && !args.quiet)
             fprintf(stderr, "heed: warning: %s: a length limit cut off a sentence\n", path[i]);
     }
-    pages_free(pages);
     return rc;
 }
 

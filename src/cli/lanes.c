@@ -17,7 +17,8 @@ struct lane {
     struct lanes *all;
     struct engine *engine;
     struct translator *translator;
-    struct pool *pool; /* or NULL */
+    struct pages *pages; /* around it */
+    struct pool *pool;   /* or NULL */
     pthread_t thread;
     struct translator_stats stats; /* when it last wrote */
     int rc;
@@ -53,6 +54,8 @@ static int lane_open(struct lane *lane, struct lanes *all, struct engine *engine
     lane->all = all;
     lane->engine = engine;
     lane->translator = translator_new(engine);
+    lane->pages = pages_new(engine, lane->translator);
+    pages_set(lane->pages, all->setup->options);
     int rc = translator_set(lane->translator, all->setup->options, err);
     if (!rc && n_thread != 1) rc = pool_new(&lane->pool, n_thread, err);
     if (!rc) translator_share(lane->translator, lane->pool);
@@ -60,6 +63,7 @@ static int lane_open(struct lane *lane, struct lanes *all, struct engine *engine
 }
 
 static void lane_close(struct lane *lane) {
+    pages_free(lane->pages);
     translator_free(lane->translator);
     pool_free(lane->pool);
     if (lane->all && lane->engine != lane->all->setup->engine) engine_close(lane->engine);
@@ -97,8 +101,8 @@ void lanes_free(struct lanes *l) {
 }
 
 const struct translator_stats *lanes_stats(const struct lanes *l) { return &l->stats; }
-struct translator *lanes_translator(const struct lanes *l) {
-    return l->lane[0].translator;
+struct pages *lanes_pages(const struct lanes *l) {
+    return l->lane[0].pages;
 }
 
 /* ---- statistics ------------------------------------------------------------------------------ */
@@ -119,6 +123,8 @@ static void stats_add(struct translator_stats *to, const struct translator_stats
 static void take_stats(struct lane *lane) {
     struct lanes *l = lane->all;
     lane->stats = *translator_stats(lane->translator);
+    const struct translator_stats *more = pages_stats(lane->pages);
+    if (more) stats_add(&lane->stats, more);
     memset(&l->stats, 0, sizeof l->stats);
     for (int i = 0; i <= l->n_started; i++) stats_add(&l->stats, &l->lane[i].stats);
 }
@@ -176,7 +182,7 @@ static int translate(struct lane *lane) {
                                                    .number = line->number};
     }
     struct translator_poll poll = {should_stop, lane->all};
-    return translator_run(lane->translator, lane->input, lane->n, lane->result, &poll, &lane->err);
+    return pages_run(lane->pages, lane->input, lane->n, lane->result, &poll, &lane->err);
 }
 
 /* ---- taking turns ---------------------------------------------------------------------------- */

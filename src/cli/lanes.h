@@ -14,7 +14,7 @@
 #define CLI_LANES_H
 
 #include "data/feed.h"
-#include "search/translator.h"
+#include "text/pages.h"
 
 enum { MAX_LANES = 8, MAX_LOOK_AHEAD = 1000000 };
 
@@ -41,8 +41,8 @@ struct lanes_writer {
     void *ctx;
 };
 
-/* The translator of the first lane, for what does not come in lines. */
-struct translator *lanes_translator(const struct lanes *lanes);
+/* The first lane's, for what does not come in lines. */
+struct pages *lanes_pages(const struct lanes *lanes);
 
 /* All windows of the feed. The first error, of reading, translating or writing, ends it after what
  * comes before has been written. */

@@ -19,10 +19,31 @@ static int ends_line(const char *text, size_t size, size_t at) {
     return *p == 0xE2 && at + 2 < size && p[1] == 0x80 && (p[2] == 0xA8 || p[2] == 0xA9);
 }
 
-static size_t cell_end(const char *text, size_t size, size_t at) {
-    while (at < size && text[at] != '\t' && !ends_line(text, size, at) &&
-           !emoji_at(text + at, size - at))
-        at++;
+static size_t skip_blanks(const char *text, size_t size, size_t at) {
+    while (at < size && text[at] == ' ') at++;
+    return at;
+}
+
+int passages_go_on(const char *text, size_t size, size_t at) {
+    enum { MOST = 8 }; /* emoji in a row, with spaces between */
+    uint32_t code = 0;
+    size_t before = at, n;
+    while (before > 0 && text[before - 1] == ' ') before--;
+    if (!before || strchr(".!?:;)\t\n\r", text[before - 1])) return 0;
+    for (int i = 0; i < MOST && (n = emoji_at(text + at, size - at)) > 0; i++)
+        at = skip_blanks(text, size, at + n);
+    return at < size && utf8_decode(&code, text + at, size - at) > 0 &&
+           unicode_capital(code) != code;
+}
+
+static size_t cell_end(const struct passages *p, size_t begin) {
+    const char *text = p->text;
+    size_t at = begin, size = p->size;
+    while (at < size && text[at] != '\t' && !ends_line(text, size, at)) {
+        size_t n = emoji_at(text + at, size - at);
+        if (n && !(p->over_emoji && at > begin && passages_go_on(text, size, at))) break;
+        at += n ? n : 1;
+    }
     return at;
 }
 
@@ -88,7 +109,7 @@ int passages_next(struct passages *p, struct passage *passage) {
         if (begin == p->size) break;
         if (begin >= p->end) {
             if (!in_line(p, begin)) begin = skip_marks(p, begin);
-            p->end = cell_end(p->text, p->size, begin);
+            p->end = cell_end(p, begin);
         }
         if (begin == p->end) { /* only emoji end a cell where it begins */
             p->at = p->end = begin + emoji_at(p->text + begin, p->size - begin);

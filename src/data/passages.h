@@ -5,7 +5,8 @@
  * marks at the beginning of a line (- * + • > #, 1. 2) a) (b)), and sentences without a letter or a
  * digit (---, ***, and bars as in "Home | News"), and emoji. Every line stands alone, and so does
  * what tabs and emoji separate in it: no sentence goes on in the next line, so a text that was
- * wrapped by hand is better unwrapped first.
+ * wrapped by hand is better unwrapped first. Those who can keep an emoji's place in a sentence say
+ * so (over_emoji): then one in the middle of a sentence does not end it.
  *
  * Nothing is allocated, and work is linear in the text. */
 #ifndef DATA_PASSAGES_H
@@ -18,6 +19,7 @@ struct passages {
     const char *text;
     size_t size, at; /* behind the last passage */
     size_t end;      /* of the line or cell that `at` is in */
+    int over_emoji;
 };
 
 struct passage {
@@ -25,6 +27,10 @@ struct passage {
 };
 
 struct passages passages_of(const struct sentence_rules *rules, const char *text, size_t size);
+
+/* Does the sentence that begins before the emoji at text[at] go on behind it? Then a small letter
+ * follows in the line, and no mark that ends sentences is before it. */
+int passages_go_on(const char *text, size_t size, size_t at);
 
 /* The next passage in the order of the text: 1, or 0 where there is none. */
 int passages_next(struct passages *passages, struct passage *passage);

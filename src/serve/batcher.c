@@ -566,7 +566,7 @@ static void found(struct batcher *b, struct part *p) {
     seat_out(b, p);
     b->now.tgt_tokens += (uint64_t)p->best[0].n;
     e->cost.tgt_tokens += (uint64_t)p->best[0].n;
-    if (task_wants_links(e->task) || (first && task_extras(e->task) & DESK_ATTENTION)) {
+    if (task_wants_links(e->task, p) || (first && task_extras(e->task) & DESK_ATTENTION)) {
         e->n_linking++;
         p->next = NULL;
         *b->linking_end = p;
@@ -599,7 +599,7 @@ static void look_again(struct batcher *b) {
         struct err err = {0};
         int rc = 0, first = task_first(e->task) == p;
         for (int k = 0; k < p->n; k++) tokens += p->n_src + p->best[k].n;
-        if (task_wants_links(e->task)) rc = extras_link(b->extras, e->task, p, &err);
+        if (task_wants_links(e->task, p)) rc = extras_link(b->extras, e->task, p, &err);
         if (!rc && first && task_extras(e->task) & DESK_ATTENTION)
             rc = extras_attend(b->extras, e->task, p, &err);
         b->now.passes++;

@@ -17,9 +17,13 @@ struct document {
     size_t size;
     char *given; /* DESK_SCORE */
     size_t given_size;
-    struct markup *markup; /* or NULL */
+    struct markup *markup; /* or NULL: a text that has nothing in it that must be kept */
     int first, n_unit;
     int replaced;
+    /* what the first parts say, for those who watch: text of n_told parts, from its first on */
+    char *told;
+    size_t told_size, told_room;
+    int n_told;
 };
 
 struct unit {
@@ -29,10 +33,6 @@ struct unit {
     int first, n_part;
     struct span *word; /* [n_word] if wanted */
     int n_word;
-    /* what the first parts say, for those who watch: text of parts first .. first + n_told - 1 */
-    char *told;
-    size_t told_size, told_room;
-    int n_told;
 };
 
 /* Where task_next stands: in a unit, in a sentence of it, in a piece of that. */
@@ -80,8 +80,22 @@ const struct part *task_first(const struct task *t) { return t->n_part ? t->part
 struct keep *task_keep(struct task *t) {
     return &t->keep;
 }
-int task_wants_links(const struct task *t) {
-    return t->format == DESK_HTML || t->extras & DESK_WORDS;
+
+static const struct document *document_of(const struct task *t, const struct unit *u) {
+    return &t->document[u->document];
+}
+
+static int wants_links(const struct task *t, const struct unit *u) {
+    return t->extras & DESK_WORDS || document_of(t, u)->markup;
+}
+
+int task_wants_links(const struct task *t, const struct part *p) {
+    return wants_links(t, &t->unit[p->unit]);
+}
+
+/* Is the unit a text, with passages, and not one sentence? */
+static int is_text(const struct task *t, const struct unit *u) {
+    return t->format == DESK_TEXT && !document_of(t, u)->markup;
 }
 
 /* ---- new ------------------------------------------------------------------------------------- */
@@ -96,6 +110,15 @@ static char *copy_clean(struct task *t, const char *text, size_t *size, int *rep
     xfree(clean);
     *replaced = 1;
     return copy;
+}
+
+/* A text without anything that must be kept needs no markup, which costs links. */
+static struct markup *read_markup(const struct task_order *order, const struct document *d) {
+    if (order->format == DESK_HTML) return markup_read(d->text, d->size, order->rules);
+    if (order->format != DESK_TEXT || order->extras & (DESK_SCORE | DESK_ATTENTION) ||
+        !markup_in_text(d->text, d->size))
+        return NULL;
+    return markup_read_text(d->text, d->size, order->rules);
 }
 
 static void add_units(struct task *t, int i) {
@@ -127,10 +150,8 @@ struct task *task_new(const struct task_order *order) {
         d->given_size = order->text[i].given_size;
         if (order->extras & DESK_SCORE)
             d->given = copy_clean(t, order->text[i].given, &d->given_size, &d->replaced);
-        if (order->format == DESK_HTML) {
-            d->markup = markup_read(d->text, d->size, order->rules);
-            d->n_unit = markup_count(d->markup);
-        }
+        d->markup = read_markup(order, d);
+        if (d->markup) d->n_unit = markup_count(d->markup);
         t->n_unit += d->n_unit;
     }
     t->unit = keep_take(&t->keep, (size_t)t->n_unit * sizeof *t->unit);
@@ -140,8 +161,10 @@ struct task *task_new(const struct task_order *order) {
 
 void task_free(struct task *t) {
     if (!t) return;
-    for (int i = 0; i < t->n_document; i++) markup_free(t->document[i].markup);
-    for (int i = 0; i < t->n_unit; i++) xfree(t->unit[i].told);
+    for (int i = 0; i < t->n_document; i++) {
+        markup_free(t->document[i].markup);
+        xfree(t->document[i].told);
+    }
     xfree(t->cursor.piece);
     xfree(t->part);
     words_release(&t->words);
@@ -167,7 +190,7 @@ static void make_room(struct task *t, int n) {
 static int encode(struct task *t, const struct task_facts *f, const struct unit *u, size_t at,
                   size_t size) {
     make_room(t, f->max_tok);
-    if (!task_wants_links(t))
+    if (!wants_links(t, u))
         return tokenizer_encode(f->tokenizer, u->text + at, size, t->ids, f->max_tok);
     int n = tokenizer_encode_spans(f->tokenizer, u->text + at, size, t->ids, t->span, f->max_tok);
     for (int i = 0; i < min_int(n, f->max_tok); i++) {
@@ -232,7 +255,7 @@ static struct part *add_part(struct task *t, const struct task_facts *f, size_t 
     p->src[0] = f->tag;
     memcpy(p->src + tagged, t->ids, (size_t)n * sizeof *p->src);
     p->src[n + tagged] = tokenizer_eos(f->tokenizer);
-    if (t->format == DESK_TEXT && t->n_part == c->first_part) {
+    if (is_text(t, u) && t->n_part == c->first_part) {
         p->before = u->text + c->kept;
         p->n_before = c->sentence.at - c->kept;
         c->kept = c->sentence.at + c->sentence.size;
@@ -240,7 +263,7 @@ static struct part *add_part(struct task *t, const struct task_facts *f, size_t 
     p->said = p->src;
     p->n_said = p->n_src;
     if (t->glossary) find_terms(t, f, p, u->text + at, size);
-    if (task_wants_links(t)) map_words(t, p, u, n);
+    if (wants_links(t, u)) map_words(t, p, u, n);
     u->n_part++;
     t->part[t->n_part++] = p;
     return p;
@@ -317,7 +340,7 @@ static void begin_unit(struct task *t, size_t *work) {
     c->in_unit = 1;
     c->kept = 0;
     c->passages = passages_of(t->rules, u->text, u->size);
-    if (!task_wants_links(t)) return;
+    if (!wants_links(t, u)) return;
     words_of_text(&t->words, WORDS_WORDS, u->text, u->size);
     *work += u->size / 4;
     u->n_word = t->words.n;
@@ -329,7 +352,7 @@ static void begin_unit(struct task *t, size_t *work) {
 static int begin_sentence(struct task *t) {
     struct cursor *c = &t->cursor;
     const struct unit *u = &t->unit[c->unit];
-    if (t->format == DESK_TEXT) {
+    if (is_text(t, u)) {
         if (!passages_next(&c->passages, &c->sentence)) return 0;
     } else {
         if (c->kept || !u->size) return 0; /* one sentence: all of it */
@@ -358,7 +381,7 @@ int task_next(struct task *t, const struct task_facts *f, struct part **part, si
         else if (c->in_sentence || begin_sentence(t))
             rc = read_portion(t, f, part, work, err);
         else {
-            if (t->format == DESK_TEXT) t->unit[c->unit].after = c->kept;
+            if (is_text(t, &t->unit[c->unit])) t->unit[c->unit].after = c->kept;
             c->in_unit = 0;
             c->unit++;
         }
@@ -400,7 +423,7 @@ int task_found(struct task *t, const struct task_facts *f, struct part *p,
         c->ids = keep_take(&t->keep, ((size_t)h->n + 1) * sizeof *c->ids);
         if (h->n) memcpy(c->ids, h->ids, (size_t)h->n * sizeof *c->ids);
         c->ids[h->n] = tokenizer_eos(f->tokenizer); /* for the aligner */
-        if (task_wants_links(t) && h->n) {
+        if (task_wants_links(t, p) && h->n) {
             c->token_log_prob = keep_take(&t->keep, (size_t)h->n * sizeof *c->token_log_prob);
             memcpy(c->token_log_prob, h->token_log_prob, (size_t)h->n * sizeof *c->token_log_prob);
         }
@@ -458,51 +481,57 @@ static const struct part_candidate *candidate_of(const struct part *p, int k) {
     return &p->best[min_int(k, p->n - 1)];
 }
 
-static void tell(struct unit *u, const char *text, size_t size) {
-    if (u->told_size + size + 1 > u->told_room) {
-        u->told_room = 2 * (u->told_size + size + 64);
-        u->told = xrealloc(u->told, u->told_room);
+static void tell(struct document *d, const char *text, size_t size) {
+    if (d->told_size + size + 1 > d->told_room) {
+        d->told_room = 2 * (d->told_size + size + 64);
+        d->told = xrealloc(d->told, d->told_room);
     }
-    if (size) memcpy(u->told + u->told_size, text, size);
-    u->told_size += size;
-    u->told[u->told_size] = 0;
+    if (size) memcpy(d->told + d->told_size, text, size);
+    d->told_size += size;
+    d->told[d->told_size] = 0;
 }
 
-/* What parts a part from what is told before it. */
-static void tell_gap(struct unit *u, const struct part *p, int has_text) {
-    if (p->before) {
-        char *gap = xmalloc(p->n_before + 1);
-        tell(u, gap, passages_gap(gap, p->before, p->n_before, u->told, u->told_size));
+/* What parts part i of all from what is told before it. */
+static void tell_gap(struct task *t, struct document *d, int i, int has_text) {
+    const struct part *p = t->part[i];
+    const char *before = p->before;
+    size_t size = p->n_before;
+    if (d->markup && i == t->unit[p->unit].first)
+        before = markup_before(d->markup, p->unit - d->first, &size);
+    if (before) {
+        char *gap = xmalloc(size + 1);
+        tell(d, gap, passages_gap(gap, before, size, d->told, d->told_size));
         xfree(gap);
-    } else if (u->told_size && has_text) {
-        tell(u, " ", 1);
+    } else if (d->told_size && has_text) {
+        tell(d, " ", 1);
     }
 }
 
 int task_partial(struct task *t, const struct task_facts *f, const struct part *p,
                  const struct carousel_view *view, struct desk_partial *out) {
-    struct unit *u = &t->unit[p->unit];
+    struct document *d = &t->document[t->unit[p->unit].document];
+    int first = t->unit[d->first].first;
     struct part_candidate now = {.ids = (int32_t *)(uintptr_t)view->ids, .n = view->n};
     char some[2048], settled[2048];
-    tell(u, "", 0);
-    for (const struct part *q; (q = t->part[u->first + u->n_told]) != p; u->n_told++) {
+    tell(d, "", 0);
+    for (const struct part *q; (q = t->part[first + d->n_told]) != p; d->n_told++) {
         if (!q->n) return 0;
-        tell_gap(u, q, q->best[0].size > 0);
-        tell(u, q->best[0].text, q->best[0].size);
+        tell_gap(t, d, first + d->n_told, q->best[0].size > 0);
+        tell(d, q->best[0].text, q->best[0].size);
     }
     int n = tokenizer_decode(f->tokenizer, now.ids, now.n, some, sizeof some);
     int m = tokenizer_decode(f->tokenizer, now.ids, view->n_settled, settled, sizeof settled);
     if (n < 0 || m < 0 || (size_t)n >= sizeof some || (size_t)m >= sizeof settled) return 0;
-    size_t before = u->told_size, same = 0;
-    tell_gap(u, p, n > 0);
+    size_t before = d->told_size, same = 0;
+    tell_gap(t, d, first + d->n_told, n > 0);
     while (same < (size_t)min_int(n, m) && some[same] == settled[same]) same++;
     while (same && same < (size_t)n && (some[same] & 0xC0) == 0x80) same--;
-    out->text = u->document;
-    out->settled = u->told_size + same;
-    tell(u, some, (size_t)n);
-    out->out = u->told;
-    out->size = u->told_size;
-    u->told_size = before; /* the part itself is not done yet */
+    out->text = (int)(d - t->document);
+    out->settled = d->markup ? 0 : d->told_size + same; /* what is kept comes at the end */
+    tell(d, some, (size_t)n);
+    out->out = d->told;
+    out->size = d->told_size;
+    d->told_size = before; /* the part itself is not done yet */
     return 1;
 }
 
@@ -518,6 +547,8 @@ struct joined {
     int n_word;
     struct align_link *link;
     int n_link;
+    struct span *source; /* [n_source] the words of the document */
+    int n_source;
 };
 
 /* Words and links of a part's candidate behind those that *c has; its text begins at c->size. */
@@ -534,10 +565,10 @@ static void join_words(struct joined *c, const struct part_candidate *p) {
 
 static void join(struct task *t, const struct unit *u, int k, struct joined *c) {
     size_t size = u->size - u->after, n_word = 0, n_link = 0;
-    *c = (struct joined){0};
+    *c = (struct joined){.source = u->word, .n_source = u->n_word};
     if (!u->n_part) {
-        c->text = keep_text(&t->keep, u->text, t->format == DESK_TEXT ? u->size : 0);
-        c->size = t->format == DESK_TEXT ? u->size : 0;
+        c->size = is_text(t, u) ? u->size : 0;
+        c->text = keep_text(&t->keep, u->text, c->size);
         return;
     }
     for (int i = 0; i < u->n_part; i++) {
@@ -570,13 +601,34 @@ static void join(struct task *t, const struct unit *u, int k, struct joined *c) 
     c->text[c->size] = 0;
 }
 
+/* The words of a text that has been written, as they are in it; `of` has those of its units. */
+static void take_words(struct task *t, const struct markup_words *w, const struct joined *of,
+                       struct joined *out) {
+    out->n_source = w->n_source;
+    out->source = keep_take(&t->keep, ((size_t)w->n_source + 1) * sizeof *out->source);
+    if (w->n_source) memcpy(out->source, w->source, (size_t)w->n_source * sizeof *out->source);
+    out->n_link = w->n_link;
+    out->link = keep_take(&t->keep, ((size_t)w->n_link + 1) * sizeof *out->link);
+    if (w->n_link) memcpy(out->link, w->link, (size_t)w->n_link * sizeof *out->link);
+    out->n_word = w->n_target;
+    out->word = keep_take(&t->keep, ((size_t)w->n_target + 1) * sizeof *out->word);
+    for (int i = 0; i < w->n_target; i++) {
+        const struct markup_word *word = &w->target[i];
+        float sure = word->word < 0 ? 1 : of[word->answer].word[word->word].confidence;
+        out->word[i] = (struct desk_word){word->at, sure};
+    }
+}
+
 static void write_page(struct task *t, const struct document *d, int k, struct joined *out) {
     struct markup_answer *answer = xcalloc((size_t)d->n_unit + 1, sizeof *answer);
+    struct joined *of = xcalloc((size_t)d->n_unit + 1, sizeof *of);
+    struct markup_words words = {0};
     *out = (struct joined){0};
     for (int i = 0; i < d->n_unit; i++) {
         const struct unit *u = &t->unit[d->first + i];
         struct joined c;
         join(t, u, k, &c);
+        of[i] = c;
         struct span *target = keep_take(&t->keep, ((size_t)c.n_word + 1) * sizeof *target);
         for (int j = 0; j < c.n_word; j++) target[j] = c.word[j].at;
         answer[i] = (struct markup_answer){.text = c.text,
@@ -591,9 +643,13 @@ static void write_page(struct task *t, const struct document *d, int k, struct j
         out->log_prob += c.log_prob;
         out->cut |= c.cut;
     }
-    char *page = markup_write(d->markup, answer, &out->size);
+    int worded = t->extras & DESK_WORDS;
+    char *page = markup_write_words(d->markup, answer, &out->size, worded ? &words : NULL);
     out->text = keep_text(&t->keep, page, out->size);
+    if (worded) take_words(t, &words, of, out);
+    markup_words_release(&words);
     xfree(page);
+    xfree(of);
     xfree(answer);
 }
 
@@ -620,11 +676,11 @@ static void answer_document(struct task *t, const struct document *d, struct des
             join(t, &t->unit[d->first], k, &c);
         if (says_new(best, a->n, &c))
             best[a->n++] = (struct desk_candidate){c.text, c.size, c.score, c.log_prob, c.cut};
-        if (k || d->markup || !(t->extras & DESK_WORDS)) continue;
+        if (k || !(t->extras & DESK_WORDS)) continue;
         a->source = d->text;
         a->source_size = d->size;
-        a->word = t->unit[d->first].word;
-        a->n_word = t->unit[d->first].n_word;
+        a->word = c.source;
+        a->n_word = c.n_source;
         a->translated = c.word;
         a->n_translated = c.n_word;
         a->link = c.link;

@@ -12,6 +12,7 @@
 #include "base/num.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
+#include "data/passages.h"
 #include "data/words.h"
 #include "text/html.h"
 #include "text/letters.h"
@@ -46,8 +47,9 @@ struct reader {
 
 /* ---- characters ------------------------------------------------------------------------------ */
 
-int markup_take(uint32_t *code, const char *html, size_t at, size_t end) {
-    int n = html[at] == '&' ? html_reference(code, html + at, end - at) : 0;
+int markup_take(const struct markup *m, uint32_t *code, size_t at, size_t end) {
+    const char *html = m->html;
+    int n = html[at] == '&' && !m->plain ? html_reference(code, html + at, end - at) : 0;
     if (n) return n;
     n = utf8_decode(code, html + at, end - at);
     if (n < 0 || *code == 0) *code = 0xFFFD;
@@ -60,10 +62,10 @@ static int is_capital(uint32_t code) {
     return unicode_lower(lower, &code, 1) != 1 || lower[0] != code;
 }
 
-static int has_letter(const char *html, size_t at, size_t end) {
+static int has_letter(const struct markup *m, size_t at, size_t end) {
     while (at < end) {
         uint32_t code = 0;
-        int n = markup_take(&code, html, at, end);
+        int n = markup_take(m, &code, at, end);
         if (n > 0 && letter_is(code)) return 1;
         at += (size_t)(n < 0 ? -n : n);
     }
@@ -127,8 +129,8 @@ static int goes_on(const struct reader *r, int at) {
     size_t last = a.end - 1;
     while (last > a.begin && (r->html[last] & 0xC0) == 0x80) last--;
     uint32_t code = 0, next = 0;
-    markup_take(&code, r->html, last, a.end);
-    if (markup_take(&next, r->html, b.begin, b.end) < 0) return 0;
+    markup_take(r->m, &code, last, a.end);
+    if (markup_take(r->m, &next, b.begin, b.end) < 0) return 0;
     int ended = unicode_category(code) == UNICODE_PUNCTUATION && code != ',';
     return !ended && letter_is(next) && !is_capital(next);
 }
@@ -174,7 +176,7 @@ static int footnote_end(const struct reader *r, int at) {
     if (open->name_size != 3 || strncasecmp(r->html + open->name, "sup", 3) != 0) return 0;
     for (int i = at + 1; i < min_int(r->n_token, at + LONGEST); i++) {
         const struct html_token *t = &r->token[i];
-        if (t->kind == HTML_TEXT && has_letter(r->html, t->begin, t->end)) return 0;
+        if (t->kind == HTML_TEXT && has_letter(r->m, t->begin, t->end)) return 0;
         if (t->kind == HTML_CLOSE && html_same_name(r->html, t, open)) return i + 1;
         if (t->kind != HTML_TEXT && !(t->element & HTML_INLINE)) return 0;
     }
@@ -275,10 +277,10 @@ static void hold(struct reader *r, int at) {
 }
 
 /* Behind the emoji at html[at], or `at` where there is none. */
-static size_t skip_emoji(const char *html, size_t at, size_t end) {
+static size_t skip_emoji(const struct markup *m, size_t at, size_t end) {
     uint32_t code = 0;
     for (size_t from = at; at < end;) {
-        int n = markup_take(&code, html, at, end);
+        int n = markup_take(m, &code, at, end);
         if (n <= 0 || !(at > from ? emoji_goes_on(code) : emoji_is(code))) break;
         at += (size_t)n;
     }
@@ -290,9 +292,9 @@ static void put_text(struct reader *r, struct piece p, int kept) {
     int begin = r->segment->size;
     for (size_t at = p.begin; at < p.end;) {
         uint32_t code = 0;
-        int n = markup_take(&code, r->html, at, p.end);
+        int n = markup_take(r->m, &code, at, p.end);
         if (!kept && n > 0 && emoji_is(code)) /* a picture */
-            n = -(int)(skip_emoji(r->html, at, p.end) - at);
+            n = -(int)(skip_emoji(r->m, at, p.end) - at);
         if (n > 0) {
             /* what is written of the kept is the document's */
             put(r, kept && unicode_is_space(code) ? ' ' : code, at);
@@ -465,9 +467,52 @@ static void add_units(struct reader *r) {
     }
 }
 
+static struct segment *begin_segment(struct reader *r, struct piece of) {
+    struct markup *m = r->m;
+    GROW(m->segment, m->n_segment, m->room_segment);
+    struct segment *s = r->segment = &m->segment[m->n_segment++];
+    *s = (struct segment){.of = of, .text = m->n_text, .node = m->n_node};
+    r->depth = 0;
+    return s;
+}
+
+/* Has the segment a letter that is not kept? */
+static int has_words(const struct reader *r) {
+    const struct segment *s = r->segment;
+    const char *text = r->m->text + s->text;
+    int at = 0;
+    for (int i = 0; i < s->n_node; i++) {
+        const struct node *n = &r->m->node[s->node + i];
+        if (!is_leaf(n)) continue;
+        if (letters_in(text + at, (size_t)(n->begin - at))) return 1;
+        at = n->end;
+    }
+    return letters_in(text + at, (size_t)(s->size - at));
+}
+
+/* Its text is read. 0: there is nothing to translate in it, and it is no segment. */
+static int end_segment(struct reader *r) {
+    struct markup *m = r->m;
+    struct segment *s = r->segment;
+    while (s->size && m->text[s->text + (size_t)s->size - 1] == ' ') s->size--, m->n_text--;
+    for (int i = 0; i < s->n_node; i++) {
+        struct node *n = &m->node[s->node + i];
+        n->begin = min_int(n->begin, s->size);
+        n->end = min_int(n->end, s->size);
+        if (n->begin == n->end && n->kind == NODE_KEPT) n->kind = NODE_THING;
+    }
+    if (!has_words(r)) {
+        m->n_text = s->text;
+        m->n_node = s->node;
+        m->n_segment--;
+        return 0;
+    }
+    part_leaves(r);
+    return 1;
+}
+
 /* Items [first, end), none of them hard. What is at the ends and need not move stays out. */
 static void read_segment(struct reader *r, int first, int end) {
-    struct markup *m = r->m;
     int words = 0;
     for (;;) {
         while (first < end && is_blank(r, &r->item[first])) first++;
@@ -477,16 +522,13 @@ static void read_segment(struct reader *r, int first, int end) {
     }
     for (int i = first; i < end && !words; i++) {
         struct piece p = piece_of(r, &r->item[i]);
-        words = r->item[i].role == TEXT && has_letter(r->html, p.begin, p.end);
+        words = r->item[i].role == TEXT && has_letter(r->m, p.begin, p.end);
     }
     if (!words) return;
-    GROW(m->segment, m->n_segment, m->room_segment);
-    struct segment *s = r->segment = &m->segment[m->n_segment++];
     struct piece from = piece_of(r, &r->item[first]), to = piece_of(r, &r->item[end - 1]);
     if (r->item[first].role == TEXT) from = strip(r->html, from);
     if (r->item[end - 1].role == TEXT) to = strip(r->html, to);
-    *s = (struct segment){.of = {from.begin, to.end}, .text = m->n_text, .node = m->n_node};
-    r->depth = 0;
+    struct segment *s = begin_segment(r, (struct piece){from.begin, to.end});
     for (int i = first; i < end; i++) {
         struct piece p = piece_of(r, &r->item[i]);
         if (r->item[i].role == TEXT)
@@ -495,33 +537,41 @@ static void read_segment(struct reader *r, int first, int end) {
         else
             put_item(r, &r->item[i]);
     }
-    while (s->size && m->text[s->text + (size_t)s->size - 1] == ' ') s->size--, m->n_text--;
-    for (int i = 0; i < s->n_node; i++) {
-        struct node *n = &m->node[s->node + i];
-        n->begin = min_int(n->begin, s->size);
-        n->end = min_int(n->end, s->size);
-        if (n->begin == n->end && n->kind == NODE_KEPT) n->kind = NODE_THING;
-    }
-    if (!letters_in(m->text + s->text, (size_t)s->size)) { /* it was part of an emoji */
-        m->n_text = s->text;
-        m->n_node = s->node;
-        m->n_segment--;
-        return;
-    }
-    part_leaves(r);
-    add_units(r);
+    if (end_segment(r)) add_units(r);
+}
+
+/* A sentence of a plain text. */
+static void read_sentence(struct reader *r, const struct passage *one) {
+    struct piece p = {one->at, one->at + one->size};
+    struct segment *s = begin_segment(r, p);
+    put_text(r, p, 0);
+    if (!end_segment(r)) return;
+    s->unit = r->m->n_unit;
+    add_unit(r, 0, (size_t)s->size);
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-struct markup *markup_read(const char *html, size_t size, const struct sentence_rules *rules) {
+static struct reader begin(const char *html, size_t size, const struct sentence_rules *rules) {
     struct markup *m = xcalloc(1, sizeof *m);
-    struct reader r = {.m = m, .html = html, .rules = rules};
-    struct html scan = html_open(html, size);
     *m = (struct markup){.html = html, .size = size};
     /* Never NULL: places in them are counted from their beginning, also where they are empty. */
     grow_text(m, 4096);
     GROW(m->node, m->n_node, m->room_node);
+    return (struct reader){.m = m, .html = html, .rules = rules};
+}
+
+static struct markup *end(struct reader *r) {
+    words_release(&r->words);
+    xfree(r->cut);
+    xfree(r->token);
+    xfree(r->item);
+    return r->m;
+}
+
+struct markup *markup_read(const char *html, size_t size, const struct sentence_rules *rules) {
+    struct reader r = begin(html, size, rules);
+    struct html scan = html_open(html, size);
     for (;;) {
         GROW(r.token, r.n_token, r.room_token);
         r.token[r.n_token] = html_next(&scan);
@@ -535,11 +585,22 @@ struct markup *markup_read(const char *html, size_t size, const struct sentence_
         if (i > first) read_segment(&r, first, i);
         first = i + 1;
     }
-    words_release(&r.words);
-    xfree(r.cut);
-    xfree(r.token);
-    xfree(r.item);
-    return m;
+    return end(&r);
+}
+
+int markup_in_text(const char *text, size_t size) {
+    if (placeholder_in(text, size)) return 1;
+    for (size_t at = 0, n; at < size; at += n ? n : 1)
+        if ((n = emoji_at(text + at, size - at)) && passages_go_on(text, size, at)) return 1;
+    return 0;
+}
+
+struct markup *markup_read_text(const char *text, size_t size, const struct sentence_rules *rules) {
+    struct reader r = begin(text, size, rules);
+    struct passages all = passages_of(rules, text, size);
+    r.m->plain = all.over_emoji = 1;
+    for (struct passage one; passages_next(&all, &one);) read_sentence(&r, &one);
+    return end(&r);
 }
 
 void markup_free(struct markup *m) {
@@ -560,6 +621,13 @@ const char *markup_text(const struct markup *m, int i, size_t *size) {
     return m->text + m->segment[m->segment_of[i]].text + m->unit[i].begin;
 }
 
+const char *markup_before(const struct markup *m, int i, size_t *size) {
+    const struct segment *s = &m->segment[m->segment_of[i]];
+    size_t from = s > m->segment ? s[-1].of.end : 0;
+    *size = s->of.begin - from;
+    return m->html + from;
+}
+
 /* Did all sentences come out as they went in? */
 static int is_same(const struct markup *m, const struct segment *s,
                    const struct markup_answer *answer) {
@@ -573,17 +641,33 @@ static int is_same(const struct markup *m, const struct segment *s,
 }
 
 char *markup_write(const struct markup *m, const struct markup_answer *answer, size_t *size) {
+    return markup_write_words(m, answer, size, NULL);
+}
+
+char *markup_write_words(const struct markup *m, const struct markup_answer *answer, size_t *size,
+                         struct markup_words *words) {
     struct buffer out = {0};
     size_t at = 0;
     for (int i = 0; i < m->n_segment; i++) {
         const struct segment *s = &m->segment[i];
-        if (is_same(m, s, answer + s->unit)) continue;
-        buffer_put(&out, m->html + at, s->of.begin - at);
-        markup_place(&out, m, s, answer + s->unit);
+        int same = is_same(m, s, answer + s->unit);
+        size_t to = same ? s->of.end : s->of.begin;
+        if (same && !words) continue;
+        buffer_put(&out, m->html + at, to - at);
         at = s->of.end;
+        if (same)
+            markup_same(out.size - at, m, s, answer + s->unit, words);
+        else
+            markup_place(&out, m, s, answer + s->unit, words);
     }
     buffer_put(&out, m->html + at, m->size - at);
     *buffer_room(&out, 1) = 0;
     *size = out.size;
     return out.text;
+}
+
+void markup_words_release(struct markup_words *words) {
+    xfree(words->source);
+    xfree(words->target);
+    xfree(words->link);
 }

@@ -24,6 +24,10 @@
  * so too, unless the sentence visibly goes on: no punctuation before it, no capital behind it.
  * Attributes are never translated.
  *
+ * A plain text has the same things in it but tags (markup_read_text): placeholders and emoji, which
+ * must come out as they are. Each of its sentences (data/passages.h) is a segment, nothing in it is
+ * a reference, and nothing that is written is escaped.
+ *
  * Reading and writing take time linear in the document (times MARKUP_DEPTH). The document stays the
  * caller's and must live as long as the markup. */
 #ifndef TEXT_MARKUP_H
@@ -39,6 +43,11 @@ struct markup;
 
 /* rules: where sentences end. */
 struct markup *markup_read(const char *html, size_t size, const struct sentence_rules *rules);
+
+/* Has a text anything in it that its translation might not have? If not, it needs no markup. */
+int markup_in_text(const char *text, size_t size);
+struct markup *markup_read_text(const char *text, size_t size, const struct sentence_rules *rules);
+
 void markup_free(struct markup *markup);
 
 /* The texts to translate: well-formed UTF-8 without NUL bytes. */
@@ -55,7 +64,26 @@ struct markup_answer {
     int n_link;
 };
 
+/* Of a plain text, what is kept of it before text i. */
+const char *markup_before(const struct markup *markup, int i, size_t *size);
+
 /* The document with answer[i] in place of text i, NUL-terminated; xfree it. */
 char *markup_write(const struct markup *markup, const struct markup_answer *answer, size_t *size);
+
+/* The same of a plain text, with its words and theirs. Words of the result are those of the answers
+ * that are in it, and placeholders in their place. */
+struct markup_word {
+    struct span at;
+    int answer, word; /* whose word it is; -1: a placeholder */
+};
+struct markup_words {
+    struct span *source; /* [n_source] of the text */
+    struct markup_word *target;
+    struct align_link *link;
+    int n_source, n_target, n_link, room_source, room_target, room_link;
+};
+char *markup_write_words(const struct markup *markup, const struct markup_answer *answer,
+                         size_t *size, struct markup_words *words);
+void markup_words_release(struct markup_words *words);
 
 #endif

@@ -38,6 +38,7 @@ struct segment {
 struct markup {
     const char *html;
     size_t size;
+    int plain;      /* it is no HTML */
     char *text;     /* of all segments, one after another */
     uint32_t *from; /* [n_text] where in the document a byte's character is; NOT_THERE: it is not */
     size_t n_text, room_text;
@@ -54,10 +55,14 @@ enum { NOT_THERE = -1 };
 
 /* The character at html[at], decoded, and how long it is there. Negative: a reference that is not
  * known. */
-int markup_take(uint32_t *code, const char *html, size_t at, size_t end);
+int markup_take(const struct markup *markup, uint32_t *code, size_t at, size_t end);
 
-/* Adds the translation of a segment. answer [n_unit]. */
+/* Adds the translation of a segment, and its words unless that is NULL. answer [n_unit]. */
 void markup_place(struct buffer *out, const struct markup *markup, const struct segment *segment,
-                  const struct markup_answer *answer);
+                  const struct markup_answer *answer, struct markup_words *words);
+
+/* Adds the words of a sentence of a plain text that stays as it is, `shift` bytes further on. */
+void markup_same(size_t shift, const struct markup *markup, const struct segment *segment,
+                 const struct markup_answer *answer, struct markup_words *words);
 
 #endif

@@ -50,6 +50,8 @@ struct placer {
     struct place *place; /* [n_node] */
     int *order;          /* [n_node] by parent and place */
     int *children;       /* [n_node + 1] where those of each node begin in order; of none: first */
+    int *wrote;          /* [n_tgt] where in out a word is; -1: nowhere */
+    int *leaf;           /* [n_node] the same of what is kept */
     struct buffer *out;
     size_t at;          /* bytes of the translation that are written */
     int word;           /* the first word of it that is not */
@@ -289,18 +291,24 @@ static void sort_nodes(struct placer *p) {
     }
 }
 
+static void put_escaped(struct placer *p, const char *text, size_t size) {
+    if (p->m->plain)
+        buffer_put(p->out, text, size);
+    else
+        p->out->size += html_escape(buffer_room(p->out, 6 * size), text, size);
+}
+
 static void put_text(struct placer *p, size_t to) {
     if (to <= p->at) return;
-    char *room = buffer_room(p->out, 6 * (to - p->at));
-    p->out->size += html_escape(room, p->text.text + p->at, to - p->at);
+    put_escaped(p, p->text.text + p->at, to - p->at);
     p->at = to;
 }
 
-/* Where in the document the last character of source[0..end) ends. */
-static size_t raw_end(const struct placer *p, int end) {
+/* Where in the document the last character of the segment's text[0..end) ends. */
+static size_t raw_end(const struct markup *m, const struct segment *s, int end) {
     uint32_t code;
-    size_t from = p->m->from[p->s->text + (size_t)end - 1];
-    int n = from == (uint32_t)NOT_THERE ? 0 : markup_take(&code, p->m->html, from, p->s->of.end);
+    size_t from = m->from[s->text + (size_t)end - 1];
+    int n = from == (uint32_t)NOT_THERE ? 0 : markup_take(m, &code, from, s->of.end);
     return from + (size_t)(n < 0 ? -n : n);
 }
 
@@ -313,7 +321,8 @@ static void put_space(struct placer *p, int j) {
     if (!j || a < 0 || b != a + 1 || b == p->n_src) return;
     if (p->at != (size_t)p->tgt[j - 1].end || end != p->at + 1 || p->text.text[p->at] != ' ')
         return;
-    size_t begin = raw_end(p, p->src[a].end), to = p->m->from[p->s->text + (size_t)p->src[b].begin];
+    size_t begin = raw_end(p->m, p->s, p->src[a].end),
+           to = p->m->from[p->s->text + (size_t)p->src[b].begin];
     if (to <= begin || to > p->s->of.end) return;
     for (size_t i = begin; i < to; i++)
         if (!p->m->html[i] || !strchr(" \t\n\r\f", p->m->html[i])) return;
@@ -325,7 +334,7 @@ static void put_space(struct placer *p, int j) {
 static void put_copy(struct placer *p, int j) {
     struct span t = p->tgt[j], s = p->src[max_int(p->link[j], 0)];
     int size = t.end - t.begin, refs = 0;
-    if (p->link[j] < 0 || p->at != (size_t)t.begin || s.end - s.begin != size ||
+    if (p->m->plain || p->link[j] < 0 || p->at != (size_t)t.begin || s.end - s.begin != size ||
         memcmp(p->text.text + t.begin, p->source + s.begin, (size_t)size) != 0)
         return;
     const uint32_t *from = p->m->from + p->s->text;
@@ -334,7 +343,7 @@ static void put_copy(struct placer *p, int j) {
         uint32_t code;
         char bytes[4];
         if (from[i] != at) return;
-        n = markup_take(&code, p->m->html, at, p->s->of.end);
+        n = markup_take(p->m, &code, at, p->s->of.end);
         int is_ref = p->m->html[at] == '&';
         if (n <= 0 || code == 0xFFFD || strchr("<>", p->m->html[at])) return;
         if (is_ref && p->m->html[at + (size_t)n - 1] != ';') return;
@@ -353,6 +362,7 @@ static void flush(struct placer *p, size_t to) {
         put_space(p, p->word);
         put_text(p, min_size(to, (size_t)p->tgt[p->word].begin));
         if ((size_t)p->tgt[p->word].end > to) break;
+        if (p->at == (size_t)p->tgt[p->word].begin) p->wrote[p->word] = (int)p->out->size;
         put_copy(p, p->word);
         put_text(p, (size_t)p->tgt[p->word].end);
     }
@@ -377,8 +387,9 @@ static void put_leaf(struct placer *p, const struct node *n, size_t next) {
     int apart = !(n->glued & GLUED_BEFORE) && (!n->begin || !in_word(p->source[n->begin - 1]));
     int beside = p->behind_kept && p->behind_kept == p->out->size && p->kept_end != n->begin;
     if (worded && (beside || (apart && in_word(before)))) buffer_put(p->out, " ", 1);
+    p->leaf[n - p->node] = (int)p->out->size;
     if (n->kind == NODE_HELD)
-        p->out->size += html_escape(buffer_room(p->out, 6 * size), p->source + n->begin, size);
+        put_escaped(p, p->source + n->begin, size);
     else
         put_piece(p, n->open);
     if (worded) p->kept_end = n->end, p->behind_kept = p->out->size;
@@ -440,8 +451,67 @@ static void put_children(struct placer *p, int node) {
     }
 }
 
+/* ---- words of a plain text ------------------------------------------------------------------- */
+
+static void add_source(struct markup_words *w, const struct markup *m, const struct segment *s,
+                       const struct markup_answer *a) {
+    for (int i = 0; i < a->n_source; i++) {
+        struct span word = a->source[i];
+        GROW(w->source, w->n_source, w->room_source);
+        w->source[w->n_source++] =
+            (struct span){(int)m->from[s->text + (size_t)word.begin], (int)raw_end(m, s, word.end)};
+    }
+}
+
+static void add_target(struct markup_words *w, size_t at, int size, int answer, int word) {
+    GROW(w->target, w->n_target, w->room_target);
+    w->target[w->n_target++] = (struct markup_word){{(int)at, (int)at + size}, answer, word};
+}
+
+static void add_link(struct markup_words *w, int src, int tgt) {
+    GROW(w->link, w->n_link, w->room_link);
+    w->link[w->n_link++] = (struct align_link){src, tgt};
+}
+
+void markup_same(size_t shift, const struct markup *m, const struct segment *s,
+                 const struct markup_answer *a, struct markup_words *w) {
+    int source = w->n_source, target = w->n_target;
+    add_source(w, m, s, a);
+    for (int j = 0; j < a->n_target; j++) {
+        size_t at = m->from[s->text + (size_t)a->target[j].begin];
+        add_target(w, at + shift, (int)(raw_end(m, s, a->target[j].end) - at), s->unit, j);
+    }
+    for (int k = 0; k < a->n_link; k++)
+        add_link(w, a->link[k].src + source, a->link[k].tgt + target);
+}
+
+/* What was written, in its order: words of the translation, and what is kept instead of some. */
+static void tell_words(const struct placer *p, const struct markup_answer *a,
+                       struct markup_words *w) {
+    int source = w->n_source, *at = xcalloc((size_t)p->n_tgt + 1, sizeof *at);
+    add_source(w, p->m, p->s, a);
+    for (int j = 0, i = 0; j <= p->n_tgt; j++) {
+        if (j < p->n_tgt && p->wrote[j] < 0) continue;
+        for (; i < p->n_node; i++) { /* before the word */
+            int k = p->order[i];
+            const struct node *n = &p->node[k];
+            if (p->leaf[k] < 0 || n->kind == NODE_THING) continue;
+            if (j < p->n_tgt && p->leaf[k] > p->wrote[j]) break;
+            for (int v = word_behind(p, n->begin); v < p->n_src && p->src[v].begin < n->end; v++)
+                add_link(w, source + v, w->n_target);
+            add_target(w, (size_t)p->leaf[k], n->end - n->begin, p->s->unit, -1);
+        }
+        at[j] = w->n_target;
+        if (j < p->n_tgt)
+            add_target(w, (size_t)p->wrote[j], p->tgt[j].end - p->tgt[j].begin, p->s->unit, j);
+    }
+    for (int k = 0; k < a->n_link; k++)
+        if (p->wrote[a->link[k].tgt] >= 0) add_link(w, a->link[k].src + source, at[a->link[k].tgt]);
+    xfree(at);
+}
+
 void markup_place(struct buffer *out, const struct markup *m, const struct segment *s,
-                  const struct markup_answer *answer) {
+                  const struct markup_answer *answer, struct markup_words *told) {
     struct placer p = {.m = m,
                        .s = s,
                        .source = m->text + s->text,
@@ -450,18 +520,19 @@ void markup_place(struct buffer *out, const struct markup *m, const struct segme
                        .out = out};
     int deepest = 0;
     merge(&p, answer);
-    int **words[] = {&p.of, &p.own, &p.child}, **sources[] = {&p.first, &p.last, &p.of_src};
-    int **nodes[] = {&p.order, &p.children};
-    for (int i = 0; i < 3; i++) *words[i] = xcalloc((size_t)p.n_tgt + 1, sizeof(int));
+    int **words[] = {&p.of, &p.own, &p.child, &p.wrote},
+        **sources[] = {&p.first, &p.last, &p.of_src};
+    int **nodes[] = {&p.order, &p.children, &p.leaf};
+    for (int i = 0; i < 4; i++) *words[i] = xcalloc((size_t)p.n_tgt + 1, sizeof(int));
     for (int i = 0; i < 3; i++) *sources[i] = xcalloc((size_t)p.n_src + 1, sizeof(int));
-    for (int i = 0; i < 2; i++) *nodes[i] = xcalloc((size_t)p.n_node + 1, sizeof(int));
+    for (int i = 0; i < 3; i++) *nodes[i] = xcalloc((size_t)p.n_node + 1, sizeof(int));
     p.place = xcalloc((size_t)p.n_node + 1, sizeof *p.place);
     read_links(&p);
     own_source(&p);
     own_target(&p);
     find_copies(&p);
-    for (int j = 0; j < p.n_tgt; j++) p.own[j] = NOWHERE;
-    for (int k = 0; k < p.n_node; k++) deepest = max_int(deepest, p.node[k].depth);
+    for (int j = 0; j < p.n_tgt; j++) p.own[j] = NOWHERE, p.wrote[j] = -1;
+    for (int k = 0; k < p.n_node; k++) deepest = max_int(deepest, p.node[k].depth), p.leaf[k] = -1;
     for (int depth = 1; depth <= deepest; depth++) {
         place_stretches(&p, depth);
         place_gaps(&p, depth);
@@ -469,9 +540,9 @@ void markup_place(struct buffer *out, const struct markup *m, const struct segme
     sort_nodes(&p);
     put_children(&p, NOWHERE);
     flush(&p, p.text.size);
-    for (int i = 0; i < 3; i++) xfree(*words[i]), xfree(*sources[i]);
-    xfree(p.order);
-    xfree(p.children);
+    if (told) tell_words(&p, answer, told);
+    for (int i = 0; i < 4; i++) xfree(*words[i]);
+    for (int i = 0; i < 3; i++) xfree(*sources[i]), xfree(*nodes[i]);
     xfree(p.place);
     xfree(p.src);
     xfree(p.tgt);

@@ -8,12 +8,17 @@
 #include "text/markup.h"
 
 struct pages {
+    const struct engine *engine;
     struct translator *translator;
-    struct candidate **best; /* [n] a document's candidates, with their texts */
+    struct translator_options options;
+    struct translator *linking; /* for plain texts */
+    struct candidate **best;    /* [n] a document's candidates, with their texts */
     int n;
 };
 
 struct run {
+    struct translator *translator;
+    int plain;
     const struct translator_input *in; /* [n] documents */
     int n;
     struct markup **markup;
@@ -23,11 +28,14 @@ struct run {
     int n_text;
 };
 
-struct pages *pages_new(struct translator *translator) {
+struct pages *pages_new(const struct engine *engine, struct translator *translator) {
     struct pages *p = xcalloc(1, sizeof *p);
+    p->engine = engine;
     p->translator = translator;
     return p;
 }
+
+void pages_set(struct pages *p, const struct translator_options *options) { p->options = *options; }
 
 static void clear(struct pages *p) {
     for (int i = 0; i < p->n; i++) {
@@ -42,7 +50,12 @@ static void clear(struct pages *p) {
 void pages_free(struct pages *p) {
     if (!p) return;
     clear(p);
+    translator_free(p->linking);
     xfree(p);
+}
+
+const struct translator_stats *pages_stats(const struct pages *p) {
+    return p->linking ? translator_stats(p->linking) : NULL;
 }
 
 static int refuse(const struct translator_input *in, size_t limit, const char *what,
@@ -51,11 +64,13 @@ static int refuse(const struct translator_input *in, size_t limit, const char *w
                    (unsigned long long)in->number, what, limit);
 }
 
-static int read_all(struct run *r, const struct sentence_rules *rules, struct err *err) {
+static int read_all(struct run *r, struct err *err) {
+    const struct sentence_rules *rules = translator_rules(r->translator);
     int64_t total = 0;
     for (int i = 0; i < r->n; i++) {
         if (r->in[i].size > PAGES_MAX) return refuse(&r->in[i], PAGES_MAX, "a document", err);
-        r->markup[i] = markup_read(r->in[i].text, r->in[i].size, rules);
+        r->markup[i] =
+            (r->plain ? markup_read_text : markup_read)(r->in[i].text, r->in[i].size, rules);
         total += markup_count(r->markup[i]);
     }
     if (total > INT32_MAX / 2)
@@ -95,6 +110,7 @@ static struct candidate write_candidate(struct run *r, const struct markup *m, i
         out.score += c->score;
         out.log_prob += c->log_prob;
         out.cut |= c->cut;
+        out.n_tok += c->n_tok;
     }
     out.text = markup_write(m, r->answer + at, &out.size);
     return out;
@@ -119,17 +135,17 @@ static void write_page(struct pages *p, struct run *r, int page, int at, struct 
     out->n = most;
 }
 
-int pages_run(struct pages *p, const struct translator_input *in, int n, struct translation *out,
-              const struct translator_poll *poll, struct err *err) {
-    struct run r = {.in = in, .n = n};
-    clear(p);
+/* Documents, or texts if `plain`. */
+static int run(struct pages *p, struct run r, struct translation *out,
+               const struct translator_poll *poll, struct err *err) {
+    int n = r.n;
     memset(out, 0, (size_t)n * sizeof *out);
     p->best = xcalloc((size_t)n + 1, sizeof(struct candidate *));
     p->n = n;
     r.markup = xcalloc((size_t)n + 1, sizeof(struct markup *));
-    int rc = read_all(&r, translator_rules(p->translator), err);
+    int rc = read_all(&r, err);
     int ran = !rc;
-    if (!rc) rc = translator_run(p->translator, r.text, r.n_text, r.result, poll, err);
+    if (!rc) rc = translator_run(r.translator, r.text, r.n_text, r.result, poll, err);
     for (int i = 0, at = 0; i < n && ran; at += markup_count(r.markup[i]), i++)
         write_page(p, &r, i, at, &out[i]);
     for (int i = 0; i < n; i++) markup_free(r.markup[i]);
@@ -140,9 +156,61 @@ int pages_run(struct pages *p, const struct translator_input *in, int n, struct 
     return rc;
 }
 
+static int make_linking(struct pages *p, struct err *err) {
+    struct translator_options options = p->options;
+    options.format = FORMAT_LINES;
+    options.alignment = ALIGNMENT_WORDS;
+    if (!p->linking) p->linking = translator_new(p->engine);
+    return translator_set(p->linking, &options, err);
+}
+
+static int is_marked(const struct translator_input *in) {
+    return !in->prefix_size && in->size <= TOKENIZER_MAX_TEXT && markup_in_text(in->text, in->size);
+}
+
+/* Texts, of which `n_marked` are marked. Those that do not fail have results, whichever do. */
+static int run_texts(struct pages *p, const struct translator_input *in, int n, int n_marked,
+                     struct translation *out, const struct translator_poll *poll, struct err *err) {
+    struct translator_input *sorted = xcalloc((size_t)n + 1, sizeof *sorted);
+    struct translation *result = xcalloc((size_t)n + 1, sizeof *result);
+    char *marked = xcalloc((size_t)n + 1, 1);
+    int at[2] = {n_marked, 0};
+    for (int i = 0; i < n; i++) {
+        marked[i] = (char)is_marked(&in[i]);
+        sorted[at[(int)marked[i]]++] = in[i];
+    }
+    struct err other = {0};
+    struct run r = {.in = sorted, .n = n_marked, .plain = 1};
+    int rc = make_linking(p, err), rest;
+    r.translator = p->linking;
+    if (!rc) rc = run(p, r, result, poll, err);
+    rest = translator_run(p->translator, sorted + n_marked, n - n_marked, result + n_marked, poll,
+                          &other);
+    if (!rc && rest) *err = other, rc = rest;
+    at[0] = n_marked, at[1] = 0;
+    for (int i = 0; i < n; i++) out[i] = result[at[(int)marked[i]]++];
+    xfree(sorted);
+    xfree(result);
+    xfree(marked);
+    return rc;
+}
+
+int pages_run(struct pages *p, const struct translator_input *in, int n, struct translation *out,
+              const struct translator_poll *poll, struct err *err) {
+    const struct translator_options *o = &p->options;
+    int n_marked = 0;
+    clear(p);
+    if (o->format == FORMAT_HTML)
+        return run(p, (struct run){.translator = p->translator, .in = in, .n = n}, out, poll, err);
+    for (int i = 0; i < n && o->format == FORMAT_TEXT && !o->alignment; i++)
+        n_marked += is_marked(&in[i]);
+    if (n_marked) return run_texts(p, in, n, n_marked, out, poll, err);
+    return translator_run(p->translator, in, n, out, poll, err);
+}
+
 int pages_document(struct pages *p, const struct document *d, struct pages_file *out,
                    const struct translator_poll *poll, struct err *err) {
-    int n = document_count(d), html = document_format(d) == FORMAT_HTML;
+    int n = document_count(d);
     struct translator_input *in = xcalloc((size_t)n + 1, sizeof *in);
     struct translation *result = xcalloc((size_t)n + 1, sizeof *result);
     struct document_answer *answer = xcalloc((size_t)n + 1, sizeof *answer);
@@ -152,8 +220,7 @@ int pages_document(struct pages *p, const struct document *d, struct pages_file 
             .key = (uint64_t)i + 1, .name = "text", .number = (uint64_t)i + 1};
         in[i].text = document_text(d, i, &in[i].size);
     }
-    int rc = html ? pages_run(p, in, n, result, poll, err)
-                  : translator_run(p->translator, in, n, result, poll, err);
+    int rc = pages_run(p, in, n, result, poll, err);
     for (int i = 0; i < n && !rc; i++) {
         const struct candidate *best = result[i].best;
         BUG_ON(!best);

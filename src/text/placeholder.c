@@ -44,3 +44,9 @@ size_t placeholder_at(const char *t, size_t size) {
     if (t[1] == '{') return (n = bracketed(t + 1, size - 1, '{', '}')) ? n + 1 : 0;
     return t[0] == '%' ? directive(t, size) : 0;
 }
+
+int placeholder_in(const char *text, size_t size) {
+    for (size_t at = 0; at < size; at++)
+        if (placeholder_at(text + at, size - at)) return 1;
+    return 0;
+}

@@ -8,4 +8,7 @@
 /* The length of the placeholder that text[0..size) begins with, or 0. */
 size_t placeholder_at(const char *text, size_t size);
 
+/* Has the text one? */
+int placeholder_in(const char *text, size_t size);
+
 #endif
