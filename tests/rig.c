@@ -30,28 +30,38 @@ static void draw_model(struct model *model, uint64_t seed) {
     xfree(flat);
 }
 
-void rig_open(struct rig *rig, int n_model, int n_vocab, enum dtype type, int n_thread,
-              uint64_t seed) {
-    struct config c = rig_config(n_vocab);
+static void open_models(struct rig *rig, const struct config *c, int n_model, enum dtype type,
+                        int n_thread, uint64_t seed) {
     struct err err;
     struct backend_options where = {type == DTYPE_F64 ? "ref" : "cpu", n_thread, NULL};
-    *rig = (struct rig){.n_model = n_model, .n_vocab = n_vocab, .weight = {1, 1}};
+    *rig = (struct rig){.n_model = n_model, .n_vocab = c->n_vocab_tgt, .weight = {1, 1}};
     check_ok(backend_open(&rig->toy[0].be, &where, &err), &err);
     for (int m = 0; m < n_model; m++) {
         struct toy *toy = &rig->toy[m];
         toy->be = rig->toy[0].be;
-        check_ok(model_new(&toy->model, &c, toy->be, type, &err), &err);
+        check_ok(model_new(&toy->model, c, toy->be, type, &err), &err);
         draw_model(toy->model, seed + (uint64_t)m * 1000);
         check_ok(acts_new(&toy->acts, toy->model, RIG_TOKENS, RIG_TOKENS, 0, &err), &err);
         rig->model[m] = toy->model;
     }
 }
 
+void rig_open(struct rig *rig, int n_model, int n_vocab, enum dtype type, int n_thread,
+              uint64_t seed) {
+    struct config c = rig_config(n_vocab);
+    open_models(rig, &c, n_model, type, n_thread, seed);
+}
+
 void rig_open_as(struct rig *rig, int n_vocab, const char *how, int n_thread, uint64_t seed) {
     struct err err = {0};
+    struct config c = rig_config(n_vocab);
+    if (strncmp(how, "ssru-", 5) == 0) {
+        c.decoder = DECODER_SSRU;
+        how += 5;
+    }
     const char *dash = strchr(how, '-');
     enum precision precision;
-    rig_open(rig, 1, n_vocab, strcmp(how, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32, n_thread, seed);
+    open_models(rig, &c, 1, strcmp(how, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32, n_thread, seed);
     if (!dash) return;
     ASSERT_OK(precision_parse(&precision, dash + 1, &err), err);
     ASSERT_OK(frozen_from_model(&rig->frozen, rig->toy[0].model, precision, 1, &err), err);

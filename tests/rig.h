@@ -23,7 +23,8 @@ struct config rig_config(int n_vocab);
  * precision is what only the reference backend has. */
 void rig_open(struct rig *rig, int n_model, int n_vocab, enum dtype type, int n_thread,
               uint64_t seed);
-/* One model: trained weights ("f32", "bf16") or frozen ones ("frozen-f32", ...). */
+/* One model: trained weights ("f32", "bf16") or frozen ones ("frozen-f32", ...); with an SSRU
+ * decoder where "ssru-" stands before it. */
 void rig_open_as(struct rig *rig, int n_vocab, const char *how, int n_thread, uint64_t seed);
 void rig_close(struct rig *rig);
 

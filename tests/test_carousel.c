@@ -378,6 +378,6 @@ TEST(sick_alone) {
 }
 
 TESTS(TP(as_if_alone, "f32"), TP(as_if_alone, "bf16"), TP(as_if_alone, "frozen-f32"),
-      TP(as_if_alone, "frozen-bf16"), TP(as_if_alone, "frozen-int8"), T(two_models),
-      T(reference_backend), T(room_is_kept), T(what_cannot_ride_is_refused),
-      T(impossible_carousels), T(sick_alone))
+      TP(as_if_alone, "frozen-bf16"), TP(as_if_alone, "frozen-int8"), TP(as_if_alone, "ssru-bf16"),
+      TP(as_if_alone, "ssru-frozen-int8"), T(two_models), T(reference_backend), T(room_is_kept),
+      T(what_cannot_ride_is_refused), T(impossible_carousels), T(sick_alone))

@@ -98,6 +98,7 @@ TEST(impossible_fields_are_named) {
                {"n_vocab", "0"},
                {"norm", "sideways"},
                {"activation", "tanh"},
+               {"decoder", "lstm"},
                {"tie", "two"},
                {"positions", "spiral"},
                {"d_model", "12x"},

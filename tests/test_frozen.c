@@ -83,6 +83,8 @@ static struct config toy_variant(const char *variant) {
         c.activation = ACT_SILU;
     } else if (strcmp(variant, "foreign") == 0) {
         c = toy_foreign_config();
+    } else if (strcmp(variant, "ssru") == 0) {
+        c = toy_ssru_config();
     }
     ASSERT_OK(config_check(&c, &err), err);
     return c;
@@ -788,8 +790,8 @@ TEST(not_a_number_on_a_device) {
 
 TESTS(T(rows_from_elsewhere), T(scores_are_log_softmax_of_the_logits),
       TP(computes_the_same, "post"), TP(computes_the_same, "pre"), TP(computes_the_same, "target"),
-      TP(computes_the_same, "foreign"), TP(values_survive, "post"), TP(values_survive, "pre"),
-      TP(values_survive, "target"), TP(values_survive, "foreign"), T(writes_what_it_maps),
-      T(from_model_is_from_file), T(precision_rules), T(cannot_change), T(hostile_weights),
-      T(cut_short), T(hostile_config), T(not_a_number), T(threads_share), T(copied_to_a_device),
-      T(not_a_number_on_a_device))
+      TP(computes_the_same, "foreign"), TP(computes_the_same, "ssru"), TP(values_survive, "post"),
+      TP(values_survive, "pre"), TP(values_survive, "target"), TP(values_survive, "foreign"),
+      TP(values_survive, "ssru"), T(writes_what_it_maps), T(from_model_is_from_file),
+      T(precision_rules), T(cannot_change), T(hostile_weights), T(cut_short), T(hostile_config),
+      T(not_a_number), T(threads_share), T(copied_to_a_device), T(not_a_number_on_a_device))

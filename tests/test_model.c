@@ -68,12 +68,14 @@ TEST(packed_batch_equals_one_by_one) {
     config = toy_foreign_config();
     packed_equals_single(&config, NULL, DTYPE_F32);
     packed_equals_single(&config, NULL, DTYPE_BF16);
+    config = toy_ssru_config();
+    packed_equals_single(&config, NULL, DTYPE_F32);
+    packed_equals_single(&config, NULL, DTYPE_BF16);
 }
 
 /* Parameters after a few updates with all kinds of dropout, as a function of the number of
  * threads. */
-static float *trained(int n_thread, enum dtype type, size_t *n) {
-    struct config config = toy_config();
+static float *trained(struct config config, int n_thread, enum dtype type, size_t *n) {
     config.dropout = 0.3f;
     config.attention_dropout = 0.1f;
     config.activation_dropout = 0.2f;
@@ -96,11 +98,12 @@ static float *trained(int n_thread, enum dtype type, size_t *n) {
     return flat;
 }
 
-TEST(same_seed_same_bits_for_any_threads) {
+static void same_for_any_threads(struct config c) {
     for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
         size_t n;
-        float *one = trained(1, (enum dtype)type, &n), *two = trained(2, (enum dtype)type, &n),
-              *three = trained(3, (enum dtype)type, &n), *again = trained(2, (enum dtype)type, &n);
+        enum dtype t = (enum dtype)type;
+        float *one = trained(c, 1, t, &n), *two = trained(c, 2, t, &n),
+              *three = trained(c, 3, t, &n), *again = trained(c, 2, t, &n);
         same_bits(one, two, n, "1 and 2 threads");
         same_bits(one, three, n, "1 and 3 threads");
         same_bits(two, again, n, "two runs");
@@ -109,6 +112,11 @@ TEST(same_seed_same_bits_for_any_threads) {
         xfree(three);
         xfree(again);
     }
+}
+
+TEST(same_seed_same_bits_for_any_threads) {
+    same_for_any_threads(toy_config());
+    same_for_any_threads(toy_ssru_config());
 }
 
 /* Sets with fused multiply-add compute the same f32 numbers in the same order: a translation must
@@ -146,17 +154,18 @@ TEST(all_instruction_sets_give_the_same_f32_bits) {
     config.activation = ACT_SILU;
     config.norm = NORM_PRE;
     same_on_all_sets(&config);
+    config = toy_ssru_config();
+    same_on_all_sets(&config);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-TEST(later_target_tokens_do_not_change_earlier_logits) {
-    struct config config = toy_config();
+static void later_changes_nothing(const struct config *config) {
     struct toy toy;
     struct batch batch;
-    size_t v = (size_t)config.n_vocab_tgt;
-    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
-    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 7);
+    size_t v = (size_t)config->n_vocab_tgt;
+    toy_open(&toy, config, &two_threads, DTYPE_F32, TOKENS);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config->n_vocab_src, 7);
     float *before = toy_logits(&toy, &batch);
     int s = 6, first = batch.tgt.start[s], changed = first + 13;
     batch.tgt.ids[changed] = batch.tgt.ids[changed] == 9 ? 10 : 9;
@@ -170,6 +179,13 @@ TEST(later_target_tokens_do_not_change_earlier_logits) {
     xfree(after);
     batch_release(&batch);
     toy_close(&toy);
+}
+
+TEST(later_target_tokens_do_not_change_earlier_logits) {
+    struct config config = toy_config();
+    later_changes_nothing(&config);
+    config = toy_ssru_config();
+    later_changes_nothing(&config);
 }
 
 static float *logits_with_window(int window, size_t *n) {
@@ -266,6 +282,13 @@ TEST(cached_decoding_equals_the_full_pass) {
     cached_equals_full(&config, DTYPE_BF16, 0.08);
     config.norm = NORM_PRE;
     cached_equals_full(&config, DTYPE_F32, 1e-5);
+    config = toy_ssru_config();
+    cached_equals_full(&config, DTYPE_F32, 1e-5);
+    cached_equals_full(&config, DTYPE_BF16, 0.08);
+    config.norm = NORM_PRE;
+    config.d_k = 3; /* the two products of an SSRU are wider than those of attention */
+    config.d_v = 2;
+    cached_equals_full(&config, DTYPE_F32, 1e-5);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -329,6 +352,9 @@ TEST(learns_a_batch_by_heart) {
     config.d_v = 11;
     learns(&config, DTYPE_F32);
     config = toy_foreign_config();
+    learns(&config, DTYPE_F32);
+    learns(&config, DTYPE_BF16);
+    config = toy_ssru_config();
     learns(&config, DTYPE_F32);
     learns(&config, DTYPE_BF16);
 }
@@ -403,8 +429,7 @@ static void check_gradient(const struct config *of) {
     toy_close(&cpu);
 }
 
-TEST(gradients_are_what_differences_say) {
-    struct config config = toy_foreign_config();
+static void check_gradients(struct config config) {
     check_gradient(&config);
     config.norm = NORM_PRE;
     config.tie = TIE_NONE;
@@ -413,9 +438,13 @@ TEST(gradients_are_what_differences_say) {
     check_gradient(&config);
 }
 
+TEST(gradients_are_what_differences_say) {
+    check_gradients(toy_foreign_config());
+    check_gradients(toy_ssru_config());
+}
+
 /* The logits of ref in f64 from the other backends. */
-TEST(ref_and_cpu_compute_the_same) {
-    struct config config = toy_foreign_config();
+static void same_as_ref(struct config config) {
     struct batch batch;
     struct toy ref;
     toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 5);
@@ -436,6 +465,11 @@ TEST(ref_and_cpu_compute_the_same) {
     xfree(want);
     toy_close(&ref);
     batch_release(&batch);
+}
+
+TEST(ref_and_cpu_compute_the_same) {
+    same_as_ref(toy_foreign_config());
+    same_as_ref(toy_ssru_config());
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -72,11 +72,12 @@ static char *config_text(const struct config *config) {
 /* Fields with a default are in the file only where they differ, so that older files are whole. */
 TEST(config_defaults) {
     struct err err = {0};
-    struct config config = toy_config(), foreign = toy_foreign_config(), back;
+    struct config config = toy_config(), foreign = toy_ssru_config(), back;
     char *text = config_text(&config);
     assert_null(strstr(text, "output_bias"));
     assert_null(strstr(text, "embed_norm"));
     assert_null(strstr(text, "d_ff_dec"));
+    assert_null(strstr(text, "decoder"));
     ASSERT_OK(modeldir_read_config(test_dir(), &back, NULL, &err), err);
     assert_memory_equal(&config, &back, sizeof config);
     xfree(text);
@@ -84,6 +85,7 @@ TEST(config_defaults) {
     assert_non_null(strstr(text, "\"output_bias\": true"));
     assert_non_null(strstr(text, "\"embed_norm\": true"));
     assert_non_null(strstr(text, "\"d_ff_dec\": 72"));
+    assert_non_null(strstr(text, "\"decoder\": \"ssru\""));
     ASSERT_OK(modeldir_read_config(test_dir(), &back, NULL, &err), err);
     assert_memory_equal(&foreign, &back, sizeof config);
     xfree(text);

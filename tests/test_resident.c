@@ -18,7 +18,8 @@ struct rig {
     struct model *model;
 };
 
-/* "cpu-f32", "ref-f32", "cuda-bf16", ...: the device and the type. */
+/* "cpu-f32", "ref-f32", "cuda-ssru-bf16", ...: the device, the decoder if it is an SSRU, and the
+ * type. */
 static void rig_open(struct rig *rig, const char *where, const char *head, int n_vocab,
                      uint64_t seed) {
     struct config c;
@@ -40,6 +41,7 @@ static void rig_open(struct rig *rig, const char *where, const char *head, int n
     c.d_ff = 80;
     c.max_len = 40;
     c.tie = TIE_NONE;
+    if (strstr(where, "ssru")) c.decoder = DECODER_SSRU;
     c.n_vocab_src = c.n_vocab_tgt = n_vocab;
     check_ok(config_check(&c, &err), &err);
     check_ok(model_new(&rig->model, &c, rig->be, type, &err), &err);
@@ -353,8 +355,10 @@ TEST(sizes) {
 }
 
 TESTS(T(sizes), TP(host_and_backend_agree, "cpu-f32"), TP(host_and_backend_agree, "cpu-bf16"),
-      TP(host_and_backend_agree, "ref-f32"), TP(host_and_backend_agree, "cuda-f32"),
-      TP(host_and_backend_agree, "cuda-bf16"), TP(crowds_agree, "cpu-f32"),
-      TP(crowds_agree, "cuda-f32"), TP(crowds_agree, "cuda-bf16"), TP(no_numbers, "cpu-f32"),
-      TP(no_numbers, "cuda-f32"), TP(no_numbers, "cuda-bf16"), TP(conduct, "cpu-f32"),
-      TP(conduct, "cuda-f32"), TP(recordings, "cpu-f32"), TP(recordings, "cuda-f32"))
+      TP(host_and_backend_agree, "ref-f32"), TP(host_and_backend_agree, "cpu-ssru-f32"),
+      TP(host_and_backend_agree, "cuda-ssru-f32"), TP(host_and_backend_agree, "cuda-ssru-bf16"),
+      TP(host_and_backend_agree, "cuda-f32"), TP(host_and_backend_agree, "cuda-bf16"),
+      TP(crowds_agree, "cpu-f32"), TP(crowds_agree, "cuda-f32"), TP(crowds_agree, "cuda-ssru-f32"),
+      TP(crowds_agree, "cuda-bf16"), TP(no_numbers, "cpu-f32"), TP(no_numbers, "cuda-f32"),
+      TP(no_numbers, "cuda-bf16"), TP(conduct, "cpu-f32"), TP(conduct, "cuda-f32"),
+      TP(recordings, "cpu-f32"), TP(recordings, "cuda-f32"))

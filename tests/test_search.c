@@ -191,7 +191,9 @@ static void enumerate(struct naive_list *all, struct rig *rig, const struct sear
     }
 }
 
-static void check_exhaustive(int n_vocab, int max_len, float alpha, int min_len, uint64_t seed) {
+static void check_exhaustive(const char *how, const int *shape, float alpha, int min_len,
+                             uint64_t seed) {
+    int n_vocab = shape[0], max_len = shape[1];
     struct rig rig;
     struct err err = {0};
     struct search_result got[2];
@@ -201,7 +203,7 @@ static void check_exhaustive(int n_vocab, int max_len, float alpha, int min_len,
     o.alpha = alpha;
     o.min_len = min_len;
     o.max_len = max_len;
-    rig_open(&rig, 1, n_vocab, DTYPE_F32, 1, seed);
+    rig_open_as(&rig, n_vocab, how, 1, seed);
     struct search_input *in = rig_inputs(2, 5, n_vocab, seed);
     struct searcher *s = rig_searcher(&rig, &o, 2, 20, 10);
     struct naive_list *all = xcalloc(1, sizeof *all);
@@ -225,7 +227,7 @@ TEST(beam_of_all_is_exhaustive) {
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (size_t a = 0; a < sizeof alpha / sizeof *alpha; a++)
             for (int min_len = 0; min_len < 3; min_len += 2)
-                check_exhaustive(shape[i][0], shape[i][1], alpha[a], min_len, 7 * i + a);
+                check_exhaustive(TEST_ARG, shape[i], alpha[a], min_len, 7 * i + a);
 }
 
 /* ---- re-decoding ----------------------------------------------------------------------------- */
@@ -259,7 +261,7 @@ TEST(cached_is_redecoded) {
     struct rig rig;
     struct search_input *in = rig_inputs(N_IN, 12, 14, 3);
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        rig_open(&rig, 1, 14, DTYPE_F32, 2, seed);
+        rig_open_as(&rig, 14, TEST_ARG, 2, seed);
         struct search_options o = beam_of(1, 1);
         check_naive(&rig, in, N_IN, &o, 1e-4);
         o = beam_of(4, 4);
@@ -887,13 +889,15 @@ TEST(scores_that_are_no_numbers) {
     }
 }
 
-TESTS(T(beam_of_all_is_exhaustive), T(cached_is_redecoded), T(reference_backend),
+TESTS(TP(beam_of_all_is_exhaustive, "f32"), TP(beam_of_all_is_exhaustive, "ssru-f32"),
+      TP(cached_is_redecoded, "f32"), TP(cached_is_redecoded, "ssru-f32"), T(reference_backend),
       T(lengths_and_bans), T(forbidden_marks_leave_enough), T(repetition_guards), T(no_ngram_twice),
       T(dead_ends_are_cut), T(prefixes_are_forced), T(twins_are_one), T(two_models_are_their_mean),
       T(best_of_one_is_greedy), T(samples_are_repeatable), T(samples_are_independent),
       T(samples_follow_the_model), TP(neighbours_do_not_matter, "f32"),
       TP(neighbours_do_not_matter, "bf16"), TP(neighbours_do_not_matter, "frozen-f32"),
       TP(neighbours_do_not_matter, "frozen-bf16"), TP(neighbours_do_not_matter, "frozen-int8"),
+      TP(neighbours_do_not_matter, "ssru-f32"), TP(neighbours_do_not_matter, "ssru-frozen-int8"),
       T(nothing_is_allocated_while_running), T(cancelled_and_used_again), T(impossible_input),
       T(impossible_searchers), T(impossible_ensembles), TP(scores_that_are_no_numbers, "f32"),
       TP(scores_that_are_no_numbers, "bf16"))

@@ -142,7 +142,7 @@ suffer straight 32 "${f32[@]}"
 # bf16 weights and their average, several batches per update, clipping, strong dropout, links to
 # learn, and what only models of other toolkits have; stops fall between all of them.
 bf16=("${every[@]}" --save-every 6 --accumulate 2 --dtype bf16 --dropout 0.3 --clip 1 --ema 0.99
-    --guided-alignment t.links --output-bias --embed-norm --d-ff-dec 48)
+    --guided-alignment t.links --output-bias --embed-norm --d-ff-dec 48 --decoder ssru)
 train straight16 "${bf16[@]}" --quiet
 suffer straight16 8 "${bf16[@]}"
 differ straight/model.safetensors straight16/model.safetensors \

@@ -29,6 +29,7 @@ struct seen {
 static void look(struct seen *seen, struct toy *toy, const struct batch *batch) {
     struct err err;
     struct view *view;
+    *seen = (struct seen){0};
     check_ok(view_new(&view, toy->acts, &everything, &err), &err);
     check_ok(acts_load(toy->acts, batch, &err), &err);
     check_ok(view_load(view, &err), &err);
@@ -43,7 +44,7 @@ static void look(struct seen *seen, struct toy *toy, const struct batch *batch) 
         size_t n = view_size(view, kind);
         assert_int_equal(n, (size_t)toy->model->config.n_head * (size_t)seen->n_q[kind] *
                                 (size_t)seen->max_k[kind]);
-        for (int l = 0; l < 2; l++) {
+        for (int l = 0; l < view_layers(&toy->model->config, kind); l++) {
             seen->p[kind][l] = xcalloc(n, sizeof(float));
             check_ok(view_read(view, kind, l, seen->p[kind][l], &err), &err);
         }
@@ -79,6 +80,7 @@ static void check_seen(const struct seen *seen, const struct batch *batch, int n
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
         const struct packed *q = kind == VIEW_ENC ? &batch->src : &batch->tgt;
         const struct packed *k = kind == VIEW_DEC ? &batch->tgt : &batch->src;
+        if (!seen->p[kind][0]) continue; /* an SSRU has none */
         for (int s = 0; s < batch->n_seq; s++)
             for (int r = q->start[s]; r < q->start[s + 1]; r++)
                 for (int h = 0; h < 2 * n_head; h++) {
@@ -228,6 +230,30 @@ TEST(impossible_views_are_refused) {
     check_ok(acts_load(toy.acts, &batch, &err), &err);
     ASSERT_ERR(view_load(view, &err), err, HEED_ELIMIT, "66 queries and up to 31 keys");
     view_free(view);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+/* A recurrence has no probabilities: all there is to see are the other two kinds. */
+TEST(an_ssru_decoder_shows_cross_attention_only) {
+    struct config config = toy_ssru_config(), plain = toy_foreign_config();
+    struct toy toy;
+    struct batch batch;
+    struct seen seen;
+    struct view *view;
+    struct err err;
+    assert_int_equal(view_layers(&plain, VIEW_DEC), 2);
+    assert_int_equal(view_layers(&config, VIEW_DEC), 0);
+    assert_int_equal(view_layers(&config, VIEW_CROSS), 2);
+    toy_open(&toy, &config, &two_threads, DTYPE_F32, TOKENS);
+    ASSERT_ERR(
+        view_new(&view, toy.acts, &(struct view_options){.layer = {VIEW_NONE, 0, VIEW_NONE}}, &err),
+        err, HEED_EINVAL, "the decoder has 0");
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config.n_vocab_src, 5);
+    look(&seen, &toy, &batch);
+    assert_null(seen.p[VIEW_DEC][0]);
+    check_seen(&seen, &batch, config.n_head, 0, 1e-5);
+    seen_release(&seen);
     batch_release(&batch);
     toy_close(&toy);
 }
@@ -545,8 +571,8 @@ TEST(frozen_models_score_and_align_the_same) {
 
 TESTS(T(frozen_models_score_and_align_the_same), T(rows_sum_to_one_and_respect_masks),
       T(equals_the_reference), T(neighbours_do_not_matter), T(a_view_changes_no_result),
-      T(impossible_views_are_refused), T(an_alignment_is_cross_attention),
-      T(an_aligner_can_compare), T(usual_alignments),
+      T(an_ssru_decoder_shows_cross_attention_only), T(impossible_views_are_refused),
+      T(an_alignment_is_cross_attention), T(an_aligner_can_compare), T(usual_alignments),
       T(words_sum_their_source_tokens_and_average_their_target_tokens),
       T(impossible_alignments_are_refused), T(links_are_the_largest_of_each_row),
       T(scores_are_the_loss_and_do_not_depend_on_batches))

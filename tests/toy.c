@@ -34,6 +34,12 @@ struct config toy_foreign_config(void) {
     return c;
 }
 
+struct config toy_ssru_config(void) {
+    struct config c = toy_foreign_config();
+    c.decoder = DECODER_SSRU;
+    return c;
+}
+
 void toy_disturb(struct model *m) {
     struct err err = {0};
     float *flat = xcalloc(m->table.n_elem, sizeof *flat);

@@ -23,6 +23,9 @@ struct config toy_config(void);
  * decoder. */
 struct config toy_foreign_config(void);
 
+/* The same with a recurrence in place of the decoder's self-attention. */
+struct config toy_ssru_config(void);
+
 /* Fails the test on any error. device "cpu" or "ref"; isa NULL is the best. The activations have
  * room for `tokens` tokens on each side. */
 void toy_open(struct toy *toy, const struct config *config, const struct backend_options *where,

@@ -197,15 +197,19 @@ static double product_seconds(struct bench *s, int out, int in, struct err *err)
 static double all_products_rate(struct bench *s, struct err *err) {
     const struct config *c = &s->o->config;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, d = c->d_model,
-        both = c->n_layer_enc + c->n_layer_dec, ff = config_d_ff(c, 0), ff_dec = config_d_ff(c, 1);
+        ssru = c->decoder == DECODER_SSRU ? 2 * c->n_layer_dec : 0,
+        both = c->n_layer_enc + (ssru ? 0 : c->n_layer_dec), ff = config_d_ff(c, 0),
+        ff_dec = config_d_ff(c, 1);
     const struct {
         int out, in, times;
-    } list[] = {
-        {2 * qk + vv, d, both},       {d, vv, both + c->n_layer_dec}, {qk, d, c->n_layer_dec},
-        {qk + vv, d, c->n_layer_dec}, {ff, d, c->n_layer_enc},        {d, ff, c->n_layer_enc},
-        {ff_dec, d, c->n_layer_dec},  {d, ff_dec, c->n_layer_dec},    {c->n_vocab_tgt, d, 1}};
+    } list[] = {{2 * qk + vv, d, both},       {d, vv, both + c->n_layer_dec},
+                {qk, d, c->n_layer_dec},      {d, d, ssru},
+                {qk + vv, d, c->n_layer_dec}, {ff, d, c->n_layer_enc},
+                {d, ff, c->n_layer_enc},      {ff_dec, d, c->n_layer_dec},
+                {d, ff_dec, c->n_layer_dec},  {c->n_vocab_tgt, d, 1}};
     double seconds = 0, flops = 0;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        if (!list[i].times) continue;
         double one = product_seconds(s, list[i].out, list[i].in, err);
         if (one < 0) return 0;
         seconds += list[i].times * one;

@@ -173,8 +173,13 @@ static int choose(struct view_options *o, const struct config *c, int svg, struc
     int only = args.kind < VIEW_KINDS ? args.kind : svg ? VIEW_CROSS : -1;
     if (head > c->n_head)
         return cli_usage(err, "--head %d: the model has %d heads", head, c->n_head);
+    if (only == VIEW_DEC && !view_layers(c, VIEW_DEC))
+        return cli_usage(err, "--kind dec: the decoder of this model has no self-attention; its "
+                              "layers look back by a recurrence (ssru), which has no weights to "
+                              "show");
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
         o->layer[kind] = only >= 0 && only != kind ? VIEW_NONE : layer ? layer - 1 : VIEW_ALL;
+        if (!view_layers(c, kind)) o->layer[kind] = VIEW_NONE;
         if (o->layer[kind] >= view_layers(c, kind))
             return cli_usage(err, "--layer %d: the %s has %d layers", layer,
                              kind == VIEW_ENC ? "encoder" : "decoder", view_layers(c, kind));

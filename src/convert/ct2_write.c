@@ -353,6 +353,10 @@ static int check(const struct modeldir *md, const struct tokenizer *t, struct er
         return err_set(err, HEED_ECONFIG,
                        "window: CTranslate2 has no local attention; the model's window is %d",
                        c->window);
+    if (c->decoder == DECODER_SSRU)
+        return err_set(
+            err, HEED_ECONFIG,
+            "decoder: CTranslate2 has no recurrent decoder layers; the model's are ssru");
     if (c->d_k != c->d_v)
         return err_set(err, HEED_ECONFIG,
                        "d_v: CTranslate2 needs keys and values of the same width, not %d and %d",

@@ -39,6 +39,19 @@ static void carve_self(const struct carve *k, struct self_acts *a, int n) {
     carve_join(k, &a->join, n);
 }
 
+/* What looks back in a decoder layer. */
+static void carve_back(const struct carve *k, struct dec_acts *a, int n) {
+    int d = k->c->d_model;
+    if (k->c->decoder == DECODER_ATTENTION) {
+        carve_self(k, &a->self, n);
+        return;
+    }
+    a->ssru.g = take_act(k, n, d);
+    a->ssru.x = take_act(k, n, d);
+    a->ssru.c = take_stat(k, n, d);
+    carve_join(k, &a->self.join, n);
+}
+
 static void carve_cross(const struct carve *k, struct cross_acts *a, int n_src, int n_tgt) {
     int qk = k->c->n_head * k->c->d_k, vv = k->c->n_head * k->c->d_v;
     a->q = take_act(k, n_tgt, qk);
@@ -60,6 +73,7 @@ static void carve_side(const struct carve *k, struct side *side, int n_tok, int 
     const struct config *c = k->c;
     int qkv = c->n_head * (2 * c->d_k + c->d_v);
     int wide = max_int(qkv, config_d_ff(c, side->is_tgt));
+    if (side->is_tgt && c->decoder == DECODER_SSRU) wide = max_int(wide, 2 * c->d_model);
     side->ids = arena_take(k->arena, (size_t)n_tok * sizeof *side->ids);
     side->pos = arena_take(k->arena, (size_t)n_tok * sizeof *side->pos);
     side->start = arena_take(k->arena, ((size_t)n_seq + 1) * sizeof *side->start);
@@ -116,7 +130,7 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src, const
     carve_links(a, n_tgt, n_range);
     a->row_nll = take_stat(&k, 1, n_tgt);
     for (int l = 0; l < (a->training ? c->n_layer_dec : 2); l++) {
-        carve_self(&k, &a->dec[l].self, n_tgt);
+        carve_back(&k, &a->dec[l], n_tgt);
         carve_cross(&k, &a->dec[l].cross, n_src, n_tgt);
         carve_ff(&k, &a->dec[l].ff, n_tgt, 1);
     }

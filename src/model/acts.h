@@ -37,6 +37,11 @@ struct self_acts {
     struct join join;
 };
 
+struct ssru_acts {
+    struct mat g, x; /* [N,D] gates before the sigmoid, and what they let in */
+    struct mat c;    /* [N,D] states */
+};
+
 struct cross_acts {
     struct mat q;   /* [T,QK] */
     struct mat kv;  /* [S,QK+VV] of the encoder's output */
@@ -57,7 +62,8 @@ struct enc_acts {
 };
 
 struct dec_acts {
-    struct self_acts self;
+    struct self_acts self; /* with an SSRU only its join */
+    struct ssru_acts ssru;
     struct cross_acts cross;
     struct ff_acts ff;
 };
@@ -74,7 +80,7 @@ struct side {
     struct mat d_out;  /* [N,D] gradient of a sub-layer's output */
     struct mat d_res;  /* [N,D] gradient of the residual stream, pre-norm only */
     struct mat d_att;  /* [N,VV] */
-    struct mat d_wide; /* [N,max(F, 2QK+VV)] */
+    struct mat d_wide; /* [N,max(F, 2QK+VV)], at least 2D in an SSRU decoder */
 };
 
 struct acts {

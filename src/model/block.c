@@ -73,6 +73,42 @@ void self_bwd(const struct pass *p, const struct side *side, const struct self_l
                                          .db = g->b_qkv});
 }
 
+/* ---- ssru ------------------------------------------------------------------------------------ */
+
+void ssru_layer_fwd(const struct pass *p, const struct side *side, const struct ssru_layer *l) {
+    struct backend *be = be_of(p);
+    const struct ssru_params *w = l->w;
+    const struct ssru_acts *a = l->a;
+    linear_fwd(be, &(struct linear_args){.y = a->g, .x = l->x, .w = w->w_f, .b = w->b_f});
+    linear_fwd(be, &(struct linear_args){.y = a->x, .x = l->x, .w = w->w});
+    ssru_fwd(be,
+             &(struct ssru_args){.o = l->s, .g = a->g, .x = a->x, .c = a->c, .rows = side->rows});
+}
+
+void ssru_layer_bwd(const struct pass *p, const struct side *side, const struct ssru_layer *l) {
+    struct backend *be = be_of(p);
+    const struct ssru_params *w = l->w, *g = l->g;
+    const struct ssru_acts *a = l->a;
+    int d = config_of(p)->d_model;
+    struct mat d_g = mat_cols(side->d_wide, 0, d), d_x = mat_cols(side->d_wide, d, d);
+    ssru_bwd(be, &(struct ssru_args){.g = a->g,
+                                     .x = a->x,
+                                     .c = a->c,
+                                     .rows = side->rows,
+                                     .dout = side->d_out,
+                                     .dg = d_g,
+                                     .dx = d_x});
+    linear_bwd(be, &(struct linear_args){.x = l->x,
+                                         .w = w->w_f,
+                                         .dy = d_g,
+                                         .dx = side->d_in,
+                                         .dx_add = config_of(p)->norm == NORM_POST,
+                                         .dw = g->w_f,
+                                         .db = g->b_f});
+    linear_bwd(be, &(struct linear_args){
+                       .x = l->x, .w = w->w, .dy = d_x, .dx = side->d_in, .dx_add = 1, .dw = g->w});
+}
+
 /* ---- cross ----------------------------------------------------------------------------------- */
 
 static struct attention_args cross_attention(const struct pass *p, const struct cross_layer *l) {
@@ -255,8 +291,13 @@ struct norm_pair enc_ff_norm(const struct params *p, const struct config *c, int
     return (struct norm_pair){p->enc_norm_gamma, p->enc_norm_beta};
 }
 
+/* Of what looks back in a decoder layer. */
+static struct norm_pair dec_own_norm(const struct params *p, const struct config *c, int l) {
+    return c->decoder == DECODER_SSRU ? NORM_OF(p->dec[l].ssru) : NORM_OF(p->dec[l].self);
+}
+
 struct norm_pair dec_self_norm(const struct params *p, const struct config *c, int l) {
-    return c->norm == NORM_POST ? NORM_OF(p->dec[l].self) : NORM_OF(p->dec[l].cross);
+    return c->norm == NORM_POST ? dec_own_norm(p, c, l) : NORM_OF(p->dec[l].cross);
 }
 
 struct norm_pair dec_cross_norm(const struct params *p, const struct config *c, int l) {
@@ -265,7 +306,7 @@ struct norm_pair dec_cross_norm(const struct params *p, const struct config *c, 
 
 struct norm_pair dec_ff_norm(const struct params *p, const struct config *c, int l) {
     if (c->norm == NORM_POST) return NORM_OF(p->dec[l].ff);
-    if (l + 1 < c->n_layer_dec) return NORM_OF(p->dec[l + 1].self);
+    if (l + 1 < c->n_layer_dec) return dec_own_norm(p, c, l + 1);
     return (struct norm_pair){p->dec_norm_gamma, p->dec_norm_beta};
 }
 
@@ -277,8 +318,8 @@ static struct norm_pair embed_norm(const struct params *p, const struct side *si
 struct norm_pair enc_first_norm(const struct params *p) {
     return NORM_OF(p->enc[0].self);
 }
-struct norm_pair dec_first_norm(const struct params *p) {
-    return NORM_OF(p->dec[0].self);
+struct norm_pair dec_first_norm(const struct params *p, const struct config *c) {
+    return dec_own_norm(p, c, 0);
 }
 
 /* ---- bottom ---------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* block.h — the sub-layers of Figure 1, forward and backward.
  *
- * A stack is a chain of sub-layers (self-attention, cross-attention, feed-forward), each closed by
- * a join:
+ * A stack is a chain of sub-layers (self-attention or an SSRU, cross-attention, feed-forward), each
+ * closed by a join:
  *
  *     post-norm (the paper):  r = x + drop(f(x));  y = LN(r);  next x = y
  *     pre-norm:               r = x + drop(f(n));  n' = LN'(r);  next x = r, next n = n'
@@ -52,6 +52,13 @@ struct self_layer {
     uint32_t site;
 };
 
+/* s: where its output goes, the join's. */
+struct ssru_layer {
+    const struct ssru_params *w, *g;
+    const struct ssru_acts *a;
+    struct mat x, s;
+};
+
 /* memory: the encoder's output; its gradient is in the source side's d_in: added to, or written by
  * the first caller of the backward pass (memory_add == 0). */
 struct cross_layer {
@@ -72,6 +79,8 @@ struct ff_layer {
 
 void self_fwd(const struct pass *p, const struct side *side, const struct self_layer *l);
 void self_bwd(const struct pass *p, const struct side *side, const struct self_layer *l);
+void ssru_layer_fwd(const struct pass *p, const struct side *side, const struct ssru_layer *l);
+void ssru_layer_bwd(const struct pass *p, const struct side *side, const struct ssru_layer *l);
 void cross_fwd(const struct pass *p, const struct cross_layer *l);
 void cross_bwd(const struct pass *p, const struct cross_layer *l);
 /* The loss of the supervised head of a layer, added to acts->guided_totals; no gradient. */
@@ -99,7 +108,7 @@ void join_bwd(const struct pass *p, const struct side *side, const struct join_b
 struct norm_pair enc_first_norm(const struct params *params);
 struct norm_pair enc_self_norm(const struct params *params, const struct config *c, int layer);
 struct norm_pair enc_ff_norm(const struct params *params, const struct config *c, int layer);
-struct norm_pair dec_first_norm(const struct params *params);
+struct norm_pair dec_first_norm(const struct params *params, const struct config *c);
 struct norm_pair dec_self_norm(const struct params *params, const struct config *c, int layer);
 struct norm_pair dec_cross_norm(const struct params *params, const struct config *c, int layer);
 struct norm_pair dec_ff_norm(const struct params *params, const struct config *c, int layer);

@@ -14,6 +14,8 @@ static const char *const tie_choice[] = {"all", "target", "none", NULL};
 /* Indexed by enum act; a feed-forward layer without any activation is not offered. */
 static const char *const activation_choice[] = {"", "relu", "gelu", "silu", NULL};
 
+static const char *const decoder_choice[] = {"attention", "ssru", NULL};
+
 enum { MAX_WIDTH = 1 << 16, MAX_LAYERS = 1000, MAX_VOCAB = 1 << 24, MAX_LEN = 1 << 20 };
 
 #define OPTIONS_OF config
@@ -53,6 +55,9 @@ const struct option config_rows[] = {
         "layer normalisation after embedding and position, in both stacks"),
     ROW(INT, "d_ff_dec", d_ff_dec, "0",
         "width of the decoder's feed-forward layers (0: as the encoder's)", .max = MAX_WIDTH),
+    ROW(CHOICE, "decoder", decoder, "attention",
+        "how decoder layers look back: self-attention, or a recurrence (ssru)",
+        .choices = decoder_choice),
     {.name = NULL},
 };
 
@@ -134,8 +139,9 @@ static int check_total(const struct config *c, struct err *err) {
            vv = (size_t)c->n_head * (size_t)c->d_v;
     size_t attention = d * (2 * qk + 2 * vv);
     size_t n = size_mul((size_t)c->n_layer_enc, attention + 2 * d * (size_t)config_d_ff(c, 0));
+    size_t back = c->decoder == DECODER_SSRU ? 2 * d * d : attention;
     n = size_add(
-        n, size_mul((size_t)c->n_layer_dec, 2 * attention + 2 * d * (size_t)config_d_ff(c, 1)));
+        n, size_mul((size_t)c->n_layer_dec, back + attention + 2 * d * (size_t)config_d_ff(c, 1)));
     n = size_add(n, (size_t)(c->tie == TIE_ALL ? 0 : c->n_vocab_src) * d);
     n = size_add(n, (size_t)c->n_vocab_tgt * (c->tie == TIE_NONE ? 2 : 1) * d);
     n = size_add(n, c->positions == POSITIONS_LEARNED ? 2 * (size_t)c->max_len * d : 0);
@@ -171,7 +177,8 @@ struct products config_products(const struct config *c) {
     double d = c->d_model, qk = c->n_head * c->d_k, vv = c->n_head * c->d_v;
     double self = 2 * d * qk + 2 * d * vv, half = d * qk + d * vv;
     double ff = 2 * d * config_d_ff(c, 0), ff_dec = 2 * d * config_d_ff(c, 1);
+    double back = c->decoder == DECODER_SSRU ? 2 * d * d : self;
     return (struct products){.per_src = c->n_layer_enc * (self + ff) + c->n_layer_dec * half,
                              .per_tgt =
-                                 c->n_layer_dec * (self + half + ff_dec) + d * c->n_vocab_tgt};
+                                 c->n_layer_dec * (back + half + ff_dec) + d * c->n_vocab_tgt};
 }

@@ -16,6 +16,7 @@
 enum norm { NORM_POST, NORM_PRE };
 enum positions { POSITIONS_SINUSOIDAL, POSITIONS_LEARNED };
 enum tie { TIE_ALL, TIE_TARGET, TIE_NONE };
+enum decoder { DECODER_ATTENTION, DECODER_SSRU };
 
 struct config {
     int n_vocab_src, n_vocab_tgt; /* equal when tied in all three places */
@@ -37,6 +38,7 @@ struct config {
     int output_bias; /* logits have a bias */
     int embed_norm;  /* LayerNorm after embedding + position, in both stacks */
     int d_ff_dec;    /* of the decoder's feed-forward layers; 0: d_ff */
+    int decoder;     /* what looks back in a decoder layer: self-attention, or an SSRU */
 };
 
 /* The width of a stack's feed-forward layers. */

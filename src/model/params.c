@@ -56,6 +56,7 @@ static void visit(struct walk *w, struct mat *view, const char *prefix, const st
     }
 
 WALK_PART(walk_self, self_params, SELF_PARAMS)
+WALK_PART(walk_ssru, ssru_params, SSRU_PARAMS)
 WALK_PART(walk_cross, cross_params, CROSS_PARAMS)
 WALK_PART(walk_ff, ff_params, FF_PARAMS)
 WALK_PART(walk_root, params, ROOT_PARAMS)
@@ -64,6 +65,7 @@ WALK_PART(walk_root, params, ROOT_PARAMS)
 enum {
     N_ROOT = 0 ROOT_PARAMS(COUNT),
     N_SELF = 0 SELF_PARAMS(COUNT),
+    N_SSRU = 0 SSRU_PARAMS(COUNT),
     N_CROSS = 0 CROSS_PARAMS(COUNT),
     N_FF = 0 FF_PARAMS(COUNT)
 };
@@ -80,8 +82,12 @@ static void walk_all(struct walk *w, struct params *p) {
     }
     w->d_ff = config_d_ff(w->config, 1);
     for (int l = 0; l < w->config->n_layer_dec; l++) {
-        snprintf(prefix, sizeof prefix, "dec.%d.self.", l);
-        walk_self(w, &p->dec[l].self, prefix);
+        int ssru = w->config->decoder == DECODER_SSRU;
+        snprintf(prefix, sizeof prefix, "dec.%d.%s.", l, ssru ? "ssru" : "self");
+        if (ssru)
+            walk_ssru(w, &p->dec[l].ssru, prefix);
+        else
+            walk_self(w, &p->dec[l].self, prefix);
         snprintf(prefix, sizeof prefix, "dec.%d.cross.", l);
         walk_cross(w, &p->dec[l].cross, prefix);
         snprintf(prefix, sizeof prefix, "dec.%d.ff.", l);
@@ -120,7 +126,7 @@ void param_table_init(struct param_table *table, const struct config *config) {
     struct params scratch;
     alloc_layers(&scratch, config);
     size_t n = N_ROOT + (size_t)config->n_layer_enc * (N_SELF + N_FF) +
-               (size_t)config->n_layer_dec * (N_SELF + N_CROSS + N_FF);
+               (size_t)config->n_layer_dec * (N_SELF + N_SSRU + N_CROSS + N_FF);
     *table = (struct param_table){.param = xcalloc(n, sizeof *table->param)};
     struct walk w = {.config = config, .table = table};
     walk_all(&w, &scratch);

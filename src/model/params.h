@@ -26,6 +26,14 @@
     X(gamma, 1, D, INIT_ONE, 0)                                                                    \
     X(beta, 1, D, INIT_ZERO, 0)
 
+/* In the place of a decoder layer's self-attention: gates, and what they let in. */
+#define SSRU_PARAMS(X)                                                                             \
+    X(w, D, D, INIT_XAVIER, D)                                                                     \
+    X(w_f, D, D, INIT_XAVIER, D)                                                                   \
+    X(b_f, 1, D, INIT_ZERO, 0)                                                                     \
+    X(gamma, 1, D, INIT_ONE, 0)                                                                    \
+    X(beta, 1, D, INIT_ZERO, 0)
+
 #define CROSS_PARAMS(X)                                                                            \
     X(w_q, QK, D, INIT_XAVIER, QK)                                                                 \
     X(b_q, 1, QK, INIT_ZERO, 0)                                                                    \
@@ -71,6 +79,9 @@ enum init { INIT_ZERO, INIT_ONE, INIT_XAVIER, INIT_EMBED, INIT_POSITION };
 struct self_params {
     SELF_PARAMS(PARAM_FIELD)
 };
+struct ssru_params {
+    SSRU_PARAMS(PARAM_FIELD)
+};
 struct cross_params {
     CROSS_PARAMS(PARAM_FIELD)
 };
@@ -82,7 +93,8 @@ struct enc_params {
     struct ff_params ff;
 };
 struct dec_params {
-    struct self_params self;
+    struct self_params self; /* one of these two; the other's views are absent */
+    struct ssru_params ssru;
     struct cross_params cross;
     struct ff_params ff;
 };

@@ -25,9 +25,11 @@ static void carve(struct stepper *s) {
     const struct config *c = &s->model->config;
     enum dtype t = s->model->type;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = s->cap.hyp;
+    int ssru = c->decoder == DECODER_SSRU;
     s->arena.used = 0;
     for (int l = 0; l < c->n_layer_dec; l++) {
-        s->self_kv[l] = mat_take(&s->arena, s->cap.cache, qk + vv, t);
+        s->past[l] = ssru ? mat_take(&s->arena, s->cap.cache, c->d_model, dtype_wide(t))
+                          : mat_take(&s->arena, s->cap.cache, qk + vv, t);
         s->cross_kv[l] = mat_take(&s->arena, s->cap.src, qk + vv, t);
     }
     s->side.is_tgt = 1;
@@ -40,7 +42,7 @@ static void carve(struct stepper *s) {
         s->side.bottom.y = mat_take(&s->arena, n, c->d_model, t);
         s->side.bottom.stats = mat_take(&s->arena, n, 2, dtype_wide(t));
     }
-    s->qkv = mat_take(&s->arena, n, 2 * qk + vv, t);
+    s->qkv = mat_take(&s->arena, n, ssru ? max_int(2 * c->d_model, qk) : 2 * qk + vv, t);
     s->att = mat_take(&s->arena, n, vv, t);
     s->ff.h = mat_take(&s->arena, n, config_d_ff(c, 1), t);
     s->ff.z = (struct mat){.type = t};
@@ -69,7 +71,7 @@ static void self_step(const struct stepper *s, const struct stepper_rows *rows, 
     const struct self_params *w = &s->model->w.dec[l].self;
     struct backend *be = s->model->be;
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = x.rows;
-    struct mat qkv = mat_rows(s->qkv, 0, n), att = mat_rows(s->att, 0, n), kv = s->self_kv[l];
+    struct mat qkv = mat_rows(s->qkv, 0, n), att = mat_rows(s->att, 0, n), kv = s->past[l];
     linear_fwd(be, &(struct linear_args){.y = qkv, .x = x, .w = w->w_qkv, .b = w->b_qkv});
     attention_step(be, &(struct attention_step_args){.o = att,
                                                      .q = mat_cols(qkv, 0, qk),
@@ -85,6 +87,25 @@ static void self_step(const struct stepper *s, const struct stepper_rows *rows, 
                                                      .window = c->window,
                                                      .scale = attention_scale(c)});
     linear_fwd(be, &(struct linear_args){.y = join->s, .x = att, .w = w->w_o, .b = w->b_o});
+}
+
+/* The same of an SSRU: it reads the state of the token before and leaves its own. */
+static void ssru_layer_step(const struct stepper *s, const struct stepper_rows *rows, int l,
+                            struct mat x, struct join *join) {
+    const struct ssru_params *w = &s->model->w.dec[l].ssru;
+    struct backend *be = s->model->be;
+    int d = s->model->config.d_model;
+    struct mat both = mat_rows(s->qkv, 0, x.rows);
+    struct mat gate = mat_cols(both, 0, d), in = mat_cols(both, d, d);
+    linear_fwd(be, &(struct linear_args){.y = gate, .x = x, .w = w->w_f, .b = w->b_f});
+    linear_fwd(be, &(struct linear_args){.y = in, .x = x, .w = w->w});
+    ssru_step(be, &(struct ssru_step_args){.o = join->s,
+                                           .g = gate,
+                                           .x = in,
+                                           .c = s->past[l],
+                                           .index = rows->index,
+                                           .index_ld = rows->index_ld,
+                                           .len = rows->len});
 }
 
 static void cross_step(const struct stepper *s, const struct stepper_rows *rows, int l,
@@ -127,11 +148,14 @@ static void run_step(struct stepper *s, const struct stepper_rows *rows, int n, 
     }
     struct ff_acts ff = {.h = mat_rows(s->ff.h, 0, n), .z = s->ff.z};
     if (!mat_empty(&ff.z)) ff.z = mat_rows(ff.z, 0, n);
-    struct flow flow = bottom_fwd(&pass, &side, dec_first_norm(&m->w));
+    struct flow flow = bottom_fwd(&pass, &side, dec_first_norm(&m->w, c));
     int turn = 0; /* a join reads the previous one's output, so two sets of buffers take turns */
     for (int l = 0; l < c->n_layer_dec; l++) {
         struct join join = join_of(s, turn, n);
-        self_step(s, rows, l, max_len, flow.in, &join);
+        if (c->decoder == DECODER_SSRU)
+            ssru_layer_step(s, rows, l, flow.in, &join);
+        else
+            self_step(s, rows, l, max_len, flow.in, &join);
         flow = join_fwd(&pass, &join, flow, dec_self_norm(&m->w, c, l), 0);
         join = join_of(s, turn ^= 1, n);
         cross_step(s, rows, l, flow.in, &join);
@@ -205,7 +229,7 @@ int stepper_new(struct stepper **out, struct model *model, const struct stepper_
     int n_layer = model->config.n_layer_dec;
     struct stepper *s = xcalloc(1, sizeof *s);
     *s = (struct stepper){.model = model, .cap = cap};
-    s->self_kv = xcalloc((size_t)n_layer, sizeof *s->self_kv);
+    s->past = xcalloc((size_t)n_layer, sizeof *s->past);
     s->cross_kv = xcalloc((size_t)n_layer, sizeof *s->cross_kv);
     size_t ints = (size_t)cap.hyp * (5 + (size_t)cap.len);
     s->host = xcalloc(ints, sizeof *s->host);
@@ -227,7 +251,7 @@ int stepper_new(struct stepper **out, struct model *model, const struct stepper_
 void stepper_free(struct stepper *s) {
     if (!s) return;
     backend_free(s->model->be, s->arena.base);
-    xfree(s->self_kv);
+    xfree(s->past);
     xfree(s->cross_kv);
     xfree(s->host);
     xfree(s->host_old);

@@ -1,5 +1,5 @@
 /* step.h — incremental decoding: one new token per hypothesis and call, over a cache of keys and
- * values.
+ * values, or of the states of an SSRU.
  *
  * The cache is laid out by time: all hypotheses' rows of a step lie together, behind those of the
  * step before, so that the projection of a step writes straight into it and few hypotheses touch
@@ -44,10 +44,11 @@ struct stepper {
     int line;      /* of the index table it was sent */
     int projected; /* its logits are there already */
     struct arena arena;
-    struct mat *self_kv;  /* [n_layer_dec] of [cap.cache, QK+VV] */
+    struct mat *past;     /* [n_layer_dec] of [cap.cache, QK+VV]; SSRU: [cap.cache, D] states */
     struct mat *cross_kv; /* [n_layer_dec] of [cap.src, QK+VV] */
     struct side side;     /* one row per hypothesis */
-    struct mat qkv;       /* [cap.hyp,2QK+VV]; cross-attention uses the first QK columns */
+    struct mat qkv;       /* [cap.hyp,2QK+VV]; cross-attention uses the first QK columns. SSRU:
+                           * [cap.hyp,max(2D,QK)], gates and what they let in side by side */
     struct mat att;       /* [cap.hyp,VV] */
     struct ff_acts ff;
     struct join join[2]; /* used in turn */

@@ -40,22 +40,55 @@ static void encoder_fwd(const struct pass *p) {
     }
 }
 
+/* What looks back in layer l of the decoder, as a sub-layer between x and the join. */
+static struct self_layer dec_self(const struct pass *p, int l, struct mat x) {
+    return (struct self_layer){.w = &p->model->w.dec[l].self,
+                               .g = p->grads ? &p->grads->dec[l].self : NULL,
+                               .a = &dec_at(p->acts, l)->self,
+                               .x = x,
+                               .probs = view_at(p->view, VIEW_DEC, l),
+                               .site = site_at(SITE_DEC, l, 0)};
+}
+static struct ssru_layer dec_ssru(const struct pass *p, int l, struct mat x) {
+    const struct dec_acts *a = dec_at(p->acts, l);
+    return (struct ssru_layer){.w = &p->model->w.dec[l].ssru,
+                               .g = p->grads ? &p->grads->dec[l].ssru : NULL,
+                               .a = &a->ssru,
+                               .x = x,
+                               .s = a->self.join.s};
+}
+
+static void back_fwd(const struct pass *p, int l, struct mat x) {
+    if (p->model->config.decoder == DECODER_SSRU) {
+        struct ssru_layer layer = dec_ssru(p, l, x);
+        ssru_layer_fwd(p, &p->acts->tgt, &layer);
+    } else {
+        struct self_layer layer = dec_self(p, l, x);
+        self_fwd(p, &p->acts->tgt, &layer);
+    }
+}
+
+static void back_bwd(const struct pass *p, int l, struct mat x) {
+    if (p->model->config.decoder == DECODER_SSRU) {
+        struct ssru_layer layer = dec_ssru(p, l, x);
+        ssru_layer_bwd(p, &p->acts->tgt, &layer);
+    } else {
+        struct self_layer layer = dec_self(p, l, x);
+        self_bwd(p, &p->acts->tgt, &layer);
+    }
+}
+
 static void decoder_fwd(const struct pass *p) {
     const struct acts *acts = p->acts;
     const struct config *c = &p->model->config;
     const struct params *w = &p->model->w;
     struct mat memory = transformer_memory(acts);
-    struct flow flow = bottom_fwd(p, &acts->tgt, dec_first_norm(w));
+    struct flow flow = bottom_fwd(p, &acts->tgt, dec_first_norm(w, c));
     for (int l = 0; l < c->n_layer_dec; l++) {
         const struct dec_params *layer = &w->dec[l];
         const struct dec_acts *a = dec_at(acts, l);
         uint32_t site = site_at(SITE_DEC, l, 0);
-        self_fwd(p, &acts->tgt,
-                 &(struct self_layer){.w = &layer->self,
-                                      .a = &a->self,
-                                      .x = flow.in,
-                                      .probs = view_at(p->view, VIEW_DEC, l),
-                                      .site = site});
+        back_fwd(p, l, flow.in);
         flow = join_fwd(p, &a->self.join, flow, dec_self_norm(w, c, l), site + SITE_SELF);
         cross_fwd(p, &(struct cross_layer){.w = &layer->cross,
                                            .a = &a->cross,
@@ -149,11 +182,9 @@ static void decoder_bwd(const struct pass *p) {
                                      .d_norm = dec_self_norm(g, c, l),
                                      .d_bias = d->self.b_o,
                                      .site = site + SITE_SELF});
-        self_bwd(p, side,
-                 &(struct self_layer){
-                     .w = &layer->self, .g = &d->self, .a = &a->self, .x = in, .site = site});
+        back_bwd(p, l, in);
     }
-    bottom_bwd(p, side, dec_first_norm(w), dec_first_norm(g));
+    bottom_bwd(p, side, dec_first_norm(w, c), dec_first_norm(g, c));
 }
 
 /* Begins with the gradient of the encoder's output, which the decoder left in src.d_in. */

@@ -17,7 +17,8 @@
 #include "backend/mat.h"
 #include "model/acts.h"
 
-/* Encoder self-attention, decoder self-attention, and the decoder's attention to the encoder. */
+/* Encoder self-attention, decoder self-attention, and the decoder's attention to the encoder. An
+ * SSRU decoder has no layers of the second kind: a recurrence has no probabilities to look at. */
 enum view_kind { VIEW_ENC, VIEW_DEC, VIEW_CROSS, VIEW_KINDS };
 
 enum { VIEW_ALL = -1, VIEW_NONE = -2 };
@@ -38,6 +39,7 @@ struct view {
 };
 
 static inline int view_layers(const struct config *config, enum view_kind kind) {
+    if (kind == VIEW_DEC && config->decoder == DECODER_SSRU) return 0;
     return kind == VIEW_ENC ? config->n_layer_enc : config->n_layer_dec;
 }
 

@@ -654,13 +654,17 @@ static int prepare(struct translator *t, int text, const struct translator_input
 
 /* ---- searching ------------------------------------------------------------------------------- */
 
-/* Bytes of a hypothesis of up to `len` tokens: keys and values, and a row of logits. */
+/* Bytes of a hypothesis of up to `len` tokens: keys and values or states, and a row of logits. */
 static size_t hypothesis_bytes(const struct translator *t, int len) {
     size_t sum = 1; /* to divide by */
     for (int m = 0; m < t->engine->n; m++) {
         const struct config *c = &t->engine->model[m]->config;
-        size_t row = (size_t)c->n_layer_dec * (size_t)c->n_head * (size_t)(c->d_k + c->d_v);
-        sum += (row * (size_t)len + (size_t)c->n_vocab_tgt) * dtype_size(t->engine->model[m]->type);
+        enum dtype type = t->engine->model[m]->type;
+        size_t row = c->decoder == DECODER_SSRU
+                         ? (size_t)c->d_model * dtype_size(dtype_wide(type))
+                         : (size_t)c->n_head * (size_t)(c->d_k + c->d_v) * dtype_size(type);
+        sum +=
+            (size_t)c->n_layer_dec * row * (size_t)len + (size_t)c->n_vocab_tgt * dtype_size(type);
     }
     return sum;
 }

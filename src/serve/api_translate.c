@@ -413,15 +413,16 @@ static void answer_attention(struct errand *e, struct http_exchange *x) {
     for (int i = 1; i < t->n_tgt; i++) before[i] = t->tgt[i - 1];
     const struct look look[] = {
         {"encoder", t->n_layer_enc, t->src, t->src, t->n_src, t->n_src, t->enc},
-        {"decoder", t->n_layer_dec, t->tgt, before, t->n_tgt, t->n_tgt, t->dec},
+        {"decoder", t->n_layer_self, t->tgt, before, t->n_tgt, t->n_tgt, t->dec},
         {"cross", t->n_layer_dec, t->tgt, t->src, t->n_tgt, t->n_src, t->cross}};
     struct writer w = {0};
     char number[16] = "";
     put_string(&w, "{\"heads\":");
     put(&w, number, (size_t)snprintf(number, sizeof number, "%d", t->n_head));
     put_string(&w, ",\"kinds\":[");
-    for (int i = 0; i < 3; i++) {
-        if (i) put(&w, ",", 1);
+    for (int i = 0, n = 0; i < 3; i++) {
+        if (!look[i].layers) continue;
+        if (n++) put(&w, ",", 1);
         put_look(&w, &look[i], t->n_head);
     }
     put_string(&w, "],\"translatedText\":");

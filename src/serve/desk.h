@@ -169,6 +169,7 @@ struct desk_attention {
     const char *const *src, *const *tgt; /* [n_src], [n_tgt] pieces, U+2581 for a space */
     int n_src, n_tgt;
     int n_layer_enc, n_layer_dec, n_head;
+    int n_layer_self; /* of dec: 0 in a decoder without self-attention */
     const float *enc, *dec, *cross;
 };
 

@@ -131,7 +131,7 @@ static int look(struct extras *x, struct task *task, const struct part *p, struc
         transformer_fwd(&(struct pass){.model = m, .acts = acts, .view = view});
         rc = read_kind(view, VIEW_ENC, a->n_layer_enc, task, &a->enc, err);
     }
-    if (!rc) rc = read_kind(view, VIEW_DEC, a->n_layer_dec, task, &a->dec, err);
+    if (!rc) rc = read_kind(view, VIEW_DEC, a->n_layer_self, task, &a->dec, err);
     if (!rc) rc = read_kind(view, VIEW_CROSS, a->n_layer_dec, task, &a->cross, err);
     view_free(view);
     acts_free(acts);
@@ -147,9 +147,11 @@ int extras_attend(struct extras *x, struct task *task, const struct part *p, str
                                  .n_tgt = min_int(p->best[0].n + 1, c->max_len),
                                  .n_layer_enc = c->n_layer_enc,
                                  .n_layer_dec = c->n_layer_dec,
+                                 .n_layer_self = view_layers(c, VIEW_DEC),
                                  .n_head = c->n_head};
     double s = a->n_src, t = a->n_tgt;
-    double cells = c->n_head * (c->n_layer_enc * s * s + c->n_layer_dec * (t * t + t * s));
+    double cells =
+        c->n_head * (a->n_layer_enc * s * s + a->n_layer_self * t * t + a->n_layer_dec * t * s);
     if (cells > MAX_CELLS)
         return err_set(err, HEED_ELIMIT,
                        "%d source and %d target tokens make %.0f probabilities, too many to show",
