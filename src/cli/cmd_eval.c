@@ -1,5 +1,5 @@
-/* cmd_eval.c — `heed eval`: BLEU, chrF and chrF++ of translations against references
- * (docs/eval.md). */
+/* cmd_eval.c — `heed eval`: BLEU, chrF and chrF++ of translations against references, PARSEVAL of
+ * trees (docs/eval.md). */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,10 +7,10 @@
 #include "cli/eval_report.h"
 #include "cli/progress.h"
 
-static const char *const metric_names[] = {"bleu", "chrf", "chrf++", NULL};
+static const char *const metric_names[] = {"bleu", "chrf", "chrf++", "parseval", NULL};
 static struct eval_args {
     struct option_list hyp, ref;
-    const char *metrics;
+    const char *metrics, *evalb;
     struct bleu_options bleu;
     struct resampling resampling;
     int sentence, confidence, paired, json, score_only, width, threads;
@@ -22,7 +22,8 @@ static const struct option rows[] = {
         .arg = "FILE", .required = 1),
     ROW(LIST, "hyp", hyp, NULL,
         "translations; if not given, standard input; several files: a table", .arg = "FILE"),
-    ROW(STRING, "metric", metrics, "bleu,chrf", "any of bleu, chrf, chrf++, separated by commas",
+    ROW(STRING, "metric", metrics, "bleu,chrf",
+        "any of bleu, chrf, chrf++, separated by commas; parseval for trees in brackets",
         .arg = "NAMES", .choices = metric_names),
     ROW(CHOICE, "tokenize", bleu.tokenizer, "13a", "tokenisation for BLEU",
         .choices = tokenize_names),
@@ -33,6 +34,8 @@ static const struct option rows[] = {
         "what floor and add-k add; 0.1 for floor, 1 for add-k", .max = 1e6),
     ROW(FLAG, "effective_order", bleu.effective_order, NULL,
         "leave out n-grams longer than the text in BLEU"),
+    ROW(STRING, "evalb_params", evalb, NULL,
+        "for parseval: an EVALB parameter file, which says what to leave out", .arg = "FILE"),
     ROW(FLAG, "sentence", sentence, NULL,
         "scores of each line, tab-separated; implies --effective-order"),
     ROW(FLAG, "confidence", confidence, NULL, "95 % intervals by resampling"),
@@ -61,13 +64,29 @@ static int check_bleu(struct bleu_options *o, struct err *err) {
     return 0;
 }
 
+static int read_rules(struct parseval_rules *rules, const struct eval *eval, struct err *err) {
+    if (eval->n_ref > 1)
+        return cli_usage(err, "--metric: parseval takes one reference, not %d", eval->n_ref);
+    if (args.evalb) return parseval_read_rules(rules, args.evalb, err);
+    parseval_default_rules(rules);
+    return 0;
+}
+
 static int add_metric(struct eval *eval, int which, struct err *err) {
-    struct eval_metric m = {.kind = which == 0 ? METRIC_BLEU : METRIC_CHRF, .bleu = args.bleu};
+    static struct parseval_rules rules;
+    static const int kinds[] = {METRIC_BLEU, METRIC_CHRF, METRIC_CHRF, METRIC_PARSEVAL};
+    struct eval_metric m = {.kind = kinds[which], .bleu = args.bleu, .rules = &rules};
     m.chrf = (struct chrf_options){6, which == 2 ? 2 : 0, 2, args.bleu.lowercase};
     if (m.kind == METRIC_BLEU) {
         m.n_stat = BLEU_N_STAT;
         snprintf(m.name, sizeof m.name, "BLEU");
         bleu_signature(m.signature, sizeof m.signature, &m.bleu, eval->n_ref, eval->resampling);
+    } else if (m.kind == METRIC_PARSEVAL) {
+        int rc = read_rules(&rules, eval, err);
+        if (rc) return rc;
+        m.n_stat = PARSEVAL_N_STAT;
+        snprintf(m.name, sizeof m.name, "PARSEVAL");
+        parseval_signature(m.signature, sizeof m.signature, &rules, eval->resampling);
     } else {
         m.n_stat = chrf_n_stat(&m.chrf);
         chrf_name(m.name, sizeof m.name, &m.chrf);
@@ -158,7 +177,8 @@ static int run(struct err *err) {
 }
 
 const struct command cmd_eval = {.name = "eval",
-                                 .summary = "score translations: BLEU, chrF and chrF++",
+                                 .summary =
+                                     "score translations (BLEU, chrF, chrF++) and parse trees",
                                  .usage = "--ref FILE... [--hyp FILE...] [options]",
                                  .groups = groups,
                                  .run = run};

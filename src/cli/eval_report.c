@@ -20,6 +20,7 @@ static void score_text(char *out, const struct eval *eval, const struct eval_met
 
 static void details_text(char *out, const struct eval_metric *m, const uint64_t *sum) {
     out[0] = 0;
+    if (m->kind == METRIC_PARSEVAL) parseval_details(out, CELL, sum);
     if (m->kind != METRIC_BLEU) return;
     struct bleu_score score;
     bleu_score(&score, sum, &m->bleu);

@@ -32,6 +32,7 @@ struct column {
 struct counter {
     struct bleu bleu;
     struct chrf chrf;
+    struct parseval parseval;
 };
 
 struct work {
@@ -123,6 +124,8 @@ static void count_segment(const struct work *work, struct counter *counter, int 
             uint64_t stat[EVAL_MAX_STATS] = {0};
             if (eval->metric[m].kind == METRIC_BLEU)
                 bleu_count(&counter[m].bleu, stat, hyp, ref, eval->n_ref);
+            else if (eval->metric[m].kind == METRIC_PARSEVAL)
+                parseval_count(&counter[m].parseval, stat, hyp, ref[0]);
             else
                 chrf_count(&counter[m].chrf, stat, hyp, ref, eval->n_ref);
             for (int k = 0; k < eval->metric[m].n_stat; k++) out[k] = (uint32_t)stat[k];
@@ -176,6 +179,8 @@ static int work_open(struct work *work, struct err *err) {
         const struct eval_metric *m = &eval->metric[i % eval->n_metric];
         if (m->kind == METRIC_BLEU)
             bleu_init(&work->counter[i].bleu, &m->bleu);
+        else if (m->kind == METRIC_PARSEVAL)
+            parseval_init(&work->counter[i].parseval, m->rules);
         else
             chrf_init(&work->counter[i].chrf, &m->chrf);
     }
@@ -190,6 +195,7 @@ static void work_close(struct work *work) {
     for (int i = 0; i < pool_size(work->pool) * work->eval->n_metric; i++) {
         bleu_release(&work->counter[i].bleu);
         chrf_release(&work->counter[i].chrf);
+        parseval_release(&work->counter[i].parseval);
     }
     xfree(work->column);
     xfree(work->counter);
@@ -228,6 +234,7 @@ static int count(struct eval *eval, struct pool *pool, struct err *err) {
 /* ---- scores ---------------------------------------------------------------------------------- */
 
 double eval_value(const struct eval_metric *metric, const uint64_t *sum) {
+    if (metric->kind == METRIC_PARSEVAL) return parseval_value(sum, metric->rules);
     return metric->kind == METRIC_BLEU ? bleu_value(sum, &metric->bleu)
                                        : chrf_score(sum, &metric->chrf);
 }
@@ -245,6 +252,8 @@ static int resample(struct eval *eval, struct pool *pool, struct err *err) {
                                               .options = &m->bleu,
                                               .scores = r->sample};
         if (m->kind == METRIC_CHRF) series[i].score = chrf_value, series[i].options = &m->chrf;
+        if (m->kind == METRIC_PARSEVAL)
+            series[i].score = parseval_value, series[i].options = m->rules;
     }
     int rc = bootstrap_run(series, n, eval->n_segment, eval->resampling, pool, err);
     for (int i = 0; i < n && !rc; i++) {

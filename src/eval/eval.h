@@ -7,13 +7,15 @@
 
 #include "eval/bleu.h"
 #include "eval/chrf.h"
+#include "eval/parseval.h"
 
-enum { EVAL_MAX_METRICS = 3, EVAL_MAX_FILES = 64, EVAL_MAX_STATS = BOOTSTRAP_MAX_STATS };
+enum { EVAL_MAX_METRICS = 4, EVAL_MAX_FILES = 64, EVAL_MAX_STATS = BOOTSTRAP_MAX_STATS };
 
 struct eval_metric {
-    enum { METRIC_BLEU, METRIC_CHRF } kind;
+    enum { METRIC_BLEU, METRIC_CHRF, METRIC_PARSEVAL } kind;
     struct bleu_options bleu;
     struct chrf_options chrf;
+    const struct parseval_rules *rules;
     int n_stat;
     char name[16], signature[256];
 };
