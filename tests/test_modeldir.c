@@ -2,6 +2,7 @@
  * where. */
 #include <unistd.h>
 
+#include "base/half.h"
 #include "base/mem.h"
 #include "io/json.h"
 #include "model/card.h"
@@ -295,6 +296,40 @@ TEST(weights_round_trip) {
     toy_close(&toy);
 }
 
+/* Imported weights may be F16. */
+TEST(weights_in_f16) {
+    struct err err = {0};
+    struct toy toy;
+    struct model *back;
+    struct config config = toy_config();
+    toy_open(&toy, &config, &on_cpu, DTYPE_F32, 32);
+    const struct param_table *table = &toy.model->table;
+    const float *flat = toy.model->flat;
+    struct tensor_spec *spec = xcalloc((size_t)table->n_param, sizeof *spec);
+    for (int i = 0; i < table->n_param; i++)
+        spec[i] = (struct tensor_spec){
+            table->param[i].name, "F16", 2, {table->param[i].rows, table->param[i].cols}};
+    char *path = path_join(test_dir(), MODELDIR_WEIGHTS);
+    struct safetensors_writer w;
+    ASSERT_OK(modeldir_init(test_dir(), &config, NULL, NULL, &err), err);
+    ASSERT_OK(safetensors_create(&w, path, spec, table->n_param, NULL, &err), err);
+    for (int i = 0; i < table->n_param; i++)
+        for (int64_t k = 0; k < spec[i].shape[0] * spec[i].shape[1]; k++)
+            safetensors_write(&w, &(uint16_t){f16_store(flat[table->param[i].offset + (size_t)k])},
+                              2);
+    ASSERT_OK(safetensors_commit(&w, &err), err);
+    ASSERT_OK(model_load(&back, test_dir(), toy.be, DTYPE_F32, &err), err);
+    const float *b = back->flat;
+    for (size_t i = 0; i < table->n_elem; i++) {
+        assert_true(b[i] == f16_load(f16_store(flat[i])));
+        assert_true(fabsf(b[i] - flat[i]) <= fabsf(flat[i]) * 0x1p-11f + 0x1p-25f);
+    }
+    model_free(back);
+    xfree(path);
+    xfree(spec);
+    toy_close(&toy);
+}
+
 /* The weights rewritten by `change`, which gets the specs and may alter them. */
 static void rewrite(const struct toy *toy, void (*change)(struct tensor_spec *spec, int *n)) {
     struct err err = {0};
@@ -344,7 +379,7 @@ TEST(weights_refused) {
                  {add_one, "the model has no tensor 'extra.tensor'"},
                  {transpose, "'enc.0.self.w_qkv' has shape [40, 120], the model's is [120, 40]"},
                  {flatten, "'enc.0.self.w_qkv' has shape [4800]"},
-                 {make_ints, "'enc.0.self.w_qkv' is I32, not F32 or BF16"}};
+                 {make_ints, "'enc.0.self.w_qkv' is I32, not F32, BF16 or F16"}};
     struct err err = {0};
     struct toy toy;
     struct modeldir md;
@@ -386,4 +421,5 @@ TEST(init_copies_the_tokenizer) {
 
 TESTS(T(config_round_trip), T(config_defaults), T(config_refused), T(card_refused),
       T(card_languages), T(annotates), T(json_limits), TP(weights_round_trip, "f32"),
-      TP(weights_round_trip, "bf16"), T(weights_refused), T(init_copies_the_tokenizer))
+      TP(weights_round_trip, "bf16"), T(weights_in_f16), T(weights_refused),
+      T(init_copies_the_tokenizer))

@@ -1,7 +1,9 @@
 /* test_safetensors.c — safetensors: round trips, and files that mean harm. */
+#include <float.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/half.h"
 #include "base/mem.h"
 #include "io/safetensors.h"
 #include "test.h"
@@ -48,24 +50,53 @@ static void expect_good(const char *header, size_t n_data, int n_tensor) {
 static const float some_f32[6] = {1, -2.5f, 3e-40f, 1e30f, 0, -0.0f};
 static const double some_f64[2] = {0.1, -1e300};
 static const uint16_t some_bf16[3] = {0x3f80, 0xc020, 0x7fc0}; /* 1, -2.5, NaN */
+static const uint16_t some_f16[3] = {0x3c00, 0xc100, 0x7e00};  /* the same */
 static const int64_t some_i64[1] = {INT64_MIN};
 
 static void write_sample(const char *path, uint32_t *header_crc) {
     struct tensor_spec spec[] = {{"double", "F64", 1, {2}},    {"long", "I64", 0, {0}},
                                  {"matrix", "F32", 2, {2, 3}}, {"none", "I32", 2, {0, 5}},
-                                 {"half", "BF16", 1, {3}},     {"bytes", "U8", 1, {3}}};
+                                 {"half", "BF16", 1, {3}},     {"ieee", "F16", 1, {3}},
+                                 {"bytes", "U8", 1, {3}}};
     struct metadata metadata[] = {{"format", "heed"}, {"odd", "\"\\\n\u00fc"}, {NULL, NULL}};
     struct safetensors_writer w;
     struct err err = {0};
-    ASSERT_OK(safetensors_create(&w, path, spec, 6, metadata, &err), err);
+    ASSERT_OK(safetensors_create(&w, path, spec, 7, metadata, &err), err);
     safetensors_write(&w, some_f64, sizeof some_f64);
     safetensors_write(&w, some_i64, sizeof some_i64);
     safetensors_write(&w, some_f32, 10); /* in any pieces */
     safetensors_write(&w, (const char *)some_f32 + 10, sizeof some_f32 - 10);
     safetensors_write(&w, some_bf16, sizeof some_bf16);
+    safetensors_write(&w, some_f16, sizeof some_f16);
     safetensors_write(&w, "abc", 3);
     *header_crc = w.header_crc;
     ASSERT_OK(safetensors_commit(&w, &err), err);
+}
+
+/* Every f16 there is: its value by definition, and back to the same bits. */
+TEST(half_precision) {
+    for (uint32_t h = 0; h < 65536; h++) {
+        int sign = h >> 15 ? -1 : 1, exponent = (int)(h >> 10 & 31), fraction = (int)(h & 1023);
+        double want = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+        float is = f16_load((uint16_t)h);
+        if (exponent == 31 && fraction) {
+            assert_true(isnan(is) && isnan(f16_load(f16_store(is))));
+            continue;
+        }
+        if (exponent == 31) want = INFINITY;
+        assert_true((double)is == sign * want && !signbit(is) == (sign > 0));
+        assert_int_equal(f16_store(is), h);
+    }
+    /* Between two neighbours the nearer one, in the middle the even one. */
+    for (uint32_t h = 0; h < 0x7c00; h++) {
+        double a = f16_load((uint16_t)h), b = h == 0x7bff ? 65536 : f16_load((uint16_t)(h + 1));
+        float middle = (float)((a + b) / 2);
+        assert_int_equal(f16_store(middle), h + (h & 1));
+        assert_int_equal(f16_store(nextafterf(middle, 0)), h);
+        assert_int_equal(f16_store(-nextafterf(middle, INFINITY)), (h + 1) | 0x8000);
+    }
+    assert_int_equal(f16_store(FLT_MAX), 0x7c00);
+    assert_int_equal(f16_store(-1e-40f), 0x8000);
 }
 
 TEST(round_trip) {
@@ -75,7 +106,7 @@ TEST(round_trip) {
     uint32_t crc;
     write_sample(path, &crc);
     ASSERT_OK(safetensors_open(&st, path, &err), err);
-    assert_int_equal(st.n_tensor, 6);
+    assert_int_equal(st.n_tensor, 7);
     assert_int_equal(st.header_size % 64, 0);
     assert_int_equal(crc32c(0, st.map.data, st.header_size), crc);
     const struct tensor *t = safetensors_find(&st, "matrix");
@@ -93,6 +124,8 @@ TEST(round_trip) {
     t = safetensors_find(&st, "half");
     tensor_values(t, 0, 3, values);
     assert_true(values[0] == 1 && values[1] == -2.5f && isnan(values[2]));
+    tensor_values(safetensors_find(&st, "ieee"), 1, 2, values);
+    assert_true(values[0] == -2.5f && isnan(values[1]));
     t = safetensors_find(&st, "double");
     assert_memory_equal(t->data, some_f64, sizeof some_f64);
     assert_false(tensor_is_float(t));
@@ -298,6 +331,6 @@ TEST(checksums) {
     xfree(path);
 }
 
-TESTS(T(checksums), T(round_trip), T(python_reads_it), T(abort_leaves_nothing),
+TESTS(T(checksums), T(half_precision), T(round_trip), T(python_reads_it), T(abort_leaves_nothing),
       T(truncated_at_every_byte), T(header_length), T(offsets), T(shapes_and_types), T(headers),
       T(deep_and_huge))

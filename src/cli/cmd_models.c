@@ -53,10 +53,11 @@ static void look(struct row *r, const struct catalog_model *model) {
     xfree(path);
 }
 
-/* Plain weights may be stored as BF16. */
+/* Plain weights may be stored as BF16 or F16. */
 static const char *precision_of(const struct modeldir *md) {
     if (md->form.tiled) return weights_type_name(md->form.type);
-    return strcmp(md->tensor[0]->dtype, "BF16") == 0 ? "bf16" : "f32";
+    const char *dtype = md->tensor[0]->dtype;
+    return strcmp(dtype, "BF16") == 0 ? "bf16" : strcmp(dtype, "F16") == 0 ? "f16" : "f32";
 }
 
 static void print_json(const struct row *r) {

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/crc32c.h"
+#include "base/half.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/pool.h"
@@ -200,17 +201,26 @@ void tensor_shape_text(char *text, size_t size, const int64_t *shape, int rank) 
 size_t tensor_count(const struct tensor *t) { return t->size / dtype_bytes(t->dtype); }
 
 int tensor_is_float(const struct tensor *t) {
-    return strcmp(t->dtype, "F32") == 0 || strcmp(t->dtype, "BF16") == 0;
+    return strcmp(t->dtype, "F32") == 0 || strcmp(t->dtype, "BF16") == 0 ||
+           strcmp(t->dtype, "F16") == 0;
 }
 
 void tensor_values(const struct tensor *t, size_t first, size_t count, float *out) {
     BUG_ON(!tensor_is_float(t) || count > tensor_count(t) || first > tensor_count(t) - count);
     if (!count) return;
-    if (t->dtype[0] == 'F') {
+    if (strcmp(t->dtype, "F32") == 0) {
         memcpy(out, (const char *)t->data + first * sizeof *out, count * sizeof *out);
         return;
     }
     const unsigned char *at = (const unsigned char *)t->data + 2 * first;
+    if (t->dtype[0] == 'F') {
+        for (size_t i = 0; i < count; i++) {
+            uint16_t h;
+            memcpy(&h, at + 2 * i, sizeof h);
+            out[i] = f16_load(h);
+        }
+        return;
+    }
     for (size_t i = 0; i < count; i++) { /* bf16 is the upper half of an f32 */
         uint32_t bits = (uint32_t)at[2 * i] << 16 | (uint32_t)at[2 * i + 1] << 24;
         memcpy(&out[i], &bits, sizeof bits);

@@ -54,8 +54,8 @@ int safetensors_verify(const struct safetensors *st, const char *path, int n_thr
 int safetensors_metadata_each(const struct safetensors *st,
                               int (*fn)(void *ctx, const char *key, const char *value), void *ctx);
 
-/* Elements [first, first + count) of an F32 or BF16 tensor as f32. Other types are a bug. */
-int tensor_is_float(const struct tensor *t); /* is it one of the two? */
+/* Elements [first, first + count) of an F32, BF16 or F16 tensor as f32. Other types are a bug. */
+int tensor_is_float(const struct tensor *t); /* is it one of the three? */
 void tensor_values(const struct tensor *t, size_t first, size_t count, float *out);
 size_t tensor_count(const struct tensor *t); /* elements */
 

@@ -365,7 +365,7 @@ static int match_tensor(const struct tensor **out, const struct safetensors *st,
                        "%.100s: tensor '%s' has shape %s, the model's is [%d, %d]", path, p->name,
                        shape, p->rows, p->cols);
     if (!tensor_is_float(t))
-        return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is %s, not F32 or BF16", path,
+        return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is %s, not F32, BF16 or F16", path,
                        p->name, t->dtype);
     *out = t;
     return 0;

@@ -5,7 +5,8 @@
  *                          "tokenizer": hash of tokenizer.model,
  *                          "training", "card", "translate": {struct model_notes}}
  *                         (all but the first three may be absent)
- *     model.safetensors   one tensor per row of the parameter table, by its name; F32 or BF16
+ *     model.safetensors   one tensor per row of the parameter table, by its name; F32, BF16
+ *                         or F16
  *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside
  *
  * That is the form in which models are trained. A model that is only run may be tiled (frozen.h,
