@@ -1,0 +1,32 @@
+/* marian_vocab.h — Marian's vocabularies: vocab.yml, one token and its id per line, or a plain
+ * text of tokens.
+ *
+ *     </s>: 0
+ *     "\"": 12
+ *     'it''s': 13
+ *     ? "\xA0"
+ *     : 14
+ *
+ * It calls itself YAML, but what YAML makes of it is not what it means: `null: 5`, `y: 6` and
+ * `1.0: 7` are words, and a line may have any number of colons. So a line is read from the right:
+ * the id, a colon, and what is left is the token, quoted or not. In a plain text the number of the
+ * line, from 0, is the id.
+ *
+ * Files are hostile: ids must be those from 0 to the number of tokens, each once. */
+#ifndef CONVERT_MARIAN_VOCAB_H
+#define CONVERT_MARIAN_VOCAB_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/keep.h"
+
+enum { MARIAN_VOCAB_MAX = 1 << 20 };
+
+/* The tokens by id, (*token)[*n], all of it taken from keep. `where` begins messages. */
+int marian_vocab_yml(const char *const **token, int *n, const char *text, size_t size,
+                     const char *where, struct keep *keep, struct err *err);
+int marian_vocab_text(const char *const **token, int *n, const char *text, size_t size,
+                      const char *where, struct keep *keep, struct err *err);
+
+#endif
