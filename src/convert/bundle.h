@@ -3,7 +3,7 @@
  * A path may also name one file of a directory (model.npz): then the bundle is its directory and
  * that file is the `main` one. Directories inside are part of the names, "model/model.bin"; a
  * directory that everything in a zip lies in is not. Contents are mapped, or unpacked on first use,
- * and live as long as the bundle. What a zip holds is not trusted: see io/zip.h. */
+ * and live as long as the bundle. What a zip holds is not trusted: see io/zipfile.h. */
 #ifndef CONVERT_BUNDLE_H
 #define CONVERT_BUNDLE_H
 
@@ -36,6 +36,10 @@ int bundle_get(struct bundle *bundle, const char *name, size_t limit, const void
 
 /* The same, parsed; a new reference. */
 int bundle_json(struct bundle *bundle, const char *name, json_t **value, struct err *err);
+
+/* "DIR/NAME", shortened, to begin messages with. */
+enum { BUNDLE_WHERE = 160 };
+const char *bundle_where(const struct bundle *bundle, const char *name, char where[BUNDLE_WHERE]);
 
 /* Its path, where it is a file of its own (xfree), or NULL inside a zip. */
 char *bundle_file(const struct bundle *bundle, const char *name);

@@ -1,9 +1,12 @@
-/* foreign.c — see foreign.h. */
+/* foreign.c — see foreign.h: roles in words, and the life of a model. */
 #include "convert/foreign.h"
 
 #include <stdio.h>
 
+#include "base/file.h"
 #include "base/mem.h"
+
+const char *const foreign_dtype_names[] = {"auto", "f32", "f16", "bf16", "int8", NULL};
 
 size_t foreign_type_size(enum foreign_type type) {
     return type == FOREIGN_F32 ? 4 : type == FOREIGN_I8 ? 1 : 2;
@@ -36,6 +39,27 @@ struct config foreign_config(void) {
     struct config config;
     BUG_ON(config_preset(&config, "base", NULL));
     return config;
+}
+
+static int take_tokenizer(struct foreign_side *side, struct bundle *bundle, const char *prefix,
+                          const char *name, struct err *err) {
+    char *path = *prefix ? path_append(prefix, name) : xstrdup(name);
+    int rc = 0;
+    if (bundle_has(bundle, path))
+        rc = bundle_get(bundle, path, BUNDLE_TEXT, &side->tokenizer, &side->tokenizer_size, err);
+    xfree(path);
+    return rc;
+}
+
+int foreign_tokenizers(struct foreign *m, struct bundle *bundle, const char *prefix,
+                       struct err *err) {
+    static const char *const both[] = {"tokenizer.model", "sentencepiece.model",
+                                       "sentencepiece.bpe.model", "spm.model", NULL};
+    int rc = take_tokenizer(&m->source, bundle, prefix, "source.spm", err);
+    if (!rc) rc = take_tokenizer(&m->target, bundle, prefix, "target.spm", err);
+    for (int i = 0; both[i] && !rc && !m->source.tokenizer; i++)
+        rc = take_tokenizer(&m->source, bundle, prefix, both[i], err);
+    return rc;
 }
 
 void foreign_close(struct foreign *m) {

@@ -122,6 +122,7 @@ struct foreign {
     struct foreign_side source, target; /* target.token NULL: the same vocabulary */
     int start;                  /* what the decoder is given first: an id, or FOREIGN_ZERO */
     int end, unknown;           /* ids */
+    int no_source_end;          /* sources do not end with the end mark */
     int banned[FOREIGN_BANNED]; /* ids that are never written */
     int n_banned;
     struct foreign_languages languages;
@@ -139,6 +140,12 @@ struct foreign {
 
 /* A configuration to begin with: the paper's base model, an output bias of none. */
 struct config foreign_config(void);
+
+/* The SentencePiece files that lie in the bundle under one of the usual names, below `prefix`
+ * ("model/" or ""): one for both sides, or source.spm and target.spm. None is no error: the user may
+ * name one. */
+int foreign_tokenizers(struct foreign *model, struct bundle *bundle, const char *prefix,
+                       struct err *err);
 
 /* Releases what the reader took; for an empty model ({0}), too. */
 void foreign_close(struct foreign *model);

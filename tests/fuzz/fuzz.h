@@ -26,10 +26,10 @@ static inline void fuzz_path(char *path, size_t room, const char *name) {
 }
 
 static inline void fuzz_leave(void) {
-    static const char *const names[] = {"config.json", "model.safetensors", "state.safetensors",
-                                        "input"};
+    static const char *const names[] = {"config.json", "model.safetensors",     "state.safetensors",
+                                        "model.bin",   "shared_vocabulary.txt", "input"};
     char path[128];
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         fuzz_path(path, sizeof path, names[i]);
         unlink(path);
     }
