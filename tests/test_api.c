@@ -281,17 +281,15 @@ TEST(prefix_token_leads) {
     struct engine_options from = {.dir = &dir, .n = 1, .where = {.device = "cpu", .n_thread = 1}};
     ASSERT_OK(engine_open(&e, &from, &err), err);
     int32_t src[MOST], tgt[MOST];
-    src[0] = tokenizer_find(e->tokenizer, token);
-    int n_src = 1 + tokenizer_encode_end(e->tokenizer, text, strlen(text), src + 1, MOST - 1);
+    src[0] = tokenizer_find(e->source, token);
+    int n_src = 1 + tokenizer_encode_end(e->source, text, strlen(text), src + 1, MOST - 1);
     int n_tgt = 0;
     for (; n_tgt < (int)t->n_pieces; n_tgt++)
-        tgt[n_tgt] = tokenizer_find(e->tokenizer, t->pieces[n_tgt]);
-    tgt[n_tgt++] = tokenizer_eos(e->tokenizer);
+        tgt[n_tgt] = tokenizer_find(e->target, t->pieces[n_tgt]);
+    tgt[n_tgt++] = tokenizer_eos(e->target);
     struct align_options choice = {.layer = 1, .head = 1};
-    struct aligner_setup setup = {.bos = tokenizer_bos(e->tokenizer),
-                                  .choice = &choice,
-                                  .n_choice = 1,
-                                  .caps = {MOST, MOST, 1}};
+    struct aligner_setup setup = {
+        .bos = tokenizer_bos(e->target), .choice = &choice, .n_choice = 1, .caps = {MOST, MOST, 1}};
     float out[MOST * MOST];
     ASSERT_OK(aligner_new(&aligner, e->model[0], &setup, &err), err);
     ASSERT_OK(aligner_run(aligner, &(struct align_pair){src, tgt, n_src, n_tgt, out}, 1, &err),
@@ -307,7 +305,7 @@ TEST(prefix_token_leads) {
     size_t n_source;
     const char *const *source = heed_result_source(r, 0, &n_source);
     assert_int_equal(n_source, n_src - 2);
-    assert_string_equal(source[0], tokenizer_piece(e->tokenizer, src[1]));
+    assert_string_equal(source[0], tokenizer_piece(e->source, src[1]));
     aligner_free(aligner);
     engine_close(e);
     float with_a = t->log_prob;

@@ -52,16 +52,16 @@ static void expect_links(struct links *out, const struct engine *e, struct align
     struct words a = {0}, b = {0};
     struct aligner *aligner;
     struct err err = {0};
-    int32_t eos = tokenizer_eos(e->tokenizer);
+    int32_t eos = tokenizer_eos(e->target);
     enum words_unit words = unit == BITEXT_TOKENS ? WORDS_TOKENS : WORDS_WORDS;
-    words_encode(&a, words, e->tokenizer, src, strlen(src));
-    words_encode(&b, words, e->tokenizer, tgt, strlen(tgt));
+    words_encode(&a, words, e->source, src, strlen(src));
+    words_encode(&b, words, e->target, tgt, strlen(tgt));
     links_clear(out);
     int n = a.n_piece + 1, m = b.n_piece + 1;
     if (n > 1 && m > 1) {
         a.ids[n - 1] = b.ids[m - 1] = eos;
         float *p = xcalloc((size_t)(n * m), sizeof *p);
-        struct aligner_setup setup = {tokenizer_bos(e->tokenizer), &choice, 1,
+        struct aligner_setup setup = {tokenizer_bos(e->target),    &choice, 1,
                                       {e->max_len, e->max_len, 1}, NULL,    NULL};
         ASSERT_OK(aligner_new(&aligner, e->model[0], &setup, &err), err);
         ASSERT_OK(aligner_run(aligner, &(struct align_pair){a.ids, b.ids, n, m, p}, 1, &err), err);

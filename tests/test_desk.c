@@ -629,10 +629,10 @@ static double score_alone(const char *source, const char *target, int *n_piece) 
     float out[64];
     double sum = 0;
     ASSERT_OK(engine_open(&engine, &from, &err), err);
-    int n = tokenizer_encode_end(engine->tokenizer, source, strlen(source), src, 64);
-    int m = *n_piece = tokenizer_encode_end(engine->tokenizer, target, strlen(target), tgt, 64);
+    int n = tokenizer_encode_end(engine->source, source, strlen(source), src, 64);
+    int m = *n_piece = tokenizer_encode_end(engine->target, target, strlen(target), tgt, 64);
     struct batch_caps caps = {64, 64, 1};
-    ASSERT_OK(scorer_new(&scorer, engine->model[0], tokenizer_bos(engine->tokenizer), &caps, &err),
+    ASSERT_OK(scorer_new(&scorer, engine->model[0], tokenizer_bos(engine->target), &caps, &err),
               err);
     ASSERT_OK(scorer_run(scorer, &(struct score_pair){src, tgt, n, m, out}, 1, &err), err);
     for (int i = 0; i < m; i++) sum += out[i];

@@ -95,7 +95,7 @@ struct heed_result {
 /* One pass of carving; with no memory behind the arena it measures, and nothing is written. */
 struct carver {
     struct arena arena;
-    const struct tokenizer *tokenizer;
+    const struct tokenizer *source, *target;
     int alignment;
 };
 
@@ -106,15 +106,16 @@ static char *carve_bytes(struct carver *c, const void *bytes, size_t size) {
 }
 
 /* The pieces of ids: pointers, then their texts. */
-static const char *const *carve_pieces(struct carver *c, const int32_t *ids, int n) {
+static const char *const *carve_pieces(struct carver *c, const struct tokenizer *t,
+                                       const int32_t *ids, int n) {
     size_t size = 0;
-    for (int i = 0; i < n; i++) size += strlen(tokenizer_piece(c->tokenizer, ids[i])) + 1;
+    for (int i = 0; i < n; i++) size += strlen(tokenizer_piece(t, ids[i])) + 1;
     const char **piece = arena_take(&c->arena, ((size_t)n + 1) * sizeof *piece);
     char *text = arena_take(&c->arena, size + 1);
     if (!c->arena.base) return NULL;
     for (int i = 0; i < n; i++) {
-        size_t length = strlen(tokenizer_piece(c->tokenizer, ids[i])) + 1;
-        memcpy(text, tokenizer_piece(c->tokenizer, ids[i]), length);
+        size_t length = strlen(tokenizer_piece(t, ids[i])) + 1;
+        memcpy(text, tokenizer_piece(t, ids[i]), length);
         piece[i] = text;
         text += length;
     }
@@ -138,7 +139,7 @@ static void carve_candidate(struct carver *c, heed_translation *out, const struc
                           .cut = in->cut,
                           .n_pieces = (size_t)in->n_tok};
     if (c->alignment) {
-        t.pieces = carve_pieces(c, in->ids, in->n_tok);
+        t.pieces = carve_pieces(c, c->target, in->ids, in->n_tok);
         t.n_links = (size_t)in->n_link;
         t.links = (const heed_link *)(const void *)carve_bytes(
             c, in->link, (size_t)in->n_link * sizeof(heed_link));
@@ -156,7 +157,8 @@ static heed_result *carve(struct carver *c, const struct translation *in, size_t
         heed_translation *best = arena_take(&c->arena, (size_t)in[i].n * sizeof *best);
         for (int k = 0; k < in[i].n; k++)
             carve_candidate(c, real ? &best[k] : NULL, &in[i].best[k]);
-        const char *const *source = c->alignment ? carve_pieces(c, in[i].src, in[i].n_src) : NULL;
+        const char *const *source =
+            c->alignment ? carve_pieces(c, c->source, in[i].src, in[i].n_src) : NULL;
         const heed_word *word = carve_words(c, in[i].word, in[i].n_word);
         if (real)
             answer[i] = (struct answer){.best = best,
@@ -171,9 +173,9 @@ static heed_result *carve(struct carver *c, const struct translation *in, size_t
     return r;
 }
 
-static int copy_results(heed_result **result, const struct tokenizer *tokenizer, int alignment,
+static int copy_results(heed_result **result, const struct engine *engine, int alignment,
                         const struct translation *in, size_t n, struct err *err) {
-    struct carver c = {.tokenizer = tokenizer, .alignment = alignment};
+    struct carver c = {.source = engine->source, .target = engine->target, .alignment = alignment};
     carve(&c, in, n);
     c.arena = (struct arena){.base = mem_block(c.arena.used), .cap = c.arena.used};
     if (!c.arena.base)
@@ -255,7 +257,7 @@ static int translate(heed_model *m, const char *const *texts, size_t n, heed_tra
     if (!rc) rc = set_options(s->translator, &options, err);
     if (!rc) pages_set(s->pages, &options);
     if (!rc) rc = pages_run(s->pages, in, (int)n, out, &poll, err);
-    if (!rc) rc = copy_results(result, s->engine->tokenizer, o->alignment, out, n, err);
+    if (!rc) rc = copy_results(result, s->engine, o->alignment, out, n, err);
     if (s) model_give_session(m, s);
     xfree(in);
     xfree(out);

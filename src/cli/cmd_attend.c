@@ -113,10 +113,10 @@ static int read_text(char **to, const char *text, const char *path, const char *
 /* Behind the tag, if it is not -1. */
 static int encode(struct job *j, struct sentence *s, int32_t tag, const char *what,
                   struct err *err) {
+    const struct tokenizer *side = s == &j->src ? j->engine->source : j->engine->target;
     int cap = j->engine->model[0]->config.max_len, at = tag >= 0;
     s->ids = xcalloc((size_t)cap, sizeof *s->ids);
-    s->n =
-        tokenizer_encode_end(j->engine->tokenizer, s->text, strlen(s->text), s->ids + at, cap - at);
+    s->n = tokenizer_encode_end(side, s->text, strlen(s->text), s->ids + at, cap - at);
     if (s->n < 0) return err_set(err, s->n, "%s cannot be tokenised", what);
     if (at) s->ids[0] = tag;
     s->n += at;
@@ -129,10 +129,10 @@ static int encode(struct job *j, struct sentence *s, int32_t tag, const char *wh
 
 /* The model's own translation. */
 static int translate(struct job *j, struct err *err) {
-    const struct tokenizer *t = j->engine->tokenizer;
+    const struct tokenizer *t = j->engine->target;
     struct searcher *searcher;
     struct search_options options = defaults_of(j->engine).search;
-    struct search_marks marks = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_unk(t)};
+    struct search_marks marks = engine_marks(j->engine);
     struct search_input in = {.src = j->src.ids, .n_src = j->src.n};
     struct search_result result;
     struct search_setup setup = {
@@ -216,7 +216,7 @@ static int look(struct job *j, const struct view_options *o, struct err *err) {
     if (!rc) rc = acts_new(&j->acts, m, j->src.n, j->tgt.n, 0, err);
     if (!rc) rc = view_new(&j->view, j->acts, o, err);
     if (rc) return rc;
-    rc = batch_init(&batch, j->src.n, j->tgt.n, 1, tokenizer_bos(j->engine->tokenizer), err);
+    rc = batch_init(&batch, j->src.n, j->tgt.n, 1, tokenizer_bos(j->engine->target), err);
     if (rc) return rc;
     rc = batch_add(&batch, j->src.ids, j->src.n, j->tgt.ids, j->tgt.n, err);
     if (rc > 0) rc = acts_load(j->acts, &batch, err);
@@ -240,9 +240,9 @@ static int look(struct job *j, const struct view_options *o, struct err *err) {
 
 static const char **tokens_of(const struct job *j, const int32_t *ids, int n, int shifted) {
     const char **token = xcalloc((size_t)n, sizeof *token);
-    const struct tokenizer *t = j->engine->tokenizer;
-    for (int i = 0; i < n; i++)
-        token[i] = tokenizer_piece(t, !shifted ? ids[i] : i ? ids[i - 1] : tokenizer_bos(t));
+    const struct tokenizer *t = ids == j->src.ids ? j->engine->source : j->engine->target;
+    for (int i = shifted; i < n; i++) token[i] = tokenizer_piece(t, ids[i - shifted]);
+    if (shifted) token[0] = tokenizer_bos(t) < 0 ? "<zero>" : tokenizer_piece(t, tokenizer_bos(t));
     return token;
 }
 

@@ -7,9 +7,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "data/tokenizer.h"
 #include "model/card.h"
 #include "model/modeldir.h"
+#include "model/tongues.h"
 #include "search/defaults.h"
 #include "train/target.h"
 
@@ -45,15 +45,14 @@ static int change_card(struct model_notes *notes, struct err *err) {
 }
 
 /* A tag that the tokenizer does not have would make the model useless. */
-static int check_tag(const char *token, struct err *err) {
-    struct tokenizer *tokenizer = NULL;
-    char *path = path_join(args.dir.item[0], MODELDIR_TOKENIZER);
-    int rc = token ? tokenizer_open(&tokenizer, path, err) : 0;
-    if (!rc && token && tokenizer_find(tokenizer, token) < 0)
+static int check_tag(const char *token, const struct config *config, const json_t *tokens,
+                     struct err *err) {
+    struct tongues *tongues = NULL;
+    int rc = token ? tongues_open(&tongues, args.dir.item[0], config, tokens, err) : 0;
+    if (!rc && token && tokenizer_find(tongues->source, token) < 0)
         rc = err_set(err, HEED_EINVAL,
                      "--set: prefix_token: the model's tokenizer has no piece '%.100s'", token);
-    tokenizer_free(tokenizer);
-    xfree(path);
+    tongues_free(tongues);
     return rc;
 }
 
@@ -68,7 +67,7 @@ static int change_translate(struct model_notes *notes, const struct config *conf
             err_set(err, rc, "--set: %.200s", why.msg);
     if (!rc && defaults_read(&checked, notes->translate, config, args.dir.item[0], err))
         rc = HEED_EINVAL;
-    if (!rc) rc = check_tag(checked.prefix_token, err);
+    if (!rc) rc = check_tag(checked.prefix_token, config, notes->tokens, err);
     if (json_object_size(notes->translate)) return rc;
     json_decref(notes->translate);
     notes->translate = NULL;

@@ -55,15 +55,13 @@ static double megabytes(const char *dir, const char *name) {
 
 static int export_tiled(struct err *err) {
     struct frozen *frozen = NULL;
-    char *tokenizer = path_join(args.model, MODELDIR_TOKENIZER);
     int rc = frozen_open(&frozen, args.model, (enum precision)args.format, NULL, args.threads, err);
-    if (!rc) rc = frozen_write(frozen, args.out, file_exists(tokenizer) ? tokenizer : NULL, err);
+    if (!rc) rc = frozen_write(frozen, args.out, args.model, err);
     if (!rc)
         printf("%s: %s, %.1f MB; %s has %.1f MB\n", args.out, format_names[args.format],
                megabytes(args.out, MODELDIR_WEIGHTS), args.model,
                megabytes(args.model, MODELDIR_WEIGHTS));
     frozen_close(frozen);
-    xfree(tokenizer);
     return rc;
 }
 

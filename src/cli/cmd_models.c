@@ -47,9 +47,9 @@ static void look(struct row *r, const struct catalog_model *model) {
     int rc = modeldir_open_any(&r->md, model->dir, &r->why);
     if (!rc) rc = card_from_json(&r->card, r->md.notes.card, path, &r->why);
     if (!rc) rc = defaults_read(&options, r->md.notes.translate, &r->md.config, path, &r->why);
-    struct tokenizer *tokenizer = NULL;
-    if (!rc) engine_tokenizer(&tokenizer, model->dir, &r->md.config, &r->why);
-    tokenizer_free(tokenizer);
+    struct tongues *tongues = NULL;
+    if (!rc) tongues_open(&tongues, model->dir, &r->md.config, r->md.notes.tokens, &r->why);
+    tongues_free(tongues);
     xfree(path);
 }
 

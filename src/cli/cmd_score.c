@@ -83,10 +83,12 @@ struct job {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Appends the tokens of a line behind the tag (-1: none) and returns their number, 0 if there are
- * too many for the model. */
-static int add_tokens(struct job *j, const struct line *line, int32_t tag, const char *path,
-                      struct err *err) {
+/* Appends the tokens of a line, behind its tag, if it has one, and returns their number, 0 if there
+ * are too many for the model. */
+static int add_tokens(struct job *j, const struct line *line, int source, struct err *err) {
+    const struct tokenizer *tokenizer = source ? j->engine->source : j->engine->target;
+    const char *path = source ? args.src : args.tgt;
+    int32_t tag = source ? j->tag : -1;
     int cap = j->engine->model[0]->config.max_len, at = tag >= 0;
     char what[240];
     snprintf(what, sizeof what, "%.200s:%llu", path, (unsigned long long)j->totals.pairs + 1);
@@ -96,9 +98,9 @@ static int add_tokens(struct job *j, const struct line *line, int32_t tag, const
         j->score = xrealloc(j->score, j->cap_ids * sizeof *j->score);
     }
     int32_t *ids = j->ids + j->n_ids;
-    int n = line->flags & LINE_TOO_LONG ? cap + 1
-                                        : tokenizer_encode_end(j->engine->tokenizer, line->text,
-                                                               line->size, ids + at, cap - at);
+    int n = line->flags & LINE_TOO_LONG
+                ? cap + 1
+                : tokenizer_encode_end(tokenizer, line->text, line->size, ids + at, cap - at);
     if (n < 0) return err_set(err, n, "%.200s: cannot be tokenised", what);
     if (at) ids[0] = tag;
     n += at;
@@ -133,10 +135,10 @@ static int add_pair(struct job *j, const struct line *src, const struct line *tg
                     struct err *err) {
     struct entry *e = &j->entry[j->n];
     size_t begin = e->src = j->n_ids;
-    e->n_src = add_tokens(j, src, j->tag, args.src, err);
+    e->n_src = add_tokens(j, src, 1, err);
     if (e->n_src < 0) return e->n_src;
     e->tgt = j->n_ids;
-    e->n_tgt = add_tokens(j, tgt, -1, args.tgt, err);
+    e->n_tgt = add_tokens(j, tgt, 0, err);
     if (e->n_tgt < 0) return e->n_tgt;
     if (!e->n_src || !e->n_tgt) {
         e->n_src = e->n_tgt = 0;
@@ -187,7 +189,7 @@ static void print_json(const struct job *j, const struct entry *e, uint64_t line
     if (args.token_scores) {
         json_t *pieces = json_array(), *scores = json_array();
         for (int i = 0; i < e->n_tgt; i++) {
-            const char *piece = tokenizer_piece(j->engine->tokenizer, j->ids[e->tgt + (size_t)i]);
+            const char *piece = tokenizer_piece(j->engine->target, j->ids[e->tgt + (size_t)i]);
             json_array_append_new(pieces, json_out_string(piece));
             json_array_append_new(scores, json_out_real((double)j->score[e->tgt + (size_t)i]));
         }
@@ -266,7 +268,7 @@ static int open_all(struct job *j, struct err *err) {
     if (rc) return rc;
     int max_len = j->engine->model[0]->config.max_len;
     int cap = args.tokens > max_len ? args.tokens : max_len;
-    return scorer_new(&j->scorer, j->engine->model[0], tokenizer_bos(j->engine->tokenizer),
+    return scorer_new(&j->scorer, j->engine->model[0], tokenizer_bos(j->engine->target),
                       &(struct batch_caps){cap, cap, cap}, err);
 }
 

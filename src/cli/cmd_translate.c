@@ -208,7 +208,8 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
                                       .own_ends = options.format == FORMAT_TEXT && !args.nbest &&
                                                   !args.scores && !options.alignment,
                                       .alignment = options.alignment,
-                                      .tokenizer = s->engine->tokenizer};
+                                      .source = s->engine->source,
+                                      .target = s->engine->target};
     s->begin = clock_seconds();
     s->load_seconds = s->begin - begin;
     progress_begin(&s->progress, args.quiet);

@@ -50,7 +50,7 @@ static void add_candidate(json_t *object, const struct print_options *o,
     if (o->alignment == ALIGNMENT_WORDS)
         json_object_set_new(object, "words", words(c->text, c->word, c->n_word));
     else
-        json_object_set_new(object, "pieces", pieces(o->tokenizer, c->ids, c->n_tok));
+        json_object_set_new(object, "pieces", pieces(o->target, c->ids, c->n_tok));
 }
 
 static void print_json(struct outlet *out, const struct print_options *o,
@@ -61,7 +61,7 @@ static void print_json(struct outlet *out, const struct print_options *o,
     if (o->alignment == ALIGNMENT_WORDS)
         json_object_set_new(root, "source_words", words(t->text, t->word, t->n_word));
     else if (o->alignment)
-        json_object_set_new(root, "source_pieces", pieces(o->tokenizer, t->src, t->n_src));
+        json_object_set_new(root, "source_pieces", pieces(o->source, t->src, t->n_src));
     if (t->n_part > 1) json_object_set_new(root, "parts", json_integer(t->n_part));
     if ((line->flags | line->prefix_flags) & LINE_REPLACED)
         json_object_set_new(root, "replaced", json_true());

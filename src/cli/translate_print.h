@@ -9,9 +9,9 @@
 
 struct print_options {
     int json, nbest, scores;
-    int own_ends;                      /* lines end as those of the text did */
-    int alignment;                     /* enum alignment */
-    const struct tokenizer *tokenizer; /* for the pieces that alignments in JSON refer to */
+    int own_ends;                            /* lines end as those of the text did */
+    int alignment;                           /* enum alignment */
+    const struct tokenizer *source, *target; /* for the pieces that alignments in JSON refer to */
 };
 
 /* One line, or with nbest one per candidate. */

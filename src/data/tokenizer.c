@@ -225,6 +225,10 @@ void tokenizer_hash_text(const struct tokenizer *t, char text[TOKENIZER_HASH_TEX
     for (int i = 0; i < TOKENIZER_HASH_SIZE; i++) snprintf(text + 2 * i, 3, "%02x", t->hash[i]);
 }
 
+int tokenizer_equal(const struct tokenizer *a, const struct tokenizer *b) {
+    return memcmp(a->hash, b->hash, TOKENIZER_HASH_SIZE) == 0;
+}
+
 int tokenizer_is_control(const struct tokenizer *t, int id) {
     if (id < 0 || id >= t->size) return 0;
     if (t->piece_of) id = t->piece_of[id];

@@ -82,6 +82,7 @@ int tokenizer_has_vocabulary(const struct tokenizer *tokenizer);
  * that, the vocabulary and the marks, where there are any; as text it is in hex. */
 void tokenizer_hash(const struct tokenizer *tokenizer, unsigned char hash[TOKENIZER_HASH_SIZE]);
 void tokenizer_hash_text(const struct tokenizer *tokenizer, char text[TOKENIZER_HASH_TEXT]);
+int tokenizer_equal(const struct tokenizer *a, const struct tokenizer *b);
 
 /* Is it a mark that stands for no text: bos, eos, padding, tags? */
 int tokenizer_is_control(const struct tokenizer *tokenizer, int id);

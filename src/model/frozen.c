@@ -543,12 +543,12 @@ int frozen_write_weights(const struct frozen *f, const char *path, struct err *e
     return tilefile_write(path, &f->table, f->view, f->type, f->step, err);
 }
 
-int frozen_write(const struct frozen *f, const char *dir, const char *tokenizer, struct err *err) {
+int frozen_write(const struct frozen *f, const char *dir, const char *from, struct err *err) {
     struct newdir new;
     int rc = newdir_begin(&new, dir, modeldir_files, err);
     if (rc) return rc;
     char *path = path_join(new.temp, MODELDIR_WEIGHTS);
-    if (tokenizer) rc = modeldir_copy_tokenizer(new.temp, tokenizer, err);
+    if (from) rc = modeldir_copy_tokenizers(new.temp, from, err);
     if (!rc) rc = frozen_write_weights(f, path, err);
     if (!rc) rc = modeldir_write_tiled_config(new.temp, &f->config, f->type, &f->notes, err);
     xfree(path);

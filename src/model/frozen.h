@@ -79,9 +79,9 @@ int frozen_model(struct model **model, const struct frozen *frozen, struct backe
 /* A file of tiled weights; config.json beside it is modeldir_write_tiled_config's. */
 int frozen_write_weights(const struct frozen *frozen, const char *path, struct err *err);
 
-/* Writes DIR (config.json, model.safetensors, tokenizer.model copied from `tokenizer`, which may be
- * NULL) in tiled form, as a whole or not at all. docs/formats.md describes it. */
-int frozen_write(const struct frozen *frozen, const char *dir, const char *tokenizer,
-                 struct err *err);
+/* Writes DIR (config.json, model.safetensors, and the tokenizer's files copied from the model
+ * directory `from`, which may be NULL) in tiled form, as a whole or not at all. docs/formats.md
+ * describes it. */
+int frozen_write(const struct frozen *frozen, const char *dir, const char *from, struct err *err);
 
 #endif

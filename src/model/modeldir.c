@@ -1,6 +1,7 @@
 /* modeldir.c — see modeldir.h. */
 #include "model/modeldir.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,12 @@
 enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a time */ };
 #define TILED_LAYOUT "tile16"
 
-const char *const modeldir_files[] = {MODELDIR_CONFIG,      MODELDIR_WEIGHTS,    MODELDIR_TOKENIZER,
+#define TOKENIZER_FILES                                                                            \
+    MODELDIR_TOKENIZER, MODELDIR_TARGET_TOKENIZER, MODELDIR_TOKENS, MODELDIR_TARGET_TOKENS
+const char *const modeldir_tokenizer_files[] = {TOKENIZER_FILES, NULL};
+const char *const modeldir_files[] = {MODELDIR_CONFIG,      MODELDIR_WEIGHTS,    TOKENIZER_FILES,
                                       MODELDIR_CTRANSLATE2, MODELDIR_VOCABULARY, NULL};
+enum { N_TOKENIZER_FILE = sizeof modeldir_tokenizer_files / sizeof(char *) - 1 };
 
 /* ---- config ---------------------------------------------------------------------------------- */
 
@@ -77,23 +82,39 @@ const char *weights_type_name(enum dtype type) {
     return "?";
 }
 
-/* What binds weights to their tokenizer: DIR/tokenizer.model's hash as text, "" where there is
- * none. */
+/* What binds weights to their tokenizer: the hash of DIR/tokenizer.model as text, "" where there is
+ * none; of the hashes of all such files (16 zero bytes for one that is absent), where it is not the
+ * only one. */
 enum { DIGEST_SIZE = 40 };
 #define DIGEST_KIND "xxh128:"
 
-static int tokenizer_digest(char digest[DIGEST_SIZE], const char *dir, struct err *err) {
+static int hash_file(XXH128_hash_t *hash, const char *dir, const char *name, int *n,
+                     struct err *err) {
     struct file_map map = {0};
-    char *path = path_join(dir, MODELDIR_TOKENIZER);
-    digest[0] = 0;
-    int is_there = file_exists(path), rc = is_there ? file_map_open(&map, path, err) : 0;
-    if (is_there && !rc) {
-        XXH128_hash_t h = XXH3_128bits(map.data, map.size);
-        snprintf(digest, DIGEST_SIZE, DIGEST_KIND "%016llx%016llx", (unsigned long long)h.high64,
-                 (unsigned long long)h.low64);
-    }
+    char *path = path_join(dir, name);
+    int there = file_exists(path), rc = there ? file_map_open(&map, path, err) : 0;
+    if (there && !rc) *hash = XXH3_128bits(map.data, map.size);
+    *n += there;
     file_map_close(&map);
     xfree(path);
+    return rc;
+}
+
+static int tokenizer_digest(char digest[DIGEST_SIZE], const char *dir, struct err *err) {
+    XXH128_hash_t hash = {0}, one;
+    XXH128_canonical_t all[N_TOKENIZER_FILE] = {0};
+    int n = 0, rc = 0;
+    digest[0] = 0;
+    for (int i = 0; i < N_TOKENIZER_FILE && !rc; i++) {
+        int before = n;
+        rc = hash_file(&one, dir, modeldir_tokenizer_files[i], &n, err);
+        if (n == before || rc) continue;
+        XXH128_canonicalFromHash(&all[i], one);
+        hash = i == 0 ? one : XXH3_128bits(all, sizeof all);
+    }
+    if (n && !rc)
+        snprintf(digest, DIGEST_SIZE, DIGEST_KIND "%016llx%016llx", (unsigned long long)hash.high64,
+                 (unsigned long long)hash.low64);
     return rc;
 }
 
@@ -112,6 +133,7 @@ void model_notes_release(struct model_notes *notes) {
     json_decref(notes->training);
     json_decref(notes->card);
     json_decref(notes->translate);
+    json_decref(notes->tokens);
     *notes = (struct model_notes){0};
 }
 
@@ -131,6 +153,7 @@ static int write_root(const char *dir, json_t *root, const struct model_notes *n
     if (!rc && digest[0]) json_object_set_new(root, "tokenizer", json_string(digest));
     if (notes) put(root, "card", notes->card);
     if (notes) put(root, "translate", notes->translate);
+    if (notes) put(root, "tokens", notes->tokens);
     if (!rc) rc = json_out_file(path, root, err);
     xfree(path);
     json_decref(root);
@@ -223,15 +246,16 @@ static int read_notes(struct model_notes *notes, const struct json_in *in, struc
     int rc = read_note(&notes->training, in, "training", err);
     if (!rc) rc = read_note(&notes->card, in, "card", err);
     if (!rc) rc = read_note(&notes->translate, in, "translate", err);
+    if (!rc) rc = read_note(&notes->tokens, in, "tokens", err);
     return rc ? rc : card_from_json(&card, notes->card, in->where, err);
 }
 
 static int read_root(struct description *d, const json_t *root, const char *where,
                      struct err *err) {
-    static const char *const plain_keys[] = {"format",   "version", "model",     "tokenizer",
-                                             "training", "card",    "translate", NULL};
-    static const char *const tiled_keys[] = {"format",  "version", "model",     "tokenizer",
-                                             "weights", "card",    "translate", NULL};
+    static const char *const plain_keys[] = {
+        "format", "version", "model", "tokenizer", "training", "card", "translate", "tokens", NULL};
+    static const char *const tiled_keys[] = {
+        "format", "version", "model", "tokenizer", "weights", "card", "translate", "tokens", NULL};
     struct json_in in;
     const char *format = "";
     int64_t version = 0;
@@ -328,14 +352,34 @@ int modeldir_annotate(const char *dir, const struct model_notes *notes, struct e
     return rc;
 }
 
-int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *err) {
+static int copy_to(const char *path, const char *source, struct err *err) {
     int rc = 0;
-    char *path = path_join(dir, MODELDIR_TOKENIZER);
-    char *from = realpath(tokenizer, NULL), *to = realpath(path, NULL);
-    if (!from || !to || strcmp(from, to) != 0) rc = file_copy(path, tokenizer, err);
+    char *from = realpath(source, NULL), *to = realpath(path, NULL);
+    if (!from || !to || strcmp(from, to) != 0) rc = file_copy(path, source, err);
     free(from);
     free(to);
+    return rc;
+}
+
+int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *err) {
+    char *path = path_join(dir, MODELDIR_TOKENIZER);
+    int rc = copy_to(path, tokenizer, err);
     xfree(path);
+    return rc;
+}
+
+int modeldir_copy_tokenizers(const char *dir, const char *from, struct err *err) {
+    int rc = 0;
+    for (int i = 0; i < N_TOKENIZER_FILE && !rc; i++) {
+        char *path = path_join(dir, modeldir_tokenizer_files[i]),
+             *source = path_join(from, modeldir_tokenizer_files[i]);
+        if (file_exists(source))
+            rc = copy_to(path, source, err);
+        else if (file_exists(path) && remove(path))
+            rc = err_set(err, HEED_EIO, "%.180s: %s", path, strerror(errno));
+        xfree(path);
+        xfree(source);
+    }
     return rc;
 }
 

@@ -2,12 +2,13 @@
  * tokenizer.model.
  *
  *     config.json         {"format": "heed", "version": 1, "model": {fields of config.h},
- *                          "tokenizer": hash of tokenizer.model,
- *                          "training", "card", "translate": {struct model_notes}}
+ *                          "tokenizer": hash of tokenizer.model and its like (tongues.h),
+ *                          "training", "card", "translate", "tokens": {struct model_notes}}
  *                         (all but the first three may be absent)
  *     model.safetensors   one tensor per row of the parameter table, by its name; F32, BF16
  *                         or F16
- *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside
+ *     tokenizer.model     a SentencePiece file; this module copies it and never looks inside, nor
+ *                         into the others that tongues.h knows
  *
  * That is the form in which models are trained. A model that is only run may be tiled (frozen.h,
  * tilefile.h): version 2, with "weights": {"layout": "tile16", "type": "f32" | "bf16" | "int8"} in
@@ -31,12 +32,20 @@
 #define MODELDIR_WEIGHTS   "model.safetensors"
 #define MODELDIR_TOKENIZER "tokenizer.model"
 
+/* Of models that have more than one tokenizer, or ids that are not its own: tongues.h. */
+#define MODELDIR_TARGET_TOKENIZER "tokenizer.target.model"
+#define MODELDIR_TOKENS           "vocabulary.txt"
+#define MODELDIR_TARGET_TOKENS    "vocabulary.target.txt"
+
 /* The weights and pieces of a CTranslate2 model. */
 #define MODELDIR_CTRANSLATE2 "model.bin"
 #define MODELDIR_VOCABULARY  "shared_vocabulary.json"
 
 /* Their names, the configuration first, and those of a CTranslate2 model; then NULL. */
 extern const char *const modeldir_files[];
+
+/* Those that make ids of text, MODELDIR_TOKENIZER first; then NULL. */
+extern const char *const modeldir_tokenizer_files[];
 
 /* Those that are there must be regular files: whoever opens a pipe waits for ever. All functions
  * that read config.json check it. */
@@ -63,11 +72,12 @@ struct weights_form {
 const char *weights_type_name(enum dtype type);
 
 /* What config.json holds beside the model's fields: objects, each NULL where there is none. Copies
- * of a model (average, export) keep card and translate. */
+ * of a model (average, export) keep all but the first. */
 struct model_notes {
     json_t *training;  /* the options of the run; only in the form of training */
     json_t *card;      /* what the model is for; card_from_json has passed it */
     json_t *translate; /* its own defaults of heed translate: search/defaults.h reads them */
+    json_t *tokens;    /* which ids mean what: tongues.h reads it */
 };
 void model_notes_release(struct model_notes *notes);
 
@@ -97,6 +107,10 @@ int modeldir_init(const char *dir, const struct config *config, const struct mod
 
 /* DIR/tokenizer.model becomes a copy of the file `tokenizer`, which may be the same file. */
 int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *err);
+
+/* All of modeldir_tokenizer_files that the model directory `from` has become DIR's, and others that
+ * DIR had go. It may have none. */
+int modeldir_copy_tokenizers(const char *dir, const char *from, struct err *err);
 
 /* ---- reading weights ------------------------------------------------------------------------- */
 

@@ -80,10 +80,10 @@ static struct way *way_of(const struct job *j) { return &j->b->way[j->which]; }
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static int check_tokenizers(const struct bitext *b, struct err *err) {
-    unsigned char hash[2][TOKENIZER_HASH_SIZE];
     if (b->n_way < 2 || b->options.unit != BITEXT_PIECES) return 0;
-    for (int i = 0; i < 2; i++) tokenizer_hash(b->way[i].engine->tokenizer, hash[i]);
-    if (memcmp(hash[0], hash[1], sizeof hash[0]) == 0) return 0;
+    const struct engine *to = b->way[BITEXT_FORWARD].engine, *back = b->way[BITEXT_REVERSE].engine;
+    if (tokenizer_equal(to->source, back->target) && tokenizer_equal(to->target, back->source))
+        return 0;
     return err_set(err, HEED_EINVAL,
                    "links between pieces: the two models have different tokenizers; ask for words");
 }
@@ -92,7 +92,7 @@ static int make_aligner(struct aligner **aligner, const struct bitext *b, int wh
                         const struct align_options *choice, int n_choice, struct err *err) {
     const struct engine *e = b->way[which].engine;
     int tokens = max_int(b->options.tokens, e->max_len);
-    struct aligner_setup setup = {.bos = tokenizer_bos(e->tokenizer),
+    struct aligner_setup setup = {.bos = tokenizer_bos(e->target),
                                   .choice = choice,
                                   .n_choice = n_choice,
                                   .caps = {tokens, tokens, tokens / TOKENS_PER_PAIR + 1},
@@ -182,21 +182,23 @@ static int encode_one(struct words *w, const struct bitext *b, const struct toke
                       const char *text, size_t size) {
     enum words_unit unit = b->options.unit == BITEXT_TOKENS ? WORDS_TOKENS : WORDS_WORDS;
     int n = words_encode(w, unit, t, text, size);
-    if (n >= 0) w->ids[n] = tokenizer_eos(t);
+    if (n >= 0) w->ids[n] = tokenizer_eos(t); /* -1: none, and not looked at */
     return n < 0 ? n : 0;
 }
 
 static void encode_task(void *ctx, int task, int thread) {
     const struct job *j = ctx;
     const struct engine *e = way_of(j)->engine;
+    int turned = j->which == BITEXT_REVERSE; /* it reads the pair's target */
+    const struct tokenizer *src = turned ? e->target : e->source;
+    const struct tokenizer *tgt = turned ? e->source : e->target;
     (void)thread;
     for (int p = task * TASK; p < min_int((task + 1) * TASK, j->n); p++) {
         const struct bitext_pair *in = &j->pair[p];
         struct sides *s = &way_of(j)->sides[p];
-        struct words *first = j->which == BITEXT_REVERSE ? &s->tgt : &s->src;
-        struct words *second = j->which == BITEXT_REVERSE ? &s->src : &s->tgt;
-        s->status = encode_one(first, j->b, e->tokenizer, in->src, in->src_size);
-        if (!s->status) s->status = encode_one(second, j->b, e->tokenizer, in->tgt, in->tgt_size);
+        struct words *first = turned ? &s->tgt : &s->src, *second = turned ? &s->src : &s->tgt;
+        s->status = encode_one(first, j->b, src, in->src, in->src_size);
+        if (!s->status) s->status = encode_one(second, j->b, tgt, in->tgt, in->tgt_size);
         s->fits = !s->status && s->src.n && s->tgt.n && s->src.n_piece && s->tgt.n_piece &&
                   max_int(s->src.n_piece, s->tgt.n_piece) < e->max_len;
     }
@@ -251,10 +253,15 @@ static struct scratch *scratch_for(struct bitext *b, int thread, const struct si
     return x;
 }
 
+/* Pieces that the model reads, with the end mark that most have. */
+static int read_length(const struct job *j, const struct sides *s) {
+    return s->src.n_piece + (tokenizer_eos(way_of(j)->engine->source) >= 0);
+}
+
 /* The links that one matrix of a pair says, as source, target of the pair. */
 static void link_one(const struct job *j, const struct sides *s, const float *matrix,
                      struct scratch *x, struct links *out) {
-    struct align_matrix m = {matrix, s->tgt.n_piece, s->src.n_piece, s->src.n_piece + 1};
+    struct align_matrix m = {matrix, s->tgt.n_piece, s->src.n_piece, read_length(j, s)};
     if (j->b->options.unit != BITEXT_PIECES) {
         align_to_words(x->words, &m,
                        &(struct align_words){s->src.of, s->tgt.of, s->src.n, s->tgt.n});
@@ -300,7 +307,7 @@ static int gather(const struct job *j, const int *order, int n) {
     }
     for (int i = 0; i < k; i++) {
         const struct sides *s = &sides[order[i]];
-        b->pair[i] = (struct align_pair){s->src.ids, s->tgt.ids, s->src.n_piece + 1,
+        b->pair[i] = (struct align_pair){s->src.ids, s->tgt.ids, read_length(j, s),
                                          s->tgt.n_piece + 1, b->matrix + at};
         at += cells_of(s) * (size_t)j->n_choice;
     }

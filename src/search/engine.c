@@ -13,51 +13,20 @@
 
 /* ---- what is shared -------------------------------------------------------------------------- */
 
-/* A tokenizer of another size would name words the model does not have. */
-static int check_size(const struct tokenizer *tokenizer, const struct config *c, const char *name,
-                      struct err *err) {
-    int size = tokenizer_size(tokenizer);
-    if (size == c->n_vocab_src && size == c->n_vocab_tgt) return 0;
-    return err_set(err, HEED_EFORMAT,
-                   "%.180s: %d pieces, but the model's vocabularies have %d and %d", name, size,
-                   c->n_vocab_src, c->n_vocab_tgt);
-}
-
-static int check_same(const struct tokenizer *a, const struct tokenizer *b, const char *dir_a,
-                      const char *dir_b, struct err *err) {
-    unsigned char hash[2][TOKENIZER_HASH_SIZE];
-    tokenizer_hash(a, hash[0]);
-    tokenizer_hash(b, hash[1]);
-    if (memcmp(hash[0], hash[1], TOKENIZER_HASH_SIZE) == 0) return 0;
-    return err_set(err, HEED_ECONFIG,
-                   "%.100s and %.100s have different tokenizers; models that translate together "
-                   "must share one",
-                   dir_a, dir_b);
-}
-
-int engine_tokenizer(struct tokenizer **tokenizer, const char *dir, const struct config *config,
-                     struct err *err) {
-    *tokenizer = NULL;
-    char *path = path_join(dir, MODELDIR_TOKENIZER);
-    int rc = tokenizer_open(tokenizer, path, err);
-    if (!rc) rc = tokenizer_check_ends(*tokenizer, err);
-    if (!rc) rc = check_size(*tokenizer, config, path, err);
-    xfree(path);
-    if (!rc) return 0;
-    tokenizer_free(*tokenizer);
-    *tokenizer = NULL;
-    return rc;
-}
-
-/* The first model's tokenizer is kept, the others' must be the same. */
-static int add_tokenizer(struct ensemble *e, const char *const *dir, int i, struct err *err) {
-    struct tokenizer *tokenizer;
-    int rc = engine_tokenizer(&tokenizer, dir[i], frozen_config(e->model[i]), err);
-    if (!rc && i > 0) rc = check_same(e->tokenizer, tokenizer, dir[0], dir[i], err);
+/* The first model's tokenizers are kept, the others' must be the same. */
+static int add_tongues(struct ensemble *e, const char *const *dir, int i, struct err *err) {
+    struct tongues *tongues;
+    int rc = tongues_open(&tongues, dir[i], frozen_config(e->model[i]),
+                          frozen_notes(e->model[i])->tokens, err);
+    if (!rc && i > 0 && !tongues_equal(e->tongues, tongues))
+        rc = err_set(err, HEED_ECONFIG,
+                     "%.100s and %.100s have different tokenizers; models that translate together "
+                     "must share one",
+                     dir[0], dir[i]);
     if (rc || i > 0)
-        tokenizer_free(tokenizer);
+        tongues_free(tongues);
     else
-        e->tokenizer = tokenizer;
+        e->tongues = tongues;
     return rc;
 }
 
@@ -68,7 +37,7 @@ static int read_defaults(struct ensemble *e, const char *dir, struct err *err) {
     int rc = defaults_read(e->defaults, frozen_notes(e->model[0])->translate,
                            frozen_config(e->model[0]), path, err);
     const char *token = e->defaults->prefix_token;
-    if (!rc && token && e->tokenizer && tokenizer_find(e->tokenizer, token) < 0)
+    if (!rc && token && e->tongues && tokenizer_find(e->tongues->source, token) < 0)
         rc = err_set(err, HEED_EFORMAT,
                      "%.100s: translate: prefix_token: the tokenizer has no piece '%.100s'", path,
                      token);
@@ -81,7 +50,7 @@ static int read_defaults(struct ensemble *e, const char *dir, struct err *err) {
 
 static void ensemble_close(struct ensemble *e) {
     for (int i = 0; i < e->n; i++) frozen_close(e->model[i]);
-    tokenizer_free(e->tokenizer);
+    tongues_free(e->tongues);
     xfree(e->defaults);
     xfree(e);
 }
@@ -97,7 +66,7 @@ static int ensemble_open(struct engine *engine, const struct engine_options *o, 
         if (rc) return rc;
         e->n++;
         double begin = clock_seconds();
-        if (!o->ids_only && (rc = add_tokenizer(e, o->dir, i, err))) return rc;
+        if (!o->ids_only && (rc = add_tongues(e, o->dir, i, err))) return rc;
         engine->tokenizer_seconds += clock_seconds() - begin;
     }
     return read_defaults(e, o->dir[0], err);
@@ -108,7 +77,9 @@ static int ensemble_open(struct engine *engine, const struct engine_options *o, 
 static int place_models(struct engine *e, struct err *err) {
     double begin = clock_seconds();
     int rc = 0;
-    e->tokenizer = e->ensemble->tokenizer;
+    e->tongues = e->ensemble->tongues;
+    if (e->tongues) e->source = e->tongues->source;
+    if (e->tongues) e->target = e->tongues->target;
     for (; e->n < e->ensemble->n; e->n++) {
         rc = frozen_model(&e->model[e->n], e->ensemble->model[e->n], e->be, err);
         if (rc) return rc;
@@ -145,9 +116,14 @@ int engine_again(struct engine **engine, const struct engine *first,
     return rc;
 }
 
+struct search_marks engine_marks(const struct engine *e) {
+    return (struct search_marks){tokenizer_bos(e->target), tokenizer_eos(e->target),
+                                 tokenizer_unk(e->target)};
+}
+
 int engine_tag(const struct engine *e, const char *token, int32_t *tag, struct err *err) {
     if (!token) token = defaults_of(e).prefix_token;
-    *tag = token ? tokenizer_find(e->tokenizer, token) : -1;
+    *tag = token ? tokenizer_find(e->source, token) : -1;
     if (!token || *tag >= 0) return 0;
     return err_set(err, HEED_EINVAL, "prefix_token: the model's tokenizer has no piece '%.100s'",
                    token);

@@ -1,5 +1,5 @@
-/* engine.h — what a thread needs to run a model: a backend, the model on it, and the tokenizer that
- * belongs to it. The only way to open a model directory, or several as an ensemble.
+/* engine.h — what a thread needs to run a model: a backend, the model on it, and the tokenizers that
+ * belong to it. The only way to open a model directory, or several as an ensemble.
  *
  * The backend comes first, since it decides what becomes of the weights (frozen.h): tiles that are
  * mapped or made in memory, or a copy on the device. What does not change while running (struct
@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "data/tokenizer.h"
 #include "model/frozen.h"
+#include "model/tongues.h"
 #include "search/search.h"
 
 struct translator_options;
@@ -22,7 +23,7 @@ struct translator_options;
 struct ensemble {
     struct frozen *model[SEARCH_MAX_MODELS];
     int n;
-    struct tokenizer *tokenizer;         /* NULL if not wanted */
+    struct tongues *tongues;             /* NULL if not wanted */
     struct translator_options *defaults; /* defaults.h */
 };
 
@@ -30,8 +31,9 @@ struct engine {
     struct backend *be;
     struct model *model[SEARCH_MAX_MODELS];
     int n;
-    int max_len; /* positions that all of them have */
-    const struct tokenizer *tokenizer;
+    int max_len;                             /* positions that all of them have */
+    const struct tokenizer *source, *target; /* of texts to translate, and of translations */
+    const struct tongues *tongues;           /* these and what else there is to say; or NULL */
     struct ensemble *ensemble;
     int owns_ensemble;
     /* Where opening spent its time: the device; files, checksums and tiles; the tokenizer; putting
@@ -44,21 +46,20 @@ struct engine_options {
     int n;
     enum precision precision;
     struct backend_options where; /* n_thread also prepares weights that are not stored tiled */
-    int ids_only;                 /* do not open the tokenizer */
+    int ids_only;                 /* do not open the tokenizers */
 };
 
-/* HEED_ECONFIG when the models do not share one tokenizer, HEED_EFORMAT when a tokenizer does not
+/* HEED_ECONFIG when the models do not share their tokenizers, HEED_EFORMAT when a tokenizer does not
  * belong to its model. */
 int engine_open(struct engine **engine, const struct engine_options *options, struct err *err);
-
-/* The tokenizer of a model directory, if it is there and suits the model. */
-int engine_tokenizer(struct tokenizer **tokenizer, const char *dir, const struct config *config,
-                     struct err *err);
 
 /* Another engine for another thread. `first` must outlive it. */
 int engine_again(struct engine **engine, const struct engine *first,
                  const struct backend_options *where, struct err *err);
 void engine_close(struct engine *engine);
+
+/* What a translation begins and ends with, and what it must not have. */
+struct search_marks engine_marks(const struct engine *engine);
 
 /* The id of a piece to put before source sentences (heed train --tags); token NULL: the model's own
  * (defaults.h), and -1 where it has none. HEED_EINVAL when the tokenizer has no such piece. */

@@ -62,11 +62,11 @@ struct part {
     size_t n_before;
     const char *after; /* [n_after] likewise, of the last part */
     size_t n_after;
-    const int32_t *src; /* [n_src] with its end mark; the tag, if any, is before it */
+    const int32_t *src; /* [n_src] with its end mark, if any; the tag, if any, is before it */
     int n_src;
     const int32_t *said; /* [n_said] what is searched: src and its tag, or with terms in it */
     int n_said;
-    const int *word; /* [n_src - 1] that each token belongs to, if wanted, or -1 */
+    const int *word; /* [pieces] that each token belongs to, if wanted, or -1 */
     int word_at;     /* counted from this one of the text */
     const int32_t *prefix;
     int n_prefix;
@@ -87,7 +87,8 @@ struct room {
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): what belongs together stays so */
 struct translator {
     const struct engine *engine;
-    const struct tokenizer *tokenizer;
+    const struct tokenizer *source, *target;
+    int ended; /* 1 if sources have an end mark, which nearly all have */
     struct translator_options options;
     int limit; /* tokens of a part, end mark and tag included */
     const struct sentence_rules *rules;
@@ -189,7 +190,9 @@ struct translator_options translator_defaults(void) {
 struct translator *translator_new(const struct engine *engine) {
     struct translator *t = xcalloc(1, sizeof *t);
     t->engine = engine;
-    t->tokenizer = engine->tokenizer;
+    t->source = engine->source;
+    t->target = engine->target;
+    t->ended = tokenizer_eos(t->source) >= 0;
     translator_share(t, NULL);
     return t;
 }
@@ -266,7 +269,7 @@ static int check_options(const struct translator *t, const struct translator_opt
         return err_set(err, HEED_EINVAL,
                        "min_length: %d is more than the %d tokens the model has positions for",
                        o->search.min_len, t->engine->max_len);
-    int least = 2 + tagged, limit = limit_of(t, o);
+    int least = 1 + t->ended + tagged, limit = limit_of(t, o);
     if (limit < least || limit > t->engine->max_len)
         return err_set(
             err, HEED_EINVAL,
@@ -282,7 +285,7 @@ static int make_aligner(struct translator *t, struct err *err) {
     /* one more for the row that reads the last token of what a limit cut */
     int longest = longest_target(t, t->limit) + 1, tokens = min_int(t->suit.tokens, ALIGN_TOKENS);
     struct aligner_setup setup = {
-        .bos = tokenizer_bos(t->tokenizer),
+        .bos = tokenizer_bos(t->target),
         .choice = &align,
         .n_choice = 1,
         .caps = {max_int(t->limit, tokens), max_int(longest, tokens), ALIGN_SEQ}};
@@ -299,7 +302,7 @@ int translator_set(struct translator *t, const struct translator_options *given,
     options.prefix_token = options.language = NULL; /* the caller's; what stays are id and rules */
     if (options.glossary && options.search.sample)
         return err_set(err, HEED_EINVAL, "glossary: terms can be searched for, not sampled");
-    if (options.glossary && !t->speller) t->speller = speller_new(t->tokenizer);
+    if (options.glossary && !t->speller) t->speller = speller_new(t->target);
     if (t->ready) t->options.glossary = options.glossary; /* changes nothing else */
     if (t->ready && options_equal(search_rows, &t->options.search, &options.search) &&
         options_equal(translator_rows, &t->options, &options) && tag == t->tag && rules == t->rules)
@@ -314,7 +317,7 @@ int translator_set(struct translator *t, const struct translator_options *given,
     t->tag = tag;
     t->tagged = tag >= 0;
     t->limit = limit_of(t, &options);
-    t->max_tok = t->limit - 1 - t->tagged;
+    t->max_tok = t->limit - t->ended - t->tagged;
     xfree(t->ids);
     t->ids = xcalloc((size_t)t->engine->max_len, sizeof *t->ids);
     xfree(t->span);
@@ -345,7 +348,7 @@ static const int32_t *keep_ids(struct translator *t, int n, int sentence) {
     int32_t *ids = keep_take(&t->keep, ((size_t)n + 2) * sizeof *ids);
     if (sentence && t->tagged) *ids++ = t->tag;
     if (n > 0) memcpy(ids, t->ids, (size_t)n * sizeof *ids);
-    if (sentence) ids[n] = tokenizer_eos(t->tokenizer);
+    if (sentence) ids[n] = tokenizer_eos(t->source); /* -1: none, and not looked at */
     return ids;
 }
 
@@ -363,8 +366,8 @@ static int wants_words(const struct translator *t) {
 
 /* Tokens of text[at..at + size), with their bytes if words are wanted. */
 static int encode(struct translator *t, const char *text, size_t at, size_t size) {
-    if (!wants_words(t)) return tokenizer_encode(t->tokenizer, text + at, size, t->ids, t->max_tok);
-    int n = tokenizer_encode_spans(t->tokenizer, text + at, size, t->ids, t->span, t->max_tok);
+    if (!wants_words(t)) return tokenizer_encode(t->source, text + at, size, t->ids, t->max_tok);
+    int n = tokenizer_encode_spans(t->source, text + at, size, t->ids, t->span, t->max_tok);
     for (int i = 0; i < min_int(n, t->max_tok); i++) {
         t->span[i].begin += (int)at;
         t->span[i].end += (int)at;
@@ -404,10 +407,10 @@ static void find_terms(struct translator *t, struct part *p, const char *text, s
     if (!p->terms) return;
     p->width = search_terms_beam(&t->options.search, p->terms);
     if (!engine_shares_words(t->engine)) return;
-    int n = tokenizer_encode(t->tokenizer, how.said, how.n_said, t->ids, t->max_tok);
+    int n = tokenizer_encode(t->source, how.said, how.n_said, t->ids, t->max_tok);
     if (n < 1 || n > t->max_tok) return;
     p->said = keep_ids(t, n, 1) - t->tagged;
-    p->n_said = n + 1 + t->tagged;
+    p->n_said = n + t->ended + t->tagged;
 }
 
 /* The n tokens that encode left of a stretch of the text, as a part. */
@@ -416,7 +419,7 @@ static void keep_part(struct translator *t, const struct source *of, const struc
     uint64_t number = (uint64_t)(t->n_part - of->first);
     struct part *p = add_part(t);
     p->text = of->text;
-    p->n_src = n + 1;
+    p->n_src = n + t->ended;
     p->src = keep_ids(t, n, 1);
     p->key = of->in->key ^ number << 40;
     p->said = read_ids(t, p);
@@ -471,7 +474,7 @@ static void code_texts(void *ctx, int task, int thread) {
         /* most texts have fewer pieces than bytes */
         int room = (int)min_i64((int64_t)in->size + 1, t->max_tok);
         int32_t *ids = keep_take(keep, (size_t)room * sizeof *ids);
-        int n = tokenizer_encode(t->tokenizer, in->text, in->size, ids, room);
+        int n = tokenizer_encode(t->source, in->text, in->size, ids, room);
         if (n >= 0 && (n <= room || room == t->max_tok)) *to = (struct coded){ids, n};
     }
 }
@@ -499,13 +502,13 @@ static int recall(struct translator *t, int text, const struct translator_input 
 
 static int decode(const struct translator *t, struct keep *keep, struct candidate *c) {
     char some[1024];
-    int size = tokenizer_decode(t->tokenizer, c->ids, c->n_tok, some, sizeof some);
+    int size = tokenizer_decode(t->target, c->ids, c->n_tok, some, sizeof some);
     if (size < 0) return size;
     char *text = keep_take(keep, (size_t)size + 1);
     if ((size_t)size < sizeof some)
         memcpy(text, some, (size_t)size + 1);
     else
-        tokenizer_decode(t->tokenizer, c->ids, c->n_tok, text, (size_t)size + 1);
+        tokenizer_decode(t->target, c->ids, c->n_tok, text, (size_t)size + 1);
     for (char *p = text; *p; p++)
         if (*p == '\n' || *p == '\r') *p = ' ';
     c->text = text;
@@ -556,7 +559,7 @@ static int split(struct translator *t, const struct source *of, const struct pas
                  t->max_tok);
         return fail(in, HEED_ELIMIT, why, err);
     }
-    struct split_rule rule = {t->max_tok, count_tokens, (void *)(uintptr_t)t->tokenizer, t->rules};
+    struct split_rule rule = {t->max_tok, count_tokens, (void *)(uintptr_t)t->source, t->rules};
     int n_piece = split_text(&piece, in->text + sentence->at, sentence->size, &rule, &inner);
     if (n_piece < 0) return fail(in, n_piece, inner.msg, err);
     if (n_piece > 1) of->out->notes |= TRANSLATION_SPLIT;
@@ -610,7 +613,7 @@ static int add_prefix(struct translator *t, struct part *p, const struct transla
     char why[160];
     int most = longest_target(t, read_length(t, p)) - 1, room = t->engine->max_len;
     if (!in->prefix || !in->prefix_size) return 0;
-    int n = tokenizer_encode(t->tokenizer, in->prefix, in->prefix_size, t->ids, room);
+    int n = tokenizer_encode(t->target, in->prefix, in->prefix_size, t->ids, room);
     if (n < 0) return fail(in, n, "its prefix cannot be tokenised", err);
     if (n > most) {
         snprintf(why, sizeof why,
@@ -727,8 +730,7 @@ static int find_room(struct translator *t, const int *order, int n, struct room 
     if (few) room->caps = cut_caps(room->caps, FEW);
     struct search_setup setup = {.model = t->engine->model,
                                  .n_model = t->engine->n,
-                                 .marks = {tokenizer_bos(t->tokenizer), tokenizer_eos(t->tokenizer),
-                                           tokenizer_unk(t->tokenizer)},
+                                 .marks = engine_marks(t->engine),
                                  .caps = room->caps};
     int rc = searcher_new(&room->searcher, &setup, &options, err);
     if (rc) room->searcher = NULL;
@@ -753,7 +755,7 @@ static void keep_result(struct translator *t, struct part *p, const struct searc
         const struct hypothesis *h = &r->best[k];
         int32_t *ids = keep_take(&t->keep, ((size_t)h->n + 1) * sizeof *ids);
         if (h->n > 0) memcpy(ids, h->ids, (size_t)h->n * sizeof *ids);
-        ids[h->n] = tokenizer_eos(t->tokenizer); /* for the aligner */
+        ids[h->n] = tokenizer_eos(t->target); /* for the aligner */
         p->best[k] = (struct candidate){
             .ids = ids, .n_tok = h->n, .score = h->score, .log_prob = h->log_prob, .cut = h->cut};
     }
@@ -812,12 +814,12 @@ static void keep_links(struct translator *t, struct candidate *c, const struct a
 /* The links of a candidate out of the matrix of its tokens, end marks and tag left out. */
 static int link_candidate(struct translator *t, const struct part *p, struct candidate *c,
                           const float *matrix, struct err *err) {
-    struct align_matrix m = {matrix + t->tagged, c->n_tok, p->n_src - 1, read_length(t, p)};
+    struct align_matrix m = {matrix + t->tagged, c->n_tok, p->n_src - t->ended, read_length(t, p)};
     if (!wants_words(t)) {
         keep_links(t, c, &m, 0);
         return 0;
     }
-    int n = words_of_ids(&t->words, WORDS_WORDS, t->tokenizer, c->ids, c->n_tok), n_src = 0;
+    int n = words_of_ids(&t->words, WORDS_WORDS, t->target, c->ids, c->n_tok), n_src = 0;
     if (n < 0) return err_set(err, n, "a translation cannot be turned into words");
     for (int i = 0; i < m.n_col; i++) n_src = max_int(n_src, p->word[i] + 1);
     c->word = keep_words(t);
@@ -980,7 +982,7 @@ static void join(struct translator *t, struct candidate *c, const struct part *p
         c->score += p->score;
         c->log_prob += p->log_prob;
         c->cut |= p->cut;
-        src_at += part[i].n_src - 1;
+        src_at += part[i].n_src - t->ended;
     }
     if (part[n - 1].n_after) memcpy(text + c->size, part[n - 1].after, part[n - 1].n_after);
     c->size += part[n - 1].n_after;
@@ -989,11 +991,11 @@ static void join(struct translator *t, struct candidate *c, const struct part *p
 
 static void join_sources(struct translator *t, struct translation *out, const struct part *part) {
     int32_t *src;
-    for (int i = 0; i < out->n_part; i++) out->n_src += part[i].n_src - 1;
+    for (int i = 0; i < out->n_part; i++) out->n_src += part[i].n_src - t->ended;
     out->src = src = keep_take(&t->keep, ((size_t)out->n_src + 1) * sizeof *src);
     for (int i = 0; i < out->n_part; i++) {
-        memcpy(src, part[i].src, (size_t)(part[i].n_src - 1) * sizeof *src);
-        src += part[i].n_src - 1;
+        memcpy(src, part[i].src, (size_t)(part[i].n_src - t->ended) * sizeof *src);
+        src += part[i].n_src - t->ended;
     }
 }
 
@@ -1014,7 +1016,7 @@ static void assemble(struct translator *t, struct translation *out, const struct
         out->best = part->best;
         out->n = part->n;
         out->src = part->src;
-        out->n_src = part->n_src - 1;
+        out->n_src = part->n_src - t->ended;
     } else {
         for (int i = 0; i < out->n_part; i++) out->n = max_int(out->n, part[i].n);
         struct candidate *best = keep_take(&t->keep, (size_t)out->n * sizeof *best);

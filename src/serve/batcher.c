@@ -104,26 +104,27 @@ static void plan_caps(struct batcher *b, int beam) {
 }
 
 static int open_carousel(struct batcher *b, struct err *err) {
-    const struct tokenizer *t = b->engine->tokenizer;
-    struct search_setup setup = {.model = b->engine->model,
-                                 .n_model = b->engine->n,
-                                 .marks = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_unk(t)}};
+    const struct engine *e = b->engine;
+    struct search_setup setup = {.model = e->model, .n_model = e->n, .marks = engine_marks(e)};
     struct translator_options defaults = defaults_of(b->engine);
     struct align_options align = defaults_align(b->engine, defaults.align);
     b->suit = backend_device_memory(b->engine->be) ? suits_device : suits_host;
     if (b->options.seats) b->suit.seats = b->options.seats;
     if (b->options.busy_rows) b->suit.busy_rows = b->options.busy_rows;
     plan_caps(b, defaults.search.beam);
-    b->facts = (struct task_facts){.engine = b->engine, .tokenizer = t};
+    b->facts = (struct task_facts){.engine = e,
+                                   .source = e->source,
+                                   .target = e->target,
+                                   .ended = tokenizer_eos(e->source) >= 0};
     int rc = engine_tag(b->engine, NULL, &b->facts.tag, err);
     if (!rc) rc = carousel_new(&b->carousel, &setup, &b->caps, err);
     if (rc) return rc;
     int limit = defaults.max_source ? defaults.max_source : b->engine->max_len;
-    b->facts.max_tok = limit - 1 - (b->facts.tag >= 0);
+    b->facts.max_tok = limit - b->facts.ended - (b->facts.tag >= 0);
     b->facts.threshold = align.threshold;
     b->speller = xrealloc(b->speller, ((size_t)b->n_speller + 1) * sizeof(struct speller *));
     b->facts.shares_words = engine_shares_words(b->engine);
-    b->facts.speller = b->speller[b->n_speller++] = speller_new(t);
+    b->facts.speller = b->speller[b->n_speller++] = speller_new(e->target);
     b->extras = extras_new(&b->facts, &align);
     b->at = xcalloc((size_t)b->caps.n_seat, sizeof(struct part *));
     b->order = xcalloc((size_t)b->caps.n_seat, sizeof(struct part *));

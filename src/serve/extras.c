@@ -39,7 +39,7 @@ static struct model *model_of(const struct extras *x) { return x->facts.engine->
 static int need_aligner(struct extras *x, struct err *err) {
     int len = model_of(x)->config.max_len;
     if (x->aligner) return 0;
-    struct aligner_setup setup = {.bos = tokenizer_bos(x->facts.tokenizer),
+    struct aligner_setup setup = {.bos = tokenizer_bos(x->facts.target),
                                   .choice = &x->align,
                                   .n_choice = 1,
                                   .caps = {2 * len, 2 * len, SEARCH_MAX_BEAM}};
@@ -81,7 +81,7 @@ int extras_score(struct extras *x, struct task *task, int document, struct err *
     if (rc) return rc;
     struct batch_caps caps = {pair.n_src, pair.n_tgt, 1};
     float *out = xcalloc((size_t)pair.n_tgt, sizeof *out);
-    rc = scorer_new(&scorer, model_of(x), tokenizer_bos(x->facts.tokenizer), &caps, err);
+    rc = scorer_new(&scorer, model_of(x), tokenizer_bos(x->facts.target), &caps, err);
     struct score_pair one = {pair.src, pair.tgt, pair.n_src, pair.n_tgt, out};
     if (!rc) rc = scorer_run(scorer, &one, 1, err);
     if (!rc) task_scored(task, &x->facts, document, &pair, out);
@@ -92,11 +92,11 @@ int extras_score(struct extras *x, struct task *task, int document, struct err *
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-static const char *const *pieces(const struct extras *x, struct task *task, const int32_t *ids,
+static const char *const *pieces(const struct tokenizer *t, struct task *task, const int32_t *ids,
                                  int n) {
     const char **piece = keep_take(task_keep(task), (size_t)n * sizeof *piece);
     for (int i = 0; i < n; i++) {
-        const char *text = tokenizer_piece(x->facts.tokenizer, ids[i]);
+        const char *text = tokenizer_piece(t, ids[i]);
         piece[i] = keep_text(task_keep(task), text, strlen(text)); /* the model may be gone first */
     }
     return piece;
@@ -120,7 +120,7 @@ static int look(struct extras *x, struct task *task, const struct part *p, struc
     struct acts *acts = NULL;
     struct view *view = NULL;
     struct batch batch;
-    int rc = batch_init(&batch, a->n_src, a->n_tgt, 1, tokenizer_bos(x->facts.tokenizer), err);
+    int rc = batch_init(&batch, a->n_src, a->n_tgt, 1, tokenizer_bos(x->facts.target), err);
     if (rc) return rc;
     rc = acts_new(&acts, m, a->n_src, a->n_tgt, 0, err);
     if (!rc) rc = view_new(&view, acts, &all, err);
@@ -156,8 +156,8 @@ int extras_attend(struct extras *x, struct task *task, const struct part *p, str
         return err_set(err, HEED_ELIMIT,
                        "%d source and %d target tokens make %.0f probabilities, too many to show",
                        a->n_src, a->n_tgt, cells);
-    a->src = pieces(x, task, p->src, a->n_src);
-    a->tgt = pieces(x, task, p->best[0].ids, a->n_tgt);
+    a->src = pieces(x->facts.source, task, p->src, a->n_src);
+    a->tgt = pieces(x->facts.target, task, p->best[0].ids, a->n_tgt);
     int rc = look(x, task, p, a, err);
     if (!rc) task_attention(task, a);
     return rc;

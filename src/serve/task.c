@@ -191,8 +191,8 @@ static int encode(struct task *t, const struct task_facts *f, const struct unit 
                   size_t size) {
     make_room(t, f->max_tok);
     if (!wants_links(t, u))
-        return tokenizer_encode(f->tokenizer, u->text + at, size, t->ids, f->max_tok);
-    int n = tokenizer_encode_spans(f->tokenizer, u->text + at, size, t->ids, t->span, f->max_tok);
+        return tokenizer_encode(f->source, u->text + at, size, t->ids, f->max_tok);
+    int n = tokenizer_encode_spans(f->source, u->text + at, size, t->ids, t->span, f->max_tok);
     for (int i = 0; i < min_int(n, f->max_tok); i++) {
         t->span[i].begin += (int)at;
         t->span[i].end += (int)at;
@@ -230,12 +230,12 @@ static void find_terms(struct task *t, const struct task_facts *f, struct part *
     p->terms = glossary_find(&how, text, size);
     if (!p->terms || !f->shares_words) return;
     int32_t *said = keep_take(&t->keep, ((size_t)f->max_tok + 2) * sizeof *said);
-    int n = tokenizer_encode(f->tokenizer, how.said, how.n_said, said + tagged, f->max_tok);
+    int n = tokenizer_encode(f->source, how.said, how.n_said, said + tagged, f->max_tok);
     if (n < 1 || n > f->max_tok) return;
     said[0] = tagged ? f->tag : said[0];
-    said[n + tagged] = tokenizer_eos(f->tokenizer);
+    said[n + tagged] = tokenizer_eos(f->source); /* -1: none, and not looked at */
     p->said = said;
-    p->n_said = n + tagged + 1;
+    p->n_said = n + tagged + f->ended;
 }
 
 /* The n tokens that encode left of [at, at + size) of the unit, as a part. */
@@ -249,12 +249,12 @@ static struct part *add_part(struct task *t, const struct task_facts *f, size_t 
         t->cap_part = max_int(2 * t->cap_part, 4);
         t->part = xrealloc(t->part, (size_t)t->cap_part * sizeof(struct part *));
     }
-    *p = (struct part){.unit = c->unit, .n_src = n + 1 + tagged, .seat = -1};
+    *p = (struct part){.unit = c->unit, .n_src = n + f->ended + tagged, .seat = -1};
     p->key = (uint64_t)u->document ^ (uint64_t)u->n_part << 40;
-    p->src = keep_take(&t->keep, (size_t)p->n_src * sizeof *p->src);
+    p->src = keep_take(&t->keep, ((size_t)n + 2) * sizeof *p->src);
     p->src[0] = f->tag;
     memcpy(p->src + tagged, t->ids, (size_t)n * sizeof *p->src);
-    p->src[n + tagged] = tokenizer_eos(f->tokenizer);
+    p->src[n + tagged] = tokenizer_eos(f->source);
     if (is_text(t, u) && t->n_part == c->first_part) {
         p->before = u->text + c->kept;
         p->n_before = c->sentence.at - c->kept;
@@ -303,8 +303,7 @@ static int read_portion(struct task *t, const struct task_facts *f, struct part 
     c->in_sentence = c->at < c->sentence.size;
     if (n < 0) return refuse(t, n, "cannot be tokenised", err);
     if (n > f->max_tok) {
-        struct split_rule rule = {f->max_tok, count_tokens, (void *)(uintptr_t)f->tokenizer,
-                                  t->rules};
+        struct split_rule rule = {f->max_tok, count_tokens, (void *)(uintptr_t)f->source, t->rules};
         c->n_piece = split_text(&c->piece, u->text + at, size, &rule, err);
         c->i_piece = 0;
         c->piece_at = at;
@@ -395,13 +394,13 @@ int task_next(struct task *t, const struct task_facts *f, struct part **part, si
 
 static int decode(struct task *t, const struct task_facts *f, struct part_candidate *c) {
     char some[1024];
-    int size = tokenizer_decode(f->tokenizer, c->ids, c->n, some, sizeof some);
+    int size = tokenizer_decode(f->target, c->ids, c->n, some, sizeof some);
     if (size < 0) return size;
     c->text = keep_take(&t->keep, (size_t)size + 1);
     if ((size_t)size < sizeof some)
         memcpy(c->text, some, (size_t)size + 1);
     else
-        tokenizer_decode(f->tokenizer, c->ids, c->n, c->text, (size_t)size + 1);
+        tokenizer_decode(f->target, c->ids, c->n, c->text, (size_t)size + 1);
     for (char *p = c->text; *p; p++)
         if (*p == '\n' || *p == '\r') *p = ' ';
     c->size = strlen(c->text);
@@ -422,7 +421,7 @@ int task_found(struct task *t, const struct task_facts *f, struct part *p,
             .n = h->n, .score = h->score, .log_prob = h->log_prob, .cut = h->cut};
         c->ids = keep_take(&t->keep, ((size_t)h->n + 1) * sizeof *c->ids);
         if (h->n) memcpy(c->ids, h->ids, (size_t)h->n * sizeof *c->ids);
-        c->ids[h->n] = tokenizer_eos(f->tokenizer); /* for the aligner */
+        c->ids[h->n] = tokenizer_eos(f->target); /* for the aligner */
         if (task_wants_links(t, p) && h->n) {
             c->token_log_prob = keep_take(&t->keep, (size_t)h->n * sizeof *c->token_log_prob);
             memcpy(c->token_log_prob, h->token_log_prob, (size_t)h->n * sizeof *c->token_log_prob);
@@ -455,8 +454,8 @@ int task_link(struct task *t, const struct task_facts *f, struct part *p, int k,
               const float *matrix, struct err *err) {
     struct part_candidate *c = &p->best[k];
     int tagged = f->tag >= 0, n_src = 0;
-    struct align_matrix m = {matrix + tagged, c->n, p->n_src - 1 - tagged, p->n_src};
-    int n = words_of_ids(&t->words, WORDS_WORDS, f->tokenizer, c->ids, c->n);
+    struct align_matrix m = {matrix + tagged, c->n, p->n_src - f->ended - tagged, p->n_src};
+    int n = words_of_ids(&t->words, WORDS_WORDS, f->target, c->ids, c->n);
     if (n < 0) return err_set(err, n, "a translation cannot be turned into words");
     for (int i = 0; i < m.n_col; i++) n_src = max_int(n_src, p->word[i] + 1);
     c->word = sure_words(t, c->token_log_prob);
@@ -519,8 +518,8 @@ int task_partial(struct task *t, const struct task_facts *f, const struct part *
         tell_gap(t, d, first + d->n_told, q->best[0].size > 0);
         tell(d, q->best[0].text, q->best[0].size);
     }
-    int n = tokenizer_decode(f->tokenizer, now.ids, now.n, some, sizeof some);
-    int m = tokenizer_decode(f->tokenizer, now.ids, view->n_settled, settled, sizeof settled);
+    int n = tokenizer_decode(f->target, now.ids, now.n, some, sizeof some);
+    int m = tokenizer_decode(f->target, now.ids, view->n_settled, settled, sizeof settled);
     if (n < 0 || m < 0 || (size_t)n >= sizeof some || (size_t)m >= sizeof settled) return 0;
     size_t before = d->told_size, same = 0;
     tell_gap(t, d, first + d->n_told, n > 0);
@@ -712,16 +711,19 @@ void task_attention(struct task *t, const struct desk_attention *attention) {
 
 /* ---- given translations ---------------------------------------------------------------------- */
 
-static int encode_whole(struct task *t, const struct task_facts *f, const char *text, size_t size,
-                        int32_t **ids) {
+/* A text with room for a tag before it. */
+static int encode_whole(struct task *t, const struct task_facts *f, int source,
+                        const struct document *d, int32_t **ids) {
+    const struct tokenizer *side = source ? f->source : f->target;
     make_room(t, f->max_tok);
-    int n = tokenizer_encode(f->tokenizer, text, size, t->ids, f->max_tok);
+    int n = tokenizer_encode(side, source ? d->text : d->given, source ? d->size : d->given_size,
+                             t->ids, f->max_tok);
     if (n < 0 || n > f->max_tok) return n < 0 ? n : HEED_ELIMIT;
     *ids = keep_take(&t->keep, ((size_t)n + 2) * sizeof **ids);
     memcpy(*ids + 1, t->ids, (size_t)n * sizeof **ids);
     (*ids)++[0] = f->tag; /* before the source; the target has none */
-    (*ids)[n] = tokenizer_eos(f->tokenizer);
-    return n + 1;
+    (*ids)[n] = tokenizer_eos(side);
+    return n + (tokenizer_eos(side) >= 0);
 }
 
 int task_pair(struct task *t, const struct task_facts *f, int i, struct task_pair *pair,
@@ -732,8 +734,8 @@ int task_pair(struct task *t, const struct task_facts *f, int i, struct task_pai
         return err_set(err, HEED_ELIMIT,
                        "text %d or its translation has more than the %d bytes that can be scored",
                        i + 1, TASK_PIECE);
-    pair->n_src = encode_whole(t, f, d->text, d->size, &pair->src);
-    pair->n_tgt = encode_whole(t, f, d->given, d->given_size, &pair->tgt);
+    pair->n_src = encode_whole(t, f, 1, d, &pair->src);
+    pair->n_tgt = encode_whole(t, f, 0, d, &pair->tgt);
     int bad = min_int(pair->n_src, pair->n_tgt);
     if (bad < 0)
         return err_set(err, bad,
@@ -760,8 +762,7 @@ void task_scored(struct task *t, const struct task_facts *f, int i, const struct
                               .source = d->text,
                               .source_size = d->size,
                               .n_piece = pair->n_tgt};
-    if (words_encode(&t->words, WORDS_WORDS, f->tokenizer, d->given, d->given_size) !=
-        pair->n_tgt - 1)
+    if (words_encode(&t->words, WORDS_WORDS, f->target, d->given, d->given_size) != pair->n_tgt - 1)
         return;
     a->n_translated = t->words.n;
     a->translated = sure_words(t, log_prob);

@@ -32,7 +32,8 @@ enum { TASK_PIECE = 8192 };
 /* What a task needs to know of an open model. */
 struct task_facts {
     const struct engine *engine;
-    const struct tokenizer *tokenizer;
+    const struct tokenizer *source, *target;
+    int ended;       /* 1 if sources have an end mark */
     int32_t tag;     /* that every part begins with; -1: none */
     int max_tok;     /* tokens of a part's text, tag and end mark not counted */
     float threshold; /* of links */
@@ -60,11 +61,11 @@ struct part {
     int unit;
     const char *before; /* [n_before] of the text, kept; NULL: a space parts it from the last */
     size_t n_before;
-    int32_t *src; /* [n_src] tag and end mark included */
+    int32_t *src; /* [n_src] tag and end mark, if any, included */
     int n_src;
     const int32_t *said; /* [n_said] what is searched: src, or with terms in it */
     int n_said;
-    int *word;   /* [n_src - 1, no tag] that each token belongs to, if wanted, or -1 */
+    int *word;   /* [pieces] that each token belongs to, if wanted, or -1 */
     int word_at; /* counted from this one of the unit */
     uint64_t key;
     const struct terms *terms;   /* that it must contain, or NULL */

@@ -31,9 +31,9 @@ static int same_config(const struct averaging *a, int i, struct err *err) {
                    option_text(o, x, left), a->dir[0], option_text(o, y, right), a->dir[i]);
 }
 
-/* They also agree if neither has one. */
-static int same_tokenizer(const char *dir, const char *other, struct err *err) {
-    char *path[2] = {path_join(dir, MODELDIR_TOKENIZER), path_join(other, MODELDIR_TOKENIZER)};
+/* A file of their tokenizers; they also agree if neither has it. */
+static int same_file(const char *dir, const char *other, const char *name, struct err *err) {
+    char *path[2] = {path_join(dir, name), path_join(other, name)};
     struct file_map map[2] = {{0}, {0}};
     int there[2] = {file_exists(path[0]), file_exists(path[1])}, rc = 0;
     for (int i = 0; i < 2 && !rc; i++)
@@ -49,12 +49,23 @@ static int same_tokenizer(const char *dir, const char *other, struct err *err) {
     return rc;
 }
 
+static int same_tokenizer(const struct averaging *a, int i, struct err *err) {
+    const json_t *first = a->model[0].notes.tokens, *tokens = a->model[i].notes.tokens;
+    int rc = 0;
+    for (const char *const *name = modeldir_tokenizer_files; *name && !rc; name++)
+        rc = same_file(a->dir[0], a->dir[i], *name, err);
+    if (!rc && first != tokens && !json_equal(first, tokens))
+        rc = err_set(err, HEED_EINVAL, "%.110s and %.110s have different tokens in config.json",
+                     a->dir[0], a->dir[i]);
+    return rc;
+}
+
 static int open_all(struct averaging *a, struct err *err) {
     for (int i = 0; i < a->n; i++) {
         int rc = modeldir_open(&a->model[i], a->dir[i], err);
         if (!rc) rc = modeldir_verify(&a->model[i], a->dir[i], 0, err);
         if (!rc && i) rc = same_config(a, i, err);
-        if (!rc && i) rc = same_tokenizer(a->dir[0], a->dir[i], err);
+        if (!rc && i) rc = same_tokenizer(a, i, err);
         if (rc) return rc;
     }
     return 0;
@@ -93,14 +104,13 @@ static int write_average(const char *out, struct averaging *a, struct err *err) 
     struct newdir new;
     int rc = newdir_begin(&new, out, modeldir_files, err);
     if (rc) return rc;
-    char *tokenizer = path_join(a->dir[a->n - 1], MODELDIR_TOKENIZER),
-         *weights = path_join(new.temp, MODELDIR_WEIGHTS);
+    char *weights = path_join(new.temp, MODELDIR_WEIGHTS);
     struct weights_options options = {.step = last->step, .type = DTYPE_F32};
-    struct model_notes notes = {.card = last->notes.card, .translate = last->notes.translate};
-    rc = modeldir_init(new.temp, &last->config, &notes, file_exists(tokenizer) ? tokenizer : NULL,
-                       err);
+    struct model_notes notes = last->notes;
+    notes.training = NULL;
+    rc = modeldir_copy_tokenizers(new.temp, a->dir[a->n - 1], err);
+    if (!rc) rc = modeldir_init(new.temp, &last->config, &notes, NULL, err);
     if (!rc) rc = weights_write(weights, &last->table, average_part, a, &options, err);
-    xfree(tokenizer);
     xfree(weights);
     return newdir_end(&new, rc, err);
 }

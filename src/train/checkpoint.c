@@ -207,10 +207,8 @@ static int save_weights(struct optimizer *opt, const char *path,
 static int fill(const char *temp, const char *dir, struct optimizer *opt, const struct state *state,
                 struct err *err) {
     size_t n = (size_t)opt->model->table.n_param, n_flat = (size_t)n_flat_of(opt);
-    char *tokenizer = path_join(dir, MODELDIR_TOKENIZER);
     int rc = copy_from(dir, temp, MODELDIR_CONFIG, err);
-    if (!rc && file_exists(tokenizer)) rc = copy_from(dir, temp, MODELDIR_TOKENIZER, err);
-    xfree(tokenizer);
+    if (!rc) rc = modeldir_copy_tokenizers(temp, dir, err);
     if (rc) return rc;
     struct saving s = {.opt = opt,
                        .buffer = xmalloc(CHUNK * sizeof(float)),
