@@ -188,6 +188,14 @@ TEST(as_if_alone) {
     }
 }
 
+TEST(from_zero) {
+    struct rig rig;
+    rig_open_as(&rig, V, "frozen-f32", 2, 15);
+    rig.bos = -1;
+    check_ride(&rig, 1);
+    rig_close(&rig);
+}
+
 TEST(two_models) {
     struct rig rig;
     rig_open(&rig, 2, V, DTYPE_F32, 2, 12);
@@ -379,5 +387,5 @@ TEST(sick_alone) {
 
 TESTS(TP(as_if_alone, "f32"), TP(as_if_alone, "bf16"), TP(as_if_alone, "frozen-f32"),
       TP(as_if_alone, "frozen-bf16"), TP(as_if_alone, "frozen-int8"), TP(as_if_alone, "ssru-bf16"),
-      TP(as_if_alone, "ssru-frozen-int8"), T(two_models), T(reference_backend), T(room_is_kept),
-      T(what_cannot_ride_is_refused), T(impossible_carousels), T(sick_alone))
+      TP(as_if_alone, "ssru-frozen-int8"), T(from_zero), T(two_models), T(reference_backend),
+      T(room_is_kept), T(what_cannot_ride_is_refused), T(impossible_carousels), T(sick_alone))

@@ -231,7 +231,15 @@ TEST(acts_refuse_batches_that_do_not_belong) {
     toy_batch(&b, (int[]){4}, (int[]){4}, 1, 33, 1);
     b.src.ids[2] = 33; /* not in the vocabulary */
     refused(optimizer_update(toy.opt, one, 1, &report, &err), &err, "source token id", "33");
+    b.src.ids[2] = -1;
+    refused(optimizer_update(toy.opt, one, 1, &report, &err), &err, "source token id", "-1");
     b.src.ids[2] = 4;
+    b.tgt.ids[1] = -1; /* only the first may be none */
+    refused(optimizer_update(toy.opt, one, 1, &report, &err), &err, "target token id", "-1");
+    b.tgt.ids[1] = 4;
+    b.tgt.ids[0] = -2;
+    refused(optimizer_update(toy.opt, one, 1, &report, &err), &err, "target token id", "-2");
+    b.tgt.ids[0] = -1;
     b.tgt_out[3] = 99;
     refused(optimizer_update(toy.opt, one, 1, &report, &err), &err, "target token id", "99");
     b.tgt_out[3] = 4;

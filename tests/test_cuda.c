@@ -175,10 +175,10 @@ TEST(cuda_profile) {
 enum { N_STEP = 200, N_BATCH = 8, SENTENCES = 24 };
 
 /* Sentences of 3 to 14 words, the target the source reversed: something to learn. */
-static void fill(struct batch *b, uint64_t seed, int n_vocab) {
+static void fill(struct batch *b, uint64_t seed, int n_vocab, int32_t bos) {
     struct rng rng = {.key = seed};
     struct err err = {0};
-    check_ok(batch_init(b, SENTENCES * 16, SENTENCES * 16, SENTENCES, TOY_BOS, &err), &err);
+    check_ok(batch_init(b, SENTENCES * 16, SENTENCES * 16, SENTENCES, bos, &err), &err);
     for (int s = 0; s < SENTENCES; s++) {
         int32_t src[16], tgt[16];
         int n = 3 + (int)rng_below(&rng, 12);
@@ -195,13 +195,15 @@ struct curve {
     size_t n;
 };
 
+/* "post", "pre", "foreign". */
 static struct config curve_config(const char *norm) {
-    struct config c = toy_config();
+    int foreign = strcmp(norm, "foreign") == 0;
+    struct config c = foreign ? toy_foreign_config() : toy_config();
     struct err err = {0};
     c.d_model = 64;
     c.n_head = 4;
     c.d_ff = 128;
-    check_ok(config_set(&c, "norm", norm, &err), &err);
+    check_ok(config_set(&c, "norm", foreign ? "post" : norm, &err), &err);
     check_ok(config_check(&c, &err), &err);
     return c;
 }
@@ -228,7 +230,8 @@ static struct curve train(const char *device, enum dtype type, const char *norm,
     struct curve curve = {0};
     toy_open(&toy, &config, &(struct backend_options){.device = device}, type, SENTENCES * 16);
     learn_slowly(&toy);
-    for (int i = 0; i < N_BATCH; i++) fill(&batch[i], (uint64_t)i + 1, config.n_vocab_tgt);
+    for (int i = 0; i < N_BATCH; i++)
+        fill(&batch[i], (uint64_t)i + 1, config.n_vocab_tgt, config.output_bias ? -1 : TOY_BOS);
     for (int i = 0; i < steps; i++) {
         const struct batch *one[] = {&batch[i % N_BATCH]};
         struct update_report report;
@@ -278,5 +281,6 @@ TEST(cuda_repeats) {
 TESTS(T(cuda_opens_or_says_why), T(cuda_plugin_missing), T(cuda_plugin_broken),
       T(cuda_device_names), T(cuda_upload_returns_the_source), T(cuda_out_of_memory),
       T(cuda_workspace_is_planned), T(cuda_refuses_tiled_weights), T(cuda_profile),
-      TP(cuda_curve_f32, "post"), TP(cuda_curve_f32, "pre"), TP(cuda_curve_bf16, "post"),
+      TP(cuda_curve_f32, "post"), TP(cuda_curve_f32, "pre"), TP(cuda_curve_f32, "foreign"),
+      TP(cuda_curve_bf16, "foreign"), TP(cuda_repeats, "foreign"), TP(cuda_curve_bf16, "post"),
       TP(cuda_curve_bf16, "pre"), TP(cuda_repeats, "post"), TP(cuda_repeats, "pre"))

@@ -15,11 +15,12 @@ enum { BOS = 0, EOS = 1, UNK = 2, V = 33, MAX_SEQ = 48, MAX_SRC = 20 };
 
 struct rig {
     struct backend *be;
+    int32_t bos;
     struct model *model;
 };
 
-/* "cpu-f32", "ref-f32", "cuda-ssru-bf16", ...: the device, the decoder if it is an SSRU, and the
- * type. */
+/* "cpu-f32", "ref-f32", "cuda-ssru-bf16", ...: the device, the decoder if it is an SSRU, whether it
+ * has what only models of other toolkits have, and the type. */
 static void rig_open(struct rig *rig, const char *where, const char *head, int n_vocab,
                      uint64_t seed) {
     struct config c;
@@ -42,12 +43,16 @@ static void rig_open(struct rig *rig, const char *where, const char *head, int n
     c.max_len = 40;
     c.tie = TIE_NONE;
     if (strstr(where, "ssru")) c.decoder = DECODER_SSRU;
+    rig->bos = strstr(where, "foreign") ? -1 : BOS;
+    c.output_bias = c.embed_norm = rig->bos < 0;
+    if (rig->bos < 0) c.d_ff_dec = 56;
     c.n_vocab_src = c.n_vocab_tgt = n_vocab;
     check_ok(config_check(&c, &err), &err);
     check_ok(model_new(&rig->model, &c, rig->be, type, &err), &err);
     /* larger weights than training begins with, so that distributions have peaks */
     float *flat = xcalloc(rig->model->table.n_elem, sizeof *flat);
     check_ok(model_draw(rig->model, seed, &err), &err);
+    if (rig->bos < 0) toy_disturb(rig->model);
     check_ok(model_get(rig->model, flat, &err), &err);
     for (size_t i = 0; i < rig->model->table.n_elem; i++) flat[i] *= 1.6f;
     check_ok(model_set(rig->model, flat, &err), &err);
@@ -65,7 +70,7 @@ static struct searcher *searcher_of(const struct rig *rig, struct search_options
     struct err err = {0};
     o.place = place;
     struct search_setup setup = {
-        &rig->model, 1, NULL, {BOS, EOS, UNK}, {n_seq, n_seq * MAX_SRC, MAX_SRC}};
+        &rig->model, 1, NULL, {rig->bos, EOS, UNK}, {n_seq, n_seq * MAX_SRC, MAX_SRC}};
     ASSERT_OK(searcher_new(&s, &setup, &o, &err), err);
     return s;
 }
@@ -356,9 +361,11 @@ TEST(sizes) {
 
 TESTS(T(sizes), TP(host_and_backend_agree, "cpu-f32"), TP(host_and_backend_agree, "cpu-bf16"),
       TP(host_and_backend_agree, "ref-f32"), TP(host_and_backend_agree, "cpu-ssru-f32"),
-      TP(host_and_backend_agree, "cuda-ssru-f32"), TP(host_and_backend_agree, "cuda-ssru-bf16"),
-      TP(host_and_backend_agree, "cuda-f32"), TP(host_and_backend_agree, "cuda-bf16"),
-      TP(crowds_agree, "cpu-f32"), TP(crowds_agree, "cuda-f32"), TP(crowds_agree, "cuda-ssru-f32"),
+      TP(host_and_backend_agree, "cpu-foreign-f32"), TP(host_and_backend_agree, "cuda-foreign-f32"),
+      TP(host_and_backend_agree, "cuda-foreign-bf16"), TP(host_and_backend_agree, "cuda-ssru-f32"),
+      TP(host_and_backend_agree, "cuda-ssru-bf16"), TP(host_and_backend_agree, "cuda-f32"),
+      TP(host_and_backend_agree, "cuda-bf16"), TP(crowds_agree, "cpu-f32"),
+      TP(crowds_agree, "cuda-f32"), TP(crowds_agree, "cuda-ssru-f32"),
       TP(crowds_agree, "cuda-bf16"), TP(no_numbers, "cpu-f32"), TP(no_numbers, "cuda-f32"),
       TP(no_numbers, "cuda-bf16"), TP(conduct, "cpu-f32"), TP(conduct, "cuda-f32"),
       TP(recordings, "cpu-f32"), TP(recordings, "cuda-f32"))

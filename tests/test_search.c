@@ -60,7 +60,7 @@ static void naive_next(double *out, struct rig *rig, const struct search_input *
     for (int i = 0; i < n * v_n; i++) out[i] = 0;
     for (int m = 0; m < rig->n_model; m++) {
         struct batch batch;
-        check_ok(batch_init(&batch, n * in->n_src, n * rows, n, BOS, &err), &err);
+        check_ok(batch_init(&batch, n * in->n_src, n * rows, n, rig->bos, &err), &err);
         for (int i = 0; i < n; i++) {
             int32_t tgt[MAX_N + 1];
             memcpy(tgt, h[i].id, sizeof h[i].id);
@@ -272,6 +272,21 @@ TEST(cached_is_redecoded) {
         rig_close(&rig);
     }
     xfree(in);
+}
+
+/* The first token is no token: the zero vector in the place of its embedding. */
+TEST(from_zero) {
+    struct rig rig;
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 3);
+    struct search_options o = beam_of(4, 4);
+    rig_open_as(&rig, 14, TEST_ARG, 2, 1);
+    rig.bos = -1;
+    check_naive(&rig, in, N_IN, &o, 1e-4);
+    o.no_repeat = 2; /* rules that look at what was written */
+    o.repetition = 1.3f;
+    check_naive(&rig, in, N_IN, &o, 1e-4);
+    xfree(in);
+    rig_close(&rig);
 }
 
 TEST(reference_backend) {
@@ -827,6 +842,8 @@ TEST(impossible_searchers) {
 #undef REFUSED
     struct search_marks none = {BOS, 14, UNK};
     ASSERT_ERR(try_new(&rig, &o, &none, caps, &err), err, HEED_EINVAL, "14");
+    none = (struct search_marks){-2, EOS, UNK};
+    ASSERT_ERR(try_new(&rig, &o, &none, caps, &err), err, HEED_EINVAL, "-2");
     ASSERT_ERR(try_new(&rig, &o, &marks, (struct search_caps){0, 1, 1}, &err), err, HEED_EINVAL,
                "room for 0 sentences");
     ASSERT_ERR(try_new(&rig, &o, &marks, (struct search_caps){1, 50, 41}, &err), err, HEED_ELIMIT,
@@ -890,8 +907,9 @@ TEST(scores_that_are_no_numbers) {
 }
 
 TESTS(TP(beam_of_all_is_exhaustive, "f32"), TP(beam_of_all_is_exhaustive, "ssru-f32"),
-      TP(cached_is_redecoded, "f32"), TP(cached_is_redecoded, "ssru-f32"), T(reference_backend),
-      T(lengths_and_bans), T(forbidden_marks_leave_enough), T(repetition_guards), T(no_ngram_twice),
+      TP(cached_is_redecoded, "f32"), TP(cached_is_redecoded, "ssru-f32"), TP(from_zero, "f32"),
+      TP(from_zero, "ssru-f32"), T(reference_backend), T(lengths_and_bans),
+      T(forbidden_marks_leave_enough), T(repetition_guards), T(no_ngram_twice),
       T(dead_ends_are_cut), T(prefixes_are_forced), T(twins_are_one), T(two_models_are_their_mean),
       T(best_of_one_is_greedy), T(samples_are_repeatable), T(samples_are_independent),
       T(samples_follow_the_model), TP(neighbours_do_not_matter, "f32"),

@@ -248,16 +248,23 @@ size_t acts_bytes(const struct acts *a) { return a->arena.cap; }
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static int check_side(const struct packed *p, int cap, int n_vocab, int max_len, const char *side,
+/* A decoder's first token may be none, -1: the zero vector in the place of its embedding. */
+static int is_token(const struct packed *p, int i, int n_vocab, int decoder) {
+    return p->ids[i] < n_vocab && p->ids[i] >= (decoder && p->pos[i] == 0 ? -1 : 0);
+}
+
+static int check_side(const struct packed *p, int cap, const struct config *c, int decoder,
                       struct err *err) {
+    const char *side = decoder ? "target" : "source";
+    int n_vocab = decoder ? c->n_vocab_tgt : c->n_vocab_src;
     if (p->n_tok < 1 || p->n_tok > cap)
         return err_set(err, HEED_ELIMIT, "batch: %d %s tokens; there is room for 1 to %d", p->n_tok,
                        side, cap);
-    if (p->max_len > max_len)
+    if (p->max_len > c->max_len)
         return err_set(err, HEED_ELIMIT, "batch: a %s sentence of %d tokens; max_len is %d", side,
-                       p->max_len, max_len);
+                       p->max_len, c->max_len);
     for (int i = 0; i < p->n_tok; i++)
-        if (p->ids[i] >= n_vocab)
+        if (!is_token(p, i, n_vocab, decoder))
             return err_set(err, HEED_EINVAL, "batch: %s token id %d; the vocabulary has %d", side,
                            (int)p->ids[i], n_vocab);
     return 0;
@@ -266,8 +273,8 @@ static int check_side(const struct packed *p, int cap, int n_vocab, int max_len,
 static int check_batch(const struct acts *a, const struct batch *b, struct err *err) {
     const struct config *c = &a->model->config;
     if (b->n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it has no sentences");
-    int rc = check_side(&b->src, a->cap_src, c->n_vocab_src, c->max_len, "source", err);
-    if (!rc) rc = check_side(&b->tgt, a->cap_tgt, c->n_vocab_tgt, c->max_len, "target", err);
+    int rc = check_side(&b->src, a->cap_src, c, 0, err);
+    if (!rc) rc = check_side(&b->tgt, a->cap_tgt, c, 1, err);
     for (int i = 0; !rc && i < b->tgt.n_tok; i++)
         if (b->tgt_out[i] >= c->n_vocab_tgt)
             rc = err_set(err, HEED_EINVAL, "batch: target token id %d; the vocabulary has %d",
@@ -321,9 +328,8 @@ int acts_load(struct acts *a, const struct batch *b, struct err *err) {
 }
 
 int acts_load_src(struct acts *a, const struct packed *src, int n_seq, struct err *err) {
-    const struct config *c = &a->model->config;
     if (n_seq < 1) return err_set(err, HEED_EINVAL, "batch: it has no sentences");
-    int rc = check_side(src, a->cap_src, c->n_vocab_src, c->max_len, "source", err);
+    int rc = check_side(src, a->cap_src, &a->model->config, 0, err);
     if (rc) return rc;
     carve_all(a, n_seq, src, &(struct packed){0}, 0);
     upload_side(a->model->be, &a->src, src, n_seq);

@@ -127,7 +127,8 @@ void acts_spread(struct acts *acts);
 int acts_plan(struct acts *acts, const struct view *view, struct err *err);
 
 /* Lays out views for this batch and uploads it. Checks every id and length against the model: a
- * batch is the last place where bad data can be named. Nothing changes on error. */
+ * batch is the last place where bad data can be named. The decoder's first token may be -1, the
+ * zero vector: models of Marian begin with it. Nothing changes on error. */
 int acts_load(struct acts *acts, const struct batch *batch, struct err *err);
 
 /* The same for the source side alone, before transformer_encode. */

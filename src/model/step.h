@@ -75,7 +75,7 @@ int stepper_begin(struct stepper *stepper, const struct acts *acts, const struct
                   int n_seq, struct err *err);
 
 /* One more token for n hypotheses: hypothesis b extends hypothesis parent[b] of the previous step
- * (ignored in the first step) by token ids[b] (in the first step the begin mark) and belongs to
+ * (ignored in the first step) by token ids[b] (in the first step the begin mark, or -1: the zero vector) and belongs to
  * sentence[b]. Afterwards the two functions below describe the token after that one, for the same n
  * hypotheses. */
 int stepper_step(struct stepper *stepper, int n, const int32_t *ids, const int32_t *parent,
@@ -91,7 +91,7 @@ int stepper_step(struct stepper *stepper, int n, const int32_t *ids, const int32
  * stepper_step. */
 struct stepper_row {
     int32_t id;     /* the token */
-    int32_t pos;    /* tokens before it; 0: it is the begin mark */
+    int32_t pos;    /* tokens before it; 0: it is the begin mark, which may be -1 */
     int32_t parent; /* the row of the previous call that it extends, whose pos was one less */
     /* the cache rows of all pos tokens before it, where what it extends was not in the previous
      * call; NULL: parent says */

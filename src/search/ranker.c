@@ -34,7 +34,7 @@ static int check_models(struct model *const *models, const float *weights, int n
 }
 
 static int check_marks(const struct search_marks *k, int n_vocab, struct err *err) {
-    if (k->bos >= 0 && k->bos < n_vocab && k->eos >= 0 && k->eos < n_vocab && k->unk >= -1 &&
+    if (k->bos >= -1 && k->bos < n_vocab && k->eos >= 0 && k->eos < n_vocab && k->unk >= -1 &&
         k->unk < n_vocab)
         return 0;
     return err_set(err, HEED_EINVAL,

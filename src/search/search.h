@@ -68,7 +68,7 @@ int search_check(const struct search_options *options, struct err *err);
  * positions. */
 int search_longest(const struct search_options *options, int positions, int n_src);
 
-/* Special ids. unk may be -1. */
+/* Special ids. bos may be -1, the zero vector in the place of an embedding; unk may be -1. */
 struct search_marks {
     int32_t bos, eos, unk;
 };
