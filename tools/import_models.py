@@ -540,6 +540,265 @@ def opus_mt(folder):
     expect(os.path.join(folder, "opus-mt.tsv"), rows, [("auto", 1e-4)], "--target-lang xxb")
 
 
+# ---- Hugging Face --------------------------------------------------------------------------------
+
+def hf_model(kind, seed, **settings):
+    """A random model of transformers, its choices far from even."""
+    import torch
+    import transformers
+    torch.manual_seed(seed)
+    config, model = {
+        "marian": (transformers.MarianConfig, transformers.MarianMTModel),
+        "m2m": (transformers.M2M100Config, transformers.M2M100ForConditionalGeneration),
+        "mbart": (transformers.MBartConfig, transformers.MBartForConditionalGeneration)}[kind]
+    base = dict(d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+                decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32,
+                max_position_embeddings=64, scale_embedding=True, dropout=0.0,
+                activation_function="relu", num_beams=1)
+    model = model(config(**{**base, **settings})).eval()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "embed_positions" in name and kind != "mbart":
+                continue
+            x = torch.randn(p.shape)
+            if "embed_positions" in name:
+                x *= 0.5
+            elif "embed" in name and p.dim() == 2 or "shared" in name or "lm_head" in name:
+                x *= 0.4
+                x[model.config.pad_token_id] = 0
+            elif p.dim() == 2:
+                x *= 2 / math.sqrt(p.shape[1])
+            else:
+                x = 0.2 * x + (1 if "norm" in name and "weight" in name else 0)
+            p.copy_(x)
+        if kind == "marian":
+            model.final_logits_bias.copy_(0.5 * torch.randn(model.final_logits_bias.shape))
+    return model
+
+
+def hf_answers(model, start):
+    """model(source, target) of ask: what transformers says after start + target."""
+    import torch
+
+    def run(src, tgt):
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([src]),
+                           decoder_input_ids=torch.tensor([start + tgt])).logits[0]
+        return torch.log_softmax(logits.double(), -1).numpy()[len(start) - 1:]
+    return run
+
+
+def hf_save(folder, name, model, how, dtype=None):
+    """config.json, generation_config.json and weights: safetensors, zip or legacy; shards of
+    how[1] tensors."""
+    import safetensors.torch
+    import torch
+    path = os.path.join(folder, name)
+    os.makedirs(path, exist_ok=True)
+    model.config.save_pretrained(path)
+    model.generation_config.save_pretrained(path)
+    seen, tensors = set(), {}
+    for key, t in model.state_dict().items():
+        if dtype == torch.float16 and "embed_positions" in key:
+            continue  # sinusoids, which newer files do not have
+        if t.data_ptr() not in seen:  # a shared matrix is kept once
+            seen.add(t.data_ptr())
+            tensors[key] = t.contiguous() if dtype is None else t.to(dtype).contiguous()
+    how, shards = how if isinstance(how, tuple) else (how, 1)
+    stem, ext = ("model", "safetensors") if how == "safetensors" else ("pytorch_model", "bin")
+    keys, where = sorted(tensors), {}
+    for i in range(shards):
+        part = {k: tensors[k] for k in keys[i::shards]}
+        file = f"{stem}.{ext}" if shards == 1 else f"{stem}-{i + 1:05}-of-{shards:05}.{ext}"
+        where.update({k: file for k in part})
+        to = os.path.join(path, file)
+        if how == "safetensors":
+            safetensors.torch.save_file(part, to, metadata={"format": "pt"})
+        else:
+            torch.save(part, to, _use_new_zipfile_serialization=how == "zip")
+    if shards > 1:
+        put(path, f"{stem}.{ext}.index.json",
+            json.dumps({"metadata": {}, "weight_map": where}, indent=1))
+
+
+def hf_search(make, rows_of):
+    """The first seed whose model gives a fair test."""
+    for seed in range(1, 200):
+        model = make(seed)
+        rows = rows_of(model)
+        if rows:
+            return model, rows
+    raise SystemExit("no seed gives a fair test")
+
+
+def hf_vocabulary(spm, extra=(), last="<pad>", drop=2):
+    """Tokens of a vocab.json: eos and unk first, `drop` pieces missing, pad last."""
+    pieces = set()
+    for x in spm:
+        pieces |= {x.id_to_piece(i) for i in range(2, x.get_piece_size())}
+    missing = [t for t in sorted(pieces) if len(t) == 3][:drop]
+    return ["</s>", "<unk>"] + sorted(pieces - set(missing)) + list(extra) + [last]
+
+
+def hf_marian_case(folder, name, how, spm_data, tokens, lang=None, dtype=None, options="",
+                   **settings):
+    """tokens: of the source and of the target, the same list if they share it."""
+    import torch
+    spm = [open_tokenizer(d) for d in spm_data]
+    ids = [{t: i for i, t in enumerate(side)} for side in tokens]
+    end, unk, pad = (ids[1][t] for t in ("</s>", "<unk>", "<pad>"))
+    shared = tokens[0] is tokens[1]
+    first = [ids[0][f">>{lang}<<"]] if lang else []
+    known = {spm[1].id_to_piece(i) for i in range(2, spm[1].get_piece_size())} | {"</s>"}
+
+    def encode(side, before):
+        def run(text):
+            pieces = spm[side].encode(text, out_type=str)
+            return before + [ids[side].get(p, ids[side]["<unk>"]) for p in pieces]
+        return run
+
+    def make(seed):
+        model = hf_model("marian", seed, vocab_size=len(tokens[0]),
+                         decoder_vocab_size=len(tokens[1]), pad_token_id=pad, eos_token_id=end,
+                         bos_token_id=None, forced_eos_token_id=end, decoder_start_token_id=pad,
+                         share_encoder_decoder_embeddings=shared, **settings)
+        model.generation_config.bad_words_ids = [[pad]]
+        model.generation_config.num_beams = 1
+        model.generation_config.max_length = 64
+        for i, token in enumerate(tokens[1]):  # only what the target's SentencePiece knows
+            if token not in known:
+                model.final_logits_bias[0, i] = -40
+        if dtype:  # as it will be stored; sinusoids are not
+            with torch.no_grad():
+                for name, t in model.state_dict().items():
+                    if dtype != torch.float16 or "embed_positions" not in name:
+                        t.copy_(t.to(dtype).float())
+        return model
+
+    def decode(written):
+        return spm[1].decode([tokens[1][i] for i in written])
+    model, rows = hf_search(make, lambda m: ask(
+        hf_answers(m, [pad]), [encode(0, first), encode(1, [])], decode, end, *pairs(),
+        banned=(pad,)))
+    hf_save(folder, name, model, how, dtype)
+    for file, data in zip(("source.spm", "target.spm"), spm_data):
+        put(folder, f"{name}/{file}", data)
+    put(folder, name + "/vocab.json", json.dumps(ids[0], ensure_ascii=False, indent=1))
+    if not shared:
+        put(folder, name + "/target_vocab.json", json.dumps(ids[1], ensure_ascii=False, indent=1))
+    put(folder, name + "/tokenizer_config.json",
+        json.dumps({"source_lang": "en", "target_lang": "de", "separate_vocabs": not shared,
+                    "tokenizer_class": "MarianTokenizer"}))
+    expect(os.path.join(folder, name + ".tsv"), rows, [("auto", 1e-4)], options)
+
+
+@case
+def hf_marian(folder):
+    """Safetensors, f32, swish, one vocabulary with tokens of languages and with pieces missing."""
+    data = [tokenizer(31, "abdeiknorst", 48), tokenizer(32, "abdeiknorst", 48)]
+    tokens = hf_vocabulary([open_tokenizer(d) for d in data], [">>xxa<<", ">>xxb<<"])
+    hf_marian_case(folder, "hf-marian", "safetensors", data, [tokens, tokens], "xxa",
+                   options="--target-lang xxa", activation_function="swish")
+
+
+@case
+def hf_marian_zip(folder):
+    """pytorch_model.bin as a zip, f16, a vocabulary for each side, no sinusoids."""
+    import torch
+    data = [tokenizer(33, "abdeiknorst", 48), tokenizer(34, "abdeiknorst", 40)]
+    tokens = [hf_vocabulary([open_tokenizer(d)]) for d in data]
+    hf_marian_case(folder, "hf-marian-zip", "zip", data, tokens, dtype=torch.float16,
+                   encoder_ffn_dim=24)
+
+
+@case
+def hf_marian_legacy(folder):
+    """pytorch_model.bin in the older container, in two parts, bf16; marks elsewhere, as in
+    tc-big."""
+    import torch
+    data = [tokenizer(35, "abdeiknorst", 48), tokenizer(36, "abdeiknorst", 48)]
+    tokens = hf_vocabulary([open_tokenizer(d) for d in data], drop=0)
+    tokens = tokens[2:20] + ["</s>"] + tokens[20:-1] + ["<unk>", "<pad>"]
+    hf_marian_case(folder, "hf-marian-legacy", ("legacy", 2), data, [tokens, tokens],
+                   dtype=torch.bfloat16, decoder_ffn_dim=24)
+
+
+def hf_multilingual_case(folder, name, kind, how, tokens, data, languages, files, **settings):
+    """languages: tokens of the source and the target one."""
+    spm = open_tokenizer(data)
+    ids = {t: i for i, t in enumerate(tokens)}
+    first = [ids[t] for t in languages]
+    known = {spm.id_to_piece(i) for i in range(3, spm.get_piece_size())}
+    banned = [i for i, t in enumerate(tokens) if t not in known and t != "</s>"]
+
+    def encode(before):
+        return lambda text: before + [ids.get(p, 3) for p in spm.encode(text, out_type=str)]
+
+    def make(seed):
+        model = hf_model(kind, seed, vocab_size=len(tokens), pad_token_id=1, bos_token_id=0,
+                         eos_token_id=2, decoder_start_token_id=2, **settings)
+        model.generation_config.num_beams = 1
+        model.generation_config.suppress_tokens = banned
+        return model
+    model, rows = hf_search(make, lambda m: ask(
+        hf_answers(m, [2, first[1]]), [encode(first[:1]), encode([])],
+        lambda w: spm.decode([tokens[i] for i in w]), 2, *pairs(), banned=banned))
+    hf_save(folder, name, model, how)
+    put(folder, name + "/sentencepiece.bpe.model", data)
+    for file, content in files.items():
+        put(folder, f"{name}/{file}", json.dumps(content, ensure_ascii=False, indent=1))
+    codes = [t.strip("_") for t in languages]
+    expect(os.path.join(folder, name + ".tsv"), rows, [("auto", 1e-4)],
+           f"--source-lang {codes[0]} --target-lang {codes[1]}")
+
+
+def fairseq_tokens(spm):
+    return ["<s>", "<pad>", "</s>", "<unk>"] + [spm.id_to_piece(i)
+                                                for i in range(3, spm.get_piece_size())]
+
+
+@case
+def hf_m2m(folder):
+    """M2M100: vocab.json, languages behind it, a row to spare; safetensors in two parts."""
+    data = tokenizer(41, "abdeiknorst", 48, eos=2, unk=0, bos=1)
+    tokens = sorted(fairseq_tokens(open_tokenizer(data))[4:])
+    tokens = ["<s>", "<pad>", "</s>", "<unk>"] + tokens[1:]  # one piece is missing
+    vocab, languages = {t: i for i, t in enumerate(tokens)}, ["__xa__", "__xb__", "__xc__"]
+    hf_multilingual_case(
+        folder, "hf-m2m", "m2m", ("safetensors", 2), tokens + languages + ["<unused>"], data,
+        ["__xc__", "__xa__"],
+        {"vocab.json": vocab, "special_tokens_map.json": {"additional_special_tokens": languages},
+         "tokenizer_config.json": {"tokenizer_class": "M2M100Tokenizer"}})
+
+
+@case
+def hf_nllb(folder):
+    """NLLB: ids are SentencePiece's and one more."""
+    data = tokenizer(42, "abdeiknorst", 48, eos=2, unk=0, bos=1)
+    tokens = fairseq_tokens(open_tokenizer(data))
+    languages = ["xaa_Latn", "xbb_Cyrl"]
+    added = {str(len(tokens) + i): {"content": t, "special": True}
+             for i, t in enumerate(languages + ["<mask>"])}
+    hf_multilingual_case(
+        folder, "hf-nllb", "m2m", "safetensors", tokens + languages + ["<mask>"], data, languages,
+        {"tokenizer_config.json": {"tokenizer_class": "NllbTokenizer",
+                                   "added_tokens_decoder": added}})
+
+
+@case
+def hf_mbart(folder):
+    """mBART-50: learnt positions, a norm of embeddings, gelu."""
+    data = tokenizer(43, "abdeiknorst", 48, eos=2, unk=0, bos=1)
+    tokens = fairseq_tokens(open_tokenizer(data))
+    languages = ["xa_XA", "xb_XB"]
+    added = [{"id": len(tokens) + i, "content": t} for i, t in enumerate(languages + ["<mask>"])]
+    hf_multilingual_case(
+        folder, "hf-mbart", "mbart", "safetensors", tokens + languages + ["<mask>"], data,
+        languages, {"tokenizer_config.json": {"tokenizer_class": "MBart50Tokenizer"},
+                    "tokenizer.json": {"version": "1.0", "added_tokens": added}},
+        activation_function="gelu", max_position_embeddings=40)
+
+
 # --------------------------------------------------------------------------------------------------
 
 def main():

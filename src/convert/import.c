@@ -7,9 +7,10 @@
 #include "convert/words.h"
 
 /* The first that recognises a bundle gets it. */
-static const struct foreign_reader *const readers[] = {&ct2_reader, &marian_reader};
+static const struct foreign_reader *const readers[] = {&ct2_reader, &huggingface_reader,
+                                                       &marian_reader};
 enum { N_READERS = sizeof readers / sizeof readers[0] };
-const char *const import_format_names[] = {"auto", "ctranslate2", "marian", NULL};
+const char *const import_format_names[] = {"auto", "ctranslate2", "huggingface", "marian", NULL};
 
 /* ---- what it is not -------------------------------------------------------------------------- */
 
