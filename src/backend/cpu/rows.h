@@ -136,8 +136,8 @@ struct row_kernels {
     /* Hypotheses [first, last). */
     void (*ssru_step)(const struct ssru_step_args *a, int first, int last);
 
-    /* sum of exp(x - *max), *max the largest element. */
-    float (*sum_exp)(const void *x, enum dtype type, int n, float *max);
+    /* Sum of exp(x - max). */
+    float (*sum_exp)(const void *x, enum dtype type, int n, float max);
     /* The first index >= from whose element is above the bound, or n. */
     int (*find_above)(const void *x, enum dtype type, int n, int from, float bound);
 

@@ -339,10 +339,12 @@ INLINE void attend_body(const struct attend *a, const int d_k, const int d_v, in
         }
 }
 
-/* Heads of 64, the paper's, get loops of known length. */
+/* Heads of 64, the paper's, and of 32, as narrow models have them, get loops of known length. */
 INLINE void attend_width_known(const struct attend *a, int bf) {
     if (a->d_k == 64 && a->d_v == 64)
         attend_body(a, 64, 64, bf);
+    else if (a->d_k == 32 && a->d_v == 32)
+        attend_body(a, 32, 32, bf);
     else
         attend_body(a, a->d_k, a->d_v, bf);
 }
@@ -351,14 +353,8 @@ static void attend_row(const struct attend *a) {
     a->type == DTYPE_BF16 ? attend_width_known(a, 1) : attend_width_known(a, 0);
 }
 
-INLINE float sum_exp_body(const void *x, int n, float *max, int bf) {
-    float sum;
-    *max = max_and_sum(x, n, &sum, bf);
-    return exp_and_sum(NULL, x, n, *max, bf);
-}
-
-static float sum_exp(const void *x, enum dtype type, int n, float *max) {
-    return type == DTYPE_BF16 ? sum_exp_body(x, n, max, 1) : sum_exp_body(x, n, max, 0);
+static float sum_exp(const void *x, enum dtype type, int n, float max) {
+    return type == DTYPE_BF16 ? exp_and_sum(NULL, x, n, max, 1) : exp_and_sum(NULL, x, n, max, 0);
 }
 
 static int find_above(const void *x, enum dtype type, int n, int from, float bound) {

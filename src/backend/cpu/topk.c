@@ -1,8 +1,9 @@
 /* topk.c — the k best tokens of each row by log-probability.
  *
- * One row per task: one sweep for the sum of exponentials, one for the best k, in which vectors
- * without an element above the k-th best so far cost one comparison. Ties go to the lower id
- * because the sweep goes upwards and an equal later element is not above. */
+ * One row per task: one sweep for the best k, in which vectors without an element above the k-th
+ * best so far cost one comparison, and one for the sum of exponentials, which needs the largest.
+ * Ties go to the lower id because the sweep goes upwards and an equal later element is not
+ * above. */
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
@@ -56,7 +57,9 @@ static void topk_task(void *ctx, int row, int thread) {
         sift(heap, k, 0);
         at++;
     }
-    float max, lse = logf(j->rows->sum_exp(z, logits->type, n, &max));
+    float max = heap[0].z; /* of the row: the best of the best */
+    for (int i = 1; i < k; i++) max = fmaxf(max, heap[i].z);
+    float lse = logf(j->rows->sum_exp(z, logits->type, n, max));
     float *value = mat_row(&j->a->value, row);
     int32_t *id = j->a->id + (int64_t)row * k;
     for (int i = k; i-- > 0;) { /* the worst goes last */
