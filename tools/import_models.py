@@ -23,6 +23,7 @@ import math
 import os
 import struct
 import sys
+import tempfile
 import zipfile
 
 import numpy as np
@@ -797,6 +798,308 @@ def hf_mbart(folder):
         languages, {"tokenizer_config.json": {"tokenizer_class": "MBart50Tokenizer"},
                     "tokenizer.json": {"version": "1.0", "added_tokens": added}},
         activation_function="gelu", max_position_embeddings=40)
+
+
+# ---- CTranslate2 ---------------------------------------------------------------------------------
+
+class Ct2(Marian):
+    """The same in CTranslate2: another epsilon; positions stored, or computed from 1 on; a start
+    token in place of the zero vector; sources without an end mark; embeddings that are not
+    scaled."""
+
+    def __init__(self, tensors, settings, encodings=None, start=None, source_end=True, scale=None):
+        super().__init__(tensors, settings)
+        self.encodings, self.start, self.source_end = encodings, start, source_end
+        self.scale = scale or math.sqrt(settings["dim-emb"])
+
+    def norm(self, x, name, suffix=""):
+        return norm(x, self.t[f"{name}_ln_scale{suffix}"], self.t[f"{name}_ln_bias{suffix}"], 1e-5)
+
+    def embed(self, rows, stack):
+        n, d = rows.shape
+        if stack == "decoder" and self.start is not None:
+            rows = np.concatenate([self.table(stack)[[self.start]], rows[1:]])
+        if self.encodings is None:
+            i = np.arange(d // 2)
+            angle = np.arange(1, n + 1)[:, None] * np.exp(-i * math.log(1e4) / (d // 2 - 1))
+            positions = np.concatenate([np.sin(angle), np.cos(angle)], 1)
+        else:
+            positions = self.encodings[:n]
+        x = rows * self.scale + positions
+        if "n" in self.s["transformer-postprocess-emb"]:
+            x = self.norm(x, stack + "_emb", "_pre")
+        return x
+
+    def __call__(self, src, tgt):
+        return super().__call__(src if self.source_end else src[:-1], tgt)
+
+
+def ct2_quantise(w, kind):
+    """w [out, in] as CTranslate2 stores it: variables by suffix, and what they stand for."""
+    if kind == "int8":
+        scale = (np.float32(127) / np.abs(w).max(1)).astype(np.float32)
+        q = np.rint(w * scale[:, None]).astype(np.int8)
+        return {"": q, "_scale": scale}, q / scale[:, None].astype(np.float64)
+    if kind == "int16":
+        scale = np.float32(1000)
+        q = np.rint(w * scale).astype(np.int16)
+        return {"": q, "_scale": scale}, q / np.float64(scale)
+    w = w.astype(np.float16 if kind == "f16" else np.float32)
+    return {"": w}, w.astype(np.float64)
+
+
+def ct2_names(s):
+    """(name there, names here that are stacked in it); what ends in weight is a matrix."""
+    pre = "_pre" if s["transformer-preprocess"] == "n" else ""
+    for stack, depth in (("encoder", s["enc-depth"]), ("decoder", s["dec-depth"])):
+        if "n" in s["transformer-postprocess-emb"]:
+            yield from ct2_norm(f"{stack}/layernorm_embedding", stack + "_emb", "_pre")
+        if pre:
+            yield from ct2_norm(f"{stack}/layer_norm", stack + "_top", "")
+        for i in range(depth):
+            to, at = f"{stack}/layer_{i}/", f"{stack}_l{i + 1}_"
+            parts = [("self_attention/linear_0", "self", "qkv"),
+                     ("self_attention/linear_1", "self", "o"),
+                     ("ffn/linear_0", "ffn", "1"), ("ffn/linear_1", "ffn", "2")]
+            norms = [("self_attention", "self_Wo"), ("ffn", "ffn_ffn")]
+            if stack == "decoder":
+                parts += [("attention/linear_0", "context", "q"),
+                          ("attention/linear_1", "context", "kv"),
+                          ("attention/linear_2", "context", "o")]
+                norms += [("attention", "context_Wo")]
+            for name, block, which in parts:
+                yield to + name + "/weight", [f"{at}{block}_W{w}" for w in which]
+                yield to + name + "/bias", [f"{at}{block}_b{w}" for w in which]
+            for name, block in norms:
+                yield from ct2_norm(to + name + "/layer_norm", at + block, pre)
+    yield "decoder/projection/bias", ["decoder_ff_logit_out_b"]
+
+
+def ct2_norm(there, here, suffix):
+    yield there + "/gamma", [here + "_ln_scale" + suffix]
+    yield there + "/beta", [here + "_ln_bias" + suffix]
+
+
+def ct2_variables(tensors, s, kind):
+    """Variables by name, and the tensors that they stand for."""
+    out, meant = {}, {k: v.astype(np.float64) for k, v in tensors.items()}
+    for name, parts in ct2_names(s):
+        if not all(p in tensors for p in parts):
+            continue
+        if not name.endswith("weight"):
+            v = np.concatenate([tensors[p][0] for p in parts])
+            out[name] = v.astype(np.float16) if kind == "f16" else v
+            at = 0
+            for p in parts:
+                meant[p] = out[name][None, at:at + tensors[p].shape[1]].astype(np.float64)
+                at += tensors[p].shape[1]
+            continue
+        stored, w = ct2_quantise(np.concatenate([tensors[p].T for p in parts]), kind)
+        out.update({name + suffix: v for suffix, v in stored.items()})
+        at = 0
+        for p in parts:
+            meant[p] = w[at:at + tensors[p].shape[1]].T
+            at += tensors[p].shape[1]
+    tables = {"decoder/embeddings/weight": "Wemb" if "Wemb" in tensors else "decoder_Wemb"}
+    if "encoder_Wemb" in tensors:
+        tables["encoder/embeddings_0/weight"] = "encoder_Wemb"
+    if "decoder_ff_logit_out_Wt" in tensors:
+        tables["decoder/projection/weight"] = "decoder_ff_logit_out_Wt"
+    for name, table in tables.items():
+        stored, meant[table] = ct2_quantise(tensors[table], kind)
+        out.update({name + suffix: v for suffix, v in stored.items()})
+    return out, meant
+
+
+def ct2_bin(version, spec, revision, variables, aliases=()):
+    def string(text):
+        return struct.pack("<H", len(text.encode()) + 1) + text.encode() + b"\0"
+    types = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4}
+    out = struct.pack("<I", version)
+    if version > 1:
+        out += string(spec) + struct.pack("<I", revision)
+    out += struct.pack("<I", len(variables))
+    for name in sorted(variables):
+        v = np.asarray(variables[name])
+        out += string(name) + struct.pack(f"<B{v.ndim}I", v.ndim, *v.shape)
+        out += struct.pack("<BI", types[v.dtype.name], v.nbytes) if version > 3 else \
+            struct.pack("<BI", v.itemsize, v.size)
+        out += v.tobytes()
+    if version > 2:
+        out += struct.pack("<I", len(aliases))
+        out += b"".join(string(a) + string(b) for a, b in aliases)
+    return out
+
+
+TIED = [("decoder/projection/weight", "decoder/embeddings/weight"),
+        ("encoder/embeddings_0/weight", "decoder/embeddings/weight")]
+
+
+def ct2_flags(s, **more):
+    activation = {"relu": 0, "swish": 2, "gelu": 3}[s["transformer-ffn-activation"]]
+    flags = {"num_heads": np.int16(s["transformer-heads"]), "activation": np.int8(activation),
+             "pre_norm": np.int8(s["transformer-preprocess"] == "n")}
+    out = {f"{stack}/{k}": v for stack in ("encoder", "decoder") for k, v in flags.items()}
+    return {**out, "decoder/alignment_layer": np.int16(-1), "decoder/alibi": np.int8(0), **more}
+
+
+def ct2_config(start, add_source_eos=True):
+    return json.dumps({"add_source_bos": False, "add_source_eos": add_source_eos,
+                       "bos_token": "<s>", "decoder_start_token": start, "eos_token": "</s>",
+                       "layer_norm_epsilon": None, "unk_token": "<unk>"}, indent=2)
+
+
+def ct2_confirm(folder, source, target, rows, end):
+    """Where CTranslate2 is installed, it must agree with the formulas."""
+    try:
+        import ctranslate2
+    except ImportError:
+        print("CTranslate2 is not installed: nobody has confirmed the formulas")
+        return
+    translator = ctranslate2.Translator(folder, compute_type="float32")
+    for src, tgt, log_probs, _ in rows:
+        got = translator.score_batch([source(src) + end], [target(tgt)])[0].log_probs
+        error = np.abs(np.array(got) - log_probs).max()
+        if error > 1e-4:
+            raise SystemExit(f"{folder}: CTranslate2 differs by {error}")
+
+
+def ct2_search(settings, kind, spm, tokens, banned=(), **how):
+    """As search. tokens: the vocabularies; what is not in them is <unk>."""
+    ids = [{t: i for i, t in enumerate(v)} for v in tokens]
+    end, unk = ids[1]["</s>"], ids[1]["<unk>"]
+
+    def encoder(side):
+        return lambda text: [ids[side].get(p, ids[side]["<unk>"])
+                             for p in spm[side].encode(text, out_type=str)]
+
+    def decode(written):
+        return spm[1].decode([tokens[1][i] for i in written])
+    if ids[0]["</s>"] != end:
+        raise SystemExit("both sides end alike here")
+    for seed in range(1, 200):
+        tensors = marian_tensors(seed, settings)
+        bias = tensors["decoder_ff_logit_out_b"][0]
+        for i, token in enumerate(tokens[1]):  # marks are not for translations
+            if token.startswith("<") and i != end:
+                bias[i] = -40
+        variables, meant = ct2_variables(tensors, settings, kind)
+        rows = ask(Ct2(meant, settings, **how), [encoder(0), encoder(1)], decode, end, *pairs(),
+                   banned=(unk, *banned))
+        if rows:
+            return variables, rows
+    raise SystemExit("no seed gives a fair test")
+
+
+def pieces_of(spm, side=0):
+    return lambda text: spm[side].encode(text, out_type=str)
+
+
+@case
+def ct2_f32(folder):
+    """Version 6 as the OPUS-MT converter makes it: zero start, output bias, stored positions, a
+    vocabulary in another order than the pieces, of which some are missing."""
+    data = tokenizer(31, "abdeiknorst", 48)
+    spm = [open_tokenizer(data)] * 2
+    pieces = [spm[0].id_to_piece(i) for i in range(2, spm[0].get_piece_size())]
+    tokens = ["</s>", "<unk>"] + sorted(pieces)[:-2]
+    s = marian_settings(tied_embeddings_all=True, dim_vocabs=[len(tokens)] * 2, enc_depth=1)
+    rng = np.random.default_rng(3)
+    encodings = rng.normal(size=(64, s["dim-emb"])).astype(np.float32)
+    variables, rows = ct2_search(s, "f32", spm, [tokens] * 2, encodings=encodings)
+    flags = ct2_flags(s, **{"decoder/start_from_zero_embedding": np.int8(1),
+                            "decoder/scale_embeddings": np.int8(1),
+                            "encoder/scale_embeddings": np.int8(1),
+                            "decoder/position_encodings/encodings": encodings})
+    aliases = TIED + [("encoder/position_encodings/encodings",
+                       "decoder/position_encodings/encodings")]
+    put(folder, "ct2-f32/model.bin",
+        ct2_bin(6, "TransformerSpec", 7, {**variables, **flags}, aliases))
+    put(folder, "ct2-f32/config.json", ct2_config("</s>"))
+    put(folder, "ct2-f32/shared_vocabulary.json", json.dumps(tokens, indent=0))
+    put(folder, "ct2-f32/sentencepiece.model", data)
+    ct2_confirm(os.path.join(folder, "ct2-f32"), pieces_of(spm), pieces_of(spm), rows, [])
+    expect(os.path.join(folder, "ct2-f32.tsv"), rows, [("auto", 1e-4), ("int8", 0.5)])
+
+
+@case
+def argos(folder):
+    """A package of Argos Translate, int8, from OpenNMT-py: pre-norm, relu, positions computed,
+    <s> first, no end mark on sources."""
+    data = tokenizer(32, "abdeiknorst", 48, eos=2, unk=0, bos=1)
+    spm = [open_tokenizer(data)] * 2
+    tokens = ["<blank>", "<s>", "</s>"] + \
+        [spm[0].id_to_piece(i) for i in range(3, spm[0].get_piece_size())] + ["<unk>"]
+    s = marian_settings(tied_embeddings_src=True, dim_vocabs=[len(tokens)] * 2, dec_depth=1,
+                        transformer_preprocess="n", transformer_postprocess="da",
+                        transformer_postprocess_top="n", transformer_ffn_activation="relu")
+    variables, rows = ct2_search(s, "int8", spm, [tokens] * 2, start=1, source_end=False,
+                                 banned=(0, 1))
+    model = {"model.bin": ct2_bin(6, "TransformerSpec", 7, {**variables, **ct2_flags(s)}, TIED[1:]),
+             "config.json": ct2_config("<s>", add_source_eos=False).encode(),
+             "shared_vocabulary.txt": "".join(t + "\n" for t in tokens).encode()}
+    files = {f"translate-de_en-1_0/model/{k}": v for k, v in model.items()}
+    files["translate-de_en-1_0/sentencepiece.model"] = data
+    files["translate-de_en-1_0/metadata.json"] = json.dumps(
+        {"package_version": "1.0", "argos_version": "1.9.0", "from_code": "de",
+         "from_name": "German", "to_code": "en", "to_name": "English"}).encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, content in files.items():
+            z.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    put(folder, "argos.argosmodel", out.getvalue())
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, content in model.items():
+            put(temporary, name, content)
+        ct2_confirm(temporary, pieces_of(spm), pieces_of(spm), rows, [])
+    expect(os.path.join(folder, "argos.tsv"), rows, [("f32", 1e-4), ("auto", 0.5)])
+
+
+@case
+def ct2_int16(folder):
+    """Version 2, int16, a vocabulary for each side without <unk>, which is then the last token;
+    settings of the whole model as variables."""
+    data = [tokenizer(33, "abdeiknorst", 44, eos=2, unk=0, bos=1),
+            tokenizer(34, "abdeiknorst", 40, eos=2, unk=0, bos=1)]
+    spm = [open_tokenizer(d) for d in data]
+    tokens = [["<blank>", "<s>", "</s>"] + [x.id_to_piece(i) for i in range(3, x.get_piece_size())]
+              for x in spm]
+    whole = [t + ["<unk>"] for t in tokens]
+    s = marian_settings(dim_vocabs=[len(t) for t in whole], enc_depth=1, dec_depth=1,
+                        transformer_heads=8, transformer_preprocess="n",
+                        transformer_postprocess="da", transformer_postprocess_top="n",
+                        transformer_ffn_activation="relu")
+    variables, rows = ct2_search(s, "int16", spm, whole, start=1, banned=(0, 1))
+    variables = {k.replace("embeddings_0", "embeddings"): v for k, v in variables.items()}
+    put(folder, "ct2-int16/model.bin",
+        ct2_bin(2, "TransformerBase", 2, {**variables, "with_source_eos": np.int8(1)}))
+    for side, part in zip(("source", "target"), tokens):
+        put(folder, f"ct2-int16/{side}_vocabulary.txt", "".join(t + "\n" for t in part))
+    put(folder, "ct2-int16/source.spm", data[0])
+    put(folder, "ct2-int16/target.spm", data[1])
+    ct2_confirm(os.path.join(folder, "ct2-int16"), pieces_of(spm), pieces_of(spm, 1), rows, [])
+    expect(os.path.join(folder, "ct2-int16.tsv"), rows, [("auto", 1e-4), ("f16", 0.05)])
+
+
+@case
+def ct2_f16(folder):
+    """Version 5, float16, a norm of embeddings, which are not scaled: tied matrices come apart."""
+    data = tokenizer(35, "abdeiknorst", 40, eos=2, unk=3, bos=1)
+    spm = [open_tokenizer(data)] * 2
+    tokens = [spm[0].id_to_piece(i) for i in range(spm[0].get_piece_size())]
+    s = marian_settings(tied_embeddings_all=True, dim_vocabs=[len(tokens)] * 2, enc_depth=1,
+                        dec_depth=1, transformer_ffn_activation="gelu",
+                        transformer_postprocess_emb="nd")
+    variables, rows = ct2_search(s, "f16", spm, [tokens] * 2, start=2, scale=1.0, banned=(1,))
+    flags = ct2_flags(s, **{"decoder/scale_embeddings": np.float32(1),
+                            "encoder/scale_embeddings": np.float32(1),
+                            "with_target_bos": np.int8(0)})
+    put(folder, "ct2-f16/model.bin",
+        ct2_bin(5, "TransformerSpec", 5, {**variables, **flags}, TIED))
+    put(folder, "ct2-f16/shared_vocabulary.txt", "".join(t + "\n" for t in tokens))
+    put(folder, "ct2-f16/tokenizer.model", data)
+    ct2_confirm(os.path.join(folder, "ct2-f16"), pieces_of(spm), pieces_of(spm), rows, ["</s>"])
+    expect(os.path.join(folder, "ct2-f16.tsv"), rows, [("auto", 1e-4), ("bf16", 0.5)])
 
 
 # --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 #include "cli/options.h"
 
 extern const struct command cmd_clean, cmd_vocab, cmd_words, cmd_train, cmd_translate, cmd_score,
-    cmd_align, cmd_attend, cmd_eval, cmd_average, cmd_export, cmd_quantize, cmd_inspect,
+    cmd_align, cmd_attend, cmd_eval, cmd_average, cmd_import, cmd_export, cmd_quantize, cmd_inspect,
     cmd_describe, cmd_models, cmd_serve, cmd_trees, cmd_bench;
 
 /* For usage errors that parsing the options cannot find. */

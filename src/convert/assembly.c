@@ -86,6 +86,17 @@ static const struct row *find_row(const char *name, struct foreign_role *role) {
     return NULL;
 }
 
+int assembly_roles(const char *param, struct foreign_role role[PART_MOST]) {
+    struct foreign_role found;
+    const struct row *row = find_row(param, &found);
+    BUG_ON(!row);
+    for (int k = 0; k < row->n; k++) {
+        role[k] = found;
+        role[k].what = row->what[k];
+    }
+    return row->n;
+}
+
 /* ---- finding them ---------------------------------------------------------------------------- */
 
 /* What the scale of embeddings does to ours: tied matrices that must differ are tied no longer.

@@ -12,6 +12,9 @@
 
 enum { PART_MOST = 3 }; /* matrices stacked in one parameter */
 
+/* What is stacked in the parameter of that name, from the top; returns how many. */
+int assembly_roles(const char *param, struct foreign_role role[PART_MOST]);
+
 /* One parameter. */
 struct assembled {
     struct foreign_mat part[PART_MOST]; /* stacked; data NULL: zeros */

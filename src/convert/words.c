@@ -92,8 +92,22 @@ static void make_tokenizer(struct foreign *m, struct foreign_side *side,
     xfree(part.text);
 }
 
+/* U+2581 is a space to SentencePiece, wherever it stands. */
+static int check(const struct foreign_side *side, struct err *err) {
+    for (int i = 0; i < side->n_token; i++)
+        if (strstr(side->token[i], "\xE2\x96\x81"))
+            return err_set(err, HEED_EFORMAT,
+                           "token %d of the vocabulary, '%.40s', is a piece of SentencePiece; give "
+                           "the SentencePiece file",
+                           i, side->token[i]);
+    return 0;
+}
+
 int words_tokenizers(struct foreign *m, struct err *err) {
     const struct foreign_side *target = m->target.token ? &m->target : &m->source;
+    int rc = check(&m->source, err);
+    if (!rc) rc = check(target, err);
+    if (rc) return rc;
     if (!m->source.token)
         return err_set(err, HEED_EFORMAT, "the model has no vocabulary to make a tokenizer of");
     struct marks marks = {target->token[m->unknown], m->start >= 0 ? target->token[m->start] : NULL,

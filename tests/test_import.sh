@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# test_import.sh — the command: what it says about a model, and what it refuses.
+# timeout: 60
+# shellcheck source=tests/shell.sh
+. "$(dirname "$0")/shell.sh"
+cd "$dir"
+models=$tree/tests/data/import
+
+expect 0 'CTranslate2, format 2' -- import "$models/ct2-int16" --out m
+expect 0 'pre-norm, output bias' -- import "$models/ct2-int16" --out m --overwrite
+expect 0 '45 source and 41 target tokens' -- import "$models/ct2-int16" --out m --overwrite
+expect 1 'has files in it; --overwrite' -- import "$models/ct2-int16" --out m
+expect 0 'int8 kept bit for bit' -- import "$models/argos.argosmodel" --out argos
+"$heed" inspect argos >about
+grep -qE 'source +de' about || fail 'inspect does not show the language'
+expect 0 '' -- import "$models/argos.argosmodel" --out quiet --quiet
+expect 0 'fr to en' -- import "$models/argos.argosmodel" --out card --source fr --licence CC0-1.0
+grep -q '"licence": "CC0-1.0"' card/config.json || fail 'the licence is not in the card'
+
+# A package that is not packed, and a tokenizer that is given.
+mkdir -p package/model
+cp "$models"/ct2-f32/* package/model
+mv package/model/sentencepiece.model spm
+printf '{"from_code": "de", "to_code": "en"}' >package/metadata.json
+expect 1 'without a SentencePiece file' -- import package --out x
+expect 0 'Argos Translate package, de to en' -- import package --out given --tokenizer spm
+cp spm package/sentencepiece.model
+expect 0 'Argos Translate package, de to en' -- import package --out own
+same given/config.json own/config.json
+same given/model.safetensors own/model.safetensors
+touch package/bpe.model
+expect 1 'BPE and Moses' -- import package --out x
+
+# Tokens instead of text, unless they are SentencePiece's.
+cp -r "$models/ct2-int16" words
+expect 1 'give the SentencePiece file' -- import words --out x --tokenizer words
+sed -i 's/▁/_/' words/*.txt
+rm words/*.spm
+expect 0 '' -- import words --out spelled --tokenizer words
+sed -n '4,8p' words/source_vocabulary.txt | tr '\n' ' ' |
+    "$heed" translate --model spelled --max-length 5 --quiet >out || fail 'no tokens translated'
+[ -s out ] || fail 'tokens became nothing'
+for token in $(cat out); do
+    grep -qxF -- "$token" words/target_vocabulary.txt || fail "no token: $token"
+done
+
+expect 2 'heed model already' -- import argos --out x
+expect 1 'no such file or directory' -- import nothing --out x
+mkdir empty fairseq
+expect 1 'not a model of a known format' -- import empty --out x
+touch fairseq/model.pt fairseq/dict.de.txt
+expect 1 'fairseq checkpoint, which is not supported' -- import fairseq --out x
+expect 2 "'x' is not one of" -- import argos --out x --format x
+expect 1 'there is no model.bin' -- import empty --out x --format ctranslate2
+
+# What CTranslate2 has and we do not: a variable more, a flag that is set.
+patch() {
+    rm -rf patched && cp -r "$models/ct2-f32" patched
+    LC_ALL=C sed -i "s!$1!$2!" patched/model.bin
+    differ patched/model.bin "$models/ct2-f32/model.bin" "$1"
+}
+off='\x00\x00\x01\x01\x00\x00\x00\x00' on='\x00\x00\x01\x01\x00\x00\x00\x01'
+patch "decoder/alibi$off" "decoder/alibi$on"
+expect 1 'linear attention biases' -- import patched --out x
+patch decoder/alibi decoder/other
+expect 0 '' -- import patched --out x
+patch "decoder/alibi$off" "decoder/other$on"
+expect 1 "'decoder/other', which heed has no equivalent of" -- import patched --out y
+patch 'decoder/activation\(.......\)\x02' 'decoder/activation\1\x03'
+expect 1 'activation is 2 in the encoder and 3 in the decoder' -- import patched --out y
+patch TransformerSpec WhisperSpecSpec
+expect 1 'not a translation model' -- import patched --out y
+rm -rf patched && cp -r "$models/ct2-f32" patched
+truncate -s -100 patched/model.bin
+expect 1 'ends too early' -- import patched --out y
+[ ! -e y ] || fail 'something was written'
