@@ -166,6 +166,7 @@ TEST(settings) {
         {"vocab_size", "100000000", "vocab_size: expected a size"},
         {"forced_bos_token_id", "5", "forced_bos_token_id: expected nothing, got 5"},
         {"no_repeat_ngram_size", "\"x\"", "no_repeat_ngram_size: expected a number"},
+        {"dropout", "1", "dropout: expected a number from 0 to below 1, got 1"},
         {"length_penalty", "\"x\"", "length_penalty: expected a number"},
         {"suppress_tokens", "[[1]]", "suppress_tokens: expected a short list of ids"},
     };

@@ -264,6 +264,24 @@ static int read_sizes(struct config *c, const struct hf *hf, struct err *err) {
     return rc;
 }
 
+/* For those who train it further. */
+static int read_dropout(struct config *c, const struct hf *hf, struct err *err) {
+    const struct {
+        const char *key;
+        float *out;
+    } rates[] = {{"dropout", &c->dropout},
+                 {"attention_dropout", &c->attention_dropout},
+                 {"activation_dropout", &c->activation_dropout}};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        const json_t *value = setting(hf, rates[i].key);
+        double rate = value ? json_number_value(value) : 0;
+        if ((value && !json_is_number(value)) || rate < 0 || rate >= 1)
+            return refuse(hf, rates[i].key, "a number from 0 to below 1", err);
+        *rates[i].out = (float)rate;
+    }
+    return 0;
+}
+
 /* Is there a bias of the output that is not zero? */
 static int has_bias(const struct hf *hf) {
     const struct torch_tensor *t = hf_weights_find(hf->weights, "final_logits_bias");
@@ -282,6 +300,7 @@ static int read_shape(struct foreign *m, struct hf *hf, struct err *err) {
     c->norm_eps = 1e-5f; /* PyTorch's */
     int rc = read_sizes(c, hf, err);
     if (!rc) rc = read_activation(c, hf, err);
+    if (!rc) rc = read_dropout(c, hf, err);
     if (!rc) rc = check_tensors(hf, c, err);
     if (rc) return rc;
     int share = hf->kind->shares || flag(hf, "share_encoder_decoder_embeddings", 1);

@@ -34,9 +34,9 @@ struct torch_file {
     struct zipfile *zip;
     char *where, *prefix; /* prefix: of the members, with its slash */
     struct keep keep;
-    struct storage *storage; /* [MAX_TENSORS] */
-    struct torch_tensor *tensor;
-    int n_storage, n_tensor;
+    struct storage *storage;     /* [room] */
+    struct torch_tensor *tensor; /* [room] */
+    int n_storage, n_tensor, room;
 };
 
 /* A file that is being read. */
@@ -130,8 +130,15 @@ static int each_tensor(struct reader *r, const struct pickle_value *root,
     return rc;
 }
 
+/* There is memory for each tensor to come, and a storage for each. */
 static int note_storage(struct reader *r, const struct pickle_value *args) {
+    struct torch_file *f = r->file;
     struct storage *s;
+    if (f->n_tensor++ == f->room) {
+        f->room = 2 * f->room + 16;
+        f->storage = xrealloc(f->storage, (size_t)f->room * sizeof *f->storage);
+        f->tensor = xrealloc(f->tensor, (size_t)f->room * sizeof *f->tensor);
+    }
     return find_storage(r, args->item[0], &s);
 }
 
@@ -186,9 +193,10 @@ static int by_name(const void *a, const void *b) {
 /* All tensors; their storages are where they are. */
 static int add_tensors(struct reader *r, const struct pickle_value *root) {
     struct torch_file *f = r->file;
+    f->n_tensor = 0;
     int rc = each_tensor(r, root, add_tensor);
     if (rc) return rc;
-    qsort(f->tensor, (size_t)f->n_tensor, sizeof *f->tensor, by_name);
+    if (f->n_tensor) qsort(f->tensor, (size_t)f->n_tensor, sizeof *f->tensor, by_name);
     for (int i = 1; i < f->n_tensor; i++) {
         r->name = f->tensor[i].name;
         if (strcmp(f->tensor[i - 1].name, r->name) == 0) return fail_tensor(r, "it is there twice");
@@ -334,8 +342,6 @@ int torch_open_bytes(struct torch_file **out, const char *bytes, size_t size, co
     struct torch_file *f = xcalloc(1, sizeof *f);
     struct reader r = {.file = f, .bytes = bytes, .size = size, .err = err};
     f->where = xstrdup(where);
-    f->storage = xcalloc(MAX_TENSORS, sizeof *f->storage);
-    f->tensor = xcalloc(MAX_TENSORS, sizeof *f->tensor);
     *out = NULL;
     int is_zip = size >= 4 && memcmp(bytes, "PK\3\4", 4) == 0;
     int rc = is_zip ? read_zip(&r) : read_pickled(&r);
@@ -377,5 +383,5 @@ const struct torch_tensor *torch_at(const struct torch_file *f, int i) { return 
 
 const struct torch_tensor *torch_find(const struct torch_file *f, const char *name) {
     struct torch_tensor key = {.name = name};
-    return bsearch(&key, f->tensor, (size_t)f->n_tensor, sizeof key, by_name);
+    return !f->n_tensor ? NULL : bsearch(&key, f->tensor, (size_t)f->n_tensor, sizeof key, by_name);
 }
