@@ -539,6 +539,13 @@ int checkpoint_prune(const char *dir, int keep_last, int64_t keep_best, struct e
     return rc;
 }
 
+int checkpoint_drop(const char *dir, int64_t step, struct err *err) {
+    char *path = checkpoint_path(dir, step);
+    int rc = dir_exists(path) ? remove_checkpoint(path, err) : 0;
+    xfree(path);
+    return rc;
+}
+
 int checkpoint_forget(const char *dir, int64_t after, struct err *err) {
     struct checkpoint_list list;
     int rc = checkpoint_list(&list, dir, err);

@@ -88,6 +88,9 @@ int checkpoint_clean(const char *dir, struct err *err);
  * none). */
 int checkpoint_prune(const char *dir, int keep_last, int64_t keep_best, struct err *err);
 
+/* Removes the checkpoint of one step, if it is there. */
+int checkpoint_drop(const char *dir, int64_t step, struct err *err);
+
 /* Removes all checkpoints of later steps: a run that rewinds must not find them again. */
 int checkpoint_forget(const char *dir, int64_t after, struct err *err);
 

@@ -223,12 +223,24 @@ static int resume(struct trainer *t, struct err *err) {
     return rc;
 }
 
+static int due_at(int64_t step, int every) { return every && step % every == 0; }
+
+/* A checkpoint that exists only because the run was stopped there has done its work once there is a
+ * newer one: kept, it would take the place of one that the run keeps when it is left alone, and an
+ * average of the last ones would depend on who stopped it when. */
+static int drop_stop(struct trainer *t, struct err *err) {
+    int64_t step = t->saved_step;
+    if (step < 0 || due_at(step, t->o.save_every) || due_at(step, t->o.valid_every)) return 0;
+    return step == t->best_step ? 0 : checkpoint_drop(t->o.dir, step, err);
+}
+
 static int save(struct trainer *t, struct err *err) {
     if (t->saved_step == t->opt->step) return 0;
     struct state state = {0};
     state_collect(t, &state);
     int rc = checkpoint_save(t->o.dir, t->opt, &state, err);
     if (!rc) rc = publish(t, err);
+    if (!rc) rc = drop_stop(t, err);
     if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
     state_release(&state);
     if (rc) return rc;
@@ -240,7 +252,7 @@ static int save(struct trainer *t, struct err *err) {
 
 /* ---- validation ------------------------------------------------------------------------------ */
 
-static int due(const struct trainer *t, int every) { return every && t->opt->step % every == 0; }
+static int due(const struct trainer *t, int every) { return due_at(t->opt->step, every); }
 
 static int validate_shown(struct trainer *t, int last, struct err *err) {
     struct update_report sum = {0};
