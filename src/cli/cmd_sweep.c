@@ -202,7 +202,9 @@ static int test_row(const struct work *w, const struct slot *slot, const struct 
     char *scores = runtable_path(&w->table, row, suffix);
     add_words(&words, (const char *[]){"heed", "translate", "--quiet", "--model", model, "--device",
                                        slot->device, "--output", hyp, NULL});
-    json_object_foreach((json_t *)w->table.translate, key, value) add_option(&words, key, value);
+    json_object_foreach((json_t *)w->table.translate, key, value) {
+        add_option(&words, key, value);
+    }
     add_words(&words, (const char *[]){"--", t->src, NULL});
     int rc = run_heed(&words, log, NULL);
     struct words eval = {0};
