@@ -183,6 +183,47 @@ TEST(short_beside_long) {
 }
 
 /* Of two clients with much to do, neither gets ahead, though one came first, in one piece. */
+static void send_beside_impatient(struct trip *t) {
+    if (!b->impatient || t->watched++) return;
+    rows_before = b->now.rows;
+    give_all(&the_short, 1);
+}
+
+/* A short one does not wait for an impatient one, which needs all rows that there are, nor for rows
+ * that attend to many tokens, which are worth more than others. */
+TEST(short_beside_impatient) {
+    open_batcher(SEATS, BUSY);
+    struct search_options wide = search;
+    search.min_len = 64; /* who gets on stays */
+    wide.beam = SEATS * 4;
+    struct trip *alone = trip_new(SHORT_LINES, 6, DESK_INTERACTIVE, 2);
+    give_all(&alone, 1);
+    wait_for(1);
+    uint64_t steps = alone->steps - alone->began;
+    struct trip *t[] = {trip_new(60, 60, DESK_BULK, 1), trip_new(1, 6, DESK_BULK, 3)};
+    t[0]->watch = send_beside_impatient;
+    t[1]->errand.search = &wide;
+    the_short = trip_new(SHORT_LINES, 6, DESK_INTERACTIVE, 2);
+    the_short->errand.ended = short_ended;
+    give_all(t, 2);
+    wait_for(3);
+    assert_int_equal(t[0]->status, DESK_DONE);
+    assert_int_equal(t[1]->status, DESK_DONE);
+    assert_int_equal(the_short->status, DESK_DONE);
+    assert_true(the_short->place < t[1]->place && t[1]->place < t[0]->place);
+    uint64_t took = the_short->steps - the_short->began, rows = rows_after - rows_before;
+    if (took > steps + 1)
+        fail_msg("%llu steps beside an impatient one, %llu alone", (unsigned long long)took,
+                 (unsigned long long)steps);
+    if (rows > took * 9 || rows < took * 5)
+        fail_msg("%llu rows in %llu steps", (unsigned long long)rows, (unsigned long long)took);
+    trip_free(alone);
+    trip_free(t[0]);
+    trip_free(t[1]);
+    trip_free(the_short);
+    close_batcher();
+}
+
 TEST(equal_shares) {
     enum { N = 60 };
     struct trip *t[2 * N];
@@ -401,5 +442,5 @@ TEST(not_a_number) {
     close_batcher();
 }
 
-TESTS(T(short_beside_long), T(equal_shares), T(weights_of_classes), T(cancel_at_once),
-      T(failing_backend), T(endless_word), T(memory_stays), T(not_a_number))
+TESTS(T(short_beside_long), T(short_beside_impatient), T(equal_shares), T(weights_of_classes),
+      T(cancel_at_once), T(failing_backend), T(endless_word), T(memory_stays), T(not_a_number))

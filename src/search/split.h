@@ -23,6 +23,10 @@ struct split_part {
     int count;       /* what split_count said */
 };
 
+/* The longest parts that are made where the model takes more: about as long as what it has learnt
+ * from, and short enough that no other sentence waits long for one. */
+enum { SPLIT_LONGEST = 256 };
+
 struct split_rule {
     int limit; /* most tokens in a part */
     split_count *count;

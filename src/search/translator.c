@@ -559,7 +559,8 @@ static int split(struct translator *t, const struct source *of, const struct pas
                  t->max_tok);
         return fail(in, HEED_ELIMIT, why, err);
     }
-    struct split_rule rule = {t->max_tok, count_tokens, (void *)(uintptr_t)t->source, t->rules};
+    struct split_rule rule = {min_int(t->max_tok, SPLIT_LONGEST), count_tokens,
+                              (void *)(uintptr_t)t->source, t->rules};
     int n_piece = split_text(&piece, in->text + sentence->at, sentence->size, &rule, &inner);
     if (n_piece < 0) return fail(in, n_piece, inner.msg, err);
     if (n_piece > 1) of->out->notes |= TRANSLATION_SPLIT;

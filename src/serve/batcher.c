@@ -15,7 +15,8 @@ enum {
     PATIENCE = 256,
     WORK = 4 * TASK_PIECE, /* bytes tokenised between two steps */
     LINK_TOKENS = 256,     /* of sentences whose links are found between two steps */
-    BUSY_PASS = 64         /* source tokens of others that get on beside interactive ones */
+    BUSY_PASS = 64,        /* source tokens of others that get on beside interactive ones */
+    KEYS_PER_ROW = 256     /* that a row may attend to for the price of the rest of it */
 };
 
 /* What suits a kind of device. pass: source tokens that get on together. */
@@ -61,11 +62,12 @@ struct batcher {
      * an earlier one spelled */
     struct speller **speller;
     int n_speller;
-    struct part **at;          /* [n_seat] who sits there */
-    struct part **order;       /* [n_seat] the same in the order of getting on */
-    int n_order;               /* that are in work */
-    int n_urgent, urgent_rows; /* interactive ones of them */
+    struct part **at;                        /* [n_seat] who sits there */
+    struct part **order;                     /* [n_seat] the same in the order of getting on */
+    int n_order;                             /* that are in work */
+    int n_urgent, urgent_rows, urgent_cells; /* interactive ones of them */
     int others_rows, others_cells;
+    int credit;                          /* load that others may be to a step, saved up */
     struct part *impatient;              /* goes before all */
     struct part *linking, **linking_end; /* found, and to be looked at again */
     struct desk_stats now;               /* what the thread counts; copied to stats */
@@ -87,7 +89,8 @@ static void shut(struct batcher *b) {
     b->carousel = NULL;
     b->engine = NULL;
     b->at = b->order = NULL;
-    b->n_order = b->n_urgent = b->urgent_rows = b->others_rows = b->others_cells = 0;
+    b->n_order = b->n_urgent = b->urgent_rows = b->urgent_cells = 0;
+    b->others_rows = b->others_cells = b->credit = 0;
 }
 
 static void plan_caps(struct batcher *b, int beam) {
@@ -197,20 +200,24 @@ static void rotate(struct flow *f, struct errand *e) {
     f->last = e;
 }
 
+/* Somebody is impatient, but others have to get off first: interactive ones, which have a share of
+ * everything kept for them, need not wait for that. When no others are aboard any more, they do. */
+static int may_overtake(const struct batcher *b) {
+    return b->impatient->errand->class != DESK_INTERACTIVE && b->n_order > b->n_urgent;
+}
+
 /* The flow that is furthest behind, of those not passed over in this round. */
 static struct flow *pick(const struct batcher *b) {
-    struct flow *best = NULL;
-    if (b->impatient) {
-        best = b->impatient->errand->flow;
-        return best->passed_over == b->round ? NULL : best;
-    }
+    struct flow *best = NULL, *first = b->impatient ? b->impatient->errand->flow : NULL;
     for (int i = 0; i < b->n_flow; i++) {
         struct flow *f = b->flow[i];
         if (f->passed_over == b->round) continue;
+        if (first && !(f->class == DESK_INTERACTIVE && may_overtake(b))) continue;
         if (!best || f->time < best->time ||
             (f->time <= best->time && weight_of(f->class) > weight_of(best->class)))
             best = f;
     }
+    if (!best && first && first->passed_over != b->round) best = first;
     return best;
 }
 
@@ -223,6 +230,7 @@ static void seat_out(struct batcher *b, struct part *p) {
     if (p->errand->class == DESK_INTERACTIVE) {
         b->n_urgent--;
         b->urgent_rows -= p->rows;
+        b->urgent_cells -= p->cells;
     } else {
         b->others_rows -= p->rows;
         b->others_cells -= p->cells;
@@ -234,11 +242,13 @@ static void seat_out(struct batcher *b, struct part *p) {
 
 static void seat_in(struct batcher *b, struct part *p, int seat) {
     p->seat = seat;
+    p->steps = 0;
     b->at[seat] = p;
     b->order[b->n_order++] = p;
     if (p->errand->class == DESK_INTERACTIVE) {
         b->n_urgent++;
         b->urgent_rows += p->rows;
+        b->urgent_cells += p->cells;
     } else {
         b->others_rows += p->rows;
         b->others_cells += p->cells;
@@ -346,9 +356,17 @@ static struct carousel_input input_of(const struct part *p) {
 /* Those whose turn it is, before they are seated. */
 struct chosen {
     struct part *part[MAX_PASS];
-    int n, tokens, urgent_rows;
+    int n, tokens, urgent, urgent_rows, urgent_cells;
     int others, slow_tokens, rows, cells; /* of those that are not interactive */
 };
+
+/* Is there room in the quarter of interactive ones? */
+static int fits_quarter(const struct batcher *b, const struct part *p, const struct chosen *l) {
+    const struct carousel_caps *c = &b->caps;
+    return b->n_urgent + l->urgent < c->n_seat / 4 &&
+           b->urgent_rows + l->urgent_rows + p->rows <= c->n_row / 4 &&
+           b->urgent_cells + l->urgent_cells + p->cells <= c->n_cell / 4;
+}
 
 /* Others leave a quarter of everything to interactive ones, and do not get on only to be held. */
 static int may_sit(const struct batcher *b, const struct part *p, const struct chosen *l) {
@@ -358,7 +376,9 @@ static int may_sit(const struct batcher *b, const struct part *p, const struct c
     int urgent = p->errand->class == DESK_INTERACTIVE;
     if (l->n && l->tokens + p->n_said > b->suit.pass) return 0;
     if (!urgent && l->others && busy(b) && l->slow_tokens + p->n_said > BUSY_PASS) return 0;
-    if (urgent || p == b->impatient || !seats) return 1;
+    if (p == b->impatient) return 1;
+    if (urgent) return !b->impatient || fits_quarter(b, p, l);
+    if (!seats) return 1;
     if (busy(b) && rows > rows_beside(b, b->urgent_rows + l->urgent_rows, p)) return 0;
     return seats < c->n_seat - c->n_seat / 4 && rows <= c->n_row - c->n_row / 4 &&
            cells <= c->n_cell - c->n_cell / 4;
@@ -368,7 +388,9 @@ static void add_chosen(struct chosen *l, struct part *p) {
     l->part[l->n++] = p;
     l->tokens += p->n_said;
     if (p->errand->class == DESK_INTERACTIVE) {
+        l->urgent++;
         l->urgent_rows += p->rows;
+        l->urgent_cells += p->cells;
         return;
     }
     l->others++;
@@ -449,7 +471,8 @@ static void pass_over(struct batcher *b, struct flow *f, struct part *p) {
 
 /* One sentence of the flow, if it may. */
 static void choose_of(struct batcher *b, struct flow *f, struct chosen *l, size_t *work) {
-    struct errand *e = b->impatient ? b->impatient->errand : f->first;
+    int first = b->impatient && b->impatient->errand->flow == f;
+    struct errand *e = first ? b->impatient->errand : f->first;
     struct part *p;
     struct err err = {0};
     if (!e->began) {
@@ -515,17 +538,28 @@ static void admit(struct batcher *b) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Beside interactive sentences only so many others go on, the oldest, that a step is short. */
+/* What a sentence is to a step, in rows of a short one. */
+static int load_of(const struct part *p) {
+    return p->rows + (int)((int64_t)p->rows * (p->n_said + p->steps) / KEYS_PER_ROW);
+}
+
+/* Beside interactive sentences only so many others go on, the oldest, that a step is short on
+ * average: one that is more than a step may have goes on when enough was saved up for it. */
 static void hold(struct batcher *b) {
-    int rows = 0;
-    for (int i = 0; i < b->n_order; i++) {
+    int left = 0, held = 0;
+    for (int i = 0, first = 1; i < b->n_order; i++) {
         struct part *p = b->order[i];
         if (p->errand->class == DESK_INTERACTIVE) continue;
-        int held = b->n_urgent && rows && rows + p->rows > rows_beside(b, b->urgent_rows, p);
+        int load = load_of(p), most = rows_beside(b, b->urgent_rows, p);
+        if (first) left = b->credit = min_int(b->credit + most, max_int(most, load));
+        first = 0;
+        held |= b->n_urgent && load > left;
         carousel_hold(b->carousel, p->seat, held);
         if (held) continue;
-        rows += p->rows;
+        left -= load;
+        p->steps++;
     }
+    b->credit = b->n_urgent ? max_int(left, 0) : 0;
 }
 
 static int bucket_of(int rows) {

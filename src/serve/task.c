@@ -303,7 +303,8 @@ static int read_portion(struct task *t, const struct task_facts *f, struct part 
     c->in_sentence = c->at < c->sentence.size;
     if (n < 0) return refuse(t, n, "cannot be tokenised", err);
     if (n > f->max_tok) {
-        struct split_rule rule = {f->max_tok, count_tokens, (void *)(uintptr_t)f->source, t->rules};
+        struct split_rule rule = {min_int(f->max_tok, SPLIT_LONGEST), count_tokens,
+                                  (void *)(uintptr_t)f->source, t->rules};
         c->n_piece = split_text(&c->piece, u->text + at, size, &rule, err);
         c->i_piece = 0;
         c->piece_at = at;

@@ -76,6 +76,7 @@ struct part {
     struct errand *errand;
     const struct search_options *options; /* the errand's, or wider, for its terms */
     int seat, rows, cells;
+    int steps; /* that it was in; of those that are not interactive */
     uint64_t since;
 };
 

@@ -279,6 +279,9 @@ def deep_json():  # 13, 14, 15
     a = s.post("/translate", b"q=%FF%FE%00abc&source=en&target=en",
                kind="application/x-www-form-urlencoded")
     check(a.status == 200 and "\ufffd" in a.json["translatedText"], "bytes that are not UTF-8")
+    a = s.post("/translate", b"q=<p>%F6ffnen</p>&source=en&target=en&format=html",
+               kind="application/x-www-form-urlencoded")
+    check(a.status == 400 and "UTF-8" in a.json["error"], "HTML that is not UTF-8")
 
 
 def long_sentence():  # 16
