@@ -113,7 +113,9 @@ static int odd_references(const char *text, size_t size) {
     int n = 0;
     for (size_t at = 0; at < size; at++) {
         uint32_t code;
-        n += text[at] == '&' && html_reference(&code, text + at, size - at) < 0;
+        if (text[at] != '&') continue;
+        int k = html_reference(&code, text + at, size - at);
+        n += k < 0 || (k > 0 && code == 0xFFFD);
     }
     return n;
 }
@@ -404,7 +406,6 @@ TEST(tags_follow_words) {
     expect("<b>one <i>two</i></b> three", REVERSED, "three <b><i>two</i> one</b>");
     expect("un<b>believ</b>able x", TURNED, "<b>UNBELIEVABLE</b> X");
     expect("one <img src=\"a\"> two", REVERSED, "<img src=\"a\"> two one");
-    expect("one <b>two</b> three", UNALIGNED, "ONE <b></b>TWO THREE");
     expect("one <b>two</b> three", EMPTY, "<b></b>");
     expect("  <b>  all of it </b>\n", REVERSED, "  <b>  it of all </b>\n");
     expect("<p>a<div>b</div>c<li>d", REVERSED, "<p>a<div>b</div>c<li>d");
@@ -422,12 +423,13 @@ TEST(text_stays_text) {
     expect("M&uuml;ller  ate &lt;\n 3 &amp 4 < 5", REVERSED,
            "5 &lt; 4 &amp; 3 &lt; ate M&uuml;ller");
     expect("One  two.\n  <b>Three\n\tfour.\n</b> \n Five", TURNED,
-           "oNE  TWO. <b>tHREE\n\tFOUR.</b> fIVE");
+           "oNE  TWO.\n  <b>tHREE\n\tFOUR.\n</b> \n fIVE");
     expect("Go  on.\n  Stop it.\t Now", REVERSED, ". on Go\n  . it Stop\t Now");
     expect("10&nbsp;km", TURNED, "10&nbsp;KM");
     expect("a  < b &copy\n&eacute;t&#233;", ECHO, "a  < b &copy\n&eacute;t&#233;");
     expect("12 &nbsp; &middot; 3&lt;4", REVERSED, "12 &nbsp; &middot; 3&lt;4"); /* no letter */
     expect("a &CircleDot; b", REVERSED, "&CircleDot; b a");
+    expect("a &#x110000; b &#0; c &#xD800 d", TURNED, "A &#x110000; B &#0; C &#xD800 D");
     expect("<title>a <b> b</title>", TURNED, "<title>A &lt;B&gt; B</title>");
     expect("a<![CDATA[ x > b ]]> c", TURNED, "A<![CDATA[ x > B ]]&gt; C");
     expect("a <svg><style/><![CDATA[ x > b ]]></svg> c d", REVERSED,
@@ -448,6 +450,22 @@ TEST(what_is_kept) {
     expect("hi {name} there", REVERSED, "there {name} hi");
     expect("in%s's, un<code>x</code>do", TURNED, "IN%s'S, UN<code>x</code>DO");
     expect("see %1$s and {{ x }} here", REVERSED, "here {{ x }} and %1$s see");
+}
+
+/* An element whose words became nothing that is known of takes a word that nobody has. */
+TEST(lost_elements) {
+    expect("one <a>two</a> three", UNALIGNED, "ONE <a>TWO</a> THREE");
+    expect("<a>one</a> <b>two</b> <i><u>six</u></i>.", UNALIGNED,
+           "<a>ONE</a> <b>TWO</b> <i><u>SIX</u></i>.");
+    expect("one <a>!</a> two", UNALIGNED, "ONE <a></a>! TWO");
+}
+
+/* White space beside tags stays on its side of them. */
+TEST(blanks_beside_tags) {
+    expect("<p>one\n<b>\ttwo </b>six\n  <i>ten</i>\n</p>", TURNED,
+           "<p>ONE\n<b>\tTWO </b>SIX\n  <i>TEN</i>\n</p>");
+    expect("<u> <b> one</b>  <i>two\n</i> </u>x", TURNED, "<u> <b> ONE</b>  <i>TWO\n</i> </u>X");
+    expect("one <b>two  </b> <i>six</i> ten", REVERSED, "ten <i>six</i> <b>two  </b> one");
 }
 
 /* An emoji is a picture: at the ends it stays, elsewhere it goes where its neighbours go. */
@@ -471,7 +489,7 @@ TEST(emoji) {
 TEST(sentences) {
     expect("One two. Three four!", REVERSED, ". two One ! four Three");
     expect("<p>One <b>two. Three</b> four!</p>", TURNED, "<p>oNE <b>TWO. tHREE</b> FOUR!</p>");
-    expect("One two.\n <b>Three four.</b> Five", REVERSED, ". two One <b>. four Three</b> Five");
+    expect("One two.\n <b>Three four.</b> Five", REVERSED, ". two One\n <b>. four Three</b> Five");
     expect("Ask Dr. Who. Then go", REVERSED, ". Who . Dr Ask go Then");
     expect("*** Stop! *** ...", TURNED, "*** sTOP! *** ...");
     expect("One.<img> Two.", TURNED, "oNE.<img> tWO.");
@@ -588,5 +606,6 @@ TEST(placeholders) {
 }
 
 TESTS(T(soup_is_kept), T(trees_stay_trees), T(gumbo_reads_the_same), TL(hostile, 120),
-      T(tags_follow_words), T(text_stays_text), T(what_is_kept), T(emoji), T(sentences),
-      T(plain_texts), T(plain_soup_is_kept), T(placeholders))
+      T(tags_follow_words), T(text_stays_text), T(what_is_kept), T(lost_elements),
+      T(blanks_beside_tags), T(emoji), T(sentences), T(plain_texts), T(plain_soup_is_kept),
+      T(placeholders))

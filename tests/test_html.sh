@@ -50,3 +50,5 @@ expect 2 '--html and --nbest do not go together' -- --html --nbest 2 doc
 expect 2 '--html and --alignment do not go together' -- --html --alignment words doc
 expect 2 '--interactive and --html do not go together' -- --html --interactive
 expect 1 'no-such-file' -- --html no-such-file
+printf '<p>sch\xf6n</p>' >latin
+expect 1 'line 1 is not UTF-8' -- --html latin

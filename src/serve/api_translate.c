@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "serve/errand.h"
 
 enum { ATTENTION_MOST = 160 }; /* tokens of one side that are shown */
@@ -207,6 +208,11 @@ int errand_pair(struct errand *e, struct http_exchange *x, struct body_text sour
     const struct languages *l = api_languages(e->api);
     struct body_text format = {NULL, 0};
     if (e->purpose != WHOLE_FILE && read_format(e, x, &format)) return 400;
+    for (int i = 0; i < e->n && e->purpose != WHOLE_FILE && e->format == DESK_HTML; i++)
+        if (utf8_clean_prefix(e->text[i].text, e->text[i].size) < e->text[i].size) {
+            api_refuse(x, 400, "Invalid request: q is not UTF-8");
+            return 400;
+        }
     int bad = languages_code(e->source, source.text, source.size);
     if (!bad && strcmp(e->source, "auto") == 0) detect(e);
     const struct served *from = bad ? NULL : languages_find(l, e->source);

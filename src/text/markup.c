@@ -50,7 +50,7 @@ struct reader {
 int markup_take(const struct markup *m, uint32_t *code, size_t at, size_t end) {
     const char *html = m->html;
     int n = html[at] == '&' && !m->plain ? html_reference(code, html + at, end - at) : 0;
-    if (n) return n;
+    if (n) return n > 0 && *code == 0xFFFD ? -n : n; /* no character: &#x110000; */
     n = utf8_decode(code, html + at, end - at);
     if (n < 0 || *code == 0) *code = 0xFFFD;
     if (*code < ' ') *code = ' ';

@@ -6,20 +6,22 @@
  * place but no words (<img>, comments). Of a segment:
  *
  *   element      is put around the words of the translation that are aligned to its words: whole
- *                words, one stretch, inside the element that it was inside of. One without such
- *                words is put, with its tags, between the words that its neighbours became
+ *                words, one stretch, inside the element that it was inside of. One whose words
+ *                have no such counterpart is put around a word where its neighbours went that no
+ *                other element has; one without words, between two words there
  *   things       are put between the words that their neighbours became; so are emoji
  *   kept         short content that is not for translation (<code>x</code>), and placeholders in
  *                the text ({name}, {{x}}, ${x}, %s, %1$d): the model reads them as words; they come
  *                out as they were, in the place of the words that were aligned to them
  *   white space  counts as one space, but stays as it is before and behind the segment, between
- *                sentences, and between words that stay neighbours, if no tag is there
+ *                sentences, between words that stay neighbours, and on its side of tags
  *
  * The sentences of a segment are translated one by one, and tags are placed in all of them at once:
  * an element may begin in one and end in another. Nothing that is kept is cut in two. A segment
  * whose sentences all come out as they went in stays as it was, byte for byte.
  *
- * Character references are decoded for the model, and what it writes is escaped. Start and end tags
+ * Character references are decoded for the model, and what it writes is escaped; those of no
+ * character (&#x110000;) are things. Start and end tags
  * that do not match, and elements more than MARKUP_DEPTH deep, end sentences like blocks. <br> does
  * so too, unless the sentence visibly goes on: no punctuation before it, no capital behind it.
  * Attributes are never translated.

@@ -54,7 +54,7 @@ struct markup {
 enum { NOT_THERE = -1 };
 
 /* The character at html[at], decoded, and how long it is there. Negative: a reference that is not
- * known. */
+ * known, or no character's. */
 int markup_take(const struct markup *markup, uint32_t *code, size_t at, size_t end);
 
 /* Adds the translation of a segment, and its words unless that is NULL. answer [n_unit]. */

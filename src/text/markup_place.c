@@ -57,6 +57,7 @@ struct placer {
     int word;           /* the first word of it that is not */
     int kept_end;       /* where in the source what is kept and was written last ends, */
     size_t behind_kept; /* and where in out; 0: nothing was */
+    size_t blanks;      /* white space of the document that was written last */
 };
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -254,6 +255,44 @@ static int gap_of(const struct placer *p, const struct node *n) {
     return p->n_src ? (int)((int64_t)w * p->n_tgt / p->n_src) : 0;
 }
 
+/* Has a node a word of the source? */
+static int is_worded(const struct placer *p, const struct node *n) {
+    for (int i = word_behind(p, n->begin); i < p->n_src && p->src[i].begin < n->end; i++)
+        if (!is_mark(p->source, p->src[i])) return 1;
+    return 0;
+}
+
+/* The word nearest to a gap, of those of the parent that nobody has: one without a link, if it is
+ * beside the gap; -1: none. */
+static int free_word(const struct placer *p, int gap, struct place in, int parent) {
+    int found = -1, least = INT_MAX;
+    for (int j = in.begin; j < in.end; j++) {
+        int far = j < gap ? 2 * (gap - 1 - j) + 1 : 2 * (j - gap); /* behind rather than before */
+        if (p->link[j] < 0 && far < 2) far -= 2;
+        if (p->own[j] != parent || is_mark(p->text.text, p->tgt[j]) || far >= least) continue;
+        found = j;
+        least = far;
+    }
+    return found;
+}
+
+/* An element with words that nothing is linked to takes a word beside the place where it was: a
+ * link around nothing cannot be followed. */
+static void place_lost(struct placer *p, int depth) {
+    enum { MOST = 64 }; /* each looks at all words */
+    for (int k = 0, n_lost = 0; k < p->n_node && n_lost < MOST; k++) {
+        const struct node *n = &p->node[k];
+        if (n->depth != depth || n->kind != NODE_ELEMENT || p->place[k].weight) continue;
+        if (!is_worded(p, n)) continue;
+        struct place all = {.end = p->n_tgt}, in = n->parent < 0 ? all : p->place[n->parent];
+        int j = free_word(p, min_int(max_int(gap_of(p, n), in.begin), in.end), in, n->parent);
+        n_lost++;
+        if (j < 0) continue;
+        p->place[k] = (struct place){.begin = j, .end = j + 1, .weight = 1};
+        p->own[j] = k;
+    }
+}
+
 static void place_gaps(struct placer *p, int depth) {
     for (int k = 0; k < p->n_node; k++) {
         const struct node *n = &p->node[k];
@@ -422,19 +461,70 @@ static void put_gap(struct placer *p, int k) {
     if (space && p->at < p->text.size && p->text.text[p->at] != ' ') buffer_put(p->out, " ", 1);
 }
 
+static int is_blank(char c) { return c && strchr(" \t\n\r\f", c); }
+
+/* The white space of the document before (step -1) or behind a byte, which stays in the segment. */
+static struct piece blanks(const struct placer *p, size_t at, int step) {
+    struct piece found = {at, at};
+    const char *html = p->m->html;
+    while (step > 0 && found.end < p->s->of.end && is_blank(html[found.end])) found.end++;
+    while (step < 0 && found.begin > p->s->of.begin && is_blank(html[found.begin - 1]))
+        found.begin--;
+    return found;
+}
+
+/* Writes white space of the document instead of the one space that comes next in the translation,
+ * or at its ends, if that is where it was (`edge`); 1 if this is done, or was before. */
+static int put_blanks(struct placer *p, struct piece raw, int edge) {
+    const char *text = p->text.text;
+    int inside = p->at > 0 && p->at < p->text.size;
+    if (raw.begin == raw.end) return 0;
+    if (raw.begin == p->blanks) return 1;
+    if (!inside && !edge) return 0;
+    if (inside && (text[p->at] != ' ' || (p->at + 1 < p->text.size && text[p->at + 1] == ' ')))
+        return 0;
+    put_piece(p, raw);
+    p->blanks = raw.begin;
+    p->at += (size_t)inside;
+    return 1;
+}
+
+/* Those before a tag and behind it. */
+static void put_tag(struct placer *p, struct piece tag, int edge_before, int edge_behind) {
+    struct piece before = blanks(p, tag.begin, -1), behind = blanks(p, tag.end, 1);
+    int spaced = put_blanks(p, before, edge_before);
+    put_piece(p, tag);
+    if (spaced && behind.begin < behind.end && behind.begin != p->blanks)
+        put_piece(p, behind), p->blanks = behind.begin;
+    else
+        put_blanks(p, behind, edge_behind);
+}
+
+/* An element around words. White space beside its tags is where it was. */
+static void put_element(struct placer *p, int k) {
+    const struct node *n = &p->node[k];
+    const struct place *place = &p->place[k];
+    size_t begin = (size_t)p->tgt[place->begin].begin;
+    struct piece before = blanks(p, n->open.begin, -1), behind = blanks(p, n->open.end, 1);
+    flush(p, begin - (begin > 0 && p->text.text[begin - 1] == ' '));
+    if (before.begin == before.end && behind.begin == behind.end) flush(p, begin);
+    put_tag(p, n->open, 0, n->begin == 0);
+    flush(p, begin);
+    put_children(p, k);
+    flush(p, (size_t)p->tgt[place->end - 1].end);
+    put_tag(p, n->close, n->end == p->s->size, 0);
+}
+
 static void put_stretch(struct placer *p, int k) {
     const struct node *n = &p->node[k];
     const struct place *place = &p->place[k];
     size_t begin = (size_t)p->tgt[place->begin].begin;
     if ((n->glued & GLUED_BEFORE) && begin > p->at && p->text.text[begin - 1] == ' ')
         flush(p, begin - 1), p->at = begin;
-    flush(p, begin);
     if (n->kind == NODE_ELEMENT) {
-        put_piece(p, n->open);
-        put_children(p, k);
-        flush(p, (size_t)p->tgt[place->end - 1].end);
-        put_piece(p, n->close);
+        put_element(p, k);
     } else {
+        flush(p, begin);
         put_leaf(p, n, (size_t)p->tgt[place->end - 1].end);
     }
 }
@@ -517,7 +607,8 @@ void markup_place(struct buffer *out, const struct markup *m, const struct segme
                        .source = m->text + s->text,
                        .node = m->node + s->node,
                        .n_node = s->n_node,
-                       .out = out};
+                       .out = out,
+                       .blanks = SIZE_MAX};
     int deepest = 0;
     merge(&p, answer);
     int **words[] = {&p.of, &p.own, &p.child, &p.wrote},
@@ -535,6 +626,7 @@ void markup_place(struct buffer *out, const struct markup *m, const struct segme
     for (int k = 0; k < p.n_node; k++) deepest = max_int(deepest, p.node[k].depth), p.leaf[k] = -1;
     for (int depth = 1; depth <= deepest; depth++) {
         place_stretches(&p, depth);
+        place_lost(&p, depth);
         place_gaps(&p, depth);
     }
     sort_nodes(&p);

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/utf8.h"
 #include "text/markup.h"
 
 struct pages {
@@ -119,7 +120,9 @@ static struct candidate write_candidate(struct run *r, const struct markup *m, i
 static void write_page(struct pages *p, struct run *r, int page, int at, struct translation *out) {
     const struct markup *m = r->markup[page];
     int n = markup_count(m), most = 1;
+    const struct translator_input *in = &r->in[page];
     *out = (struct translation){.n = 1};
+    if (utf8_clean_prefix(in->text, in->size) < in->size) out->notes |= TRANSLATION_REPLACED;
     for (int i = at; i < at + n; i++) {
         if (!r->result[i].n) {
             out->n = 0; /* the run ended with an error before it */
