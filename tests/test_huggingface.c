@@ -183,10 +183,71 @@ TEST(settings) {
            "tokenizer_class is MBartTokenizer");
     refuse(MODELS "hf-nllb", "tokenizer_config.json", "added_tokens_decoder", "",
            "no tokens of languages");
+    refuse(MODELS "hf-m2m", "tokenizer_config.json", "tokenizer_class", "\"SMALL100Tokenizer\"",
+           "tokenizer_class is SMALL100Tokenizer");
     refuse(MODELS "hf-m2m", "model.safetensors.index.json", "weight_map",
            "{\"a\": \"../../x.safetensors\"}", "there is no file '../../x.safetensors'");
     refuse(MODELS "hf-m2m", "model.safetensors.index.json", "weight_map", "[]",
            "there is no weight_map");
+}
+
+/* Whatever is found can be read to its last element. */
+static void touch(const struct foreign *m, const struct foreign_role *role) {
+    struct foreign_mat mat = {0};
+    struct err err = {0};
+    if (m->find(m, role, &mat, &err) || !mat.data) return;
+    int64_t last = mat.transposed ? (mat.cols - 1) * mat.ld + mat.rows - 1
+                                  : (mat.rows - 1) * mat.ld + mat.cols - 1;
+    size_t size = foreign_type_size(mat.type);
+    char element[4];
+    memcpy(element, (const char *)mat.data + (size_t)last * size, size);
+}
+
+static void touch_all(const char *dir) {
+    struct import import;
+    struct err err = {0};
+    struct import_options options = {.path = dir};
+    int rc = import_open(&import, &options, &err);
+    for (int i = 0; i < 2 * 2 * 4 * (THE_NORM + 1) && !rc; i++) {
+        struct foreign_role role = {.decoder = i & 1,
+                                    .bias = i >> 1 & 1,
+                                    .place = (enum foreign_place)(i >> 2 & 3),
+                                    .what = (enum foreign_what)(i >> 4)};
+        int outside = role.what <= THE_OUTPUT;
+        if (outside == (role.place == IN_STACK) && role.what != THE_CELL && role.what != THE_GATE)
+            touch(&import.model, &role);
+    }
+    import_close(&import);
+}
+
+/* A bit turned in one of the files, or the file cut there. */
+TEST(damaged) {
+    char model[100], *dir;
+    struct dir_names names;
+    struct err err = {0};
+    snprintf(model, sizeof model, MODELS "%s", TEST_ARG);
+    dir = change(model, "config.json", "none", "");
+    ASSERT_OK(dir_read(&names, dir, &err), err);
+    for (int i = 0; i < names.n; i++) {
+        char *path = path_join(dir, names.name[i]), *bytes;
+        size_t size, step;
+        ASSERT_OK(file_read_all(&bytes, &size, path, 1 << 20, &err), err);
+        step = size / 30 + 1;
+        for (size_t at = 7 * (size_t)i % step; at < size; at += step)
+            for (int cut = 0; cut < 2; cut++) {
+                FILE *f = fopen(path, "wb"); /* no temporary file, no sync */
+                bytes[at] = (char)(bytes[at] ^ 1 << at % 8);
+                assert_int_equal(fwrite(bytes, 1, cut ? at : size, f), cut ? at : size);
+                assert_int_equal(fclose(f), 0);
+                bytes[at] = (char)(bytes[at] ^ 1 << at % 8);
+                touch_all(dir);
+            }
+        ASSERT_OK(file_write_all(path, bytes, size, &err), err);
+        xfree(bytes);
+        xfree(path);
+    }
+    dir_names_release(&names);
+    xfree(dir);
 }
 
 /* A tensor is there, but not where the model has one: as if of another architecture. */
@@ -196,4 +257,5 @@ TEST(other_tensors) {
 }
 
 TESTS(T(marian), T(two_vocabularies), T(marks_elsewhere), T(multilingual), T(settings),
-      T(other_tensors))
+      T(other_tensors), TP(damaged, "hf-marian-zip"), TP(damaged, "hf-marian-legacy"),
+      TP(damaged, "hf-m2m"), TP(damaged, "hf-mbart"))

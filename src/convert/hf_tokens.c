@@ -200,9 +200,9 @@ static const char *between(struct foreign *m, const char *token, const char *bef
 static const char *language_of(const struct list *l, int id, enum hf_tokens kind) {
     const char *token = l->token[id];
     if (kind == HF_MARIAN) return between(l->model, token, ">>", "<<");
-    if (id < l->n_given) return NULL;
-    if (kind == HF_M2M100) return between(l->model, token, "__", "__");
-    return token[0] == '<' ? NULL : token;
+    if (kind == HF_FAIRSEQ) return id < l->n_given || token[0] == '<' ? NULL : token;
+    const char *code = between(l->model, token, "__", "__");
+    return code && strspn(code, "abcdefghijklmnopqrstuvwxyz") == strlen(code) ? code : NULL;
 }
 
 static void find_languages(struct list *l, enum hf_tokens kind) {

@@ -387,20 +387,22 @@ static int read_generation(struct foreign *m, const struct hf *hf, struct err *e
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Which tokenizer: an M2M100 model may be NLLB, and an mBART one may put languages last. */
+/* Which tokenizer, by its class: an M2M100 model may be NLLB, and others of both kinds put languages
+ * elsewhere than before the source and the translation. */
 static int read_tokens(struct foreign *m, const struct hf *hf, struct err *err) {
     enum hf_tokens tokens = hf->kind->tokens;
     const char *name = json_string_value(json_object_get(hf->tokenizer, "tokenizer_class"));
     if (!name) name = json_string_value(setting(hf, "tokenizer_class"));
-    if (tokens == HF_M2M100 && ((name && strncmp(name, "Nllb", 4) == 0) ||
-                                (!name && !bundle_has(hf->bundle, "vocab.json"))))
-        tokens = HF_FAIRSEQ;
-    if (hf->kind->embed_norm && (!name || strncmp(name, "MBart50", 7) != 0))
+    if (tokens == HF_MARIAN) return hf_tokens_read(m, hf->bundle, tokens, err);
+    int mbart = hf->kind->embed_norm,
+        nllb = name ? strncmp(name, "Nllb", 4) == 0 : !bundle_has(hf->bundle, "vocab.json");
+    const char *wanted = mbart ? "MBart50" : nllb ? "Nllb" : "M2M100";
+    if ((mbart && !name) || (name && strncmp(name, wanted, strlen(wanted)) != 0))
         return err_set(err, HEED_EFORMAT,
-                       "%.120s: tokenizer_class is %.40s; of mBART models only those of "
-                       "MBart50Tokenizer put languages first, which heed needs",
-                       hf->where, name ? name : "not given");
-    return hf_tokens_read(m, hf->bundle, tokens, err);
+                       "%.120s: tokenizer_class is %.40s; %s is one whose languages are known",
+                       hf->where, name ? name : "not given",
+                       mbart ? "MBart50Tokenizer" : "M2M100Tokenizer or NllbTokenizer");
+    return hf_tokens_read(m, hf->bundle, nllb ? HF_FAIRSEQ : tokens, err);
 }
 
 /* Languages of a model that has one pair of them. */
