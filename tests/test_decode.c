@@ -1,5 +1,5 @@
-/* test_decode.c — attention_step, ssru_step and topk: against attention and ssru themselves, against
- * ref, and their order. */
+/* test_decode.c — attention_step, ssru_step and topk: against attention and ssru themselves,
+ * against ref, and their order. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "ops.h"
