@@ -84,6 +84,45 @@ TEST(pairs_come_back) {
     corpus_close(&c);
 }
 
+/* Another encoder for the target's lines; tokens before each line; a source without an end mark. */
+TEST(two_encoders) {
+    struct corpus_options o = two_texts("1 2 3\n4\n", "5\n69999 7\n", 100);
+    struct corpus c;
+    struct corpus_report r;
+    struct err err;
+    o.target = numbers_encoder(70000);
+    ASSERT_OK(corpus_build(&c, &o, &r, &err), err);
+    assert_true(c.width == 4 && c.n_vocab == 70000 && !r.reused);
+    check_pair(&c, 0, (int32_t[]){1, 2, 3, 99}, 4, (int32_t[]){5, 69999}, 2);
+    check_pair(&c, 1, (int32_t[]){4, 99}, 2, (int32_t[]){69999, 7, 69999}, 3);
+    corpus_close(&c);
+    o.encoder.eos = -1;
+    o.target.has_first = 1;
+    o.target.first = 8;
+    ASSERT_OK(corpus_build(&c, &o, &r, &err), err);
+    assert_false(r.reused);
+    check_pair(&c, 0, (int32_t[]){1, 2, 3}, 3, (int32_t[]){8, 5, 69999}, 3);
+    check_pair(&c, 1, (int32_t[]){4}, 1, (int32_t[]){8, 69999, 7, 69999}, 4);
+    corpus_close(&c);
+    o.target.first = 9; /* and every one of them is part of the key */
+    ASSERT_OK(corpus_build(&c, &o, &r, &err), err);
+    assert_false(r.reused);
+    corpus_close(&c);
+    o.encoder.has_first = 1;
+    o.max_len = 4; /* what stands around a line counts */
+    ASSERT_OK(corpus_build(&c, &o, &r, &err), err);
+    assert_true(!r.reused && r.n_kept == 2);
+    check_pair(&c, 0, (int32_t[]){0, 1, 2, 3}, 4, (int32_t[]){9, 5, 69999}, 3);
+    corpus_close(&c);
+    o.max_len = 3;
+    ASSERT_ERR(corpus_build(&c, &o, &r, &err), err, HEED_EFORMAT, "2 too long");
+    o.target.eos = -1;
+    ASSERT_ERR(corpus_build(&c, &o, NULL, &err), err, HEED_EINVAL, "end mark -1");
+    o.target.eos = 3;
+    o.target.first = 70000;
+    ASSERT_ERR(corpus_build(&c, &o, NULL, &err), err, HEED_EINVAL, "first token 70000");
+}
+
 TEST(filters_drop_and_say_why) {
     struct corpus_options o =
         two_texts("1\n\n1 2 3 4 5 6\n1 2\n1 1 1 1 1\n   \n1 2 3\n1 2 3 4 5 6\n",
@@ -530,9 +569,10 @@ TEST(memory_does_not_grow_with_the_corpus) {
 }
 
 TESTS(TP(pairs_come_back, "100"), TP(pairs_come_back, "65536"), TP(pairs_come_back, "65537"),
-      TP(pairs_come_back, "1000000"), T(filters_drop_and_say_why), T(odd_text_flows_through),
-      T(long_line_is_dropped), T(unequal_texts_are_refused), T(nothing_usable_is_refused),
-      T(bad_options_and_paths_are_refused), T(cache_is_reused), T(threads_do_not_matter),
-      T(damage_is_found), T(forged_files_do_no_harm), T(damaged_cache_is_rebuilt),
-      T(change_while_open_is_an_error), T(progress_can_cancel), T(kill_leaves_nothing_half),
-      T(full_disk_is_an_error), T(two_builders_agree), T(memory_does_not_grow_with_the_corpus))
+      TP(pairs_come_back, "1000000"), T(two_encoders), T(filters_drop_and_say_why),
+      T(odd_text_flows_through), T(long_line_is_dropped), T(unequal_texts_are_refused),
+      T(nothing_usable_is_refused), T(bad_options_and_paths_are_refused), T(cache_is_reused),
+      T(threads_do_not_matter), T(damage_is_found), T(forged_files_do_no_harm),
+      T(damaged_cache_is_rebuilt), T(change_while_open_is_an_error), T(progress_can_cancel),
+      T(kill_leaves_nothing_half), T(full_disk_is_an_error), T(two_builders_agree),
+      T(memory_does_not_grow_with_the_corpus))

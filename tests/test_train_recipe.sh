@@ -126,8 +126,6 @@ expect 2 "--init: $from was learnt with another tokenizer than --tokenizer" \
 expect 2 '--vocab-size: 300, but the model of --init has 200 pieces' \
     tune --out x --init $from --vocab-size 300
 expect 1 'none: no such directory, and no model of that name in' tune --out x --init none
-"$heed" export --model $from --out int8 --format int8
-expect 1 'int8: an exported int8 model can only be run, not trained' tune --out x --init int8
 cp -r $from damaged
 printf '\1' | dd of=damaged/model.safetensors bs=1 seek=40000 conv=notrunc status=none
 expect 1 "is damaged: it does not have the checksum" tune --out y --init damaged

@@ -73,6 +73,10 @@ static const struct option rows[] = {
         "directory), "
         "and fine-tune it",
         .arg = "DIR"),
+    ROW(STRING, "source_lang", source_lang, NULL,
+        "language of the source texts, where the model of --init is for several", .arg = "CODE"),
+    ROW(STRING, "target_lang", target_lang, NULL, "language of the target texts, likewise",
+        .arg = "CODE"),
     ROW(STRING, "tokenizer", tokenizer, NULL,
         "a SentencePiece model; learnt from the text if not given", .arg = "FILE"),
     ROW(INT, "vocab_size", vocab_size, "8000", "number of pieces if the tokenizer is learnt",
@@ -336,17 +340,23 @@ static int note_guided(struct model_notes *notes, const struct guided *guided, s
     const char *const set[] = {layer, head, "alignment_row=input", "alignment_threshold=0.4"};
     int rc = 0;
     if (!guided->layer) return 0;
-    notes->translate = json_object();
+    if (!notes->translate) notes->translate = json_object();
     snprintf(layer, sizeof layer, "alignment_layer=%d", guided->layer);
     snprintf(head, sizeof head, "alignment_head=%d", guided->head);
     for (int i = 0; i < 4 && !rc; i++) rc = defaults_set(notes->translate, set[i], err);
     return rc;
 }
 
+/* What a model says of itself is also true of what it becomes: card, options, marks. */
 static int write_config(struct train_setup *s, struct err *err) {
-    struct model_notes notes = {.training = options_json(groups)};
+    const char *dir = args.trainer.dir;
+    struct model_notes notes = {.training = options_json(groups),
+                                .card = json_incref(s->notes.card),
+                                .translate = json_deep_copy(s->notes.translate),
+                                .tokens = json_incref(s->notes.tokens)};
     int rc = note_guided(&notes, &s->guided, err);
-    if (!rc) rc = modeldir_init(args.trainer.dir, &s->config, &notes, s->tokenizer_path, err);
+    if (!rc && s->tongues && !s->continues) rc = modeldir_copy_tokenizers(dir, args.init, err);
+    if (!rc) rc = modeldir_init(dir, &s->config, &notes, s->tokenizer_path, err);
     model_notes_release(&notes);
     return rc;
 }
@@ -370,7 +380,8 @@ static int train(struct train_setup *s, enum train_end *end, struct err *err) {
     o.opt = s->opt;
     o.batches = s->batches;
     o.valid = s->sweep;
-    o.tokenizer = s->tokenizer;
+    o.tokenizer = s->src_tokenizer;
+    o.target = s->tgt_tokenizer;
     o.listener = listen;
     o.listener_ctx = s->progress;
     o.stop = &signals_caught;

@@ -10,12 +10,15 @@
 #include "data/batches.h"
 #include "data/subword.h"
 #include "data/tokenizer.h"
+#include "model/modeldir.h"
+#include "model/tongues.h"
 #include "train/plan.h"
 #include "train/trainer.h"
 
 struct train_args {
     struct option_list src, tgt, weights, tags, links;
     const char *valid_src, *valid_tgt, *valid_tag, *valid_links, *tokenizer, *init, *cache;
+    const char *source_lang, *target_lang;
     const char *config_file;
     int preset; /* of config_preset_names */
     enum tokenizer_type vocab_type;
@@ -37,11 +40,15 @@ struct train_setup {
     const struct train_args *a;
     const struct option_group *groups; /* of the command: which model fields were given */
     struct progress *progress;
-    int continues; /* an earlier part of the run */
-    char *cache;   /* directory */
+    int continues;            /* an earlier part of the run */
+    char *cache;              /* directory */
+    struct model_notes notes; /* of the model that it begins with, or of the run which continues */
     struct tokenizer *tokenizer;
-    struct subword *subword; /* what to sample segmentations with, or NULL */
     char *tokenizer_path;    /* as it will be copied into the run directory */
+    struct tongues *tongues; /* or, in its place, those of the model that it begins with */
+    const struct tokenizer *src_tokenizer, *tgt_tokenizer; /* of both sides, often the same */
+    int32_t language[2];                                   /* a token before their lines, or -1 */
+    struct subword *subword; /* what to sample segmentations with, or NULL */
     struct corpus *corpus;   /* [src.n] */
     int n_corpus;
     struct batches_source *source; /* [src.n] */

@@ -110,8 +110,9 @@ static int take_weights(struct train_bleu *b, struct err *err) {
                                 .model = {s->model},
                                 .n = 1,
                                 .max_len = s->config.max_len,
-                                .source = s->tokenizer,
-                                .target = s->tokenizer};
+                                .source = s->src_tokenizer,
+                                .target = s->tgt_tokenizer,
+                                .tongues = s->tongues};
     int rc = 0;
     if (backend_wants_tiles(s->be)) {
         rc = frozen_from_model(&b->tiles, s->model, PRECISION_F32, s->a->where.n_thread, err);

@@ -50,11 +50,11 @@ static char *tag_symbols(const struct train_args *a) {
 /* Which ids they are, once there is a tokenizer. */
 static int find_tags(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    for (int i = 0; i <= a->src.n && s->tokenizer; i++) {
+    for (int i = 0; i <= a->src.n && s->src_tokenizer; i++) {
         const char *tag = tag_of(a, i);
         struct batches_source *source = i < a->src.n ? &s->source[i] : &s->valid_source;
         if (!tag) continue;
-        source->tag = tokenizer_find(s->tokenizer, tag);
+        source->tag = tokenizer_find(s->src_tokenizer, tag);
         source->tagged = 1;
         if (source->tag < 0)
             return err_set(err, HEED_EINVAL,
@@ -74,6 +74,13 @@ static int show_learning(void *ctx, const struct tokenizer_report *r, const char
     else if (progress_due(p, 10))
         progress_line(p, "reading %s: %s lines", file, text_grouped(r->lines));
     return 0;
+}
+
+/* One for both sides. */
+static int open_tokenizer(struct train_setup *s, const char *path, struct err *err) {
+    int rc = tokenizer_open(&s->tokenizer, path, err);
+    s->src_tokenizer = s->tgt_tokenizer = s->tokenizer;
+    return rc;
 }
 
 static int learn_tokenizer(struct train_setup *s, struct err *err) {
@@ -97,7 +104,7 @@ static int learn_tokenizer(struct train_setup *s, struct err *err) {
     xfree(symbols);
     struct err why = *err;
     if (rc && strncmp(why.msg, "size:", 5) == 0) err_set(err, rc, "vocab_%.200s", why.msg);
-    if (!rc) rc = tokenizer_open(&s->tokenizer, s->tokenizer_path, err);
+    if (!rc) rc = open_tokenizer(s, s->tokenizer_path, err);
     if (!rc)
         progress_note(s->progress, "tokenizer: learnt from the texts, %s pieces%s",
                       text_grouped((uint64_t)tokenizer_size(s->tokenizer)),
@@ -108,7 +115,7 @@ static int learn_tokenizer(struct train_setup *s, struct err *err) {
 /* A run keeps its tokenizer: --vocab-size comes too late. A tokenizer without a run was left by
  * somebody else and must not override what is asked for. */
 static int check_size(const struct train_setup *s, struct err *err) {
-    int size = tokenizer_size(s->tokenizer), wanted = s->a->vocab_size;
+    int size = tokenizer_size(s->src_tokenizer), wanted = s->a->vocab_size;
     if (size == wanted || s->a->tokenizer || !options_given(s->groups, "vocab_size")) return 0;
     if (!s->continues && s->a->init)
         return err_set(err, HEED_EINVAL, "--vocab-size: %d, but the model of --init has %d pieces",
@@ -128,18 +135,33 @@ static int check_size(const struct train_setup *s, struct err *err) {
  * asked for again. */
 static int find_init(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    if (!a->init) return 0;
-    if (s->continues) {
+    struct weights_form form;
+    if (s->continues && a->init)
         progress_note(s->progress,
                       "--init is not read again: the run goes on with its own weights");
-        return modeldir_read_config(a->trainer.dir, &s->begun, NULL, err);
-    }
+    if (s->continues) return modeldir_read_config(a->trainer.dir, &s->begun, &s->notes, err);
+    if (!a->init) return 0;
     if (target_contains(a->trainer.dir, a->init))
         return err_set(err, HEED_EINVAL,
                        "--out: the run would replace the model it begins with, %.180s", a->init);
     const char *found;
     if (!dir_exists(a->init)) return models_find(&found, a->init, err); /* says where it looked */
-    return modeldir_read_config(a->init, &s->begun, NULL, err);
+    int rc = modeldir_read_any(a->init, &s->begun, &form, &s->notes, err);
+    if (!rc && form.tiled)
+        progress_note(s->progress, "--init: %s weights become f32", weights_type_name(form.type));
+    return rc;
+}
+
+/* Tokenizers that are more than one SentencePiece file: of the model in dir. */
+static int find_tongues(struct train_setup *s, const char *dir, struct err *err) {
+    int rc = tongues_open(&s->tongues, dir, &s->begun, s->notes.tokens, err);
+    if (rc) return rc;
+    s->src_tokenizer = s->tongues->source;
+    s->tgt_tokenizer = s->tongues->target;
+    progress_note(s->progress, "tokenizers: %s, %s source and %s target tokens", dir,
+                  text_grouped((uint64_t)tokenizer_size(s->src_tokenizer)),
+                  text_grouped((uint64_t)tokenizer_size(s->tgt_tokenizer)));
+    return check_size(s, err);
 }
 
 /* The tokenizer that exists already: the one given, the run's or --init's. Otherwise one will be
@@ -147,16 +169,53 @@ static int find_init(struct train_setup *s, struct err *err) {
 static int find_tokenizer(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     int of_init = a->init && !s->continues;
+    const char *base = s->continues ? a->trainer.dir : a->init;
+    if (base && !a->tokenizer && (s->notes.tokens || modeldir_has_tongues(base)))
+        return find_tongues(s, base, err);
     char *path = a->tokenizer ? xstrdup(a->tokenizer)
                               : path_join(of_init ? a->init : a->trainer.dir, MODELDIR_TOKENIZER);
     if (!a->tokenizer && !of_init && (a->overwrite || !file_exists(path))) return xfree(path), 0;
     s->tokenizer_path = path;
-    int rc = tokenizer_open(&s->tokenizer, path, err);
+    int rc = open_tokenizer(s, path, err);
     if (!rc) rc = tokenizer_check_ends(s->tokenizer, err);
     if (!rc) rc = check_size(s, err);
     if (!rc)
         progress_note(s->progress, "tokenizer: %s, %s pieces", path,
                       text_grouped((uint64_t)tokenizer_size(s->tokenizer)));
+    return rc;
+}
+
+/* ---- languages ------------------------------------------------------------------------------- */
+
+/* The token of a language, where a model for several wants one. */
+static int find_language(const struct train_setup *s, enum tongues_language whose, int target,
+                         int32_t *token, struct err *err) {
+    const char *option = whose == TONGUES_SOURCE ? "source-lang" : "target-lang";
+    const char *code = whose == TONGUES_SOURCE ? s->a->source_lang : s->a->target_lang;
+    if (whose == TONGUES_NONE) return 0;
+    if (!code)
+        return err_set(err, HEED_EINVAL,
+                       "--%s is missing: the model of --init is for several languages", option);
+    for (int i = 0; i < s->tongues->n_code; i++) {
+        const struct tongues_code *c = &s->tongues->code[i];
+        if (strcmp(c->code, code) != 0) continue;
+        *token = target ? c->target : c->source;
+        return 0;
+    }
+    return err_set(err, HEED_EINVAL, "--%s: the model has no language '%.40s'", option, code);
+}
+
+/* Tags stand in the place of a language before the source. */
+static int find_languages(struct train_setup *s, struct err *err) {
+    const struct train_args *a = s->a;
+    s->language[0] = s->language[1] = -1;
+    int rc = 0, some = s->tongues && s->tongues->n_code;
+    if (!some && (a->source_lang || a->target_lang))
+        return err_set(err, HEED_EINVAL, "--%s: the model knows no languages",
+                       a->source_lang ? "source-lang" : "target-lang");
+    if (some && !any_tag(a))
+        rc = find_language(s, s->tongues->before_source, 0, &s->language[0], err);
+    if (some && !rc) rc = find_language(s, s->tongues->before_target, 1, &s->language[1], err);
     return rc;
 }
 
@@ -166,6 +225,11 @@ static int find_tokenizer(struct train_setup *s, struct err *err) {
 static int get_subword(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     if (!subword_wanted(&a->subword) || s->subword) return 0;
+    if (s->tongues)
+        return err_set(err, HEED_EINVAL,
+                       "--%s: the model's tokens are not those of one SentencePiece file, which "
+                       "sampled segmentations need",
+                       a->subword.bpe_dropout > 0 ? "bpe-dropout" : "unigram-alpha");
     return s->tokenizer ? subword_new(&s->subword, s->tokenizer, &a->subword, err)
                         : subword_check(&a->subword, a->vocab_type, err);
 }
@@ -195,19 +259,31 @@ static const char *links_of(const struct train_args *a, int i) {
     return strcmp(path, "-") == 0 ? NULL : path;
 }
 
+/* What makes ids of the lines of a side. */
+static struct corpus_encoder encoder_of(const struct train_setup *s, int target) {
+    struct corpus_encoder e = corpus_encoder_of(target ? s->tgt_tokenizer : s->src_tokenizer);
+    e.has_first = s->language[target] >= 0;
+    e.first = s->language[target];
+    return e;
+}
+
 /* texts: source, target and, or NULL, links. */
 static int get_corpus(struct train_setup *s, struct corpus *corpus, const char *const texts[3],
                       const char *what, struct err *err) {
     const struct train_args *a = s->a;
     struct corpus_report report;
     char text[400];
+    struct corpus_encoder target = {0};
+    if (s->tgt_tokenizer != s->src_tokenizer || s->language[0] >= 0 || s->language[1] >= 0)
+        target = encoder_of(s, 1);
     int rc = corpus_build(corpus,
                           &(struct corpus_options){.src = texts[0],
                                                    .tgt = texts[1],
                                                    .links = texts[2],
                                                    .link_unit = a->link_unit,
                                                    .cache_dir = s->cache,
-                                                   .encoder = corpus_encoder_of(s->tokenizer),
+                                                   .encoder = encoder_of(s, 0),
+                                                   .target = target,
                                                    .max_len = a->max_length,
                                                    .ratio = a->ratio,
                                                    .threads = a->where.n_thread,
@@ -315,7 +391,8 @@ static int check_positions(const struct train_setup *s, struct err *err) {
 /* Before the tokenizer is learnt, its size is what was asked for. */
 static int get_config(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    int n_vocab = s->tokenizer ? tokenizer_size(s->tokenizer) : a->vocab_size;
+    int known = s->src_tokenizer != NULL;
+    int n_vocab = known ? tokenizer_size(s->src_tokenizer) : a->vocab_size;
     if (options_given(s->groups, "n_vocab") || options_given(s->groups, "n_vocab_src") ||
         options_given(s->groups, "n_vocab_tgt"))
         return err_set(err, HEED_EINVAL,
@@ -325,17 +402,20 @@ static int get_config(struct train_setup *s, struct err *err) {
     rc = by_init
              ? options_fields(&s->config, s->groups, err)
              : options_config(&s->config, config_preset_names[a->preset], n_vocab, s->groups, err);
-    if (!rc && a->init && !s->continues) rc = plan_init(a->init, &s->config, s->tokenizer, err);
+    if (!rc && s->tongues) s->config.n_vocab_tgt = tokenizer_size(s->tgt_tokenizer);
+    if (!rc && s->tongues) rc = config_check(&s->config, err);
+    if (!rc && a->init && !s->continues)
+        rc = plan_init(a->init, &s->config, a->tokenizer ? s->tokenizer : NULL, err);
     if (!rc) rc = check_positions(s, err);
     if (!rc) rc = get_guided(s, err);
-    if (!rc && s->tokenizer && s->continues) rc = plan_shape(a->trainer.dir, &s->config, err);
+    if (!rc && known && s->continues) rc = plan_shape(a->trainer.dir, &s->config, err);
     return rc;
 }
 
 static int fill_model(struct train_setup *s, struct err *err) {
     struct modeldir md;
     if (!s->a->init || s->continues) return model_draw(s->model, s->a->seed, err);
-    int rc = modeldir_open(&md, s->a->init, err);
+    int rc = modeldir_open_any(&md, s->a->init, err);
     if (rc) return rc;
     rc = modeldir_verify(&md, s->a->init, s->a->where.n_thread, err);
     if (!rc) rc = model_load_weights(s->model, &md, err);
@@ -390,7 +470,7 @@ static int get_state(struct train_setup *s, struct err *err) {
 
 static int get_batches(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    int32_t bos = tokenizer_bos(s->tokenizer);
+    int32_t bos = tokenizer_bos(s->tgt_tokenizer);
     const struct subword *src = a->sample_side == SAMPLE_TGT ? NULL : s->subword;
     const struct subword *tgt = a->sample_side == SAMPLE_SRC ? NULL : s->subword;
     int rc = batches_new(&s->batches,
@@ -430,6 +510,7 @@ int setup_check(struct train_setup *s, struct err *err) {
     if (!rc) rc = find_init(s, err);
     if (!rc) rc = find_tokenizer(s, err);
     if (!rc) rc = find_tags(s, err);
+    if (!rc) rc = find_languages(s, err);
     if (!rc) rc = get_subword(s, err);
     if (!rc) rc = get_config(s, err);
     if (!rc) rc = backend_open(&s->be, &a->where, err);
@@ -440,7 +521,7 @@ int setup_check(struct train_setup *s, struct err *err) {
 
 /* Memory before the corpora, which take longer. */
 int setup_build(struct train_setup *s, struct err *err) {
-    int rc = s->tokenizer ? 0 : learn_tokenizer(s, err);
+    int rc = s->src_tokenizer ? 0 : learn_tokenizer(s, err);
     if (!rc) rc = find_tags(s, err);
     if (!rc) rc = get_subword(s, err);
     if (!rc) rc = get_config(s, err);
@@ -464,6 +545,8 @@ void setup_release(struct train_setup *s) {
     xfree(s->corpus);
     xfree(s->source);
     tokenizer_free(s->tokenizer);
+    tongues_free(s->tongues);
+    model_notes_release(&s->notes);
     xfree(s->tokenizer_path);
     xfree(s->cache);
 }

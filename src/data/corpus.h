@@ -42,8 +42,10 @@ struct corpus_encoder {
     int (*words)(const void *ctx, struct words *words, int unit, const char *text, size_t size,
                  struct err *err);
     const void *ctx;
-    int32_t n_vocab, eos;
-    unsigned char hash[CORPUS_KEY_SIZE]; /* equal for encoders that give equal ids */
+    int32_t n_vocab, eos; /* eos -1: lines get no end mark, of a source only */
+    int32_t first;        /* with has_first: an id that is put before those of every line */
+    int has_first;
+    unsigned char hash[CORPUS_KEY_SIZE]; /* equal for encoders that give equal ids, but for first */
 };
 
 /* The encoder of a tokenizer, which must outlive it. */
@@ -70,6 +72,7 @@ struct corpus_options {
     int link_unit;
     const char *cache_dir; /* made if it does not exist */
     struct corpus_encoder encoder;
+    struct corpus_encoder target; /* of the target's lines; without encode: the same */
     int max_len;  /* longest sentence on either side: 256; the model's max_len must not be less */
     int min_len;  /* shortest: 2, a token and the end mark */
     double ratio; /* longer side / shorter side at most: 9 */
@@ -119,7 +122,7 @@ struct corpus {
     uint64_t size;
     unsigned char key[CORPUS_KEY_SIZE];
     int64_t n_pair;
-    int32_t n_vocab, eos;
+    int32_t n_vocab, eos; /* of the larger vocabulary, and of the target */
     int max_src, max_tgt; /* longest sentence of each side */
     int width;            /* bytes per id, 2 or 4 */
     int has_links;        /* built with them */

@@ -93,6 +93,10 @@ static int progress(const struct corpus_options *o, const struct corpus_progress
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+static const struct corpus_encoder *encoder_of(const struct corpus_options *o, int which) {
+    return which == TGT && o->target.encode ? &o->target : &o->encoder;
+}
+
 static int fill_in(struct corpus_options *o, struct err *err) {
     if (!o->src || !o->tgt || !o->cache_dir || !o->encoder.encode)
         return err_set(err, HEED_EINVAL, "corpus: texts, cache directory or tokenizer not given");
@@ -108,12 +112,22 @@ static int fill_in(struct corpus_options *o, struct err *err) {
                        o->min_len, o->max_len);
     if (!(o->ratio >= 1) || o->ratio_above < 0)
         return err_set(err, HEED_EINVAL, "length ratio: %g is less than 1", o->ratio);
-    const struct corpus_encoder *e = &o->encoder;
-    if (e->n_vocab < 1 || e->eos < 0 || e->eos >= e->n_vocab)
-        return err_set(err, HEED_EINVAL, "tokenizer: end mark %d in a vocabulary of %d", e->eos,
-                       e->n_vocab);
-    if (o->links && !e->words)
-        return err_set(err, HEED_EINVAL, "corpus: links, but a tokenizer that knows no words");
+    for (int which = SRC; which <= TGT; which++) {
+        const struct corpus_encoder *e = encoder_of(o, which);
+        int least = which == SRC && o->target.encode ? -1 : 0;
+        if (e->n_vocab < 1 || e->eos < least || e->eos >= e->n_vocab)
+            return err_set(err, HEED_EINVAL, "tokenizer: end mark %d in a vocabulary of %d", e->eos,
+                           e->n_vocab);
+        if (e->has_first && (e->first < 0 || e->first >= e->n_vocab))
+            return err_set(err, HEED_EINVAL, "tokenizer: first token %d in a vocabulary of %d",
+                           e->first, e->n_vocab);
+        if (o->links && !e->words)
+            return err_set(err, HEED_EINVAL, "corpus: links, but a tokenizer that knows no words");
+        if (o->links && (e->has_first || e->eos < 0))
+            return err_set(err, HEED_EINVAL,
+                           "corpus: links need sentences that begin with their first word and have "
+                           "an end mark");
+    }
     return 0;
 }
 
@@ -156,6 +170,28 @@ struct identity {
     uint64_t links[2], link_unit; /* without links, neither is hashed */
 };
 
+/* What encodes: a tokenizer, or all there is to say about two. */
+static void hash_encoders(unsigned char hash[CORPUS_KEY_SIZE], const struct corpus_options *o) {
+    struct {
+        unsigned char hash[CORPUS_KEY_SIZE];
+        int32_t n_vocab, eos, has_first, first;
+    } all[2];
+    XXH128_canonical_t key;
+    memcpy(hash, o->encoder.hash, CORPUS_KEY_SIZE);
+    if (!o->target.encode && !o->encoder.has_first) return;
+    for (int i = SRC; i <= TGT; i++) {
+        const struct corpus_encoder *e = encoder_of(o, i);
+        memcpy(all[i].hash, e->hash, sizeof all[i].hash);
+        all[i].n_vocab = e->n_vocab;
+        all[i].eos = e->eos;
+        all[i].has_first = !!e->has_first;
+        all[i].first = e->has_first ? e->first : 0;
+    }
+    _Static_assert(sizeof all == 2 * (CORPUS_KEY_SIZE + 16), "no padding is hashed");
+    XXH128_canonicalFromHash(&key, XXH3_128bits(all, sizeof all));
+    memcpy(hash, &key, sizeof key);
+}
+
 static int find_key(struct builder *b, struct err *err) {
     const struct corpus_options *o = &b->o;
     struct identity id = {.ratio = o->ratio,
@@ -166,7 +202,7 @@ static int find_key(struct builder *b, struct err *err) {
                           .min_len = o->min_len,
                           .ratio_above = o->ratio_above,
                           .link_unit = (uint64_t)o->link_unit};
-    memcpy(id.encoder, o->encoder.hash, sizeof id.encoder);
+    hash_encoders(id.encoder, o);
     struct hashing h = {.o = o, .p = {.phase = CORPUS_HASHING}};
     for (int i = 0; i < b->n_side; i++) h.p.bytes_total += (uint64_t)b->side[i].before.st_size;
     for (int i = 0; i < b->n_side; i++) {
@@ -251,37 +287,43 @@ static int read_chunk(struct builder *b, struct err *err) {
 
 /* ---- tokenising ------------------------------------------------------------------------------ */
 
-/* The ids of a line, at most max_len - 1 of them at ids; with links, also its words. */
+/* Ids that a line may have besides those of the marks around it. */
+static int room_of(const struct builder *b, const struct corpus_encoder *e) {
+    return b->o.max_len - (e->eos >= 0) - (e->has_first != 0);
+}
+
+/* The ids of a line, at most room_of of them, behind the first; with links, also its words. */
 static int encode(const struct builder *b, const struct pair *pair, int which, struct bench *bench,
                   struct err *err) {
-    const struct corpus_encoder *e = &b->o.encoder;
+    const struct corpus_encoder *e = encoder_of(&b->o, which);
     const char *text = b->side[which].chunk + pair->at[which];
-    int most = b->o.max_len - 1;
-    if (!b->o.links)
-        return e->encode(e->ctx, bench->ids[which], most, text, pair->size[which], err);
+    int32_t *ids = bench->ids[which] + (e->has_first != 0);
+    int most = room_of(b, e);
+    if (!b->o.links) return e->encode(e->ctx, ids, most, text, pair->size[which], err);
     struct words *words = &bench->words[which];
     int n = e->words(e->ctx, words, b->o.link_unit, text, pair->size[which], err);
-    if (n > 0 && n <= most)
-        memcpy(bench->ids[which], words->ids, (size_t)n * sizeof *bench->ids[which]);
+    if (n > 0 && n <= most) memcpy(ids, words->ids, (size_t)n * sizeof *ids);
     return n;
 }
 
-/* One side of a pair: n[which] tokens with the end mark at ids. Returns the reason to drop it, KEPT
+/* One side of a pair: n[which] tokens with what is put around them at ids. Returns the reason to drop it, KEPT
  * if there is none, or a status below KEPT. */
 static int encode_side(const struct builder *b, struct pair *pair, int which, struct bench *bench,
                        struct err *err) {
-    const struct corpus_encoder *e = &b->o.encoder;
+    const struct corpus_encoder *e = encoder_of(&b->o, which);
     int32_t *ids = bench->ids[which];
+    int first = e->has_first != 0;
     pair->n[which] = 0;
     if (pair->flags[which] & LINE_TOO_LONG) return CORPUS_TOO_LONG;
     if (pair->size[which] == 0) return CORPUS_EMPTY;
     int n = encode(b, pair, which, bench, err);
     if (n < 0) return n - 1;
     if (n == 0) return CORPUS_EMPTY;
-    if (n > b->o.max_len - 1) return CORPUS_TOO_LONG;
-    for (int i = 0; i < n; i++) BUG_ON(ids[i] < 0 || ids[i] >= e->n_vocab);
-    ids[n] = e->eos;
-    pair->n[which] = n + 1;
+    if (n > room_of(b, e)) return CORPUS_TOO_LONG;
+    for (int i = first; i < first + n; i++) BUG_ON(ids[i] < 0 || ids[i] >= e->n_vocab);
+    if (first) ids[0] = e->first;
+    if (e->eos >= 0) ids[first + n] = e->eos;
+    pair->n[which] = first + n + (e->eos >= 0);
     return n + 1 < b->o.min_len ? CORPUS_TOO_SHORT : KEPT;
 }
 
@@ -533,9 +575,11 @@ static int prepare(struct builder *b, const char *path, struct err *err) {
     XXH3_64bits_reset(b->hash);
     memcpy(b->trailer.magic, CORPUS_MAGIC, sizeof b->trailer.magic);
     b->trailer.version = b->o.links ? CORPUS_LINKED : CORPUS_VERSION;
-    b->trailer.n_vocab = (uint32_t)b->o.encoder.n_vocab;
-    b->trailer.eos = (uint32_t)b->o.encoder.eos;
-    b->trailer.width = (uint32_t)corpus_width(b->o.encoder.n_vocab);
+    const struct corpus_encoder *src = encoder_of(&b->o, SRC), *tgt = encoder_of(&b->o, TGT);
+    int32_t n_vocab = src->n_vocab > tgt->n_vocab ? src->n_vocab : tgt->n_vocab;
+    b->trailer.n_vocab = (uint32_t)n_vocab;
+    b->trailer.eos = (uint32_t)tgt->eos;
+    b->trailer.width = (uint32_t)corpus_width(n_vocab);
     return 0;
 }
 

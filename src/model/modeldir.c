@@ -311,7 +311,7 @@ static int refuse_tiled(const char *dir, const struct weights_form *form, struct
     if (!form->tiled) return 0;
     return err_set(
         err, HEED_EFORMAT,
-        "%.120s: an exported %s model can only be run, not trained, averaged or changed; use "
+        "%.120s: an exported %s model can be run and fine-tuned, but not averaged or changed; use "
         "the model it was exported from",
         dir, weights_type_name(form->type));
 }
@@ -381,6 +381,16 @@ int modeldir_copy_tokenizers(const char *dir, const char *from, struct err *err)
         xfree(source);
     }
     return rc;
+}
+
+int modeldir_has_tongues(const char *dir) {
+    int has = 0;
+    for (int i = 1; i < N_TOKENIZER_FILE && !has; i++) {
+        char *path = path_join(dir, modeldir_tokenizer_files[i]);
+        has = file_exists(path);
+        xfree(path);
+    }
+    return has;
 }
 
 int modeldir_init(const char *dir, const struct config *config, const struct model_notes *notes,
@@ -531,6 +541,14 @@ static int same_table(const struct param_table *a, const struct param_table *b, 
     return 0;
 }
 
+static void load_param(float *to, const struct modeldir *md, int i) {
+    const struct param *p = &md->table.param[i];
+    if (md->view && md->view[i].tiled)
+        tile_values(to, p->cols, &md->view[i], 0, tile_count(p->rows));
+    else
+        modeldir_values(md, i, 0, (size_t)p->rows * (size_t)p->cols, to);
+}
+
 int model_load_weights(struct model *model, const struct modeldir *md, struct err *err) {
     int rc = same_table(&model->table, &md->table, err);
     if (rc) return rc;
@@ -539,7 +557,7 @@ int model_load_weights(struct model *model, const struct modeldir *md, struct er
     if (!flat) return err_set(err, HEED_ENOMEM, "cannot allocate %zu bytes for weights", size);
     memset(flat, 0, size);
     for (int i = 0; i < model->table.n_param; i++)
-        modeldir_values(md, i, 0, tensor_count(md->tensor[i]), flat + model->table.param[i].offset);
+        load_param(flat + model->table.param[i].offset, md, i);
     rc = model_set(model, flat, err);
     mem_block_free(flat);
     return rc;

@@ -88,9 +88,9 @@ int modeldir_write_config(const char *dir, const struct config *config,
 int modeldir_write_tiled_config(const char *dir, const struct config *config, enum dtype type,
                                 const struct model_notes *notes, struct err *err);
 
-/* DIR/config.json, all model fields present that have no default, and config_check passed. *notes (if wanted: not NULL)
- * are to be released, after an error too. The second reads tiled models, too, which the first
- * refuses. */
+/* DIR/config.json, all model fields present that have no default, and config_check passed. *notes
+ * (if wanted: not NULL) are to be released, after an error too. The second reads tiled models, too,
+ * which the first refuses. */
 int modeldir_read_config(const char *dir, struct config *config, struct model_notes *notes,
                          struct err *err);
 int modeldir_read_any(const char *dir, struct config *config, struct weights_form *form,
@@ -112,6 +112,9 @@ int modeldir_copy_tokenizer(const char *dir, const char *tokenizer, struct err *
  * DIR had go. It may have none. */
 int modeldir_copy_tokenizers(const char *dir, const char *from, struct err *err);
 
+/* Has DIR such files besides tokenizer.model? Then they, and "tokens", decide ids (tongues.h). */
+int modeldir_has_tongues(const char *dir);
+
 /* ---- reading weights ------------------------------------------------------------------------- */
 
 /* A model directory opened for reading: nothing is loaded, the weights are mapped. */
@@ -128,7 +131,7 @@ struct modeldir {
 
 /* Reads and checks the configuration, and the names, shapes and types of all tensors, and that the
  * tokenizer, if there is one, is the one the model was trained with (HEED_EFORMAT). The first
- * refuses tiled models, which can no longer be trained or averaged; the second opens them, too. */
+ * refuses tiled models, which cannot be averaged; the second opens them, too. */
 int modeldir_open(struct modeldir *md, const char *dir, struct err *err);
 int modeldir_open_any(struct modeldir *md, const char *dir, struct err *err);
 void modeldir_close(struct modeldir *md);

@@ -82,7 +82,13 @@ int plan_shape(const char *dir, const struct config *config, struct err *err) {
 
 /* Equal numbers of pieces are not enough: with other pieces the rows of the embedding would mean
  * other words. */
-static int check_tokenizer(const char *dir, const struct tokenizer *tokenizer, struct err *err) {
+static int check_tokenizer(const char *dir, const struct model_notes *notes,
+                           const struct tokenizer *tokenizer, struct err *err) {
+    if (notes->tokens || modeldir_has_tongues(dir))
+        return err_set(err, HEED_EINVAL,
+                       "--init: %.100s has more than one tokenizer or ids of its own; leave "
+                       "--tokenizer out to use them",
+                       dir);
     char *path = path_join(dir, MODELDIR_TOKENIZER);
     char its[TOKENIZER_HASH_TEXT], ours[TOKENIZER_HASH_TEXT];
     struct tokenizer *own = NULL;
@@ -103,9 +109,9 @@ int plan_init(const char *dir, const struct config *config, const struct tokeniz
               struct err *err) {
     struct modeldir md;
     char its[OPTION_TEXT], ours[OPTION_TEXT];
-    int rc = modeldir_open(&md, dir, err);
+    int rc = modeldir_open_any(&md, dir, err);
     if (rc) return rc;
-    rc = check_tokenizer(dir, tokenizer, err);
+    rc = tokenizer ? check_tokenizer(dir, &md.notes, tokenizer, err) : 0;
     const struct option *o = rc ? NULL : plan_difference(&md.config, config);
     if (o)
         rc = err_set(err, HEED_EINVAL,

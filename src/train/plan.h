@@ -31,9 +31,9 @@ const struct option *plan_difference(const struct config *a, const struct config
 /* Is this the model of the run in `dir`? HEED_EINVAL names the field that differs. */
 int plan_shape(const char *dir, const struct config *config, struct err *err);
 
-/* Can a run with this configuration and tokenizer begin with the weights of the model directory
- * `dir`? They must be whole, in the form of training, of the same shape, and learnt with the same
- * tokenizer. Reads no weights. */
+/* Can a run with this configuration and tokenizer (NULL: the model's own) begin with the weights of
+ * the model directory `dir`? They must be whole, of the same shape, and learnt with the same
+ * tokenizer; tiled ones will do. Reads no weights. */
 int plan_init(const char *dir, const struct config *config, const struct tokenizer *tokenizer,
               struct err *err);
 

@@ -103,9 +103,11 @@ int target_for_model(const char *dir, const char *const *from, int n, int overwr
 }
 
 int target_clear(const char *dir, struct err *err) {
-    static const char *const old[] = {MODELDIR_WEIGHTS, MODELDIR_CTRANSLATE2, MODELDIR_VOCABULARY};
+    static const char *const old[] = {MODELDIR_WEIGHTS,    MODELDIR_CTRANSLATE2,
+                                      MODELDIR_VOCABULARY, MODELDIR_TARGET_TOKENIZER,
+                                      MODELDIR_TOKENS,     MODELDIR_TARGET_TOKENS};
     int rc = checkpoint_forget(dir, -1, err);
-    for (int i = 0; i < 3 && !rc; i++) {
+    for (size_t i = 0; i < sizeof old / sizeof *old && !rc; i++) {
         char *path = path_join(dir, old[i]);
         if (file_calls.unlink(path) && errno != ENOENT)
             rc = err_set(err, HEED_EIO, "%.180s: cannot remove: %s", path, strerror(errno));

@@ -74,14 +74,24 @@ static void warn(struct trainer *t, const char *event, const char *done) {
     X("n_src_tok", n_src_tok)                                                                      \
     X("n_tgt_tok", n_tgt_tok)
 
+/* Which tokenizers a run has: one hash, or two. */
+enum { TOKENIZERS_TEXT = 2 * TOKENIZER_HASH_TEXT };
+static void tokenizers_text(const struct trainer *t, char text[TOKENIZERS_TEXT]) {
+    char target[TOKENIZER_HASH_TEXT];
+    tokenizer_hash_text(t->o.tokenizer, text);
+    if (!t->o.target || t->o.target == t->o.tokenizer) return;
+    tokenizer_hash_text(t->o.target, target);
+    snprintf(text + strlen(text), TOKENIZER_HASH_TEXT + 1, "+%s", target);
+}
+
 static void state_collect(const struct trainer *t, struct state *state) {
     struct batches_state at;
-    char hash[TOKENIZER_HASH_TEXT];
+    char hash[TOKENIZERS_TEXT];
     batches_state(t->batches, &at);
 #define PUT_FIELD(name, field) state_set_u64(state, "batches." name, at.field);
     BATCHES_FIELDS(PUT_FIELD)
 #undef PUT_FIELD
-    tokenizer_hash_text(t->o.tokenizer, hash);
+    tokenizers_text(t, hash);
     state_set_text(state, "tokenizer", hash);
     state_set_f64(state, "best_loss", t->best_loss);
     state_set_i64(state, "best_step", t->best_step);
@@ -114,10 +124,10 @@ static int state_batches(const struct state *state, struct batches_state *at, st
 /* Another tokenizer means other data: allowing the one allows the other. */
 static int check_tokenizer(struct trainer *t, const struct state *state, struct err *err) {
     const char *was;
-    char is[TOKENIZER_HASH_TEXT];
+    char is[TOKENIZERS_TEXT];
     int rc = state_get_text(state, "tokenizer", &was, err);
     if (rc) return rc;
-    tokenizer_hash_text(t->o.tokenizer, is);
+    tokenizers_text(t, is);
     if (strcmp(was, is) == 0) return 0;
     if (t->o.new_tokenizer) return t->o.new_data = 1, 0;
     return err_set(

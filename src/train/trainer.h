@@ -53,8 +53,8 @@ struct trainer_options {
     struct optimizer *opt;
     struct batches *batches;
     struct sweep *valid;
-    const struct tokenizer *tokenizer;
-    train_listener *listener; /* NULL: nobody listens */
+    const struct tokenizer *tokenizer, *target; /* of both sides; they may be the same */
+    train_listener *listener;                   /* NULL: nobody listens */
     void *listener_ctx;
     int64_t max_steps;  /* 0: no limit; counts from the run's beginning, also after a resume */
     int64_t max_epochs; /* 0: no limit */
