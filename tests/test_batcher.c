@@ -408,6 +408,38 @@ TEST(memory_stays) {
     close_batcher();
 }
 
+static size_t resident(void) {
+    size_t size = 0, pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%zu %zu", &size, &pages), 2);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What much work has touched is given back when there is none. */
+TEST(memory_is_given_back) {
+    open_batcher(600, BUSY);
+    size_t before = resident();
+    struct trip *t = trip_new(600, 60, DESK_BULK, 1);
+    give_all(&t, 1);
+    wait_for(1);
+    size_t used = resident() - before;
+    trip_free(t);
+    for (double begin = clock_seconds(); clock_seconds() - begin < 20;) {
+        if (resident() < before + used / 3) break;
+        usleep(50000);
+    }
+    size_t now = resident();
+    if (now > before + used / 3) fail_msg("%zu bytes left of %zu", now - before, used);
+    t = trip_new(1, 6, DESK_INTERACTIVE, 1); /* and it goes on */
+    give_all(&t, 1);
+    wait_for(1);
+    assert_int_equal(t->status, DESK_DONE);
+    trip_free(t);
+    close_batcher();
+}
+
 /* ---- scores that are no numbers -------------------------------------------------------------- */
 
 TEST(not_a_number) {
@@ -443,4 +475,5 @@ TEST(not_a_number) {
 }
 
 TESTS(T(short_beside_long), T(short_beside_impatient), T(equal_shares), T(weights_of_classes),
-      T(cancel_at_once), T(failing_backend), T(endless_word), T(memory_stays), T(not_a_number))
+      T(cancel_at_once), T(failing_backend), T(endless_word), T(memory_stays),
+      T(memory_is_given_back), T(not_a_number))

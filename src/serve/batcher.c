@@ -1,8 +1,11 @@
 /* batcher.c — see batcher.h. */
 #include "serve/batcher.h"
 
+#include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -16,7 +19,9 @@ enum {
     WORK = 4 * TASK_PIECE, /* bytes tokenised between two steps */
     LINK_TOKENS = 256,     /* of sentences whose links are found between two steps */
     BUSY_PASS = 64,        /* source tokens of others that get on beside interactive ones */
-    KEYS_PER_ROW = 256     /* that a row may attend to for the price of the rest of it */
+    KEYS_PER_ROW = 256,    /* that a row may attend to for the price of the rest of it */
+    FEW = 8,               /* sentences aboard that touch little memory */
+    REST = 1               /* seconds without work until memory is given back */
 };
 
 /* What suits a kind of device. pass: source tokens that get on together. */
@@ -52,6 +57,8 @@ struct batcher {
     struct carousel_caps caps;
     struct extras *extras;
     struct task_facts facts;
+    struct align_options align;
+    int touched; /* the carousel has had many sentences or long ones */
     struct suit suit;
     struct errand *all;
     struct flow **flow;
@@ -106,9 +113,15 @@ static void plan_caps(struct batcher *b, int beam) {
                                      .max_beam = SEARCH_MAX_BEAM};
 }
 
-static int open_carousel(struct batcher *b, struct err *err) {
+static int make_carousel(struct batcher *b, struct err *err) {
     const struct engine *e = b->engine;
     struct search_setup setup = {.model = e->model, .n_model = e->n, .marks = engine_marks(e)};
+    b->touched = 0;
+    return carousel_new(&b->carousel, &setup, &b->caps, err);
+}
+
+static int open_carousel(struct batcher *b, struct err *err) {
+    const struct engine *e = b->engine;
     struct translator_options defaults = defaults_of(b->engine);
     struct align_options align = defaults_align(b->engine, defaults.align);
     b->suit = backend_device_memory(b->engine->be) ? suits_device : suits_host;
@@ -120,7 +133,7 @@ static int open_carousel(struct batcher *b, struct err *err) {
                                    .target = e->target,
                                    .ended = tokenizer_eos(e->source) >= 0};
     int rc = engine_tag(b->engine, NULL, &b->facts.tag, err);
-    if (!rc) rc = carousel_new(&b->carousel, &setup, &b->caps, err);
+    if (!rc) rc = make_carousel(b, err);
     if (rc) return rc;
     int limit = defaults.max_source ? defaults.max_source : b->engine->max_len;
     b->facts.max_tok = limit - b->facts.ended - (b->facts.tag >= 0);
@@ -128,10 +141,21 @@ static int open_carousel(struct batcher *b, struct err *err) {
     b->speller = xrealloc(b->speller, ((size_t)b->n_speller + 1) * sizeof(struct speller *));
     b->facts.shares_words = engine_shares_words(b->engine);
     b->facts.speller = b->speller[b->n_speller++] = speller_new(e->target);
+    b->align = align;
     b->extras = extras_new(&b->facts, &align);
     b->at = xcalloc((size_t)b->caps.n_seat, sizeof(struct part *));
     b->order = xcalloc((size_t)b->caps.n_seat, sizeof(struct part *));
     return 0;
+}
+
+/* Nobody is aboard. Much work has touched memory all over; new memory has not been touched yet. */
+static void freshen(struct batcher *b) {
+    struct err err = {0};
+    extras_free(b->extras);
+    carousel_free(b->carousel);
+    b->extras = extras_new(&b->facts, &b->align);
+    if (make_carousel(b, &err)) shut(b); /* the next errand opens the model anew, or says why not */
+    malloc_trim(0);
 }
 
 static int open_model(struct batcher *b, struct err *err) {
@@ -243,6 +267,7 @@ static void seat_out(struct batcher *b, struct part *p) {
 static void seat_in(struct batcher *b, struct part *p, int seat) {
     p->seat = seat;
     p->steps = 0;
+    b->touched |= p->errand->class != DESK_INTERACTIVE || b->n_order >= FEW;
     b->at[seat] = p;
     b->order[b->n_order++] = p;
     if (p->errand->class == DESK_INTERACTIVE) {
@@ -680,12 +705,28 @@ static void sweep(struct batcher *b) {
     }
 }
 
+static int is_idle(const struct batcher *b) { return !b->inbox && !b->all && !b->retired; }
+
+/* Waits for something to do; if it takes long, memory is given back. With the lock. */
+static void rest(struct batcher *b) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += REST;
+    while (is_idle(b) && b->touched && b->carousel) {
+        if (pthread_cond_timedwait(&b->wake, &b->lock, &until) != ETIMEDOUT) continue;
+        pthread_mutex_unlock(&b->lock);
+        freshen(b);
+        pthread_mutex_lock(&b->lock);
+    }
+    while (is_idle(b)) pthread_cond_wait(&b->wake, &b->lock);
+}
+
 /* Takes what has come; waits if there is nothing else to do. 0: it never will again. */
 static int take_in(struct batcher *b) {
     pthread_mutex_lock(&b->lock);
     b->stats = b->now;
     b->stats.seated = b->n_order;
-    while (!b->inbox && !b->all && !b->retired) pthread_cond_wait(&b->wake, &b->lock);
+    rest(b);
     struct errand *in = b->inbox;
     int goes_on = in || b->all;
     b->inbox = NULL;
@@ -753,7 +794,11 @@ int batcher_open(struct batcher **out, const struct batcher_options *options, st
     b->inbox_end = &b->inbox;
     b->linking_end = &b->linking;
     pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->wake, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&b->opened, NULL);
     if (pthread_create(&thread, NULL, thread_main, b)) {
         free_batcher(b);
