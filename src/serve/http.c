@@ -24,6 +24,7 @@ enum {
     SCRATCH = 64 << 10,
     JOIN = 32 << 10, /* bodies up to this size are sent together with their head */
     LINGER_SECONDS = 2,
+    LAST_SECONDS = 1, /* for those who came before the end */
     LINGER_BYTES = 4 << 20,
     OVERHEAD = 64 << 10, /* framing of chunks that any body may have */
     TICK_MS = 250
@@ -71,6 +72,7 @@ struct connection {
     struct piece *out, *last;
     size_t n_out;
     int must_close, ended, ready, grace; /* ended: the client sends nothing more */
+    int served;                          /* it has had an answer */
     char peer[ADDRESS_TEXT];
 };
 
@@ -107,7 +109,7 @@ struct http_server {
     struct http_private *mail;
     int draining, drained, sealing, sealed, stopping;
     int saw_drain, saw_seal, quiet; /* the thread's own; quiet: nothing has come for a tick */
-    double drain_begun;
+    double drain_begun, last_call;  /* when it stops; 0: not yet */
     char scratch[SCRATCH];
 };
 
@@ -538,6 +540,7 @@ static void dispatch(struct connection *c) {
             forwarded = x->head.header[i].value;
     address_client(x->client, c->peer, forwarded, s->options.trusted, s->options.n_trusted);
     s->stats.requests++;
+    c->served = 1;
     enter(c, BUSY);
     want(c);
     if (s->saw_seal || (s->saw_drain && !c->grace))
@@ -973,6 +976,36 @@ static void on_event(struct http_server *s, const struct epoll_event *e) {
     }
 }
 
+/* The last who have come are answered, too: closing a port resets those that wait at it. Then
+ * nobody can come any more. Ports that were given are the next server's. */
+static void shut_ports(struct http_server *s) {
+    for (int i = 0; i < s->options.n_listen; i++) {
+        struct port *port = &s->port[i];
+        if (port->listener.given || port->listener.fd < 0) continue;
+        uint64_t before;
+        do {
+            before = s->stats.accepted;
+            on_port(s, port);
+        } while (s->stats.accepted > before && !s->paused);
+        epoll_ctl(s->epoll, EPOLL_CTL_DEL, port->listener.fd, NULL);
+        listener_close(&port->listener);
+    }
+    s->saw_seal = 1;
+    s->last_call = s->now + LAST_SECONDS;
+}
+
+/* Is somebody in the midst of a request, has not begun the first, or not read all of the answer? */
+static int is_waited_for(const struct connection *c) { return c->state != IDLE || !c->served; }
+
+/* Nothing is in work any more. 1: all connections can be closed. */
+static int has_ended(struct http_server *s) {
+    if (!s->last_call) shut_ports(s);
+    if (s->now < s->last_call)
+        for (const struct connection *c = s->first; c; c = c->next)
+            if (is_waited_for(c)) return 0;
+    return 1;
+}
+
 static void *serve(void *arg) {
     struct http_server *s = arg;
     struct epoll_event event[EVENTS];
@@ -996,7 +1029,7 @@ static void *serve(void *arg) {
         pthread_mutex_lock(&s->lock);
         int stopping = s->stopping;
         pthread_mutex_unlock(&s->lock);
-        if (!stopping) continue;
+        if (!stopping || !has_ended(s)) continue;
         while (s->first) hang_up(s->first);
         if (!s->n_waiting) break;
     }

@@ -160,6 +160,17 @@ with socket.create_connection(("127.0.0.1", port), 20) as c:
 p.send_signal(signal.SIGTERM)
 check(p.wait(60) == 0 and notify.recv(100) == b"STOPPING=1", "ends")
 
+# ---- the end: whoever has connected before it is told, not reset; then nobody can connect
+s = Server(heed, *base)
+with s.connect(20) as late, s.connect(20) as mute:
+    s.process.send_signal(signal.SIGTERM)
+    time.sleep(0.7)  # nothing is in work: what there was to wait for has been waited for
+    late.sendall(b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n")
+    a = parse(read_all(late))
+    check(a.status == 503 and "retry-after" in a.headers, f"at the end: {a.status}")
+    check(read_all(mute) == b"", "who says nothing is let go")
+check(s.process.wait(20) == 0, "ends nevertheless")
+
 # ---- reloading models under load: nothing is lost, nothing is mixed up
 s = Server(heed, *base, "--metrics")
 want = {q: s.post("/translate", {"q": q, **pair}).body for q in
