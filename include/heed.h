@@ -178,11 +178,15 @@ enum heed_alignment { HEED_ALIGNMENT_PIECES = 1, HEED_ALIGNMENT_WORDS = 2 };
  * markup. Results have no pieces, words or links then. */
 enum heed_format { HEED_FORMAT_LINES = 0, HEED_FORMAT_TEXT = 1, HEED_FORMAT_HTML = 2 };
 
+/* What a log-probability is divided by: the paper's ((5 + length) / 6)^alpha, or length^alpha. */
+enum heed_length_rule { HEED_LENGTH_PAPER = 0, HEED_LENGTH_POWER = 1 };
+
 typedef struct heed_translate_options {
     size_t size; /* set by heed_translate_options_init */
     int beam;    /* hypotheses kept; 1 is greedy search. Default 4, at most 64. */
     int n_best;  /* translations wanted per text; at most beam, unless sampling. Default 1. */
-    /* Length penalty: a score is the log-probability over ((5 + length) / 6)^alpha. Default 0.6. */
+    /* Length penalty: a score is the log-probability over ((5 + length) / 6)^alpha, or as
+     * length_rule says. Default 0.6. */
     float alpha;
     int min_length; /* of a translation, in tokens. Default 0. */
     int max_length; /* Default 0: as many tokens as the model has positions for. */
@@ -222,6 +226,7 @@ typedef struct heed_translate_options {
     const char *language;
     /* Terms that translations must have; NULL: none. Does not go with sample. */
     const heed_glossary *glossary;
+    int length_rule; /* an enum heed_length_rule. Default 0: the paper's. */
 } heed_translate_options;
 
 /* Fills in the defaults. Pass sizeof *options as size. */

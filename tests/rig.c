@@ -34,8 +34,10 @@ static void open_models(struct rig *rig, const struct config *c, int n_model, en
                         int n_thread, uint64_t seed) {
     struct err err;
     struct backend_options where = {type == DTYPE_F64 ? "ref" : "cpu", n_thread, NULL};
-    *rig =
-        (struct rig){.n_model = n_model, .n_vocab = c->n_vocab_tgt, .bos = BOS, .weight = {1, 1}};
+    *rig = (struct rig){.n_model = n_model,
+                        .n_vocab = c->n_vocab_tgt,
+                        .marks = {.bos = BOS, .eos = EOS, .unk = UNK},
+                        .weight = {1, 1}};
     check_ok(backend_open(&rig->toy[0].be, &where, &err), &err);
     for (int m = 0; m < n_model; m++) {
         struct toy *toy = &rig->toy[m];
@@ -83,7 +85,7 @@ struct search_setup rig_setup(const struct rig *rig, int n_seq, int n_tok, int m
     return (struct search_setup){.model = rig->model,
                                  .n_model = rig->n_model,
                                  .weight = rig->n_model > 1 ? rig->weight : NULL,
-                                 .marks = {rig->bos, EOS, UNK},
+                                 .marks = rig->marks,
                                  .caps = {n_seq, n_tok, max_src}};
 }
 

@@ -13,7 +13,7 @@ struct rig {
     struct toy toy[2];
     struct model *model[2];
     int n_model, n_vocab;
-    int32_t bos; /* BOS; to be changed before searchers are made */
+    struct search_marks marks; /* at first BOS, EOS, UNK, nothing banned */
     float weight[2];
     struct frozen *frozen; /* or NULL */
 };

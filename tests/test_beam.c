@@ -45,8 +45,14 @@ struct arena_of_beam {
 static void search_language(struct arena_of_beam *a, const struct language *l, int width,
                             int n_best, double alpha, int run_on) {
     struct beam *b = &a->beam;
-    a->rules = (struct beam_rules){width, n_best, EOS, alpha < 0, run_on, a->penalty};
-    for (int n = 0; n <= LEN; n++) a->penalty[n] = pow((5.0 + n) / 6.0, alpha);
+    a->rules = (struct beam_rules){.width = width,
+                                   .n_best = n_best,
+                                   .eos = EOS,
+                                   .falling = alpha < 0,
+                                   .run_on = run_on,
+                                   .penalty = a->penalty};
+    for (int n = 0; n <= LEN; n++) /* the paper's rule, and the power of the length */
+        a->penalty[n] = pow(l->key % 2 ? fmax(n, 1) : (5.0 + n) / 6.0, alpha);
     *b =
         (struct beam){.log_prob = a->log_prob, .sample = a->sample, .node = a->node, .end = a->end};
     beam_begin(b, LEN);
@@ -104,7 +110,7 @@ TEST(stop_loses_nothing) {
 TEST(beam_step_by_hand) {
     struct arena_of_beam a;
     struct beam *b = &a.beam;
-    a.rules = (struct beam_rules){2, 2, EOS, 0, 0, a.penalty};
+    a.rules = (struct beam_rules){.width = 2, .n_best = 2, .eos = EOS, .penalty = a.penalty};
     for (int n = 0; n <= LEN; n++) a.penalty[n] = 1;
     *b = (struct beam){.log_prob = a.log_prob, .sample = a.sample, .node = a.node, .end = a.end};
     beam_begin(b, LEN);
@@ -132,7 +138,7 @@ TEST(beam_step_by_hand) {
 TEST(probabilities_above_one_count_as_one) {
     struct arena_of_beam a;
     struct beam *b = &a.beam;
-    a.rules = (struct beam_rules){1, 1, EOS, 0, 0, a.penalty};
+    a.rules = (struct beam_rules){.width = 1, .n_best = 1, .eos = EOS, .penalty = a.penalty};
     for (int n = 0; n <= LEN; n++) a.penalty[n] = 1;
     *b = (struct beam){.log_prob = a.log_prob, .sample = a.sample, .node = a.node, .end = a.end};
     beam_begin(b, LEN);

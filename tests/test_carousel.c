@@ -60,6 +60,7 @@ static void ride_begin(struct ride *r, const struct rig *rig, uint64_t seed) {
         if (k != 8 && i % 6 == 0) {
             r->in[i].in.prefix = prefix;
             r->in[i].in.n_prefix = 1 + i % 3;
+            r->in[i].in.n_lead = i % 4 == 0;
         }
         struct searcher *s = rig_searcher(rig, r->in[i].options, 1, LONGEST + 1, LONGEST + 1);
         ASSERT_OK(searcher_run(s, &r->in[i].in, 1, &one, NULL, &err), err);
@@ -191,7 +192,7 @@ TEST(as_if_alone) {
 TEST(from_zero) {
     struct rig rig;
     rig_open_as(&rig, V, "frozen-f32", 2, 15);
-    rig.bos = -1;
+    rig.marks.bos = -1;
     check_ride(&rig, 1);
     rig_close(&rig);
 }

@@ -15,9 +15,11 @@ enum { BOS = 0, EOS = 1, UNK = 2, V = 33, MAX_SEQ = 48, MAX_SRC = 20 };
 
 struct rig {
     struct backend *be;
-    int32_t bos;
     struct model *model;
+    struct search_marks marks;
 };
+
+static const struct search_marks usual = {.bos = BOS, .eos = EOS, .unk = UNK};
 
 /* "cpu-f32", "ref-f32", "cuda-ssru-bf16", ...: the device, the decoder if it is an SSRU, whether it
  * has what only models of other toolkits have, and the type. */
@@ -27,6 +29,7 @@ static void rig_open(struct rig *rig, const char *where, const char *head, int n
     struct err err = {0};
     char device[8] = "";
     memcpy(device, where, (size_t)(strchr(where, '-') - where));
+    rig->marks = usual;
     enum dtype type = strstr(where, "bf16") ? DTYPE_BF16 : DTYPE_F32;
     if (strcmp(device, "cuda") == 0)
         rig->be = gpu_open();
@@ -43,16 +46,16 @@ static void rig_open(struct rig *rig, const char *where, const char *head, int n
     c.max_len = 40;
     c.tie = TIE_NONE;
     if (strstr(where, "ssru")) c.decoder = DECODER_SSRU;
-    rig->bos = strstr(where, "foreign") ? -1 : BOS;
-    c.output_bias = c.embed_norm = rig->bos < 0;
-    if (rig->bos < 0) c.d_ff_dec = 56;
+    rig->marks.bos = strstr(where, "foreign") ? -1 : BOS;
+    c.output_bias = c.embed_norm = rig->marks.bos < 0;
+    if (rig->marks.bos < 0) c.d_ff_dec = 56;
     c.n_vocab_src = c.n_vocab_tgt = n_vocab;
     check_ok(config_check(&c, &err), &err);
     check_ok(model_new(&rig->model, &c, rig->be, type, &err), &err);
     /* larger weights than training begins with, so that distributions have peaks */
     float *flat = xcalloc(rig->model->table.n_elem, sizeof *flat);
     check_ok(model_draw(rig->model, seed, &err), &err);
-    if (rig->bos < 0) toy_disturb(rig->model);
+    if (rig->marks.bos < 0) toy_disturb(rig->model);
     check_ok(model_get(rig->model, flat, &err), &err);
     for (size_t i = 0; i < rig->model->table.n_elem; i++) flat[i] *= 1.6f;
     check_ok(model_set(rig->model, flat, &err), &err);
@@ -69,8 +72,10 @@ static struct searcher *searcher_of(const struct rig *rig, struct search_options
     struct searcher *s;
     struct err err = {0};
     o.place = place;
-    struct search_setup setup = {
-        &rig->model, 1, NULL, {rig->bos, EOS, UNK}, {n_seq, n_seq * MAX_SRC, MAX_SRC}};
+    struct search_setup setup = {.model = &rig->model,
+                                 .n_model = 1,
+                                 .marks = rig->marks,
+                                 .caps = {n_seq, n_seq * MAX_SRC, MAX_SRC}};
     ASSERT_OK(searcher_new(&s, &setup, &o, &err), err);
     return s;
 }
@@ -172,6 +177,30 @@ static void check_ends(const struct rig *rig, int n, int n_vocab, double tol) {
     xfree(in);
 }
 
+/* What models of other toolkits want: tokens that are banned, the zero vector to begin with,
+ * another rule of lengths, and of some sentences a first token that is not scored. */
+static void check_foreign(struct rig *rig, int n, double tol) {
+    static const int32_t lead[] = {7, 9};
+    struct search_input *in = inputs_new(MAX_SEQ, V, 6);
+    struct search_options o = beam_of(4, 2, 1);
+    o.length_rule = LENGTH_POWER;
+    o.min_len = 3;
+    rig->marks = (struct search_marks){
+        .bos = -1, .eos = EOS, .unk = UNK, .banned = {4, 7, 11, 2}, .n_banned = 4};
+    check_options(rig, &o, n, in, tol);
+    for (int i = 0; i < MAX_SEQ; i++) {
+        in[i].prefix = &lead[i % 3 == 1];
+        in[i].n_prefix = in[i].n_lead = i % 3 > 0;
+    }
+    o.ban_unk = 1;
+    check_options(rig, &o, n, in, tol);
+    o.max_len = 1;
+    o.min_len = 0;
+    check_options(rig, &o, n, in, tol);
+    rig->marks = usual;
+    xfree(in);
+}
+
 /* All sentences live to the same length, at last to the model's last position. */
 static void check_forced(const struct rig *rig) {
     struct search_input *in = inputs_new(MAX_SEQ, V, 4);
@@ -194,6 +223,7 @@ TEST(host_and_backend_agree) {
         if (!ref) check_ends(&rig, 1, V, 0);
         if (!cuda) check_ends(&rig, ref ? 2 : 16, V, 0);
         if (!ref) check_forced(&rig);
+        check_foreign(&rig, cuda ? 1 : ref ? 2 : 16, 0);
         rig_close(&rig);
     }
     if (cuda && strstr(TEST_ARG, "bf16")) return;

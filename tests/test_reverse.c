@@ -58,8 +58,11 @@ static struct searcher *open_searcher(struct model *model) {
     struct searcher *searcher;
     struct search_options options = search_defaults();
     options.beam = 1;
-    struct search_setup setup = {
-        &model, 1, NULL, {TOY_BOS, TOY_EOS, -1}, {N_TEST, N_TEST * (LONGEST + 1), LONGEST + 1}};
+    struct search_setup setup = {&model,
+                                 1,
+                                 NULL,
+                                 {.bos = TOY_BOS, .eos = TOY_EOS, .unk = -1},
+                                 {N_TEST, N_TEST * (LONGEST + 1), LONGEST + 1}};
     ASSERT_OK(searcher_new(&searcher, &setup, &options, &err), err);
     return searcher;
 }

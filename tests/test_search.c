@@ -12,7 +12,7 @@ enum { MAX_V = 33, MAX_N = 48, MAX_HYP = 64 };
 
 struct naive {
     int32_t id[MAX_N];
-    int n, cut;
+    int n, cut, lead;
     double p, score;
 };
 
@@ -22,7 +22,7 @@ struct naive_list {
 };
 
 static double penalty(const struct search_options *o, int len) {
-    return pow((5.0 + len) / 6.0, (double)o->alpha);
+    return pow(o->length_rule == LENGTH_POWER ? len : (5.0 + len) / 6.0, (double)o->alpha);
 }
 
 static void log_softmax(double *out, const float *z, int n) {
@@ -60,7 +60,7 @@ static void naive_next(double *out, struct rig *rig, const struct search_input *
     for (int i = 0; i < n * v_n; i++) out[i] = 0;
     for (int m = 0; m < rig->n_model; m++) {
         struct batch batch;
-        check_ok(batch_init(&batch, n * in->n_src, n * rows, n, rig->bos, &err), &err);
+        check_ok(batch_init(&batch, n * in->n_src, n * rows, n, rig->marks.bos, &err), &err);
         for (int i = 0; i < n; i++) {
             int32_t tgt[MAX_N + 1];
             memcpy(tgt, h[i].id, sizeof h[i].id);
@@ -82,11 +82,13 @@ static void naive_next(double *out, struct rig *rig, const struct search_input *
     for (int i = 0; i < n * v_n; i++) out[i] = log(out[i]);
 }
 
-static int naive_allowed(const struct search_options *o, const struct search_input *in,
-                         const struct naive *h, int32_t v) {
+static int naive_allowed(const struct rig *rig, const struct search_options *o,
+                         const struct search_input *in, const struct naive *h, int32_t v) {
     if (h->n < in->n_prefix) return v == in->prefix[h->n];
-    if (v == EOS && h->n < (o->force_len ? o->force_len : o->min_len)) return 0;
+    if (v == EOS && h->n - in->n_lead < (o->force_len ? o->force_len : o->min_len)) return 0;
     if (v == UNK && o->ban_unk) return 0;
+    for (int i = 0; i < rig->marks.n_banned; i++)
+        if (v == rig->marks.banned[i]) return 0;
     return !(o->no_repeat && repeats(h, v, o->no_repeat));
 }
 
@@ -130,8 +132,9 @@ static struct naive_list *naive_search(struct rig *rig, const struct search_inpu
         all->n = 0;
         for (int h = 0; h < n_live; h++)
             for (int32_t v = 0; v < rig->n_vocab; v++) {
-                if (!naive_allowed(o, in, &live[h], v)) continue;
-                struct naive x = extended(&live[h], v, lp[h * rig->n_vocab + v], o);
+                if (!naive_allowed(rig, o, in, &live[h], v)) continue;
+                struct naive x =
+                    extended(&live[h], v, live[h].n < in->n_lead ? 0 : lp[h * rig->n_vocab + v], o);
                 insert(all, &x, x.p, of_p);
             }
         n_live = 0;
@@ -142,6 +145,11 @@ static struct naive_list *naive_search(struct rig *rig, const struct search_inpu
             if (!ends && n_live < o->beam) live[n_live++] = *x;
         }
         if (o->beam == 1 && done->n) break;
+    }
+    for (int i = 0; i < done->n && in->n_lead; i++) { /* what leads is no part of the result */
+        struct naive *x = &done->hyp[i];
+        memmove(x->id, x->id + 1, (size_t)--x->n * sizeof *x->id);
+        x->lead = 1;
     }
     xfree(lp);
     xfree(all);
@@ -159,7 +167,8 @@ static void check_hypothesis(const struct hypothesis *got, const struct naive *w
     ASSERT_NEAR(got->score, want->score, tol);
     for (int i = 0; i < n_value; i++) sum += (double)got->token_log_prob[i];
     ASSERT_NEAR(sum, got->log_prob, 1e-5 * (1 + fabs(sum)));
-    ASSERT_NEAR(got->score, (double)got->log_prob / penalty(o, n_value), 1e-5 * (1 + fabs(sum)));
+    ASSERT_NEAR(got->score, (double)got->log_prob / penalty(o, n_value + want->lead),
+                1e-5 * (1 + fabs(sum)));
 }
 
 static void check_result(const struct search_result *got, const struct naive_list *want,
@@ -280,7 +289,7 @@ TEST(from_zero) {
     struct search_input *in = rig_inputs(N_IN, 12, 14, 3);
     struct search_options o = beam_of(4, 4);
     rig_open_as(&rig, 14, TEST_ARG, 2, 1);
-    rig.bos = -1;
+    rig.marks.bos = -1;
     check_naive(&rig, in, N_IN, &o, 1e-4);
     o.no_repeat = 2; /* rules that look at what was written */
     o.repetition = 1.3f;
@@ -447,6 +456,68 @@ TEST(prefixes_are_forced) {
     check_naive(&rig, in, N_IN, &o, 1e-4);
     xfree(in);
     rig_close(&rig);
+}
+
+/* A first token that names a language: neither scored nor part of what is found. */
+TEST(leads_are_forced) {
+    static const int32_t prefix[] = {9, 5, UNK, 9};
+    struct rig rig;
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 6);
+    for (int i = 0; i < N_IN; i++) { /* the first has none, the third begins with more */
+        in[i].prefix = prefix;
+        in[i].n_prefix = i == 2 ? 4 : i > 0;
+        in[i].n_lead = i > 0;
+    }
+    for (int n_model = 1; n_model <= 2; n_model++) {
+        rig_open(&rig, n_model, 14, DTYPE_F32, 1, 10);
+        struct search_options o = beam_of(4, 4);
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        o.min_len = 4;
+        o.ban_unk = 1;
+        o.length_rule = LENGTH_POWER;
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        o.no_repeat = 2; /* the full way */
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        o = beam_of(1, 1);
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        o.force_len = 9;
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        rig_close(&rig);
+    }
+    xfree(in);
+}
+
+TEST(banned_is_never_written) {
+    struct search_input *in = rig_inputs(N_IN, 12, 24, 4);
+    for (int n = 1; n <= SEARCH_MAX_BANNED; n += 5) {
+        struct rig rig;
+        rig_open(&rig, 1, 24, DTYPE_F32, 1, (uint64_t)n);
+        for (rig.marks.n_banned = 0; rig.marks.n_banned < n; rig.marks.n_banned++)
+            rig.marks.banned[rig.marks.n_banned] = 23 - rig.marks.n_banned;
+        struct search_options o = beam_of(4, 4);
+        o.min_len = 3;
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        o.ban_unk = 1;
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        o.no_repeat = 3; /* the full way */
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        rig_close(&rig);
+    }
+    xfree(in);
+}
+
+TEST(power_of_length) {
+    struct rig rig;
+    struct search_input *in = rig_inputs(N_IN, 12, 14, 3);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        rig_open(&rig, 1, 14, DTYPE_F32, 2, seed);
+        struct search_options o = beam_of(seed == 3 ? 1 : 5, 1);
+        o.length_rule = LENGTH_POWER;
+        o.alpha = seed == 1 ? -0.7f : seed == 2 ? 0.2f : 1;
+        check_naive(&rig, in, N_IN, &o, 1e-4);
+        rig_close(&rig);
+    }
+    xfree(in);
 }
 
 /* ---- ensembles ------------------------------------------------------------------------------- */
@@ -805,7 +876,7 @@ static int try_new(const struct rig *rig, const struct search_options *o,
 TEST(impossible_searchers) {
     struct rig rig;
     struct err err = {0};
-    const struct search_marks marks = {BOS, EOS, UNK};
+    const struct search_marks marks = {.bos = BOS, .eos = EOS, .unk = UNK};
     struct search_options o = search_defaults();
     const struct search_caps caps = {2, 40, 20};
     rig_open(&rig, 2, 14, DTYPE_F32, 1, 19);
@@ -840,9 +911,9 @@ TEST(impossible_searchers) {
     rig.weight[1] = 1;
 #undef WITH
 #undef REFUSED
-    struct search_marks none = {BOS, 14, UNK};
+    struct search_marks none = {.bos = BOS, .eos = 14, .unk = UNK};
     ASSERT_ERR(try_new(&rig, &o, &none, caps, &err), err, HEED_EINVAL, "14");
-    none = (struct search_marks){-2, EOS, UNK};
+    none = (struct search_marks){.bos = -2, .eos = EOS, .unk = UNK};
     ASSERT_ERR(try_new(&rig, &o, &none, caps, &err), err, HEED_EINVAL, "-2");
     ASSERT_ERR(try_new(&rig, &o, &marks, (struct search_caps){0, 1, 1}, &err), err, HEED_EINVAL,
                "room for 0 sentences");
@@ -866,7 +937,7 @@ TEST(impossible_ensembles) {
     rig_open(&rig, 1, 14, DTYPE_F32, 1, 19);
     check_ok(model_new(&odd, &c, rig.toy[0].be, DTYPE_F32, &err), &err);
     struct model *both[] = {rig.model[0], odd};
-    struct search_setup setup = {both, 2, NULL, {BOS, EOS, UNK}, {2, 40, 20}};
+    struct search_setup setup = {both, 2, NULL, rig.marks, {2, 40, 20}};
     ASSERT_ERR(searcher_new(&s, &setup, &o, &err), err, HEED_ECONFIG,
                "model 2 has vocabularies of 15");
     setup.n_model = 17;
@@ -910,12 +981,13 @@ TESTS(TP(beam_of_all_is_exhaustive, "f32"), TP(beam_of_all_is_exhaustive, "ssru-
       TP(cached_is_redecoded, "f32"), TP(cached_is_redecoded, "ssru-f32"), TP(from_zero, "f32"),
       TP(from_zero, "ssru-f32"), T(reference_backend), T(lengths_and_bans),
       T(forbidden_marks_leave_enough), T(repetition_guards), T(no_ngram_twice),
-      T(dead_ends_are_cut), T(prefixes_are_forced), T(twins_are_one), T(two_models_are_their_mean),
-      T(best_of_one_is_greedy), T(samples_are_repeatable), T(samples_are_independent),
-      T(samples_follow_the_model), TP(neighbours_do_not_matter, "f32"),
-      TP(neighbours_do_not_matter, "bf16"), TP(neighbours_do_not_matter, "frozen-f32"),
-      TP(neighbours_do_not_matter, "frozen-bf16"), TP(neighbours_do_not_matter, "frozen-int8"),
-      TP(neighbours_do_not_matter, "ssru-f32"), TP(neighbours_do_not_matter, "ssru-frozen-int8"),
-      T(nothing_is_allocated_while_running), T(cancelled_and_used_again), T(impossible_input),
-      T(impossible_searchers), T(impossible_ensembles), TP(scores_that_are_no_numbers, "f32"),
+      T(dead_ends_are_cut), T(prefixes_are_forced), T(leads_are_forced), T(banned_is_never_written),
+      T(power_of_length), T(twins_are_one), T(two_models_are_their_mean), T(best_of_one_is_greedy),
+      T(samples_are_repeatable), T(samples_are_independent), T(samples_follow_the_model),
+      TP(neighbours_do_not_matter, "f32"), TP(neighbours_do_not_matter, "bf16"),
+      TP(neighbours_do_not_matter, "frozen-f32"), TP(neighbours_do_not_matter, "frozen-bf16"),
+      TP(neighbours_do_not_matter, "frozen-int8"), TP(neighbours_do_not_matter, "ssru-f32"),
+      TP(neighbours_do_not_matter, "ssru-frozen-int8"), T(nothing_is_allocated_while_running),
+      T(cancelled_and_used_again), T(impossible_input), T(impossible_searchers),
+      T(impossible_ensembles), TP(scores_that_are_no_numbers, "f32"),
       TP(scores_that_are_no_numbers, "bf16"))

@@ -160,11 +160,18 @@ BEAM_FN void beam_trace(int32_t *token, float *log_prob, const struct beam *b,
     }
 }
 
-BEAM_FN int beam_strike(float *value, int32_t *id, int k, int32_t a, int32_t b) {
+static BEAM_FN int beam_forbids(const struct beam_rules *r, int32_t id, int no_end) {
+    if (no_end && id == r->eos) return 1;
+    for (int i = 0; i < r->n_banned; i++)
+        if (id == r->banned[i]) return 1;
+    return 0;
+}
+
+BEAM_FN int beam_strike(float *value, int32_t *id, int k, const struct beam_rules *r, int no_end) {
     int n = 0;
     for (int i = 0; i < k; i++) {
         if (isnan(value[i])) return -1;
-        if (id[i] >= 0 && (id[i] == a || id[i] == b)) continue;
+        if (beam_forbids(r, id[i], no_end)) continue;
         value[n] = value[i];
         id[n++] = id[i];
     }
@@ -173,6 +180,13 @@ BEAM_FN int beam_strike(float *value, int32_t *id, int k, int32_t a, int32_t b) 
         id[n] = -1;
     }
     return 0;
+}
+
+BEAM_FN void beam_force(float *value, int32_t *id, int k, int32_t token) {
+    for (int i = 0; i < k; i++) {
+        value[i] = i ? -INFINITY : 0;
+        id[i] = i ? -1 : token;
+    }
 }
 
 BEAM_FN void beam_load(struct beam *b, const struct beam_table *t, const struct beam_rules *r,

@@ -21,15 +21,17 @@
 #define BEAM_FN
 #endif
 
-enum { BEAM_MAX = 64 };
+enum { BEAM_MAX = 64, BEAM_BANNED = 17 };
 
 /* The same for all sentences of a search. */
 struct beam_rules {
     int width;   /* live hypotheses kept, at most BEAM_MAX */
     int n_best;  /* ended hypotheses kept, at most width */
     int32_t eos; /* the end mark */
-    int falling; /* the penalty falls as sentences grow (alpha < 0) */
-    int run_on;  /* never stop before the longest length: to prove that stopping loses nothing */
+    int n_banned;
+    int32_t banned[BEAM_BANNED]; /* [n_banned] tokens that are never written */
+    int falling;                 /* the penalty falls as sentences grow (alpha < 0) */
+    int run_on; /* never stop before the longest length: to prove that stopping loses nothing */
     /* [longest + 1] by which log-probabilities are divided; index: tokens, end mark counted;
      * monotone */
     const double *penalty;
@@ -87,10 +89,13 @@ BEAM_FN void beam_take(struct beam *b, const struct beam_rules *r, const struct 
 BEAM_FN void beam_draw(struct beam *b, const struct beam_rules *r, const float *value,
                        const int32_t *id);
 
-/* Strikes two tokens out of a row of k candidates: the others move up, and what is left at the end
- * is -INFINITY and token -1. A token of -1 strikes nothing. Returns -1, the row half done, where a
- * candidate is NaN. */
-BEAM_FN int beam_strike(float *value, int32_t *id, int k, int32_t a, int32_t b);
+/* Strikes banned tokens out of a row of k candidates, and the end mark where it may not come yet:
+ * the others move up, and what is left at the end is -INFINITY and token -1. Returns -1, the row
+ * half done, where a candidate is NaN. */
+BEAM_FN int beam_strike(float *value, int32_t *id, int k, const struct beam_rules *r, int no_end);
+
+/* Makes a token the only one of k candidates, and certain. */
+BEAM_FN void beam_force(float *value, int32_t *id, int k, int32_t token);
 
 /* The first n tokens of the hypothesis that was in slot `hyp` after n tokens; log_prob may be
  * NULL. */

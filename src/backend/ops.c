@@ -240,7 +240,8 @@ static bool check_beam_step(struct caller by, const struct beam_step_args *a) {
     if (!RULE(r->width >= 1) || !RULE(r->width <= BEAM_MAX) || !RULE(r->n_best >= 1) ||
         !RULE(r->n_best <= r->width) || !RULE(a->n_seq >= 1) || !RULE(a->longest >= 1) ||
         !RULE(a->n_row >= a->n_seq) || !RULE(a->n_row <= INT_MAX / a->longest) ||
-        !RULE(a->n_row / r->width >= a->n_seq))
+        !RULE(a->n_row / r->width >= a->n_seq) || !RULE(r->n_banned >= 0) ||
+        !RULE(r->n_banned <= BEAM_BANNED))
         return false;
     return a->begin || (IS(value, a->value.rows, a->value.cols, DTYPE_F32) &&
                         RULE(a->value.ld == a->value.cols));

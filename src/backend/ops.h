@@ -242,8 +242,9 @@ struct topk_args {
  *     beam_advance for every sentence still not done, in order: its live hypotheses are the next
  *     rows of the next step
  * n_seq sentences have room; their state is `table`. value [B,k] F32 without gaps and id [B*k] are
- * what topk gave for the rows of this step, and scratch afterwards. The end mark is struck out
- * below min_len tokens, `unk` (unless -1) always. A row with a NaN makes its sentence done and
+ * what topk gave for the rows of this step, and scratch afterwards. Banned tokens are struck out,
+ * and so is the end mark below min_len tokens. lead[s], unless -1, is the first token of sentence s,
+ * whatever the candidates are; it is not counted in min_len. A row with a NaN makes its sentence done and
  * broken. With `begin` there are no candidates yet: every sentence gets one live hypothesis without
  * tokens, whose token in the first step is bos; one whose max_len[s] is 0 is absent, which is to
  * say done. Rows of the next step, n_row of them: ids (tokens), pos, len (= pos + 1), src_start and
@@ -256,9 +257,9 @@ struct beam_step_args {
     struct mat value;
     int32_t *id;
     struct beam_rules rules;
-    int32_t bos, unk;
+    int32_t bos;
     int min_len, begin, n_seq, n_row, longest;
-    const int32_t *src, *max_len; /* [n_seq + 1], [n_seq] */
+    const int32_t *src, *max_len, *lead; /* [n_seq + 1], [n_seq], [n_seq] */
     struct beam_table table;
     int32_t *ids, *pos, *len, *src_start, *src_len; /* [n_row] */
     int32_t *index;                                 /* [n_row, longest] */

@@ -182,8 +182,10 @@ static int open_searcher(struct bench *s, struct err *err) {
         if (caps.n_tok < tokens) caps.n_tok = tokens;
     }
     caps.max_src = s->in[0].n_src;
-    struct search_setup setup = {
-        .model = &s->model, .n_model = 1, .marks = {BOS, EOS, UNK}, .caps = caps};
+    struct search_setup setup = {.model = &s->model,
+                                 .n_model = 1,
+                                 .marks = {.bos = BOS, .eos = EOS, .unk = UNK},
+                                 .caps = caps};
     return searcher_new(&s->searcher, &setup, &o->search, err);
 }
 

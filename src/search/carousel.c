@@ -182,9 +182,9 @@ int carousel_new(struct carousel **out, const struct search_setup *setup,
     if (!rc) rc = check_caps(caps, ranker.positions, err);
     if (rc) return rc;
     struct carousel *c = xcalloc(1, sizeof *c);
-    /* the beam, the end mark, the unknown mark: rank_settle */
-    *c = (struct carousel){
-        .ranker = ranker, .caps = *caps, .k = min_int(caps->max_beam + 2, ranker.n_vocab)};
+    /* the beam, the end mark, the unknown mark, banned ones: rank_settle */
+    int k = caps->max_beam + 2 + ranker.marks.n_banned;
+    *c = (struct carousel){.ranker = ranker, .caps = *caps, .k = min_int(k, ranker.n_vocab)};
     rc = reserve(c, err);
     if (!rc) rc = open_models(c, setup->model, err);
     if (rc) {
@@ -494,7 +494,8 @@ int carousel_result(struct carousel *c, int at, struct search_result *result, st
     }
     for (int rank = 0; rank < b->n_end; rank++) {
         size_t first = (size_t)seat->cell + (size_t)rank * (size_t)b->max_len;
-        best[rank] = rank_report(&seat->rules, b, rank, c->id + first, c->log_prob + first);
+        best[rank] =
+            rank_report(&seat->rules, &seat->sentence, rank, c->id + first, c->log_prob + first);
     }
     result->n = b->n_end;
     return 0;
@@ -544,5 +545,6 @@ struct carousel_view carousel_peek(struct carousel *c, int at) {
     const struct seat *seat = seat_in(c, at, RIDING);
     const struct beam *b = &seat->sentence.beam;
     beam_trace(c->peek, NULL, b, &seat->rules.beam, 0, b->len);
-    return (struct carousel_view){c->peek, b->len, settled(seat)};
+    int lead = min_int(seat->sentence.in.n_lead, b->len);
+    return (struct carousel_view){c->peek + lead, b->len - lead, max_int(settled(seat) - lead, 0)};
 }

@@ -117,8 +117,12 @@ int engine_again(struct engine **engine, const struct engine *first,
 }
 
 struct search_marks engine_marks(const struct engine *e) {
-    return (struct search_marks){tokenizer_bos(e->target), tokenizer_eos(e->target),
-                                 tokenizer_unk(e->target)};
+    struct search_marks m = {.bos = tokenizer_bos(e->target),
+                             .eos = tokenizer_eos(e->target),
+                             .unk = tokenizer_unk(e->target)};
+    for (; e->tongues && m.n_banned < e->tongues->n_banned; m.n_banned++)
+        m.banned[m.n_banned] = e->tongues->banned[m.n_banned];
+    return m;
 }
 
 int engine_tag(const struct engine *e, const char *token, int32_t *tag, struct err *err) {

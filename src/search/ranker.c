@@ -34,9 +34,18 @@ static int check_models(struct model *const *models, const float *weights, int n
 }
 
 static int check_marks(const struct search_marks *k, int n_vocab, struct err *err) {
-    if (k->bos >= -1 && k->bos < n_vocab && k->eos >= 0 && k->eos < n_vocab && k->unk >= -1 &&
-        k->unk < n_vocab)
-        return 0;
+    int known = k->bos >= -1 && k->bos < n_vocab && k->eos >= 0 && k->eos < n_vocab &&
+                k->unk >= -1 && k->unk < n_vocab;
+    if (k->n_banned < 0 || k->n_banned > SEARCH_MAX_BANNED)
+        return err_set(err, HEED_EINVAL, "search: %d banned tokens; at most %d can be", k->n_banned,
+                       SEARCH_MAX_BANNED);
+    for (int i = 0; i < k->n_banned; i++)
+        if (k->banned[i] < 0 || k->banned[i] >= n_vocab || k->banned[i] == k->eos)
+            return err_set(err, HEED_EINVAL,
+                           "search: the banned token %d is the end mark, or not among the %d of "
+                           "the vocabulary",
+                           (int)k->banned[i], n_vocab);
+    if (known) return 0;
     return err_set(err, HEED_EINVAL,
                    "search: begin, end and unknown mark are %d, %d and %d; the vocabulary has %d",
                    (int)k->bos, (int)k->eos, (int)k->unk, n_vocab);
@@ -81,12 +90,14 @@ void ranker_carve(struct ranker *r, struct arena *arena, int len) {
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* PAPER: 6.1. The stop needs monotone penalties, also where pow rounds the last bit the other
+/* PAPER: 6.1, or the power of the length: 0 tokens, where nothing may be written, count as 1. The
+ * stop needs monotone penalties, also where pow rounds the last bit the other
  * way. */
 void rank_penalty(struct rank_rules *rules, double *penalty, int len) {
     double alpha = (double)rules->options.alpha;
+    int power = rules->options.length_rule == LENGTH_POWER;
     for (int n = 0; n <= len; n++) {
-        penalty[n] = pow((5.0 + n) / 6.0, alpha);
+        penalty[n] = pow(power ? (double)max_int(n, 1) : (5.0 + n) / 6.0, alpha);
         if (n && (alpha >= 0) != (penalty[n] >= penalty[n - 1])) penalty[n] = penalty[n - 1];
     }
     rules->beam.penalty = penalty;
@@ -100,19 +111,18 @@ void rank_settle(struct rank_rules *rules, const struct ranker *r, const struct 
     rules->sampling = (struct sample_rule){o->temperature, o->top_k, o->top_p};
     rules->full = r->n_model > 1 || o->sample || o->no_repeat || o->repetition != 1;
     rules->min_len = o->force_len ? o->force_len : o->min_len;
+    struct beam_rules *beam = &rules->beam;
+    for (; beam->n_banned < r->marks.n_banned; beam->n_banned++)
+        beam->banned[beam->n_banned] = r->marks.banned[beam->n_banned];
+    if (o->ban_unk && r->marks.unk >= 0) beam->banned[beam->n_banned++] = r->marks.unk;
     /* Enough, because of the `width` candidates that live on and the `width` first among which
      * hypotheses end no more than `width` come from one hypothesis: a row's best `width` tokens
-     * beside the marks that may be struck out, and those marks themselves, which may stand before
-     * them. */
-    rules->k = min_int(width + 1 + (o->ban_unk != 0), r->n_vocab);
+     * beside those that may be struck out, and these themselves, which may stand before them. */
+    rules->k = min_int(width + 1 + beam->n_banned, r->n_vocab);
 }
 
 int rank_longest(const struct rank_rules *rules, const struct ranker *r, int n_src) {
     return search_longest(&rules->options, r->positions, n_src);
-}
-
-int32_t rank_banned(const struct ranker *r, const struct rank_rules *rules) {
-    return rules->options.ban_unk ? r->marks.unk : -1;
 }
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -134,6 +144,7 @@ int rank_check(const struct ranker *r, const struct rank_rules *rules,
                        "search: sentence %d has %d source tokens; there is room for 1 to %d", i,
                        in->n_src, max_src);
     int most = rank_longest(rules, r, in->n_src);
+    BUG_ON(in->n_lead < 0 || in->n_lead > 1 || in->n_lead > in->n_prefix);
     if (in->n_prefix < 0 || in->n_prefix > most)
         return err_set(err, HEED_ELIMIT,
                        "search: sentence %d has a prefix of %d tokens; its translation has at most "
@@ -163,12 +174,15 @@ int rank_no_number(const struct sentence *x, struct err *err) {
 /* Does the next token come from the prefix? */
 static int forced(const struct sentence *x) { return x->beam.len < x->in.n_prefix; }
 
+/* And is it the one that is not scored? */
+static int leads(const struct sentence *x) { return x->beam.len < x->in.n_lead; }
+
 int rank_full_way(const struct rank_rules *rules, const struct sentence *x) {
-    return rules->full || x->in.terms || forced(x);
+    return rules->full || (!leads(x) && (x->in.terms || forced(x)));
 }
 
 static int end_forbidden(const struct rank_rules *rules, const struct sentence *x) {
-    return x->beam.len < rules->min_len;
+    return x->beam.len < rules->min_len + x->in.n_lead;
 }
 
 /* One row of logits as f32. */
@@ -209,7 +223,7 @@ static int mix(struct ranker *r, const struct rank_rules *rules, const struct se
 static void forbid(const struct ranker *r, const struct rank_rules *rules,
                    const struct sentence *x) {
     if (end_forbidden(rules, x)) r->log_prob[r->marks.eos] = -INFINITY;
-    if (rules->options.ban_unk && r->marks.unk >= 0) r->log_prob[r->marks.unk] = -INFINITY;
+    for (int i = 0; i < rules->beam.n_banned; i++) r->log_prob[rules->beam.banned[i]] = -INFINITY;
     if (rules->options.no_repeat)
         constraint_no_repeat(r->log_prob, r->written, x->beam.len, rules->options.no_repeat);
 }
@@ -217,12 +231,8 @@ static void forbid(const struct ranker *r, const struct rank_rules *rules,
 /* A prefix leaves one candidate: its token. Nothing forbids it. */
 static void force(const struct ranker *r, const struct sentence *x, float *value, int32_t *id,
                   int k) {
-    for (int i = 0; i < k; i++) {
-        value[i] = -INFINITY;
-        id[i] = -1;
-    }
-    id[0] = x->in.prefix[x->beam.len];
-    value[0] = r->log_prob[id[0]];
+    beam_force(value, id, k, x->in.prefix[x->beam.len]);
+    if (!leads(x)) value[0] = r->log_prob[id[0]];
 }
 
 /* Draws for the samples of live hypothesis h: all of them from the first free row, later one
@@ -272,13 +282,14 @@ static int most_pieces(const struct picking *p) {
 /* One more token for live hypothesis h, which has been read, unless that is among the picks. */
 static void add_pick(struct picking *p, struct terms_read read, int h, int32_t id, float value) {
     struct ranker *r = p->r;
-    int len = p->x->beam.len;
+    int len = p->x->beam.len, lead = p->x->in.n_lead;
     for (int i = p->first; i < p->n; i++)
         if (r->pick[i].it.id == id) return;
     if (value == -INFINITY) return;
     double log_prob = p->x->beam.log_prob[h] + (value < 0 ? (double)value : 0.0);
     r->written[len] = id;
-    struct terms_view v = terms_view(p->x->in.terms, &read, r->written, len + (id != r->marks.eos));
+    struct terms_view v =
+        terms_view(p->x->in.terms, &read, r->written + lead, len - lead + (id != r->marks.eos));
     int last = len + 1 == p->x->beam.max_len, bank = v.weight + (last ? 0 : v.begun);
     if (bank > p->most && bank > p->view.weight && !p->view.begun) return; /* not yet */
     r->pick[p->n++] = (struct rank_pick){{log_prob, h, id, value}, bank, 0};
@@ -292,8 +303,10 @@ static void pick_from(struct picking *p, int h, const struct candidates *got) {
     int32_t id[TERMS_NEXT];
     float value[TERMS_NEXT];
     struct terms_read read = {0};
-    p->view = terms_view(terms, &read, r->written, p->x->beam.len);
-    int n_next = terms_next(terms, &p->view, r->written, p->x->beam.len, id), k = p->rules->k;
+    const int32_t *written = r->written + p->x->in.n_lead;
+    int n_written = p->x->beam.len - p->x->in.n_lead, k = p->rules->k;
+    p->view = terms_view(terms, &read, written, n_written);
+    int n_next = terms_next(terms, &p->view, written, n_written, id);
     for (int i = 0; i < n_next; i++) value[i] = r->log_prob[id[i]];
     forbid(r, p->rules, p->x);
     if (p->view.n_met < terms->n) r->log_prob[r->marks.eos] = -INFINITY;
@@ -390,11 +403,12 @@ int rank_full(struct ranker *r, const struct rank_rules *rules, struct sentence 
 int rank_fast(const struct ranker *r, const struct rank_rules *rules, struct sentence *x,
               const struct candidates *got, struct err *err) {
     size_t first = (size_t)x->row * (size_t)got->k;
-    int32_t eos = end_forbidden(rules, x) ? r->marks.eos : -1;
     for (int h = 0; h < x->beam.n_live; h++) {
         size_t at = first + (size_t)h * (size_t)got->k;
-        if (beam_strike(got->value + at, got->id + at, got->k, eos, rank_banned(r, rules)))
+        if (beam_strike(got->value + at, got->id + at, got->k, &rules->beam,
+                        end_forbidden(rules, x)))
             return rank_no_number(x, err);
+        if (leads(x)) force(r, x, got->value + at, got->id + at, got->k);
     }
     beam_advance(&x->beam, &rules->beam, got->value + first, got->id + first, got->k);
     return 0;
@@ -402,18 +416,20 @@ int rank_fast(const struct ranker *r, const struct rank_rules *rules, struct sen
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-struct hypothesis rank_report(const struct rank_rules *rules, const struct beam *b, int rank,
+struct hypothesis rank_report(const struct rank_rules *rules, const struct sentence *x, int rank,
                               int32_t *id, float *log_prob) {
+    const struct beam *b = &x->beam;
     const struct beam_end *e = &b->end[rank];
+    int lead = x->in.n_lead;
     beam_trace(id, log_prob, b, &rules->beam, e->hyp, e->n);
     if (e->token >= 0) {
         id[e->n] = e->token;
         log_prob[e->n] = e->last;
     }
-    return (struct hypothesis){.ids = id,
-                               .n = e->n + (e->cut && e->token >= 0),
+    return (struct hypothesis){.ids = id + lead,
+                               .n = max_int(e->n + (e->cut && e->token >= 0) - lead, 0),
                                .log_prob = (float)e->log_prob,
                                .score = (float)e->score,
-                               .token_log_prob = log_prob,
+                               .token_log_prob = log_prob + lead,
                                .cut = e->cut};
 }

@@ -4,7 +4,7 @@
  * Candidates are found in one of two ways:
  *
  * - fast: the backend's topk hands over the k best tokens of each hypothesis. For one model whose
- *   distribution nobody changes; forbidding the end mark or the unknown mark only strikes out
+ *   distribution nobody changes; forbidding the end mark or banning tokens only strikes out
  *   candidates.
  * - full: a hypothesis' logits come to the host row by row. For ensembles, sampling, the repetition
  *   penalty and no_repeat, and for the tokens of a forced prefix or of terms, which may be anywhere
@@ -95,9 +95,6 @@ int rank_longest(const struct rank_rules *rules, const struct ranker *ranker, in
 int rank_check(const struct ranker *ranker, const struct rank_rules *rules,
                const struct search_input *in, int number, int max_src, struct err *err);
 
-/* The unknown mark where it must not be written, else -1. */
-int32_t rank_banned(const struct ranker *ranker, const struct rank_rules *rules);
-
 /* Which way does this sentence go in the coming step? */
 int rank_full_way(const struct rank_rules *rules, const struct sentence *sentence);
 
@@ -113,7 +110,7 @@ int rank_full(struct ranker *ranker, const struct rank_rules *rules, struct sent
 int rank_no_number(const struct sentence *sentence, struct err *err);
 
 /* The ended hypothesis `rank`, spelled out into id and log_prob, each with room for max_len. */
-struct hypothesis rank_report(const struct rank_rules *rules, const struct beam *beam, int rank,
-                              int32_t *id, float *log_prob);
+struct hypothesis rank_report(const struct rank_rules *rules, const struct sentence *sentence,
+                              int rank, int32_t *id, float *log_prob);
 
 #endif

@@ -12,9 +12,9 @@ struct resident {
     struct resident_rules rules;
     struct arena arena; /* backend memory: */
     struct beam_table table;
-    int32_t *src, *max_len;                    /* [2 * n_seq + 1] together */
+    int32_t *src, *max_len, *lead;             /* [3 * n_seq + 1] together */
     double *penalty;                           /* [cap.len + 1] */
-    int32_t *host;                             /* what goes to src and max_len */
+    int32_t *host;                             /* what goes to these */
     int size[MAX_SIZES], n_size;               /* numbers of rows, ascending; the last is cap.hyp */
     struct recording *recording[MAX_SIZES][2]; /* by size and turn of the index tables */
     struct search_stats stats;                 /* of the last search */
@@ -30,8 +30,9 @@ static void carve(struct resident *r) {
     r->table.end = arena_take(&r->arena, n_seq * n_best * sizeof *r->table.end);
     r->table.count = arena_take(&r->arena, sizeof *r->table.count);
     r->penalty = arena_take(&r->arena, (len + 1) * sizeof *r->penalty);
-    r->src = arena_take(&r->arena, (2 * n_seq + 1) * sizeof *r->src);
+    r->src = arena_take(&r->arena, (3 * n_seq + 1) * sizeof *r->src);
     r->max_len = r->src ? r->src + n_seq + 1 : NULL;
+    r->lead = r->src ? r->max_len + n_seq : NULL;
 }
 
 int resident_next_size(int size) {
@@ -55,7 +56,7 @@ int resident_new(struct resident **out, struct stepper *stepper, const struct re
     struct resident *r = *out = xcalloc(1, sizeof *r);
     *r = (struct resident){.stepper = stepper, .rules = *rules};
     BUG_ON((int64_t)rules->n_seq * rules->beam.width > stepper->cap.hyp);
-    r->host = xcalloc(2 * (size_t)rules->n_seq + 1, sizeof *r->host);
+    r->host = xcalloc(3 * (size_t)rules->n_seq + 1, sizeof *r->host);
     list_sizes(r);
     carve(r);
     r->arena.cap = r->arena.used;
@@ -90,13 +91,13 @@ static struct beam_step_args bookkeeping(const struct resident *r, int n, int tu
     struct beam_step_args a = {.id = s->top,
                                .rules = r->rules.beam,
                                .bos = r->rules.bos,
-                               .unk = r->rules.unk,
                                .min_len = r->rules.min_len,
                                .n_seq = r->rules.n_seq,
                                .n_row = s->cap.hyp,
                                .longest = s->cap.len,
                                .src = r->src,
                                .max_len = r->max_len,
+                               .lead = r->lead,
                                .table = r->table,
                                .ids = to.ids,
                                .pos = to.pos,
@@ -138,25 +139,27 @@ static struct beam_count collect(struct resident *r, int t) {
 }
 
 /* Absent sentences have a longest length of 0. Returns the longest of all. */
-static int begin(struct resident *r, const int32_t *src, const int32_t *max_len, int n_seq) {
+static int begin(struct resident *r, const struct resident_input *in) {
     struct backend *be = r->stepper->model->be;
-    size_t room = (size_t)r->rules.n_seq, n = (size_t)n_seq;
+    size_t room = (size_t)r->rules.n_seq, n = (size_t)in->n_seq;
     int longest = 0;
-    memset(r->host, 0, (2 * room + 1) * sizeof *r->host);
-    memcpy(r->host, src, (n + 1) * sizeof *src);
-    memcpy(r->host + room + 1, max_len, n * sizeof *max_len);
-    for (int i = 0; i < n_seq; i++) longest = max_len[i] > longest ? max_len[i] : longest;
-    backend_upload(be, r->src, r->host, (2 * room + 1) * sizeof *r->host);
+    memset(r->host, 0, (3 * room + 1) * sizeof *r->host);
+    memcpy(r->host, in->src, (n + 1) * sizeof *in->src);
+    memcpy(r->host + room + 1, in->max_len, n * sizeof *in->max_len);
+    memcpy(r->host + 2 * room + 1, in->lead, n * sizeof *in->lead);
+    for (int i = 0; i < in->n_seq; i++)
+        longest = in->max_len[i] > longest ? in->max_len[i] : longest;
+    backend_upload(be, r->src, r->host, (3 * room + 1) * sizeof *r->host);
     struct beam_step_args a = bookkeeping(r, 1, 1); /* writes the rows of turn 0 */
     a.begin = 1;
     beam_step(be, &a);
     return longest;
 }
 
-int resident_run(struct resident *r, const int32_t *src, const int32_t *max_len, int n_seq,
+int resident_run(struct resident *r, const struct resident_input *in,
                  const struct search_poll *poll, struct err *err) {
     struct backend *be = r->stepper->model->be;
-    int longest = begin(r, src, max_len, n_seq);
+    int n_seq = in->n_seq, longest = begin(r, in);
     struct beam_count count = {.n_active = n_seq};
     r->stats = (struct search_stats){.rows = (uint64_t)n_seq};
     for (int t = 0; t < longest && count.n_active > 0; t++) {

@@ -8,7 +8,8 @@
  * late, how many sentences are left. Rows shrink with them, in a few sizes, so that few recordings
  * are needed; rows between the live ones and the size are computed and ignored.
  *
- * Only for plain searches: one model, its distribution unchanged, no forced prefixes. The results
+ * Only for plain searches: one model, its distribution unchanged, no forced prefixes but one token
+ * that is not scored (search.h: n_lead). The results
  * equal the host's to the last bit wherever the ops compute a row identically in batches of any
  * size.
  *
@@ -22,8 +23,8 @@
 
 struct resident_rules {
     struct beam_rules beam; /* its penalty table is on the host */
-    int32_t bos, unk;       /* unk -1: the unknown mark is allowed */
-    int min_len, k, n_seq;  /* k candidates per hypothesis; room for n_seq sentences */
+    int32_t bos;
+    int min_len, k, n_seq; /* k candidates per hypothesis; room for n_seq sentences */
 };
 
 struct resident;
@@ -32,9 +33,15 @@ int resident_new(struct resident **resident, struct stepper *stepper,
                  const struct resident_rules *rules, struct err *err);
 void resident_free(struct resident *resident);
 
-/* Searches the n_seq sentences that stepper_begin was given: src [n_seq + 1] says where each
- * begins, max_len [n_seq] how long its translation may be. `poll` as in search.h. */
-int resident_run(struct resident *resident, const int32_t *src, const int32_t *max_len, int n_seq,
+/* The n_seq sentences that stepper_begin was given: src [n_seq + 1] says where each begins, max_len
+ * [n_seq] how long its translation may be, lead [n_seq] its first token, or -1. */
+struct resident_input {
+    const int32_t *src, *max_len, *lead;
+    int n_seq;
+};
+
+/* Searches them. `poll` as in search.h. */
+int resident_run(struct resident *resident, const struct resident_input *in,
                  const struct search_poll *poll, struct err *err);
 
 /* The results: head [n_seq], node [n_seq, cap.len, width], end [n_seq, n_best]. */

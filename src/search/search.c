@@ -21,6 +21,7 @@
 #include "search/resident.h"
 
 _Static_assert((int)SEARCH_MAX_BEAM == (int)BEAM_MAX, "two names of one limit");
+_Static_assert((int)SEARCH_MAX_BANNED + 1 == (int)BEAM_BANNED, "and the unknown mark");
 
 struct searcher {
     struct ranker ranker;
@@ -43,7 +44,7 @@ struct searcher {
     struct beam_node *node;       /* [n_seq, len, width] */
     struct beam_end *end;         /* [n_seq, n_best] */
     struct beam_head *head;       /* [n_seq] resident only, as the next */
-    int32_t *max_len;             /* [n_seq] */
+    int32_t *max_len, *lead;      /* [n_seq] */
     struct hypothesis *best;      /* [n_seq, n_best] */
     int32_t *best_id;             /* [n_seq, n_best, len] */
     float *best_log_prob;         /* [n_seq, n_best, len] */
@@ -53,6 +54,7 @@ struct searcher {
 
 enum { MANY = INT_MAX };
 static const char *const place_names[] = {"auto", "host", "backend", NULL};
+static const char *const length_names[] = {"paper", "power", NULL};
 
 #define OPTIONS_OF search_options
 #define API(FIELD) API_FIELD(heed_translate_options, FIELD)
@@ -60,8 +62,12 @@ const struct option search_rows[] = {
     ROW(INT, "beam", beam, "4", "hypotheses kept; 1 is greedy", API(beam), .of_model = 1, .min = 1,
         .max = SEARCH_MAX_BEAM),
     ROW(INT, "nbest", n_best, "1", NULL, API(n_best), .min = 1, .max = SEARCH_MAX_BEAM),
-    ROW(F32, "alpha", alpha, "0.6", "length penalty: scores are divided by ((5 + length) / 6)^X",
+    ROW(F32, "alpha", alpha, "0.6",
+        "length penalty: scores are divided by ((5 + length) / 6)^X, or as --length-rule says",
         API(alpha), .of_model = 1, .min = -10, .max = 10),
+    ROW(CHOICE, "length_rule", length_rule, "paper",
+        "what the length penalty is: the paper's, or length^alpha (power)", API(length_rule),
+        .of_model = 1, .choices = length_names),
     ROW(FLAG, "sample", sample, NULL, "draw random translations instead of searching for the best",
         API(sample)),
     ROW(F32, "temperature", temperature, "1", "temperature of sampling", API(temperature),
@@ -176,6 +182,7 @@ static void carve(struct searcher *s, struct arena *arena) {
     s->end = arena_take(arena, items(n_best, 1, sizeof *s->end));
     s->head = arena_take(arena, items(n_seq, 1, sizeof *s->head));
     s->max_len = arena_take(arena, items(n_seq, 1, sizeof *s->max_len));
+    s->lead = arena_take(arena, items(n_seq, 1, sizeof *s->lead));
     ranker_carve(&s->ranker, arena, s->len);
     s->best = arena_take(arena, items(n_best, 1, sizeof *s->best));
     s->best_id = arena_take(arena, items(n_best, len, sizeof *s->best_id));
@@ -217,7 +224,6 @@ static int open_resident(struct searcher *s, struct err *err) {
     if (!wanted || s->rules.full || stepper->value.type != DTYPE_F32) return 0;
     struct resident_rules rules = {.beam = s->rules.beam,
                                    .bos = s->ranker.marks.bos,
-                                   .unk = rank_banned(&s->ranker, &s->rules),
                                    .min_len = s->rules.min_len,
                                    .k = s->rules.k,
                                    .n_seq = s->caps.n_seq};
@@ -363,8 +369,8 @@ static void report(struct searcher *s, struct search_result *out, int n_seq) {
         size_t first = (size_t)i * (size_t)s->rules.beam.n_best, len = (size_t)s->len;
         for (int rank = 0; rank < x->beam.n_end; rank++) {
             size_t at = first + (size_t)rank;
-            s->best[at] = rank_report(&s->rules, &x->beam, rank, s->best_id + at * len,
-                                      s->best_log_prob + at * len);
+            s->best[at] =
+                rank_report(&s->rules, x, rank, s->best_id + at * len, s->best_log_prob + at * len);
         }
         out[i] = (struct search_result){s->best + first, x->beam.n_end};
     }
@@ -372,7 +378,7 @@ static void report(struct searcher *s, struct search_result *out, int n_seq) {
 
 static int plain(const struct search_input *in, int n_seq) {
     for (int i = 0; i < n_seq; i++)
-        if (in[i].n_prefix || in[i].terms) return 0;
+        if (in[i].n_prefix > in[i].n_lead || in[i].terms) return 0;
     return 1;
 }
 
@@ -381,8 +387,13 @@ static int plain(const struct search_input *in, int n_seq) {
 static int run_resident(struct searcher *s, int n_seq, const struct search_poll *poll,
                         struct err *err) {
     const struct sentence *sick = NULL;
-    for (int i = 0; i < n_seq; i++) s->max_len[i] = s->sentence[i].beam.max_len;
-    int rc = resident_run(s->resident, s->src.start, s->max_len, n_seq, poll, err);
+    for (int i = 0; i < n_seq; i++) {
+        const struct sentence *x = &s->sentence[i];
+        s->max_len[i] = x->beam.max_len;
+        s->lead[i] = x->in.n_lead ? x->in.prefix[0] : -1;
+    }
+    struct resident_input in = {s->src.start, s->max_len, s->lead, n_seq};
+    int rc = resident_run(s->resident, &in, poll, err);
     if (!rc) rc = resident_read(s->resident, s->head, s->node, s->end, n_seq, err);
     s->stats = *resident_stats(s->resident);
     for (int i = 0; !rc && i < n_seq; i++) {

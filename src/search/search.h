@@ -1,11 +1,12 @@
 /* search.h — from encoded sentences to the best translations: beam search, greedy search, sampling,
  * forced prefixes, ensembles.
  *
- * PAPER: 6.1. Beam 4; hypotheses are ranked by log P(y|x) / ((5 + |y|) / 6)^alpha, alpha 0.6, where
- * |y| counts the end mark; at most input length + 50 tokens. A sentence is finished when no live
- * hypothesis can still beat the n_best finished ones: a live one of log-probability p can reach at
- * most p / ((5 + L) / 6)^alpha with L the longest length allowed (p is negative and only falls; for
- * alpha < 0 the next length bounds it), so the stop loses nothing. A beam as wide as the number of
+ * PAPER: 6.1. Beam 4; hypotheses are ranked by log P(y|x) / lp(|y|), where |y| counts the end mark
+ * and lp(n) = ((5 + n) / 6)^alpha, alpha 0.6; at most input length + 50 tokens. Models of other
+ * toolkits may want lp(n) = n^alpha (length_rule). A sentence is finished when no live hypothesis
+ * can still beat the n_best finished ones: a live one of log-probability p can reach at most
+ * p / lp(L) with L the longest length allowed (p is negative and only falls; for alpha < 0 the next
+ * length bounds it), so the stop loses nothing. A beam as wide as the number of
  * possible hypotheses is exhaustive search.
  *
  * Among the `beam` best continuations of a step those with an end mark end, and the `beam` best
@@ -37,10 +38,15 @@ enum { TERMS_BEAM = 8, TERMS_MAX_BEAM = 16 };
  * plain is always ranked on the host. */
 enum search_place { SEARCH_AUTO, SEARCH_HOST, SEARCH_BACKEND };
 
+/* What log-probabilities are divided by, n being the tokens with the end mark: the paper's
+ * ((5 + n) / 6)^alpha, or n^alpha. */
+enum length_rule { LENGTH_PAPER, LENGTH_POWER };
+
 struct search_options {
-    int beam;      /* hypotheses kept; 1 is greedy */
-    int n_best;    /* wanted per sentence, at most beam (or the number of samples) */
-    float alpha;   /* length penalty; 0: none */
+    int beam;    /* hypotheses kept; 1 is greedy */
+    int n_best;  /* wanted per sentence, at most beam (or the number of samples) */
+    float alpha; /* length penalty; 0: none */
+    enum length_rule length_rule;
     int min_len;   /* tokens before the end mark may come; the longest length still cuts */
     int max_extra; /* at most source length + this many tokens (end marks count on both sides) */
     int max_len;   /* and at most this many; 0: as many as the model has positions */
@@ -68,9 +74,12 @@ int search_check(const struct search_options *options, struct err *err);
  * positions. */
 int search_longest(const struct search_options *options, int positions, int n_src);
 
-/* Special ids. bos may be -1, the zero vector in the place of an embedding; unk may be -1. */
+/* Special ids. bos may be -1, the zero vector; unk -1, none. banned [n_banned] are never written. */
+enum { SEARCH_MAX_BANNED = 16 };
 struct search_marks {
     int32_t bos, eos, unk;
+    int32_t banned[SEARCH_MAX_BANNED];
+    int n_banned;
 };
 
 /* What a searcher has room for: one call's sentences, source tokens, and source tokens of one
@@ -94,6 +103,9 @@ struct hypothesis {
 struct terms;
 
 /* One sentence of a call. prefix: tokens the translation must begin with (scored, never forbidden).
+ * The first n_lead of them, 0 or 1, name its language to the model: that one is neither part of the
+ * translation nor of its probability, but counts in its length, as in the toolkits that have such
+ * models.
  * key: chosen by the caller, decides the random stream (e.g. the line number). terms: what the
  * translation must contain (terms.h), or NULL; borrowed until the sentence is done; not for
  * samples. A sentence with terms needs a beam of at least search_terms_beam to do it well. */
@@ -103,7 +115,7 @@ struct search_input {
     const int32_t *src;
     int n_src; /* with its end mark */
     const int32_t *prefix;
-    int n_prefix;
+    int n_prefix, n_lead;
     uint64_t key;
     const struct terms *terms;
 };

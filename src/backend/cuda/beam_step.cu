@@ -48,10 +48,13 @@ static __global__ void __launch_bounds__(ADVANCE) beam_advance_kernel(struct bea
     const int32_t *from_id = a.id + (int64_t)head->row * k;
     for (int i = thread; i < b.n_live * k; i += ADVANCE) value[i] = from[i], id[i] = from_id[i];
     __syncthreads();
-    int32_t eos = b.len < a.min_len ? a.rules.eos : -1;
-    int bad = thread < b.n_live && beam_strike(value + thread * k, id + thread * k, k, eos, a.unk);
+    int32_t lead = a.lead[s];
+    int no_end = b.len < a.min_len + (lead >= 0);
+    int bad =
+        thread < b.n_live && beam_strike(value + thread * k, id + thread * k, k, &a.rules, no_end);
     bad = __syncthreads_or(bad);
     if (thread > 0) return;
+    if (b.len == 0 && lead >= 0) beam_force(value, id, k, lead);
     if (bad)
         head->broken = b.done = 1;
     else

@@ -6,12 +6,14 @@
 #include "backend/ref/ref.h"
 
 /* The candidates of sentence s, without forbidden ones; returns -1 where they are not numbers. */
-static int strike(const struct beam_step_args *a, const struct beam *b, float *value, int32_t *id) {
-    int k = a->value.cols;
-    int32_t eos = b->len < a->min_len ? a->rules.eos : -1;
+static int strike(const struct beam_step_args *a, const struct beam *b, int s, float *value,
+                  int32_t *id) {
+    int k = a->value.cols, no_end = b->len < a->min_len + (a->lead[s] >= 0);
     for (int h = 0; h < b->n_live; h++)
-        if (beam_strike(value + (size_t)h * (size_t)k, id + (size_t)h * (size_t)k, k, eos, a->unk))
+        if (beam_strike(value + (size_t)h * (size_t)k, id + (size_t)h * (size_t)k, k, &a->rules,
+                        no_end))
             return -1;
+    if (b->len == 0 && a->lead[s] >= 0) beam_force(value, id, k, a->lead[s]);
     return 0;
 }
 
@@ -28,7 +30,7 @@ static void advance(const struct beam_step_args *a, int s) {
     } else {
         size_t first = (size_t)head->row * (size_t)a->value.cols;
         float *value = (float *)a->value.data + first;
-        if (strike(a, &b, value, a->id + first))
+        if (strike(a, &b, s, value, a->id + first))
             head->broken = b.done = 1;
         else
             beam_advance(&b, &a->rules, value, a->id + first, a->value.cols);
