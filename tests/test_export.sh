@@ -49,6 +49,8 @@ expect 0 'CTranslate2 model, int8' "$heed" export --model m --out ct2-int8 --for
 same m/tokenizer.model ct2/tokenizer.model
 expect 2 'the weights are int8' "$heed" export --model int8 --out x --format f32
 expect 2 'the weights are int8' "$heed" export --model int8 --out x --format ctranslate2
+expect 2 '--precision int8 is for' "$heed" export --model m --out x --format huggingface \
+    --precision int8
 [ ! -e x ] || fail 'a refused export left a directory'
 
 # Refusals.
@@ -70,8 +72,7 @@ expect 1 'exported int8 model' "$heed" average --out x q q
 expect 0 '"parameters"' "$heed" inspect q --json
 for command in 'translate' 'quantize --out x'; do
     # shellcheck disable=SC2086 # words
-    expect 1 'ct2: a CTranslate2 model, which heed can write but not open' "$heed" $command \
-        --model ct2
+    expect 1 'ct2: a model of CTranslate2; heed import makes' "$heed" $command --model ct2
 done
 
 "$heed" train "${data[@]}" "${small[@]}" --window 3 --out local --steps 1 2>/dev/null

@@ -1,7 +1,8 @@
 /* cmd_export.c — `heed export` and `heed quantize`: a model ready to run, here or elsewhere.
  *
- * f32, bf16 and int8 are tiled directories that heed maps (model/frozen.h); ctranslate2 is a
- * directory for CTranslate2. `heed quantize` is `heed export --format int8`. */
+ * f32, bf16 and int8 are tiled directories that heed maps (model/frozen.h); ctranslate2 and
+ * huggingface are directories for CTranslate2 and transformers (src/convert). `heed quantize` is
+ * `heed export --format int8`. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,11 +10,13 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "convert/ct2_write.h"
+#include "convert/huggingface_write.h"
 #include "model/frozen.h"
 #include "train/target.h"
 
-enum { FORMAT_CTRANSLATE2 = PRECISION_INT8 + 1 }; /* behind the precisions */
-static const char *const format_names[] = {"", "f32", "bf16", "int8", "ctranslate2", NULL};
+enum { FORMAT_CTRANSLATE2 = PRECISION_INT8 + 1, FORMAT_HUGGINGFACE }; /* behind the precisions */
+static const char *const format_names[] = {"",  "f32", "bf16", "int8", "ctranslate2", "huggingface",
+                                           NULL};
 static const char *const ctranslate2_names[] = {"f32", "int8", NULL};
 
 static struct export_args {
@@ -65,29 +68,38 @@ static int export_tiled(struct err *err) {
     return rc;
 }
 
-static int export_ctranslate2(struct err *err) {
+static int write_foreign(const struct modeldir *md, struct err *err) {
+    struct tongues *tongues = NULL;
+    int theirs = args.format == FORMAT_HUGGINGFACE;
+    int rc = tongues_open(&tongues, args.model, &md->config, md->notes.tokens, err);
+    if (!rc)
+        rc = theirs ? huggingface_write(args.out, md, tongues, err)
+                    : ctranslate2_write(args.out, md, tongues, args.int8, err);
+    tongues_free(tongues);
+    if (!rc)
+        printf("%s: %s model, %s, %.1f MB; %s has %.1f MB\n", args.out,
+               theirs ? "MarianMT" : "CTranslate2", ctranslate2_names[args.int8],
+               megabytes(args.out, theirs ? MODELDIR_WEIGHTS : MODELDIR_CTRANSLATE2), args.model,
+               megabytes(args.model, MODELDIR_WEIGHTS));
+    return rc;
+}
+
+static int export_foreign(struct err *err) {
     struct modeldir md;
-    struct tokenizer *tokenizer = NULL;
     int rc = modeldir_open_any(&md, args.model, err);
     if (rc) return rc;
-    char *path = path_join(args.model, MODELDIR_TOKENIZER);
     rc = modeldir_verify(&md, args.model, args.threads, err);
-    if (!rc) rc = tokenizer_open(&tokenizer, path, err);
-    if (!rc) rc = ctranslate2_write(args.out, &md, tokenizer, args.int8, err);
-    if (!rc)
-        printf("%s: CTranslate2 model, %s, %.1f MB; %s has %.1f MB\n", args.out,
-               ctranslate2_names[args.int8], megabytes(args.out, MODELDIR_CTRANSLATE2), args.model,
-               megabytes(args.model, MODELDIR_WEIGHTS));
-    tokenizer_free(tokenizer);
-    xfree(path);
+    if (!rc) rc = write_foreign(&md, err);
     modeldir_close(&md);
     return rc;
 }
 
 static int run_export(struct err *err) {
+    if (args.int8 && args.format != FORMAT_CTRANSLATE2)
+        return cli_usage(err, "export: --precision int8 is for --format ctranslate2");
     int rc = target_for_model(args.out, &args.model, 1, args.overwrite, err);
     if (rc) return rc;
-    return args.format == FORMAT_CTRANSLATE2 ? export_ctranslate2(err) : export_tiled(err);
+    return args.format >= FORMAT_CTRANSLATE2 ? export_foreign(err) : export_tiled(err);
 }
 
 static int run_quantize(struct err *err) {
@@ -97,8 +109,8 @@ static int run_quantize(struct err *err) {
 
 const struct command cmd_export = {
     .name = "export",
-    .summary = "write a model in a form ready to run, for heed or for CTranslate2",
-    .usage = "--model MODEL --out DIR --format f32|bf16|int8|ctranslate2",
+    .summary = "write a model in a form ready to run, for heed, CTranslate2 or Hugging Face",
+    .usage = "--model MODEL --out DIR --format f32|bf16|int8|ctranslate2|huggingface",
     .groups = export_groups,
     .run = run_export};
 const struct command cmd_quantize = {.name = "quantize",

@@ -9,6 +9,7 @@
 #include "backend/mat.h"
 #include "base/half.h"
 #include "base/mem.h"
+#include "model/model.h"
 
 /* ---- which matrix is part of which parameter ------------------------------------------------- */
 
@@ -222,10 +223,39 @@ static void draw_positions(float *out, const struct foreign *m, int n, int d) {
         }
 }
 
-static int make_positions(struct assembly *a, const struct foreign *m, struct err *err) {
+/* Is the stored table that of the paper, bit for bit? Models that heed exported have it. */
+static int is_ours(const struct foreign_mat *mat, const float *ours) {
+    if (mat->type != FOREIGN_F32 || mat->transposed) return 0;
+    size_t row = (size_t)mat->cols * sizeof *ours, step = (size_t)mat->ld * sizeof *ours;
+    for (int i = 0; i < mat->rows; i++)
+        if (memcmp((const char *)mat->data + (size_t)i * step, ours + (size_t)i * (size_t)mat->cols,
+                   row) != 0)
+            return 0;
+    return 1;
+}
+
+static int look_at_table(struct assembly *a, const struct search *s, struct err *err) {
     struct config *c = &a->config;
-    c->positions = m->positions == FOREIGN_OURS ? POSITIONS_SINUSOIDAL : POSITIONS_LEARNED;
-    if (m->positions == FOREIGN_OURS || m->positions == FOREIGN_TABLE) return 0;
+    int rc = 0, ours = 1;
+    float *table = xmalloc((size_t)c->max_len * (size_t)c->d_model * sizeof *table);
+    model_sinusoids(table, DTYPE_F32, c->max_len, c->d_model);
+    for (int k = 0; k < 2 && !rc; k++) {
+        struct foreign_mat mat;
+        struct foreign_role role = {.decoder = k, .what = THE_POSITIONS};
+        rc = find_part(&mat, s, role, c->max_len, c->d_model, err);
+        ours = ours && !rc && is_ours(&mat, table);
+    }
+    if (ours) c->positions = POSITIONS_SINUSOIDAL;
+    xfree(table);
+    return rc;
+}
+
+static int make_positions(struct assembly *a, const struct search *s, struct err *err) {
+    struct config *c = &a->config;
+    enum foreign_positions kind = s->model->positions;
+    c->positions = kind == FOREIGN_OURS ? POSITIONS_SINUSOIDAL : POSITIONS_LEARNED;
+    if (kind == FOREIGN_OURS) return 0;
+    if (kind == FOREIGN_TABLE) return look_at_table(a, s, err);
     if (c->d_model % 2 || c->d_model < 4)
         return err_set(err, HEED_ECONFIG, "d_model: sines and cosines cannot share %d columns",
                        c->d_model);
@@ -233,7 +263,7 @@ static int make_positions(struct assembly *a, const struct foreign *m, struct er
     if (!a->positions)
         return err_set(err, HEED_ENOMEM, "cannot allocate %d x %d position encodings", c->max_len,
                        c->d_model);
-    draw_positions(a->positions, m, c->max_len, c->d_model);
+    draw_positions(a->positions, s->model, c->max_len, c->d_model);
     return 0;
 }
 
@@ -245,7 +275,7 @@ int assembly_init(struct assembly *a, const struct foreign *m, struct err *err) 
     struct search s = {.model = m, .tie = untie(&a->config, m, factor)};
     a->config.positions = POSITIONS_LEARNED;
     int rc = config_check(&a->config, err);
-    if (!rc) rc = make_positions(a, m, err);
+    if (!rc) rc = make_positions(a, &s, err);
     if (!rc) param_table_init(&a->table, &a->config);
     if (!rc) a->param = xcalloc((size_t)a->table.n_param, sizeof *a->param);
     for (int i = 0; i < a->table.n_param && !rc; i++) {

@@ -608,7 +608,7 @@ static int read_package(struct foreign *m, struct err *err) {
         m->languages = (struct foreign_languages){
             .before_target = "target", .code = code, .token = code + 1, .n = 1};
     }
-    m->translate = json_pack("{s:i, s:f}", "beam", 4, "alpha", 0.2);
+    m->translate = json_pack("{s:i, s:f, s:s}", "beam", 4, "alpha", 0.2, "length_rule", "power");
     json_decref(about);
     return 0;
 }

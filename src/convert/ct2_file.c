@@ -165,7 +165,8 @@ static int check_names(const struct ct2_file *f, const char *where, struct err *
 int ct2_file_read(struct ct2_file *f, const void *data, size_t size, const char *where,
                   struct err *err) {
     *f = (struct ct2_file){.spec = "", .revision = 1};
-    struct cursor c = {.at = data, .end = (const unsigned char *)data + size, .keep = &f->keep};
+    const unsigned char *bytes = size ? data : (const void *)"";
+    struct cursor c = {.at = bytes, .end = bytes + size, .keep = &f->keep};
     f->version = take_number(&c, 4);
     if (!c.short_of && (f->version < 1 || f->version > CT2_VERSION))
         return err_set(err, HEED_EFORMAT,

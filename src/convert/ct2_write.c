@@ -40,6 +40,7 @@ struct variable {
 
 struct export {
     const struct modeldir *md;
+    const struct tongues *tongues;
     int int8;
     struct variable *variable;
     size_t n, cap;
@@ -210,7 +211,8 @@ static void list_variables(struct export *x) {
     add_tables(x);
     add_scalar(x, "encoder", "embeddings_merge", TYPE_I8, 0);
     add_scalar(x, "encoder", "multi_query_attention", TYPE_I8, 0);
-    add_scalar(x, "decoder", "start_from_zero_embedding", TYPE_I8, 0);
+    add_scalar(x, "decoder", "start_from_zero_embedding", TYPE_I8,
+               tokenizer_bos(x->tongues->target) < 0);
     add_scalar(x, "decoder", "alibi", TYPE_I8, 0);
     add_scalar(x, "decoder", "alibi_use_positive_positions", TYPE_I8, 0);
     add_scalar(x, "decoder", "scale_alibi", TYPE_I8, 0);
@@ -255,9 +257,13 @@ static int write_rows(struct file_writer *w, const struct export *x, const struc
     float *row = xmalloc(n * sizeof *row);
     int8_t *q = xmalloc(n);
     int rc = 0;
+    const struct mat *own = x->md->view ? &x->md->view[v->param] : NULL;
+    int kept = own && own->tiled && own->type == DTYPE_I8;
     for (int i = 0; i < v->rows && !rc; i++) {
         modeldir_values(x->md, v->param, (size_t)i * n, n, row);
-        float scale = v->kind == KIND_PARAM ? 1 : row_scale(row, v->cols);
+        float scale = v->kind == KIND_PARAM ? 1
+                      : kept                ? 1 / own->scale[i]
+                                            : row_scale(row, v->cols);
         if (isnan(scale)) {
             rc = err_set(err, HEED_EFORMAT,
                          "row %d of '%s' has values that are not finite, which int8 cannot hold", i,
@@ -347,8 +353,9 @@ static int write_model(const char *path, const struct export *x, struct err *err
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static int check(const struct modeldir *md, const struct tokenizer *t, struct err *err) {
-    const struct config *c = &md->config;
+static int check(const struct export *x, struct err *err) {
+    const struct config *c = &x->md->config;
+    const struct weights_form *form = &x->md->form;
     if (c->window)
         return err_set(err, HEED_ECONFIG,
                        "window: CTranslate2 has no local attention; the model's window is %d",
@@ -361,67 +368,81 @@ static int check(const struct modeldir *md, const struct tokenizer *t, struct er
         return err_set(err, HEED_ECONFIG,
                        "d_v: CTranslate2 needs keys and values of the same width, not %d and %d",
                        c->d_k, c->d_v);
-    if (md->form.tiled && md->form.type == DTYPE_I8)
-        return err_set(
-            err, HEED_EINVAL,
-            "the weights are int8, rounded by a different rule than CTranslate2's; export the "
-            "model they were made from");
-    int n = tokenizer_size(t);
-    if (n != c->n_vocab_src || n != c->n_vocab_tgt)
-        return err_set(err, HEED_ECONFIG,
-                       "n_vocab: the tokenizer has %d pieces, the model %d source and %d target "
-                       "words",
-                       n, c->n_vocab_src, c->n_vocab_tgt);
-    return tokenizer_check_ends(t, err);
+    if (form->tiled && form->type == DTYPE_I8 && !x->int8)
+        return err_set(err, HEED_EINVAL,
+                       "the weights are int8 and cannot become f32 again; --precision int8 keeps "
+                       "them");
+    return tokenizer_check_ends(x->tongues->target, err);
 }
 
-static int write_vocabulary(const char *path, const struct tokenizer *t, struct err *err) {
+static int write_vocabulary(const char *dir, const char *name, const struct tokenizer *t,
+                            struct err *err) {
     json_t *list = json_array();
+    char *path = path_join(dir, name);
     int rc = 0;
     for (int i = 0; i < tokenizer_size(t) && !rc; i++)
         if (json_array_append_new(list, json_string(tokenizer_piece(t, i))))
             rc = err_set(err, HEED_EFORMAT, "%.120s: piece %d is not UTF-8", path, i);
     if (!rc) rc = json_out_file(path, list, err);
     json_decref(list);
+    xfree(path);
     return rc;
 }
 
-static int write_settings(const char *path, const struct config *c, const struct tokenizer *t,
-                          struct err *err) {
-    const char *bos = tokenizer_piece(t, tokenizer_bos(t));
+static int write_pieces(const char *dir, const char *name, const struct tokenizer *t,
+                        struct err *err) {
+    size_t size;
+    const void *bytes = tokenizer_bytes(t, &size);
+    char *path = path_join(dir, name);
+    int rc = file_write_all(path, bytes, size, err);
+    xfree(path);
+    return rc;
+}
+
+static int write_texts(const char *dir, const struct tongues *t, struct err *err) {
+    int rc, one = t->source == t->target;
+    if (tongues_share(t)) {
+        rc = write_vocabulary(dir, MODELDIR_VOCABULARY, t->source, err);
+    } else {
+        rc = write_vocabulary(dir, "source_vocabulary.json", t->source, err);
+        if (!rc) rc = write_vocabulary(dir, "target_vocabulary.json", t->target, err);
+    }
+    if (!rc) rc = write_pieces(dir, one ? MODELDIR_TOKENIZER : "source.spm", t->source, err);
+    if (!rc && !one) rc = write_pieces(dir, "target.spm", t->target, err);
+    return rc;
+}
+
+/* Where translations start from the zero vector, any token will do to name that start. */
+static int write_settings(const char *dir, const struct export *x, struct err *err) {
+    const struct tokenizer *t = x->tongues->target;
+    const char *eos = tokenizer_piece(t, tokenizer_eos(t));
+    const char *bos = tokenizer_bos(t) < 0 ? eos : tokenizer_piece(t, tokenizer_bos(t));
+    char *path = path_join(dir, "config.json");
     json_t *root = json_pack(
-        "{s:b, s:b, s:s, s:s, s:s, s:o, s:b, s:s}", "add_source_bos", 0, "add_source_eos", 1,
-        "bos_token", bos, "decoder_start_token", bos, "eos_token",
-        tokenizer_piece(t, tokenizer_eos(t)), "layer_norm_epsilon", json_out_float(c->norm_eps),
+        "{s:b, s:b, s:s, s:s, s:s, s:o, s:b, s:s}", "add_source_bos", 0, "add_source_eos",
+        tokenizer_eos(x->tongues->source) >= 0, "bos_token", bos, "decoder_start_token", bos,
+        "eos_token", eos, "layer_norm_epsilon", json_out_float(x->md->config.norm_eps),
         "multi_query_attention", 0, "unk_token", tokenizer_piece(t, tokenizer_unk(t)));
-    if (!root) return err_set(err, HEED_EFORMAT, "%.120s: a special piece is not UTF-8", path);
-    int rc = json_out_file(path, root, err);
+    int rc = root ? json_out_file(path, root, err)
+                  : err_set(err, HEED_EFORMAT, "%.120s: a special piece is not UTF-8", path);
     json_decref(root);
+    xfree(path);
     return rc;
 }
 
-int ctranslate2_write(const char *dir, const struct modeldir *md, const struct tokenizer *tokenizer,
+int ctranslate2_write(const char *dir, const struct modeldir *md, const struct tongues *tongues,
                       int int8, struct err *err) {
-    struct export x = {.md = md, .int8 = int8};
+    struct export x = {.md = md, .tongues = tongues, .int8 = int8};
     struct newdir new;
-    int rc = check(md, tokenizer, err);
+    int rc = check(&x, err);
     if (!rc) rc = newdir_begin(&new, dir, modeldir_files, err);
     if (rc) return rc;
     list_variables(&x);
-    char *vocabulary = path_join(new.temp, MODELDIR_VOCABULARY);
-    char *settings = path_join(new.temp, "config.json"),
-         *model = path_join(new.temp, MODELDIR_CTRANSLATE2);
-    char *pieces = path_join(new.temp, MODELDIR_TOKENIZER);
-    size_t size;
-    const void *bytes = tokenizer_bytes(tokenizer, &size);
-    rc = file_write_all(pieces, bytes, size, err);
-    if (!rc) rc = write_vocabulary(vocabulary, tokenizer, err);
-    if (!rc) rc = write_settings(settings, &md->config, tokenizer, err);
+    char *model = path_join(new.temp, MODELDIR_CTRANSLATE2);
+    rc = write_texts(new.temp, tongues, err);
+    if (!rc) rc = write_settings(new.temp, &x, err);
     if (!rc) rc = write_model(model, &x, err);
-    xfree(vocabulary);
-    xfree(settings);
     xfree(model);
-    xfree(pieces);
     xfree(x.variable);
     return newdir_end(&new, rc, err);
 }

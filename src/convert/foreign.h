@@ -130,7 +130,7 @@ struct foreign {
     struct card card;
 
     /* Finds a matrix; mat->data stays NULL where the model has none, which only biases may. Called
-     * by one thread, once for each. */
+     * by one thread. */
     int (*find)(const struct foreign *model, const struct foreign_role *role,
                 struct foreign_mat *mat, struct err *err);
     void (*close)(struct foreign *model); /* frees reader; NULL: nothing to do */

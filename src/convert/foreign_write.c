@@ -122,7 +122,7 @@ static json_t *tokens_json(const struct foreign *m, const struct side *source,
                            const struct side *target) {
     const struct tokenizer *t = target->tokenizer;
     int own = source->own_ids && target->own_ids && !m->n_banned && !m->languages.n;
-    if (own && m->start == tokenizer_bos(t) && m->end == tokenizer_eos(t) &&
+    if (own && m->start >= 0 && m->start == tokenizer_bos(t) && m->end == tokenizer_eos(t) &&
         m->unknown == tokenizer_unk(t) && !m->no_source_end)
         return NULL;
     json_t *object =

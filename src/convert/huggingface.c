@@ -15,6 +15,7 @@
 #include "backend/ops.h"
 #include "base/mem.h"
 #include "convert/foreign.h"
+#include "convert/hf_names.h"
 #include "convert/hf_tokens.h"
 #include "convert/hf_weights.h"
 #include "io/json.h"
@@ -48,36 +49,11 @@ static const struct torch_tensor *find_embedding(const struct hf *hf, const char
     return t;
 }
 
-static void layer_name(char *name, size_t size, const struct foreign_role *r) {
-    static const char *const norms[] = {[IN_SELF] = "self_attn_layer_norm",
-                                        [IN_CROSS] = "encoder_attn_layer_norm",
-                                        [IN_FF] = "final_layer_norm"};
-    static const char *const parts[] = {
-        [THE_QUERY] = "q_proj",    [THE_KEY] = "k_proj", [THE_VALUE] = "v_proj",
-        [THE_RESULT] = "out_proj", [THE_FIRST] = "fc1",  [THE_SECOND] = "fc2"};
-    const char *in = r->what == THE_NORM || r->place == IN_FF ? ""
-                     : r->place == IN_SELF                    ? "self_attn."
-                                                              : "encoder_attn.";
-    snprintf(name, size, "model.%s.layers.%d.%s%s.%s", r->decoder ? "decoder" : "encoder", r->layer,
-             in, r->what == THE_NORM ? norms[r->place] : parts[r->what],
-             r->bias ? "bias" : "weight");
-}
-
 static const struct torch_tensor *find_tensor(const struct hf *hf, const struct foreign_role *r) {
-    static const char *const what[] = {[THE_EMBEDDING] = "embed_tokens",
-                                       [THE_POSITIONS] = "embed_positions",
-                                       [THE_EMBED_NORM] = "layernorm_embedding",
-                                       [THE_FINAL_NORM] = "layer_norm"};
-    char name[96];
-    if (r->what == THE_OUTPUT)
-        return r->bias ? hf_weights_find(hf->weights, "final_logits_bias")
-                       : find_embedding(hf, "lm_head.weight");
-    if (r->place == IN_STACK)
-        snprintf(name, sizeof name, "model.%s.%s.%s", r->decoder ? "decoder" : "encoder",
-                 what[r->what], r->bias ? "bias" : "weight");
-    else
-        layer_name(name, sizeof name, r);
-    return r->what == THE_EMBEDDING ? find_embedding(hf, name) : hf_weights_find(hf->weights, name);
+    char name[HF_NAME];
+    hf_name(name, r, TIE_NONE);
+    int shared = r->what == THE_EMBEDDING || (r->what == THE_OUTPUT && !r->bias);
+    return shared ? find_embedding(hf, name) : hf_weights_find(hf->weights, name);
 }
 
 /* ---- matrices -------------------------------------------------------------------------------- */

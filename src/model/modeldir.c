@@ -23,8 +23,13 @@ enum { FORMAT_VERSION = 1, TILED_VERSION = 2, CHUNK = 1 << 16 /* values at a tim
 #define TOKENIZER_FILES                                                                            \
     MODELDIR_TOKENIZER, MODELDIR_TARGET_TOKENIZER, MODELDIR_TOKENS, MODELDIR_TARGET_TOKENS
 const char *const modeldir_tokenizer_files[] = {TOKENIZER_FILES, NULL};
-const char *const modeldir_files[] = {MODELDIR_CONFIG,      MODELDIR_WEIGHTS,    TOKENIZER_FILES,
-                                      MODELDIR_CTRANSLATE2, MODELDIR_VOCABULARY, NULL};
+const char *const modeldir_files[] = {
+    MODELDIR_CONFIG, MODELDIR_WEIGHTS, TOKENIZER_FILES,
+    /* CTranslate2's */
+    MODELDIR_CTRANSLATE2, MODELDIR_VOCABULARY, "source_vocabulary.json", "target_vocabulary.json",
+    "source.spm", "target.spm",
+    /* Hugging Face's */
+    "generation_config.json", "vocab.json", "target_vocab.json", "tokenizer_config.json", NULL};
 enum { N_TOKENIZER_FILE = sizeof modeldir_tokenizer_files / sizeof(char *) - 1 };
 
 /* ---- config ---------------------------------------------------------------------------------- */
@@ -294,11 +299,11 @@ static int read_config(const char *dir, struct description *d, json_t **kept, st
     json_t *root = NULL;
     int rc = modeldir_check_files(dir, err);
     if (!rc) rc = json_in_file(&root, path, err);
-    if (!rc && !json_object_get(root, "format") && file_exists(foreign))
+    int theirs = file_exists(foreign) || json_object_get(root, "model_type");
+    if (!rc && !json_object_get(root, "format") && theirs)
         rc = err_set(err, HEED_EFORMAT,
-                     "%.120s: a CTranslate2 model, which heed can write but not open; give the "
-                     "model it was exported from",
-                     dir);
+                     "%.120s: a model of %s; heed import makes a heed model of it", dir,
+                     file_exists(foreign) ? "CTranslate2" : "Hugging Face");
     if (!rc) rc = read_root(d, root, path, err);
     if (kept) *kept = json_incref(root);
     json_decref(root);

@@ -41,7 +41,8 @@
 #define MODELDIR_CTRANSLATE2 "model.bin"
 #define MODELDIR_VOCABULARY  "shared_vocabulary.json"
 
-/* Their names, the configuration first, and those of a CTranslate2 model; then NULL. */
+/* Their names, the configuration first, and those that models exported to other engines have; then
+ * NULL. */
 extern const char *const modeldir_files[];
 
 /* Those that make ids of text, MODELDIR_TOKENIZER first; then NULL. */

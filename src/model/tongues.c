@@ -274,3 +274,12 @@ void tongues_free(struct tongues *x) {
 int tongues_equal(const struct tongues *a, const struct tongues *b) {
     return tokenizer_equal(a->source, b->source) && tokenizer_equal(a->target, b->target);
 }
+
+int tongues_share(const struct tongues *t) {
+    int n = tokenizer_size(t->source);
+    if (t->source == t->target) return 1;
+    if (tokenizer_size(t->target) != n) return 0;
+    for (int i = 0; i < n; i++)
+        if (strcmp(tokenizer_piece(t->source, i), tokenizer_piece(t->target, i)) != 0) return 0;
+    return 1;
+}

@@ -59,4 +59,7 @@ void tongues_free(struct tongues *tongues);
 /* Both sides have the same tokenizers? */
 int tongues_equal(const struct tongues *a, const struct tongues *b);
 
+/* Do both sides have the same vocabulary, whatever makes tokens of their texts? */
+int tongues_share(const struct tongues *tongues);
+
 #endif
