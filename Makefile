@@ -259,6 +259,9 @@ FUZZ_BUILD = $(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CUDA=0 CC=clang CX
     CWARN=-Wno-error KERNEL_CHECKS=-fno-sanitize=all CFLAGS='$(FUZZ_FLAGS)' fuzz-programs
 FUZZ_IN_TEST = $(if $(filter 0,$(TEST_SLOW)),,$(if $(TESTS),$(findstring fuzz,$(TESTS)),yes))
 SECONDS ?= 60
+paper-smoke: ## run the recipes of the paper's tables and figures at toy size
+	+@$(MAKE) --no-print-directory test TESTS=test_paper
+
 fuzz: ## throw bytes at every parser; SECONDS=60 for each, FUZZ=name picks one
 	@tools/deps.sh fuzz
 	+@$(FUZZ_BUILD)
@@ -392,6 +395,6 @@ export BUILD TEST_SCALE TEST_SLOW
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all demo demo-train test test-serve soak test-gpu test-bare bench-gpu dist dist-built \
-        test-programs fuzz \
+        test-programs fuzz paper-smoke \
         fuzz-programs asan tsan bench scores lint tidy format deps install install-built uninstall \
         clean help FORCE

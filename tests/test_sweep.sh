@@ -62,7 +62,9 @@ cmp one.figures two.figures || fail "an interrupted sweep gave other figures"
 # ---- two at a time, a row that fails, and one row alone
 table three 20 '{"name": "good"}, {"name": "bad", "train": {"n_head": 7}}, {"name": "other"}' \
     >three.json
-if "$heed" sweep three.json --device cpu --device cpu >out 2>err; then fail "a failed row went unnoticed"; fi
+if "$heed" sweep three.json --device cpu --device cpu >out 2>err; then
+    fail "a failed row went unnoticed"
+fi
 grep -q '1 of 3 rows failed' err || fail "no word about the failure: $(cat err)"
 grep -qE '^bad +failed: .*(7|n_head|heads)' out || fail "no reason: $(cat out)"
 [ "$(grep -c ' 20 ' out)" = 2 ] || fail "the others did not run: $(cat out)"

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""table3.py — the paper's Table 3 as a table for `heed sweep`, and the report of its results.
+
+    table3.py plan --data DIR --out DIR [--steps N] [--tokens N] [--smoke]  > table3.json
+    table3.py report OUT/results.json > docs/paper/table3.md
+
+The plan has a row for each of the paper's, with its numbers; base has several seeds, which show how
+much of a difference is chance. DIR has train.{en,de}, valid.{en,de} and test.{en,de}, plain or
+compressed, and bpe.model (recipes/paper/data.sh makes it). All rows see the same text in the same
+number of updates. With --smoke every width is an eighth of the paper's and the runs are short: to
+see that everything works, not what comes out.
+
+The report sets our figures beside the paper's. Absolute figures cannot be compared, since the data
+are others: it compares differences from base, and their order within each group (Spearman's rank
+correlation).
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+# name, group, what differs from base, and the paper's perplexity and BLEU on its development set
+# (newstest2013) and millions of parameters.
+BASE = {"n_layer": 6, "d_model": 512, "d_ff": 2048, "n_head": 8, "d_k": 64, "d_v": 64,
+        "dropout": 0.1, "label_smoothing": 0.1}
+ROWS = [
+    ("base", "", {}, 4.92, 25.8, 65),
+    ("A-h1", "A", {"n_head": 1, "d_k": 512, "d_v": 512}, 5.29, 24.9, 65),
+    ("A-h4", "A", {"n_head": 4, "d_k": 128, "d_v": 128}, 5.00, 25.5, 65),
+    ("A-h16", "A", {"n_head": 16, "d_k": 32, "d_v": 32}, 4.91, 25.8, 65),
+    ("A-h32", "A", {"n_head": 32, "d_k": 16, "d_v": 16}, 5.01, 25.4, 65),
+    ("B-dk16", "B", {"d_k": 16}, 5.16, 25.1, 58),
+    ("B-dk32", "B", {"d_k": 32}, 5.01, 25.4, 60),
+    ("C-N2", "C", {"n_layer": 2}, 6.11, 23.7, 36),
+    ("C-N4", "C", {"n_layer": 4}, 5.19, 25.3, 50),
+    ("C-N8", "C", {"n_layer": 8}, 4.88, 25.5, 80),
+    ("C-d256", "C", {"d_model": 256, "d_k": 32, "d_v": 32}, 5.75, 24.5, 28),
+    ("C-d1024", "C", {"d_model": 1024, "d_k": 128, "d_v": 128}, 4.66, 26.0, 168),
+    ("C-ff1024", "C", {"d_ff": 1024}, 5.12, 25.4, 53),
+    ("C-ff4096", "C", {"d_ff": 4096}, 4.75, 26.2, 90),
+    ("D-drop0", "D", {"dropout": 0.0}, 5.77, 24.6, 65),
+    ("D-drop0.2", "D", {"dropout": 0.2}, 4.95, 25.5, 65),
+    ("D-eps0", "D", {"label_smoothing": 0.0}, 4.67, 25.3, 65),
+    ("D-eps0.2", "D", {"label_smoothing": 0.2}, 5.47, 25.7, 65),
+    ("E-learned", "E", {"positions": "learned"}, 4.92, 25.7, 65),
+    ("big", "", {"d_model": 1024, "d_ff": 4096, "n_head": 16, "d_k": 64, "d_v": 64,
+                 "dropout": 0.3}, 4.33, 26.4, 213),
+]
+WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
+
+
+def find(folder, name):
+    for suffix in ("", ".xz", ".gz"):
+        if (folder / (name + suffix)).exists():
+            return str(folder / (name + suffix))
+    sys.exit(f"table3.py: {folder}/{name} is not there, nor is it with .xz or .gz")
+
+
+def plan(args):
+    data = pathlib.Path(args.data)
+    common = {
+        "src": [find(data, "train.en")], "tgt": [find(data, "train.de")],
+        "valid_src": find(data, "valid.en"), "valid_tgt": find(data, "valid.de"),
+        "tokenizer": find(data, "bpe.model"), "cache": str(pathlib.Path(args.out) / "cache"),
+        "steps": args.steps, "tokens": args.tokens, "warmup": max(200, args.steps * 4 // 100),
+        "valid_every": max(1, args.steps // 10), "save_every": max(1, args.steps // 20),
+        "log_every": max(1, args.steps // 100), "keep": 5, "max_length": 128, "max_len": 256,
+    }
+    rows = []
+    for name, group, change, *_ in ROWS:
+        train = dict(BASE, **change)
+        if args.smoke:
+            train.update({key: max(2, train[key] // 8) for key in WIDTHS})
+            train["n_layer"] = max(1, train["n_layer"] // 2)
+        row = {"name": name, "train": train}
+        if group:
+            row["group"] = group
+        if name == "base":
+            row["seeds"] = [1, 2] if args.smoke else [1, 2, 3]
+        rows.append(row)
+    json.dump({"out": args.out, "train": common, "average": 5, "translate": {"beam": 4},
+               "tests": [{"name": "test", "src": find(data, "test.en"),
+                          "ref": find(data, "test.de")}], "rows": rows}, sys.stdout, indent=1)
+    print()
+
+
+def ranks(values):
+    order = sorted(values)
+    return [sum(i for i, v in enumerate(order) if v == x) / order.count(x) for x in values]
+
+
+def spearman(a, b):
+    """Of two rows of figures; None where one of them does not vary."""
+    x, y = ranks(a), ranks(b)
+    mx, my = sum(x) / len(x), sum(y) / len(y)
+    top = sum((p - mx) * (q - my) for p, q in zip(x, y))
+    below = sum((p - mx) ** 2 for p in x) * sum((q - my) ** 2 for q in y)
+    return top / below ** 0.5 if below else None
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def report(args):
+    results = {r["name"]: r for r in json.load(open(args.results, encoding="utf-8"))}
+    bases = [r for name, r in results.items() if name.startswith("base.")]
+    if not bases:
+        sys.exit("table3.py: no row of base is finished")
+    ppl0 = mean([r["valid_ppl"] for r in bases])
+    bleu0 = mean([r["scores"]["test"]["BLEU"] for r in bases])
+    one = bases[0]["train"]
+    print("# Table 3: variations of the model\n")
+    print(f"Every row is {one['steps']:,} updates of at most {one['tokens']:,} tokens on the same "
+          "text; perplexity is of the validation text, per piece, and BLEU of the test text. The "
+          "data are not the paper's, so compare the differences from base (in brackets), not the "
+          "figures themselves.\n")
+    spread = max(r["valid_ppl"] for r in bases) - min(r["valid_ppl"] for r in bases)
+    wide = max(r["scores"]["test"]["BLEU"] for r in bases)
+    wide -= min(r["scores"]["test"]["BLEU"] for r in bases)
+    print(f"Base is the mean of {len(bases)} seeds, which differ by {spread:.3f} in perplexity and "
+          f"{wide:.2f} BLEU: smaller differences than these say nothing.\n")
+    print("| row | parameters | perplexity | paper | BLEU | paper | time |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    groups = {}
+    for name, group, _, ppl, bleu, size in ROWS:
+        if name == "base":
+            print(f"| base | {bases[0]['parameters'] / 1e6:.1f} M | {ppl0:.3f} | {ppl} | "
+                  f"{bleu0:.2f} | {bleu} | {mean([r['seconds'] for r in bases]):.0f} s |")
+            continue
+        r = results.get(name)
+        if not r:
+            print(f"| {name} | | not run | {ppl} | | {bleu} | |")
+            continue
+        score = r["scores"]["test"]["BLEU"]
+        print(f"| {name} | {r['parameters'] / 1e6:.1f} M | {r['valid_ppl']:.3f} "
+              f"({r['valid_ppl'] - ppl0:+.3f}) | {ppl} ({ppl - 4.92:+.2f}) | {score:.2f} "
+              f"({score - bleu0:+.2f}) | {bleu} ({bleu - 25.8:+.1f}) | {r['seconds']:.0f} s |")
+        groups.setdefault(group, []).append((r["valid_ppl"], ppl, score, bleu))
+    print("\nThe paper's figures are of newstest2013. Rank correlation of ours with the paper's, "
+          "base among the rows of each group:\n")
+    print("| group | rows | perplexity | BLEU |")
+    print("|---|---:|---:|---:|")
+    every = [x for rows in groups.values() for x in rows]
+    for group, rows in [*((g, r) for g, r in groups.items() if g), ("all", every)]:
+        table = list(zip(*([(ppl0, 4.92, bleu0, 25.8)] + rows)))
+        found = [spearman(table[0], table[1]), spearman(table[2], table[3])]
+        text = ["-" if x is None else f"{x:.2f}" for x in found]
+        print(f"| {group} | {len(table[0])} | {text[0]} | {text[1]} |")
+    print("\nMade by `recipes/paper/table3.sh`, which runs what is missing and writes this page.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("plan")
+    one.add_argument("--data", required=True)
+    one.add_argument("--out", required=True)
+    one.add_argument("--steps", type=int, default=8000)
+    one.add_argument("--tokens", type=int, default=8000)
+    one.add_argument("--smoke", action="store_true")
+    one.set_defaults(run=plan)
+    two = commands.add_parser("report")
+    two.add_argument("results")
+    two.set_defaults(run=report)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()
