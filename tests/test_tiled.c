@@ -406,7 +406,8 @@ TEST(quantised_form) {
     product_free(&p);
 }
 
-/* Rows that are int8 already: every value there is, in place bit for bit, and products are ref's. */
+/* Rows that are int8 already: every value there is, in place bit for bit, and products are
+ * ref's. */
 static void place(struct product *p, int8_t *q, float *scale) {
     const int n = p->t.w.rows, k = p->t.w.cols;
     for (int i = 0; i < n; i++) scale[i] = 0.01f * (float)(i + 1);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# test_train_init.sh — heed train --init with models that heed did not train: exported ones, and ones
-# with two tokenizers, ids of their own or several languages, as imported models are.
+# test_train_init.sh — heed train --init with models that heed did not train: exported ones, and
+# ones with two tokenizers, ids of their own or several languages, as imported models are.
 # timeout: 120
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
@@ -41,7 +41,7 @@ kept tuned.said/config.json
 kept tuned.said/ckpt-00000010/config.json
 
 # ---- two tokenizers, and a start that is no token
-# foreign TOKENS OUT — m with another tokenizer for its target side, and these tokens in config.json
+# foreign TOKENS OUT — m with another tokenizer for its target side, and these in config.json
 foreign() {
     mkdir "$2" && cp -L m/model.safetensors m/tokenizer.model "$2"
     cp target.model "$2/tokenizer.target.model"
@@ -84,12 +84,12 @@ expect 2 "--target-lang: the model has no language 'fr'" tune --out x --init man
     --source-lang de --target-lang fr
 expect 2 '--source-lang: the model knows no languages' tune --out x --init two --steps 1 \
     --source-lang de
-counts() { sed -n 's/^an epoch: \([0-9]*\) pairs, \([0-9,]*\) source and \([0-9,]*\) target.*/\1 \2 \3/p' |
-    tr -d ,; }
+counts() { tr -d , | sed -n \
+    's/^an epoch: \([0-9]*\) pairs \([0-9]*\) source and \([0-9]*\) target.*/\1 \2 \3/p'; }
 tune --out plain --init two --steps 1 2>&1 | counts >few
-tune --out tuned.many --init many --steps 1 --source-lang de --target-lang en 2>&1 | counts >more
-paste -d ' ' few more | awk '
+tune --out tuned.many --init many --steps 1 --source-lang de --target-lang en 2>&1 | counts >langs
+paste -d " " few langs | awk '
     $1 != 400 || $4 != $1 || $5 != $2 + $1 || $6 != $3 + $1 { print; exit 1 }' ||
-    fail "tokens: $(cat few), with languages $(cat more)"
+    fail "tokens: $(cat few), with languages $(cat langs)"
 grep -q '"before_target": "target"' tuned.many/config.json || fail 'languages are forgotten'
 [ ! -e x ] || fail "refused, but left $(ls x)"

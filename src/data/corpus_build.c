@@ -306,8 +306,8 @@ static int encode(const struct builder *b, const struct pair *pair, int which, s
     return n;
 }
 
-/* One side of a pair: n[which] tokens with what is put around them at ids. Returns the reason to drop it, KEPT
- * if there is none, or a status below KEPT. */
+/* One side of a pair: n[which] tokens with what is put around them at ids. Returns the reason to
+ * drop it, KEPT if there is none, or a status below KEPT. */
 static int encode_side(const struct builder *b, struct pair *pair, int which, struct bench *bench,
                        struct err *err) {
     const struct corpus_encoder *e = encoder_of(&b->o, which);

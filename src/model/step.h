@@ -75,9 +75,9 @@ int stepper_begin(struct stepper *stepper, const struct acts *acts, const struct
                   int n_seq, struct err *err);
 
 /* One more token for n hypotheses: hypothesis b extends hypothesis parent[b] of the previous step
- * (ignored in the first step) by token ids[b] (in the first step the begin mark, or -1: the zero vector) and belongs to
- * sentence[b]. Afterwards the two functions below describe the token after that one, for the same n
- * hypotheses. */
+ * (ignored in the first step) by token ids[b] (in the first step the begin mark, or -1: the zero
+ * vector) and belongs to sentence[b]. Afterwards the two functions below describe the token after
+ * that one, for the same n hypotheses. */
 int stepper_step(struct stepper *stepper, int n, const int32_t *ids, const int32_t *parent,
                  const int32_t *sentence, struct err *err);
 
