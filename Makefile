@@ -229,6 +229,11 @@ test-serve: ## heed serve against programs from PyPI that know LibreTranslate
 	@$(MAKE) --no-print-directory $(BUILD)/heed
 	@tests/serve/peers.sh
 
+test-import: ## trained models of CTranslate2, Argos and Bergamot from PyPI, beside their engines
+	@tools/deps.sh test
+	@$(MAKE) --no-print-directory $(BUILD)/heed
+	@tests/import/real.sh
+
 soak: ## heed serve for SECONDS=600 under 200 clients that ask, abort and talk nonsense
 	@tools/deps.sh test
 	@$(MAKE) --no-print-directory $(BUILD)/heed
@@ -394,7 +399,7 @@ export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo demo-train test test-serve soak test-gpu test-bare bench-gpu dist dist-built \
-        test-programs fuzz paper-smoke \
+.PHONY: all demo demo-train test test-serve test-import soak test-gpu test-bare bench-gpu dist \
+        dist-built test-programs fuzz paper-smoke \
         fuzz-programs asan tsan bench scores lint tidy format deps install install-built uninstall \
         clean help FORCE

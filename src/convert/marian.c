@@ -566,6 +566,13 @@ static int read_side(struct marks *marks, struct foreign *m, int side, struct er
     return rc;
 }
 
+static int same_list(const struct foreign_side *a, const struct foreign_side *b) {
+    if (a->n_token != b->n_token) return 0;
+    for (int i = 0; i < a->n_token; i++)
+        if (strcmp(a->token[i], b->token[i]) != 0) return 0;
+    return 1;
+}
+
 /* Tokens like >>deu<< choose the language of the translation. */
 static void read_languages(struct foreign *m) {
     struct foreign_languages *l = &m->languages;
@@ -597,17 +604,19 @@ static int read_vocabularies(struct foreign *m, struct err *err) {
     if (!json_is_true(json_object_get(r->decode, "allow-unk")))
         m->banned[m->n_banned++] = target.unknown;
     if (m->target.tokenizer == m->source.tokenizer) m->target.tokenizer = NULL;
+    if (same_list(&m->source, &m->target)) m->target.token = NULL, m->target.n_token = 0;
     read_languages(m);
     return 0;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* How Marian would search: scores are divided by length^normalize, the end mark counted. */
+/* How Marian would search: scores are divided by length^normalize, the end mark counted. Where its
+ * translations are cut (max-length-factor) has no counterpart: ours may be so many tokens longer
+ * than the source. */
 static int read_search(struct foreign *m, struct err *err) {
     const struct reader *r = m->reader;
     const json_t *beam = json_object_get(r->decode, "beam-size");
-    const json_t *power = json_object_get(r->decode, "normalize");
     const json_t *penalty = json_object_get(r->decode, "word-penalty");
     m->translate = json_object();
     if (json_is_number(penalty) && json_number_value(penalty) != 0)
@@ -617,7 +626,6 @@ static int read_search(struct foreign *m, struct err *err) {
                        r->file.where, json_number_value(penalty));
     if (json_is_integer(beam) && json_integer_value(beam) > 0)
         json_object_set_new(m->translate, "beam", json_integer(json_integer_value(beam)));
-    (void)power;
     return 0;
 }
 
