@@ -311,7 +311,7 @@ def marian_tensors(seed, s):
     if s["transformer-train-position-embeddings"]:
         matrix("Wpos", 64, d, 4)
     if not (s["tied-embeddings-all"] or s["tied-embeddings"]):
-        matrix("decoder_ff_logit_out_Wt", tgt, d, math.sqrt(tgt))
+        matrix("decoder_ff_logit_out_Wt", tgt, d, 0.4 * math.sqrt(tgt))
     if not s["output-omit-bias"]:
         vector("decoder_ff_logit_out_b", tgt, size=0.5)
         t["decoder_ff_logit_out_b"][0, 0] = 1  # so that some translations end
@@ -409,7 +409,7 @@ def marian_npz(folder):
     put(folder, "marian-npz/decoder.yml",
         decoder_yml(["/other/machine/model.npz"], ["vocab.spm", "vocab.spm"], beam_size=1,
                     normalize=1.0, word_penalty=0, mini_batch=64))
-    expect(os.path.join(folder, "marian-npz.tsv"), rows, [("auto", 1e-4), ("int8", 1)])
+    expect(os.path.join(folder, "marian-npz.tsv"), rows, [("auto", 1e-4)])
 
 
 @case
@@ -478,7 +478,7 @@ def marian_intgemm(folder):
     tensors, rows = search(lambda t: intgemm(t, s, 0x10001, False)[1], s, [spm, spm], pairs())
     put(folder, "marian-intgemm/model.bin", marian_bin(intgemm(tensors, s, 0x10001, False)[0]))
     put(folder, "marian-intgemm/vocab.spm", data)
-    expect(os.path.join(folder, "marian-intgemm.tsv"), rows, [("f32", 1e-4), ("auto", 0.5)])
+    expect(os.path.join(folder, "marian-intgemm.tsv"), rows, [("f32", 1e-4), ("auto", 1)])
 
 
 def vocab_yml(tokens):

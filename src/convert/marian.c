@@ -617,6 +617,7 @@ static int read_vocabularies(struct foreign *m, struct err *err) {
 static int read_search(struct foreign *m, struct err *err) {
     const struct reader *r = m->reader;
     const json_t *beam = json_object_get(r->decode, "beam-size");
+    const json_t *power = json_object_get(r->decode, "normalize");
     const json_t *penalty = json_object_get(r->decode, "word-penalty");
     m->translate = json_object();
     if (json_is_number(penalty) && json_number_value(penalty) != 0)
@@ -626,6 +627,10 @@ static int read_search(struct foreign *m, struct err *err) {
                        r->file.where, json_number_value(penalty));
     if (json_is_integer(beam) && json_integer_value(beam) > 0)
         json_object_set_new(m->translate, "beam", json_integer(json_integer_value(beam)));
+    if (json_is_number(power)) {
+        json_object_set_new(m->translate, "alpha", json_real(json_number_value(power)));
+        json_object_set_new(m->translate, "length_rule", json_string("power"));
+    }
     return 0;
 }
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Other engines, asked the same questions as heed. Sentences come in, a line each, answers go out.
 
-    peers.py bergamot MODEL-DIR [KEY=VALUE...]    bergamot's translations, sent one by one
+    peers.py bergamot MODEL-DIR [KEY=VALUE...]    bergamot's translations, sent one by one, without
+                                                  its list of likely words
     peers.py floats MODEL-DIR OUT-DIR             the same model with its weights as floats (.npz)
     peers.py marian MODEL-DIR TARGET              log-probabilities of the lines of TARGET, in
                                                   double precision (tools/import_models.py)
-    peers.py ct2 PACKAGE-DIR                      CTranslate2's greedy translations, in float32
+    peers.py ct2 PACKAGE-DIR                      CTranslate2's greedy translations in float32, the
+                                                  sum of their log-probabilities, their tokens
     peers.py ct2-scores PACKAGE-DIR TARGET        its log-probabilities of the lines of TARGET
     peers.py ct2-tokens MODEL-DIR                 its greedy translations of tokens, not of text
 
@@ -47,22 +49,23 @@ def load_bergamot():
     raise SystemExit("no bergamot here")
 
 
-def bergamot_config(folder, settings):
-    """Its own configuration with whole paths, without the shortlist, a line being a sentence."""
+def bergamot_config(folder, settings, shortlist):
+    """Its own configuration with whole paths, a line being a sentence."""
     with open(one(folder + "/config*.yml")) as f:
         text = f.read().replace("relative-paths: true\n", "")
-    text = re.sub(r"shortlist:\n( +- .*\n)+", "", text)
-    text = re.sub(r"- (model|vocab)", rf"- {os.path.abspath(folder)}/\1", text)
+    if not shortlist:
+        text = re.sub(r"shortlist:\n( +- .*\n)+", "", text)
+    text = re.sub(r"- (model|vocab|lex)", rf"- {os.path.abspath(folder)}/\1", text)
     usual = {"max-length-break": 128, "mini-batch-words": 1024, "ssplit-mode": "sentence"}
     for key, value in {**usual, **settings}.items():
         text = re.sub(rf"(?m)^{key}:.*\n", "", text).rstrip("\n") + f"\n{key}: {value}\n"
     return text
 
 
-def open_bergamot(folder, settings, workers=1):
+def open_bergamot(folder, settings, workers=1, shortlist=False):
     b = load_bergamot()
     service = b.Service(b.ServiceConfig(workers, 0, "off"))
-    model = service.modelFromConfig(bergamot_config(folder, settings))
+    model = service.modelFromConfig(bergamot_config(folder, settings, shortlist))
 
     def translate(texts):
         return [r.target.text for r in service.translate(model, b.VectorString(texts),
@@ -171,9 +174,11 @@ def open_ct2(folder, compute="float32", threads=0):
 def ct2(folder):
     model, spm = open_ct2(folder)
     source = [spm.encode(line, out_type=str) for line in lines()]
-    for r in model.translate_batch(source, beam_size=1, max_batch_size=32):
+    out = [r.hypotheses[0] for r in model.translate_batch(source, beam_size=1, max_batch_size=32)]
+    for tokens, r in zip(out, model.score_batch(source, out, max_batch_size=32)):
         # As Argos does it: not all tokens are pieces of its SentencePiece model.
-        print("".join(r.hypotheses[0]).replace("\u2581", " ").strip())
+        text = "".join(tokens).replace("\u2581", " ").strip()
+        print(text, "%.6f" % sum(r.log_probs), len(r.log_probs), sep="\t")
 
 
 def ct2_scores(folder, target):

