@@ -309,7 +309,7 @@ static int measure(struct bench *b, struct span_of_time file, struct err *err) {
 
 int bench_serve_run(const struct bench_serve_options *o, struct err *err) {
     struct bench b = {.o = o};
-    struct desk_model model = {"x", "y", o->model};
+    struct desk_model model = {.source = "x", .target = "y", .dir = o->model};
     struct desk_options options = {.model = &model,
                                    .n_model = 1,
                                    .where = o->where,

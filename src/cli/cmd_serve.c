@@ -23,12 +23,13 @@
 #include "cli/models.h"
 #include "model/card.h"
 #include "model/modeldir.h"
+#include "search/glossary.h"
 #include "serve/api.h"
 
 enum { RESERVED = 128 }; /* descriptors for everything but connections */
 
 static struct serve_args {
-    struct option_list models, listen, trust;
+    struct option_list models, listen, trust, glossaries;
     struct api_options api;
     struct desk_options desk;
     const char *tls_cert, *tls_key, *cors, *access_log, *metrics_token;
@@ -41,6 +42,10 @@ static const struct option rows[] = {
         "models to serve: a name (see heed models) or a directory; FROM-TO= before it where the "
         "model does not say its languages; if not given, all that are installed",
         .arg = "[FROM-TO=]MODEL"),
+    ROW(LIST, "glossary", glossaries, NULL,
+        "files of terms and their translations, for requests without terms of their own; FROM-TO= "
+        "before each where more than one model is served",
+        .arg = "[FROM-TO=]FILE"),
     ROW(LIST, "listen", listen, NULL,
         "where to listen: HOST:PORT, [ADDRESS]:PORT, :PORT (everywhere), unix:PATH; if not given, "
         "127.0.0.1:5000, or the sockets that systemd passes",
@@ -182,13 +187,89 @@ static int find_models(struct server *s, struct err *err) {
         rc = models_find(&dir, named ? equals + 1 : word, err);
         if (!rc && !named) rc = pair_of_card(s->code[i], dir, err);
         const char *from = s->code[i][0], *to = s->code[i][1];
-        s->model[i] = (struct desk_model){from, to, dir};
+        s->model[i] = (struct desk_model){from, to, dir, NULL};
         for (int k = 0; k < i && !rc; k++)
             if (strcmp(s->code[k][0], from) == 0 && strcmp(s->code[k][1], to) == 0)
                 rc = cli_usage(err, "--model: two models for %s-%s: %.90s and %.90s", from, to,
                                s->model[k].dir, dir);
         if (!rc && strcmp(from, to) == 0)
             rc = cli_usage(err, "--model: %.90s translates %s into %s", dir, from, to);
+    }
+    return rc;
+}
+
+/* The model whose terms "en-de=FILE" has. */
+static int find_model(const struct server *s, const char *word, const char **path,
+                      struct err *err) {
+    char code[2][LANGUAGES_CODE];
+    const char *equals = strchr(word, '=');
+    int i = 0;
+    *path = word;
+    if (!equals || memchr(word, '/', (size_t)(equals - word))) {
+        if (s->n_model == 1) return 0;
+        return cli_usage(err, "--glossary: name the languages, as in en-de=%.120s", word);
+    }
+    *path = equals + 1;
+    if (pair_of_word(code, word, (size_t)(equals - word)))
+        return cli_usage(err, "--glossary: '%.*s' is not a pair of languages like en-de",
+                         (int)(equals - word > 60 ? 60 : equals - word), word);
+    while (i < s->n_model &&
+           (strcmp(s->code[i][0], code[0]) != 0 || strcmp(s->code[i][1], code[1]) != 0))
+        i++;
+    if (i == s->n_model)
+        return cli_usage(err, "--glossary: there is no model for %s-%s", code[0], code[1]);
+    return i;
+}
+
+/* Each is read once to see that it can be. */
+static int find_glossaries(struct server *s, struct err *err) {
+    for (int i = 0; i < args.glossaries.n; i++) {
+        const char *path;
+        struct glossary *g;
+        int k = find_model(s, args.glossaries.item[i], &path, err);
+        if (k < 0) return k;
+        struct desk_model *m = &s->model[k];
+        if (m->glossary)
+            return cli_usage(err, "--glossary: two for %s-%s: %.90s and %.90s", m->source,
+                             m->target, m->glossary, path);
+        m->glossary = path;
+        int rc = glossary_open(&g, &(struct glossary_file){path, m->source, m->target, 0}, err);
+        if (rc) return rc;
+        glossary_free(g);
+    }
+    return 0;
+}
+
+/* A language that the page is to begin with: which models have it on that side? */
+static int check_language(const struct server *s, const char *option, const char *word, int side,
+                          struct err *err) {
+    char code[LANGUAGES_CODE];
+    if (!word || (!side && strcmp(word, "auto") == 0)) return 0;
+    int found = languages_code(code, word, strlen(word)) ? -1 : 0;
+    for (int i = 0; i < s->n_model && !found; i++) found = strcmp(s->code[i][side], code) == 0;
+    if (found > 0) return 0;
+    return cli_usage(err, "--%s: no model translates %s '%.40s'", option, side ? "into" : "from",
+                     word);
+}
+
+/* A device that is not there is better found out now than when others can connect already. */
+static int check_device(struct err *err) {
+    struct backend *be;
+    const char *device = args.desk.where.device;
+    if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return 0;
+    int rc = backend_open(&be, &args.desk.where, err);
+    if (!rc) backend_close(be);
+    return rc;
+}
+
+static int check_models(const struct server *s, struct err *err) {
+    struct config config;
+    struct weights_form form;
+    struct model_notes notes;
+    int rc = 0;
+    for (int i = 0; i < s->n_model && !rc; i++) {
+        rc = modeldir_read_any(s->model[i].dir, &config, &form, &notes, err);
+        model_notes_release(&notes);
     }
     return rc;
 }
@@ -309,6 +390,11 @@ static int open_server(struct server *s, struct err *err) {
     int rc = prepare_addresses(s, err);
     if (!rc) rc = prepare_headers(s, err);
     if (!rc) rc = find_models(s, err);
+    if (!rc) rc = check_models(s, err);
+    if (!rc) rc = check_device(err);
+    if (!rc) rc = find_glossaries(s, err);
+    if (!rc) rc = check_language(s, "frontend-source", args.api.source, 0, err);
+    if (!rc) rc = check_language(s, "frontend-target", args.api.target, 1, err);
     if (!rc) rc = read_token(s, err);
     if (!rc) rc = open_tls(s, err);
     if (!rc && args.access_log)

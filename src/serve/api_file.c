@@ -153,6 +153,7 @@ static int read_upload(struct errand *e, struct http_exchange *x, struct upload 
         return errand_missing(x, got, "source");
     if ((got = body_string(&e->body, "target", &u->target)))
         return errand_missing(x, got, "target");
+    if ((rc = errand_terms(e, x))) return rc;
     char name[256];
     size_t n = f->filename.size, skip = n < sizeof name ? 0 : n - sizeof name + 1;
     memcpy(name, f->filename.text + skip, n - skip);

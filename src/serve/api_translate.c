@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "io/json.h"
 #include "serve/errand.h"
 
 enum { ATTENTION_MOST = 160 }; /* tokens of one side that are shown */
@@ -22,6 +23,7 @@ static void release(struct http_exchange *x) {
     xfree(e->copy);
     xfree(e->text);
     xfree(e->term);
+    json_decref(e->glossary);
     if (e->free_more) e->free_more(e->more);
     xfree(e->partial);
     pthread_mutex_destroy(&e->lock);
@@ -121,11 +123,16 @@ static int read_alternatives(struct errand *e, struct http_exchange *x) {
 }
 
 /* "glossary": {"term": "translation", ...}; texts of JSON have no NUL in them. */
-static int read_terms(struct errand *e, struct http_exchange *x) {
+int errand_terms(struct errand *e, struct http_exchange *x) {
     json_t *all = e->body.json ? json_object_get(e->body.json, "glossary") : NULL, *value;
+    struct body_text text;
     const char *term;
-    int bad = !e->body.json ? body_field(&e->body, "glossary") != NULL
-                            : all && !json_is_object(all) && !json_is_null(all);
+    int bad = 0;
+    if (!e->body.json && body_string(&e->body, "glossary", &text) == 0) {
+        bad = json_in_text(&e->glossary, text.text, text.size, "glossary", NULL);
+        all = e->glossary;
+    }
+    bad |= all && !json_is_object(all) && !json_is_null(all);
     size_t n = json_object_size(all);
     if (!bad && n > DESK_MAX_TERMS) {
         api_refuse(x, 400, "Invalid request: glossary (%zu) exceeds term limit (%d)", n,
@@ -215,10 +222,10 @@ int errand_pair(struct errand *e, struct http_exchange *x, struct body_text sour
         }
     int bad = languages_code(e->source, source.text, source.size);
     if (!bad && strcmp(e->source, "auto") == 0) detect(e);
-    const struct served *from = bad ? NULL : languages_find(l, e->source);
+    const struct served *from = bad ? NULL : languages_meant(l, e->source);
     if (!from) return unsupported(x, source);
     bad = languages_code(e->target, target.text, target.size);
-    if (bad || !languages_find(l, e->target)) return unsupported(x, target);
+    if (bad || !languages_meant(l, e->target)) return unsupported(x, target);
     if (format.size) {
         api_refuse(x, 400, "%.*s format is not supported",
                    (int)(format.size < 40 ? format.size : 40), format.text);
@@ -247,7 +254,7 @@ static int read_errand(struct errand *e, struct http_exchange *x) {
             e->text[0].given = given.text, e->text[0].given_size = given.size;
     }
     if (!rc) rc = read_alternatives(e, x);
-    if (!rc) rc = read_terms(e, x);
+    if (!rc) rc = errand_terms(e, x);
     if (!rc) read_words(e);
     for (int i = 0; i < e->n && !rc && !e->body.json; i++) unify_lines(e, i);
     if (!rc) rc = check_size(e, x);

@@ -29,10 +29,11 @@ struct station {
     struct station *next;
 };
 
-/* Models by pair, and who holds them: the desk, and lists of pairs. */
+/* Models by pair, and who holds them: the desk, lists of pairs, and jobs. */
 struct catalog {
     struct registry *registry;
-    struct station **station; /* [n] */
+    struct station **station;   /* [n] */
+    struct glossary **glossary; /* [n]; NULL: none */
     int n, refs;
 };
 
@@ -54,6 +55,7 @@ struct leg {
     struct desk_job *job;
     struct station *station;
     const struct sentence_rules *rules;
+    const struct glossary *glossary; /* the model's own, or NULL */
 };
 
 struct desk_job {
@@ -68,6 +70,7 @@ struct desk_job {
     double submitted;
     struct desk_cost cost;
     struct glossary *glossary; /* of its own terms, or NULL */
+    struct catalog *catalog;   /* that it began with */
     struct task_order last;    /* what the second of two legs is asked for */
     void (*done)(void *ctx, struct desk_job *job);
     void (*partial)(void *ctx, struct desk_job *job, const struct desk_partial *partial);
@@ -128,8 +131,12 @@ static int station_open(struct desk *d, const struct desk_model *m, struct stati
 /* With the lock held. */
 static void catalog_drop(struct catalog *c) {
     if (!c || --c->refs) return;
-    for (int i = 0; i < c->n; i++) station_drop(c->station[i]);
+    for (int i = 0; i < c->n; i++) {
+        station_drop(c->station[i]);
+        glossary_free(c->glossary[i]);
+    }
     registry_free(c->registry);
+    xfree(c->glossary);
     xfree(c->station);
     xfree(c);
 }
@@ -144,11 +151,17 @@ static struct station *opened(const struct catalog *c, const struct desk_model *
     return found;
 }
 
+static int read_glossary(struct glossary **glossary, const struct desk_model *m, struct err *err) {
+    struct glossary_file file = {m->glossary, m->source, m->target, 0};
+    return glossary_open(glossary, &file, err);
+}
+
 static int catalog_open(struct desk *d, const struct desk_model *model, int n, struct catalog **out,
                         struct err *err) {
     struct catalog *c = xcalloc(1, sizeof *c);
     int rc = n < 1 ? err_set(err, HEED_EINVAL, "no model to translate with") : 0;
     c->station = xcalloc((size_t)max_int(n, 0) + 1, sizeof(struct station *));
+    c->glossary = xcalloc((size_t)max_int(n, 0) + 1, sizeof(struct glossary *));
     c->refs = 1;
     for (int i = 0; i < n && !rc; i++) {
         struct station *s = opened(c, &model[i]);
@@ -158,6 +171,7 @@ static int catalog_open(struct desk *d, const struct desk_model *model, int n, s
         s->refs++;
         pthread_mutex_unlock(&d->lock);
         c->station[c->n++] = s;
+        if (model[i].glossary) rc = read_glossary(&c->glossary[i], &model[i], err);
     }
     if (!rc) c->registry = registry_new(model, (void *const *)c->station, n);
     if (rc) {
@@ -324,6 +338,7 @@ static void finish(struct desk_job *j, enum desk_status status, const char *mess
     pthread_mutex_lock(&d->lock);
     if ((*j->link = j->next)) j->next->link = j->link;
     for (int i = 0; i < j->n_leg; i++) station_drop(j->leg[i].station);
+    catalog_drop(j->catalog);
     if (!d->jobs) pthread_cond_broadcast(&d->idle);
     pthread_mutex_unlock(&d->lock);
     job_drop(j);
@@ -449,8 +464,11 @@ static enum desk_turn reserve(struct desk *d, const struct desk_order *o, struct
     for (int i = 0; i < j->n_leg; i++) {
         j->leg[i].station = path[i].server;
         j->leg[i].rules = sentence_rules(path[i].source);
+        j->leg[i].glossary = d->catalog->glossary[path[i].model];
         j->leg[i].station->refs++;
     }
+    j->catalog = d->catalog;
+    j->catalog->refs++;
     if ((j->next = d->jobs)) j->next->link = &j->next;
     d->jobs = j;
     j->link = &d->jobs;
@@ -471,8 +489,9 @@ static void set_out(struct desk_job *j, const struct desk_order *o) {
                               .n_best = o->alternatives + 1,
                               .extras = o->extras,
                               .rules = j->leg[0].rules,
-                              .glossary = j->glossary};
+                              .glossary = j->glossary ? j->glossary : j->leg[0].glossary};
     j->last = what;
+    j->last.glossary = j->leg[1].glossary;
     if (j->n_leg == 2) {
         what.n_best = 1;
         what.extras &= DESK_WORDS;

@@ -98,8 +98,9 @@ struct desk_order {
     const char *source, *target; /* as the models were named: "de", "en" */
     enum desk_format format;
     int alternatives; /* wanted besides the best; at most DESK_MAX_ALTERNATIVES */
-    const struct desk_term
-        *term; /* [n_term], at most DESK_MAX_TERMS; not through a third language */
+    /* [n_term], at most DESK_MAX_TERMS, not through a third language; none: those of the models'
+     * own glossaries, each on its part of the way */
+    const struct desk_term *term;
     int n_term;
     const struct search_options *search; /* NULL: the model's own; n_best is not looked at */
     uint64_t client;                     /* whose share it comes out of */
@@ -211,6 +212,7 @@ struct desk_cost desk_cost(const struct desk_job *job);
 struct desk_model {
     const char *source, *target; /* "de", "en" */
     const char *dir;
+    const char *glossary; /* a file of terms for orders without any of their own; NULL: none */
 };
 
 struct desk_options {

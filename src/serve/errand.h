@@ -21,7 +21,8 @@ struct errand {
     char **copy; /* [n], where texts are not the body's own */
     enum desk_format format;
     int alternatives;
-    struct desk_term *term; /* [n_term] views of the body */
+    json_t *glossary;       /* of a form, or NULL */
+    struct desk_term *term; /* [n_term] views of it, or of the body */
     int n_term;
     int words; /* and links are wanted, too */
     char source[LANGUAGES_CODE], target[LANGUAGES_CODE];
@@ -43,6 +44,9 @@ struct errand *errand_new(struct api *api, struct http_exchange *x, enum purpose
 
 /* Refuses it for a field; got: what body_string said. Returns the status. */
 int errand_missing(struct http_exchange *x, int got, const char *name);
+
+/* The terms of a request: an object in JSON, or its text in a form; 0, or refused. */
+int errand_terms(struct errand *e, struct http_exchange *x);
 
 /* The languages, which may have to be detected, as served; 0, or refused. */
 int errand_pair(struct errand *e, struct http_exchange *x, struct body_text source,

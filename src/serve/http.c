@@ -73,6 +73,7 @@ struct connection {
     size_t n_out;
     int must_close, ended, ready, grace; /* ended: the client sends nothing more */
     int served;                          /* it has had an answer */
+    int spoken;                          /* of TLS: its first byte is no letter */
     char peer[ADDRESS_TEXT];
 };
 
@@ -724,7 +725,21 @@ static void receive(struct connection *c) {
              (c->state == IDLE || c->state == HEAD || c->state == BODY));
 }
 
+/* Does the client begin with a method? Handshakes begin with a byte that is no letter. */
+static int speaks_plainly(const struct connection *c) {
+    char byte;
+    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && byte >= 'A' && byte <= 'Z';
+}
+
 static void shake_hands(struct connection *c) {
+    if (!c->spoken && speaks_plainly(c)) {
+        tls_end(c->tls);
+        c->tls = NULL;
+        enter(c, HEAD);
+        refuse(c, 400, "this port speaks HTTPS: use https://");
+        return;
+    }
+    c->spoken = 1;
     int rc = tls_handshake(c->tls);
     if (rc == TLS_BROKEN) {
         hang_up(c);

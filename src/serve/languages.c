@@ -82,7 +82,9 @@ int languages_code(char code[LANGUAGES_CODE], const char *word, size_t size) {
     code[0] = 0;
     if (size >= LANGUAGES_CODE || memchr(word, 0, size)) return -1;
     for (size_t i = 0; i < size; i++)
-        code[i] = (char)(word[i] >= 'A' && word[i] <= 'Z' ? word[i] | 32 : word[i]);
+        code[i] = (char)(word[i] >= 'A' && word[i] <= 'Z' ? word[i] | 32
+                         : word[i] == '_'                 ? '-'
+                                                          : word[i]);
     code[size] = 0;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (strcmp(code, aliases[i].tag) == 0)
@@ -165,6 +167,21 @@ const struct served *languages_find(const struct languages *l, const char *code)
     for (int i = 0; i < l->n; i++)
         if (strcmp(l->at[i].code, code) == 0) return &l->at[i];
     return NULL;
+}
+
+/* By what is before the first dash. */
+static const struct served *find_prefix(const struct languages *l, const char *code) {
+    char language[LANGUAGES_CODE];
+    size_t n = strcspn(code, "-");
+    if (!code[n]) return NULL;
+    snprintf(language, sizeof language, "%.*s", (int)n, code);
+    return languages_find(l, language);
+}
+
+const struct served *languages_meant(const struct languages *l, char *code) {
+    const struct served *found = languages_find(l, code);
+    if (!found && (found = find_prefix(l, code))) snprintf(code, LANGUAGES_CODE, "%s", found->code);
+    return found;
 }
 
 int languages_pair(const struct served *source, const char *target) {

@@ -26,11 +26,15 @@ struct languages {
 void languages_load(struct languages *languages, struct desk *desk);
 void languages_release(struct languages *languages);
 
-/* The code that a word of a client's means: "EN" is en, "pt-BR" pb. 0, or -1 where it is too long
+/* The code that a word of a client's means: "EN" is en, "pt_BR" pb. 0, or -1 where it is too long
  * to be one. */
 int languages_code(char code[LANGUAGES_CODE], const char *word, size_t size);
 
 const struct served *languages_find(const struct languages *languages, const char *code);
+
+/* The same, or of a language of some country or script, which is not served, the language: code,
+ * en-us, becomes en. */
+const struct served *languages_meant(const struct languages *languages, char *code);
 int languages_pair(const struct served *source, const char *target);
 
 /* Its name in English or German, as an Accept-Language header asks; the code itself where the name

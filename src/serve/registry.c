@@ -59,20 +59,20 @@ static int indirect(const struct registry *r, const char *source, const char *ta
     return found;
 }
 
-static struct registry_step step_of(const struct entry *e) {
-    return (struct registry_step){e->server, e->source};
+static struct registry_step step_of(const struct registry *r, const struct entry *e) {
+    return (struct registry_step){e->server, e->source, (int)(e - r->entry)};
 }
 
 int registry_find(const struct registry *r, const char *source, const char *target,
                   struct registry_step path[2]) {
     const struct entry *half[2], *one = direct(r, source, target);
     if (one) {
-        path[0] = step_of(one);
+        path[0] = step_of(r, one);
         return 1;
     }
     if (!strcasecmp(source, target) || !indirect(r, source, target, half)) return 0;
-    path[0] = step_of(half[0]);
-    path[1] = step_of(half[1]);
+    path[0] = step_of(r, half[0]);
+    path[1] = step_of(r, half[1]);
     return 2;
 }
 

@@ -22,6 +22,7 @@ void registry_free(struct registry *registry);
 struct registry_step {
     void *server;
     const char *source; /* what it reads */
+    int model;          /* its number */
 };
 int registry_find(const struct registry *registry, const char *source, const char *target,
                   struct registry_step path[2]);

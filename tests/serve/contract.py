@@ -63,11 +63,17 @@ check(ok(s.post("/translate", {"q": "kelo", **pair}), "kelo")["translatedText"] 
       f"no term in it: {terms}")
 check(ok(s.post("/translate", {"q": "bada kelo", "glossary": None, **pair}), "none") ==
       ok(s.post("/translate", {"q": "bada kelo", "glossary": {}, **pair}), "none"), "no terms")
-bad = "Invalid request: glossary parameter must be a JSON object of texts"
+no_terms = "Invalid request: glossary parameter must be a JSON object of texts"
 for wrong in ([1], "a", {"a": 1}, {"a": ["b"]}):
-    error(s.post("/translate", {"q": "a", "glossary": wrong, **pair}), 400, bad, f"terms: {wrong}")
+    error(s.post("/translate", {"q": "a", "glossary": wrong, **pair}), 400, no_terms,
+          f"terms: {wrong}")
 error(s.post("/translate", b"q=a&source=en&target=de&glossary=a",
-             kind="application/x-www-form-urlencoded"), 400, bad, "terms in a form")
+             kind="application/x-www-form-urlencoded"), 400, no_terms, "terms in a form")
+check(ok(s.post("/translate", b'q=bada+kelo&source=en&target=de&glossary={"bada":"lo+lo"}',
+                kind="application/x-www-form-urlencoded"), "terms in a form")["translatedText"] ==
+      terms[0], "terms in a form are those of JSON")
+check(ok(s.post("/translate", {"q": "bada kelo", "source": "en-US", "target": "de_AT"}),
+         "en-US")["translatedText"] == text, "a language of a country is the language")
 error(s.post("/translate", {"q": "a", "glossary": {"a": " "}, **pair}), 400,
       "term 1: the target term is empty", "an empty term")
 error(s.post("/translate", {"q": "a", "glossary": {str(i): "b" for i in range(1001)}, **pair}), 400,
@@ -215,10 +221,11 @@ stream = s.post("/heed/stream", {"q": "bada", "source": "de", "target": "de"})
 check(b'event: done\ndata: {"translatedText":"bada"}\n\n' in stream.body, f"same: {stream.body!r}")
 
 # ---- files
-def upload(name, data, source="en", target="de"):
+def upload(name, data, source="en", target="de", glossary="{}"):
     body = b"".join(b'--X\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % part
                     for part in ((b"source", b"", source.encode()),
                                  (b"target", b"", target.encode()),
+                                 (b"glossary", b"", glossary.encode()),
                                  (b"file", b'; filename="' + name + b'"', data)))
     return s.post("/translate_file", body + b"--X--\r\n", kind="multipart/form-data; boundary=X")
 
@@ -236,6 +243,10 @@ got = s.get(where[len("http://test"):]).body
 check(b"<!-- x -->" in got and b"<b>" in got, f"an html file: {got!r}")
 where = ok(upload(b"a.txt", b"a\r\nb", target="en"), "itself")["translatedFileUrl"]
 check(s.get(where[len("http://test"):]).body == b"a\r\nb", "a file into its own language")
+where = ok(upload(b"a.txt", b"bada kelo", glossary='{"bada":"lo lo"}'), "terms of a file")
+got = s.get(where["translatedFileUrl"][len("http://test"):]).body
+check(got == terms[0].encode(), f"terms of a file: {got!r}")
+error(upload(b"a.txt", b"bada", glossary="bada"), 400, no_terms, "no terms of a file")
 why = upload(b"a.exe", b"MZ").json["error"]
 check(why.startswith("Invalid request: file format not supported"), f"a program: {why}")
 check(upload(b"a.docx", b"no archive").status == 400, "what is no docx")

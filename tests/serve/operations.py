@@ -101,9 +101,38 @@ for args, why in ((["--require-api-key"], "--require-api-key needs --api-keys"),
                   (["--log-texts"], "--log-texts needs --access-log"),
                   (["--suggestions", "absent/file"], "absent/file: No such file"),
                   (["--model", "absent"], "absent"), (["--model", "x=" + model], "like en-de"),
-                  (["--model", model], "does not say its languages")):
+                  (["--model", model], "does not say its languages"),
+                  (["--model", "de-fr=."], "config.json"), (["--device", "gpu"], "gpu"),
+                  (["--frontend-source", "xx"], "no model translates from 'xx'"),
+                  (["--frontend-target", "en"], "no model translates into 'en'"),
+                  (["--glossary", "absent"], "absent"),
+                  (["--glossary", "en-fr=absent"], "no model for en-fr"),
+                  (["--model", "de-en=" + model, "--glossary", "absent"], "name the languages")):
     p = subprocess.run([heed, "serve", *base, *args], stderr=subprocess.PIPE, timeout=60)
     check(p.returncode in (1, 2) and why.encode() in p.stderr, f"{args}: {p.stderr[-200:]!r}")
+    check(b"listening" not in p.stderr, f"{args}: before anybody can connect: {p.stderr!r}")
+
+# ---- terms that requests need not bring along; each part of a way through a third language has its
+# own; they are read again on SIGHUP
+with open("terms", "w") as f:
+    f.write("bada\tlo lo\n")
+s = Server(heed, "--model", "en-de=" + model, "de-fr=" + model, "--threads", "1", "--glossary",
+           "de-fr=terms")
+
+
+def said(target, **more):
+    return s.post("/translate", {"q": "bada", "source": "de", "target": target, **more}).json
+
+
+check("lo lo" in said("fr")["translatedText"].lower(), f"a term of the server: {said('fr')}")
+check("lo lo" not in said("fr", glossary={"bada": "mino"})["translatedText"].lower(),
+      "terms of one's own")
+check("lo lo" not in said("de", source="en")["translatedText"].lower(), "of another pair")
+with open("terms", "w") as f:
+    f.write("bada\tgulo gulo\n")
+s.process.send_signal(signal.SIGHUP)
+check(until(lambda: "gulo gulo" in said("fr")["translatedText"].lower()), "terms after SIGHUP")
+check(s.end() == 0, "ends with 0")
 
 # ---- TLS, a unix socket, several at once; limits for everybody
 if not shutil.which("openssl"):
@@ -126,8 +155,8 @@ else:
         t.sendall(b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n" * 50 +
                   b"GET /health HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
         check(read_all(t).count(b'"ok"') == 51, "a pipeline over TLS")
-    plain = s.raw(b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n")
-    check(b"200 OK" not in plain, "no TLS, no answer")
+    plain = parse(s.raw(b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n"))
+    check(plain.status == 400 and "https://" in plain.json["error"], f"no TLS: {plain.body}")
     with s.connect() as silent:  # a handshake that never comes
         began = time.time()
         check(read_all(silent) == b"" and time.time() - began < 15, "a handshake that never comes")
