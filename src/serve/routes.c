@@ -50,6 +50,7 @@ static const struct route_field file_fields[] = {
     {"file", "file", 1, "A document: .txt, .srt, .html, .docx, .odt and the like", NULL},
     SOURCE,
     TARGET,
+    TERMS,
     KEY,
     NOTHING};
 
