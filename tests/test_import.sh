@@ -31,6 +31,13 @@ same given/model.safetensors own/model.safetensors
 touch package/bpe.model
 expect 1 'BPE and Moses' -- import package --out x
 
+# Tokens that name languages, as CTranslate2 has them of M2M100.
+cp -r "$models/ct2-f16" tongues
+sed -i '38s/.*/__de__/; 39s/.*/__en__/' tongues/shared_vocabulary.txt
+expect 0 '2 languages' -- import tongues --out speaks
+grep -q '"before_target": "target"' speaks/config.json || fail 'no languages in config.json'
+grep -q '"de": "__de__"' speaks/config.json || fail 'no language de in config.json'
+
 # Tokens instead of text, unless they are SentencePiece's.
 cp -r "$models/ct2-int16" words
 expect 1 'give the SentencePiece file' -- import words --out x --tokenizer words

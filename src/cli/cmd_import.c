@@ -86,7 +86,14 @@ static void show(const struct foreign *m, const struct foreign_report *r, double
     xfree(path);
 }
 
+static void show_progress(void *ctx, double fraction) {
+    char bar[32];
+    if (progress_due(ctx, 10))
+        progress_line(ctx, "writing %s %3.0f%%", progress_bar(bar, 24, fraction), 100 * fraction);
+}
+
 static int run(struct err *err) {
+    struct progress progress;
     struct import import;
     struct foreign_report report;
     struct import_options options = {.path = args.model.item[0],
@@ -94,13 +101,17 @@ static int run(struct err *err) {
                                      .tokenizer = args.tokenizer,
                                      .target_tokenizer = args.target_tokenizer};
     struct foreign_options how = {.dtype = (enum foreign_dtype)args.dtype,
-                                  .n_thread = args.threads};
+                                  .n_thread = args.threads,
+                                  .progress = show_progress,
+                                  .progress_ctx = &progress};
     double begin = clock_seconds();
+    progress_begin(&progress, args.quiet);
     int rc = target_for_model(args.out, &options.path, 1, args.overwrite, err);
     if (rc) return rc;
     rc = import_open(&import, &options, err);
     if (!rc) change_card(&import.model.card);
     if (!rc) rc = foreign_write(&import.model, args.out, &how, &report, err);
+    progress_end(&progress);
     if (!rc && !args.quiet) show(&import.model, &report, clock_seconds() - begin);
     import_close(&import);
     return rc;

@@ -20,6 +20,8 @@ struct writing {
     const struct assembly *a;
     struct pool *pool;
     enum foreign_dtype dtype;
+    const struct foreign_options *options;
+    size_t done;    /* values written */
     float *scratch; /* [threads, most] */
     size_t most;    /* values of the largest run */
 };
@@ -83,8 +85,12 @@ static void write_plain_param(struct writing *w, struct safetensors_writer *file
         int last = p->rows - first < rows ? p->rows : first + rows;
         struct window v = {w, i, first, last, type, out};
         pool_run(w->pool, make_plain, &v, (last - first + run - 1) / run);
-        safetensors_write(file, out,
-                          (size_t)(last - first) * (size_t)p->cols * (type == DTO_F32 ? 4 : 2));
+        size_t n = (size_t)(last - first) * (size_t)p->cols;
+        safetensors_write(file, out, n * (type == DTO_F32 ? 4 : 2));
+        w->done += n;
+        if (w->options->progress)
+            w->options->progress(w->options->progress_ctx,
+                                 (double)w->done / (double)w->a->table.n_value);
     }
 }
 
@@ -154,7 +160,8 @@ static void count(struct foreign_report *report, const struct writing *w) {
 int assembly_write(const struct assembly *a, const char *path,
                    const struct foreign_options *options, struct foreign_report *report,
                    struct err *err) {
-    struct writing w = {.a = a, .dtype = options->dtype ? options->dtype : type_of(a)};
+    struct writing w = {
+        .a = a, .options = options, .dtype = options->dtype ? options->dtype : type_of(a)};
     count(report, &w);
     if (w.dtype == DTO_INT8) return write_tiles(a, path, options->n_thread, err);
     for (int i = 0; i < a->table.n_param; i++) {

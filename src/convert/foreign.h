@@ -1,6 +1,6 @@
 /* foreign.h — a model of another engine, between its reader and the one writer of ours.
  *
- * A reader (one file per format: ct2.c, huggingface.c, marian.c) opens what it finds in a bundle and
+ * A reader (one per format: ct2.c, huggingface.c, marian.c) opens what it finds in a bundle and
  * fills in a struct foreign: the shape of the model, its two vocabularies, how it generates, and a
  * function that finds the elementary matrices it consists of, one by one, wherever the file has
  * them and in whatever type. Here they become parameters of ours: stacked (w_qkv, w_kv), turned,
@@ -142,17 +142,17 @@ struct foreign {
 struct config foreign_config(void);
 
 /* The SentencePiece files that lie in the bundle under one of the usual names, below `prefix`
- * ("model/" or ""): one for both sides, or source.spm and target.spm. None is no error: the user may
- * name one. */
+ * ("model/" or ""): one for both sides, or source.spm and target.spm. None is no error: the user
+ * may name one. */
 int foreign_tokenizers(struct foreign *model, struct bundle *bundle, const char *prefix,
                        struct err *err);
 
 /* Releases what the reader took; for an empty model ({0}), too. */
 void foreign_close(struct foreign *model);
 
-/* One format. `open` fills in an empty model from a bundle, which must outlive it; the caller closes
- * the model, after an error too. `looks` tells whether the bundle has the files of such a model; it
- * reads as little as it can. */
+/* One format. `open` fills in an empty model from a bundle, which must outlive it; the caller
+ * closes the model, after an error too. `looks` tells whether the bundle has the files of such a
+ * model; it reads as little as it can. */
 struct foreign_reader {
     const char *name; /* of --format */
     int (*looks)(struct bundle *bundle);
@@ -168,7 +168,9 @@ extern const char *const foreign_dtype_names[]; /* NULL-terminated */
 
 struct foreign_options {
     enum foreign_dtype dtype;
-    int n_thread; /* 0: all CPUs */
+    int n_thread;                                 /* 0: all CPUs */
+    void (*progress)(void *ctx, double fraction); /* now and then, by this thread; NULL: nobody */
+    void *progress_ctx;
 };
 
 /* What came of it. */

@@ -1,7 +1,7 @@
 /* huggingface_write.c — see huggingface_write.h.
  *
- * Tensors are listed first: which parameter of ours they are rows of (assembly.h has the table), and
- * how many. Then they are written in one pass over the mapped weights. */
+ * Tensors are listed first: which parameter of ours they are rows of (assembly.h has the table),
+ * and how many. Then they are written in one pass over the mapped weights. */
 #include "convert/huggingface_write.h"
 
 #include <stdio.h>

@@ -10,8 +10,8 @@
  *
  * MarianMT is the paper's model with any table of positions, a bias of the output and silu or gelu
  * if wanted. Pre-norm layers, embedding norms, local attention, SSRUs and heads that do not add up
- * to d_model are refused by name. A start from the zero vector becomes a token <pad> whose embedding
- * is zero, as in every OPUS-MT model there. docs/formats.md has the table of names. */
+ * to d_model are refused by name. A start from the zero vector becomes a token <pad> whose
+ * embedding is zero, as in every OPUS-MT model there. docs/formats.md has the table of names. */
 #ifndef CONVERT_HUGGINGFACE_WRITE_H
 #define CONVERT_HUGGINGFACE_WRITE_H
 
