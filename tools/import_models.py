@@ -566,7 +566,7 @@ def hf_model(kind, seed, **settings):
             if "embed_positions" in name:
                 x *= 0.5
             elif "embed" in name and p.dim() == 2 or "shared" in name or "lm_head" in name:
-                x *= 0.4
+                x *= 1.6 / math.sqrt(p.shape[1])
                 x[model.config.pad_token_id] = 0
             elif p.dim() == 2:
                 x *= 2 / math.sqrt(p.shape[1])

@@ -44,6 +44,21 @@ fetch_bergamot() {
     return 1
 }
 
+# transformers and PyTorch, which is large: TRANSFORMERS names a Python that has them already.
+with_torch() {
+    python3 -m pip install -q --target . torch --index-url https://download.pytorch.org/whl/cpu ||
+        python3 -m pip install -q --target . torch || return
+    python3 -m pip install -q --target . transformers safetensors sentencepiece numpy
+}
+fetch_transformers() { [ -n "${TRANSFORMERS:-}" ] || get transformers with_torch >pip.log 2>&1; }
+hf_peer() {
+    if [ -n "${TRANSFORMERS:-}" ]; then
+        "$TRANSFORMERS" "$tree/tests/import/huggingface.py" "$@"
+    else
+        PYTHONPATH=$cache/transformers python3 "$tree/tests/import/huggingface.py" "$@"
+    fi
+}
+
 # peer COMMAND... and peer310 COMMAND...: tests/import/peers.py
 peer() { PYTHONPATH=$cache/engine python3 "$tree/tests/import/peers.py" "$@"; }
 peer310() { "$cache/bergamot/bin/python" "$tree/tests/import/peers.py" "$@"; }

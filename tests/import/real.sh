@@ -7,6 +7,7 @@
 #   Argos zh-en         CTranslate2 in float32: log-probabilities, greedy translations
 #   Bergamot en-pt, pt-en   the formulas in double precision: log-probabilities;
 #                       bergamot (Python 3.10) with the same weights as floats: translations
+#   MarianMT, NLLB, mBART-50    transformers, with random weights: log-probabilities, translations
 #   aren-transliteration    CTranslate2's answers; its models are in its repository, not on PyPI:
 #                       AREN=.../CTranslate2/tests/data/models
 # shellcheck source=tests/shell.sh
@@ -109,6 +110,13 @@ if fetch_bergamot; then
     done
 else
     left+=("bergamot (no Python 3.10, or its package cannot be had: $(tail -n 1 pip.log))")
+fi
+
+# ---- Hugging Face --------------------------------------------------------------------------------
+if fetch_transformers; then
+    hf_peer "$heed" || fail 'Hugging Face: not what transformers says'
+else
+    left+=("transformers (it cannot be had: $(tail -n 1 pip.log))")
 fi
 
 # ---- aren ----------------------------------------------------------------------------------------
