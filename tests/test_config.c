@@ -151,6 +151,15 @@ TEST(impossible_combinations_are_named) {
     c.d_model = 40000; /* 6.7e11 parameters */
     refused(config_check(&c, &err), &err, "d_model", "40000");
 
+    c = toy_config(); /* just below the limit, but for a bias of each logit */
+    c.n_vocab_src = c.n_vocab_tgt = 1 << 24;
+    c.d_model = 126;
+    c.n_head = 2;
+    c.d_k = c.d_v = 0;
+    check_ok(config_check(&c, &err), &err);
+    c.output_bias = 1;
+    refused(config_check(&c, &err), &err, "d_model", "126");
+
     c = toy_config();
     c.dropout = 0.999999f;
     refused(config_check(&c, &err), &err, "dropout", "65535");

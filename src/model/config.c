@@ -145,6 +145,7 @@ static int check_total(const struct config *c, struct err *err) {
     n = size_add(n, (size_t)(c->tie == TIE_ALL ? 0 : c->n_vocab_src) * d);
     n = size_add(n, (size_t)c->n_vocab_tgt * (c->tie == TIE_NONE ? 2 : 1) * d);
     n = size_add(n, c->positions == POSITIONS_LEARNED ? 2 * (size_t)c->max_len * d : 0);
+    n = size_add(n, c->output_bias ? (size_t)c->n_vocab_tgt : 0);
     if (n > INT_MAX - (1 << 24))
         return err_set(err, HEED_ECONFIG,
                        "d_model: %d with these layers and vocabularies makes %s "

@@ -64,11 +64,11 @@
     X(enc_norm_beta, c->norm == NORM_PRE ? 1 : 0, D, INIT_ZERO, 0)                                 \
     X(dec_norm_gamma, c->norm == NORM_PRE ? 1 : 0, D, INIT_ONE, 0)                                 \
     X(dec_norm_beta, c->norm == NORM_PRE ? 1 : 0, D, INIT_ZERO, 0)                                 \
-    X(src_embed_norm_gamma, c->embed_norm, D, INIT_ONE, 0)                                         \
-    X(src_embed_norm_beta, c->embed_norm, D, INIT_ZERO, 0)                                         \
-    X(tgt_embed_norm_gamma, c->embed_norm, D, INIT_ONE, 0)                                         \
-    X(tgt_embed_norm_beta, c->embed_norm, D, INIT_ZERO, 0)                                         \
-    X(out_bias, c->output_bias, c->n_vocab_tgt, INIT_ZERO, 0)
+    X(src_embed_norm_gamma, c->embed_norm ? 1 : 0, D, INIT_ONE, 0)                                 \
+    X(src_embed_norm_beta, c->embed_norm ? 1 : 0, D, INIT_ZERO, 0)                                 \
+    X(tgt_embed_norm_gamma, c->embed_norm ? 1 : 0, D, INIT_ONE, 0)                                 \
+    X(tgt_embed_norm_beta, c->embed_norm ? 1 : 0, D, INIT_ZERO, 0)                                 \
+    X(out_bias, c->output_bias ? 1 : 0, c->n_vocab_tgt, INIT_ZERO, 0)
 
 /* INIT_XAVIER: uniform in +-sqrt(6 / (cols + fan_out)). INIT_EMBED: normal, variance 1 / d_model,
  * so that embeddings times sqrt(d_model) have the size of the sinusoids and tied logits start near
