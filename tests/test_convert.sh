@@ -74,6 +74,8 @@ expect 2 'no recurrent decoder layers' "$heed" export --model ssru --out x --for
 "$heed" import "$models/ct2-int16" --out pre --quiet
 expect 2 'norm: MarianMT has no equivalent of pre' "$heed" export --model pre --out x \
     --format huggingface
+"$heed" import "$models/hf-m2m" --out many --quiet
+expect 2 'norm: MarianMT' "$heed" export --model many --out x --format huggingface
 cp -r zero endless
 sed -i 's/"start": -1,/"start": -1, "source_end": -1,/' endless/config.json
 expect 2 'sources end with the end mark' "$heed" export --model endless --out x --format huggingface

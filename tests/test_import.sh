@@ -53,6 +53,10 @@ done
 
 expect 2 'heed model already' -- import argos --out x
 expect 1 'no such file or directory' -- import nothing --out x
+mkfifo pipe
+expect 1 'neither a file nor a directory' -- import pipe --out x
+cp -r "$models/ct2-f32" piped && rm piped/sentencepiece.model && mkfifo piped/sentencepiece.model
+expect 1 'without a SentencePiece file' -- import piped --out x
 mkdir empty fairseq
 expect 1 'not a model of a known format' -- import empty --out x
 touch fairseq/model.pt fairseq/dict.de.txt

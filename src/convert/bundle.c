@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "io/json.h"
 #include "io/zipfile.h"
 
-enum { MOST_NAMES = 10000 };
+enum { MOST_NAMES = 100000 };
 
 struct entry {
     char *name;
@@ -45,11 +46,13 @@ static int list_dir(struct bundle *b, const char *prefix, int depth, struct err 
     for (int i = 0; i < names.n && !rc; i++) {
         char *name = *prefix ? path_join(prefix, names.name[i]) : xstrdup(names.name[i]);
         char *path = path_join(b->dir, name);
+        struct stat st;
+        int there = stat(path, &st) == 0;
         if (b->n >= MOST_NAMES)
             rc = err_set(err, HEED_ELIMIT, "%.180s: more than %d files", b->path, MOST_NAMES);
-        else if (!dir_exists(path))
+        else if (there && S_ISREG(st.st_mode)) /* whoever opens a pipe waits for ever */
             add_name(b, name), name = NULL;
-        else if (depth)
+        else if (there && S_ISDIR(st.st_mode) && depth)
             rc = list_dir(b, name, depth - 1, err);
         xfree(path);
         xfree(name);
@@ -116,8 +119,11 @@ static int open_any(struct bundle *b, struct err *err) {
         b->dir = xstrdup(b->path);
         return list_dir(b, "", 1, err);
     }
-    if (!file_exists(b->path))
+    struct stat st;
+    if (stat(b->path, &st))
         return err_set(err, HEED_EIO, "%.180s: no such file or directory", b->path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, HEED_EIO, "%.180s: neither a file nor a directory", b->path);
     int rc = try_zip(b, err);
     if (rc || b->zip) {
         if (!rc) list_zip(b);

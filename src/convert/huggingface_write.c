@@ -42,10 +42,11 @@ static int check(const struct modeldir *md, const struct tongues *t, struct err 
     if (tokenizer_eos(t->source) < 0)
         return err_set(err, HEED_ECONFIG,
                        "tokens: MarianMT's sources end with the end mark; the model's do not");
-    if (t->before_target != TONGUES_NONE)
-        return err_set(err, HEED_ECONFIG,
-                       "tokens: MarianMT's translations do not begin with the token of a language; "
-                       "the model's do");
+    if (t->before_target != TONGUES_NONE || t->before_source == TONGUES_SOURCE)
+        return err_set(
+            err, HEED_ECONFIG,
+            "tokens: MarianMT is told the language of the translation before the source; "
+            "the model wants both of them, each before its text");
     return 0;
 }
 
