@@ -28,7 +28,7 @@ static void skip_spaces(struct text *t) {
 static int take(struct text *t, const char *word) {
     size_t n = strlen(word);
     skip_spaces(t);
-    if ((size_t)(t->end - t->at) < n || memcmp(t->at, word, n)) return 0;
+    if ((size_t)(t->end - t->at) < n || memcmp(t->at, word, n) != 0) return 0;
     t->at += n;
     return 1;
 }
@@ -70,7 +70,7 @@ static size_t take_type(struct text *in, struct tensor *t) {
     const char *text;
     if (take_quoted(in, &text) != 3) return 0;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (memcmp(text + 1, types[i].code, 2)) continue;
+        if (memcmp(text + 1, types[i].code, 2) != 0) continue;
         t->dtype = types[i].dtype;
         return *text == '<' || (*text == '|' && types[i].size == 1) ? types[i].size : 0;
     }
@@ -85,7 +85,8 @@ static const char *read_fields(struct text in, struct tensor *t, size_t *item) {
     while (!take(&in, "}")) {
         const char *key = NULL;
         int n = take_quoted(&in, &key), which = 0;
-        while (which < 3 && (n != (int)strlen(keys[which]) || memcmp(key, keys[which], (size_t)n)))
+        while (which < 3 &&
+               (n != (int)strlen(keys[which]) || memcmp(key, keys[which], (size_t)n) != 0))
             which++;
         if (n < 0 || which == 3 || !take(&in, ":")) return "a field that is not known";
         if (seen & 1 << which) return "a field that comes twice";
@@ -110,7 +111,7 @@ int npy_read(struct tensor *t, const char *bytes, size_t size, const char *where
     *t = (struct tensor){.name = name};
     const unsigned char *at = (const unsigned char *)bytes;
     size_t head = 10, item = 0;
-    if (size < 12 || memcmp(bytes, "\x93NUMPY", 6))
+    if (size < 12 || memcmp(bytes, "\x93NUMPY", 6) != 0)
         return err_set(err, HEED_EFORMAT, "%.120s: %.60s is not a .npy array", where, name);
     if (at[6] < 1 || at[6] > 3 || at[7])
         return err_set(err, HEED_EFORMAT, "%.120s: %.60s: .npy of version %d.%d; 1 to 3 are known",

@@ -142,7 +142,7 @@ static int push(struct machine *m, struct pickle_value *value) {
     if (++m->pushes > PICKLE_MAX_VALUES) return fail(m, "too many values");
     if (m->n == m->stack_room) {
         m->stack_room = 2 * m->stack_room + 64;
-        m->stack = xrealloc(m->stack, m->stack_room * sizeof *m->stack);
+        m->stack = xrealloc(m->stack, m->stack_room * sizeof(void *));
     }
     m->stack[m->n++] = value;
     return 0;
@@ -171,8 +171,8 @@ static size_t above_mark(const struct machine *m) {
 
 /* The number behind the opcode. */
 static int take_number(struct machine *m, int size, uint64_t *number) {
-    if (m->size - m->at < (size_t)size) return fail(m, "the end of the data");
     *number = 0;
+    if (m->size - m->at < (size_t)size) return fail(m, "the end of the data");
     for (int i = size; i-- > 0;)
         *number = *number << 8 | (unsigned char)m->bytes[m->at + (size_t)i];
     m->at += (size_t)size;
@@ -234,8 +234,8 @@ static int do_float(struct machine *m) {
 static void take_items(struct machine *m, struct pickle_value *v, size_t n) {
     if (v->n + n > v->room) {
         size_t room = 2 * v->n + n;
-        const struct pickle_value **item = keep_take(m->keep, room * sizeof *item);
-        if (v->n) memcpy(item, v->item, v->n * sizeof *item);
+        const struct pickle_value **item = keep_take(m->keep, room * sizeof(void *));
+        if (v->n) memcpy(item, v->item, v->n * sizeof(void *));
         v->item = item;
         v->room = room;
     }
@@ -283,8 +283,8 @@ static int put(struct machine *m, uint64_t i) {
     if (i >= PICKLE_MAX_VALUES) return fail(m, "the memo is too large");
     if (i >= m->memo_room) {
         size_t room = (size_t)(i < 2 * m->memo_room ? 2 * m->memo_room : i + 64);
-        m->memo = xrealloc(m->memo, room * sizeof *m->memo);
-        memset(m->memo + m->memo_room, 0, (room - m->memo_room) * sizeof *m->memo);
+        m->memo = xrealloc(m->memo, room * sizeof(void *));
+        memset(m->memo + m->memo_room, 0, (room - m->memo_room) * sizeof(void *));
         m->memo_room = room;
     }
     m->n_memo += !m->memo[i];

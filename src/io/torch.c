@@ -292,7 +292,7 @@ static int read_pickles(struct reader *r, const struct pickle_value **root,
     const struct pickle_value *v;
     int rc = next_pickle(r, &v);
     if (rc) return rc;
-    if (v->kind != PICKLE_LONG || v->n != 10 || memcmp(v->bytes, magic, 10))
+    if (v->kind != PICKLE_LONG || v->n != 10 || memcmp(v->bytes, magic, 10) != 0)
         return fail(r, "a pickle, but not a checkpoint of PyTorch");
     if ((rc = next_pickle(r, &v))) return rc;
     if (v->kind != PICKLE_INT || v->integer != 1001)

@@ -240,7 +240,7 @@ static const char *locate(const struct zipfile *z, int member, const zip_stat_t 
             at += all;
             continue;
         }
-        if (name != strlen(st->name) || memcmp(entry + 46, st->name, name)) return NULL;
+        if (name != strlen(st->name) || memcmp(entry + 46, st->name, name) != 0) return NULL;
         uint64_t local = local_offset(entry, entry + 46 + name, extra);
         if (!is_at(z, local, "PK\3\4", 30)) return NULL;
         uint64_t head = 30 + little(z->bytes + local + 26, 2) + little(z->bytes + local + 28, 2);
