@@ -227,6 +227,9 @@ typedef struct heed_translate_options {
     /* Terms that translations must have; NULL: none. Does not go with sample. */
     const heed_glossary *glossary;
     int length_rule; /* an enum heed_length_rule. Default 0: the paper's. */
+    /* The languages of texts and translations, of a model that has several and must be told: codes
+     * that it knows (heed inspect). NULL: the model's own choice. */
+    const char *source_lang, *target_lang;
 } heed_translate_options;
 
 /* Fills in the defaults. Pass sizeof *options as size. */

@@ -100,7 +100,11 @@ static void check_run(enum bitext_unit unit, enum links_method method, int token
     struct engine *forward = open_engine(there, n_thread);
     struct engine *reverse =
         open_engine(unit == BITEXT_PIECES ? there : model_dir("back", 2, 320), n_thread);
-    struct bitext_options o = {unit, method, {first_input, second}, tokens, n_thread, NULL};
+    struct bitext_options o = {.unit = unit,
+                               .method = method,
+                               .align = {first_input, second},
+                               .tokens = tokens,
+                               .n_thread = n_thread};
     struct bitext *b;
     struct bitext_pair pair[N];
     const struct bitext_result *result;

@@ -9,6 +9,7 @@
 #include "io/json.h"
 #include "model/modeldir.h"
 #include "model/tongues.h"
+#include "search/scorer.h"
 #include "search/translator.h"
 #include "test.h"
 #include "toy.h"
@@ -352,4 +353,241 @@ TEST(no_source_end) {
     xfree(from), xfree(dir);
 }
 
-TESTS(T(shuffled_ids), T(copies), T(bad_tokens), T(no_source_end))
+/* ---- languages ------------------------------------------------------------------------------- */
+
+static const char before_both[] =
+    "{\"languages\": {\"before_source\": \"source\", \"before_target\": \"target\","
+    " \"codes\": {\"de\": \">>deu<<\", \"en\": \"eng_Latn\"}}}";
+static const char before_source[] = "{\"languages\": {\"before_source\": \"target\","
+                                    " \"codes\": {\"de\": \">>deu<<\", \"en\": \"eng_Latn\"}}}";
+
+static struct engine *engine_of(const char *dir) {
+    struct engine *engine;
+    struct err err = {0};
+    struct engine_options from = {.dir = &dir, .n = 1, .where = {.device = "cpu", .n_thread = 1}};
+    ASSERT_OK(engine_open(&engine, &from, &err), err);
+    return engine;
+}
+
+/* What the searcher makes of a text between these tags, by hand. */
+static void by_hand(char text[2000], const struct engine *e, const char *source, int32_t before,
+                    const int32_t *lead, const struct search_options *o) {
+    struct err err = {0};
+    struct searcher *searcher;
+    struct search_result r;
+    int32_t ids[64] = {before};
+    struct search_setup setup = {
+        .model = e->model, .n_model = 1, .marks = engine_marks(e), .caps = {1, 64, 64}};
+    ASSERT_OK(searcher_new(&searcher, &setup, o, &err), err);
+    struct search_input in = {.src = ids, .prefix = lead, .n_prefix = !!lead, .n_lead = !!lead};
+    in.n_src = 1 + tokenizer_encode_end(e->source, source, strlen(source), ids + 1, 63);
+    ASSERT_OK(searcher_run(searcher, &in, 1, &r, NULL, &err), err);
+    assert_true(tokenizer_decode(e->target, r.best[0].ids, r.best[0].n, text, 2000) >= 0);
+    searcher_free(searcher);
+}
+
+TEST(languages_lead) {
+    static struct said said[2][N_TEXT];
+    char *from = xstrdup(model_dir("plain", 3, N_PIECE)), text[2000];
+    struct twin two = {.seed = {5, 6}, .two_sides = 1, .n_more = N_MORE, .tokens = before_both};
+    struct twin one = {.seed = {5}, .n_more = N_MORE, .tokens = before_source};
+    char *both = make_twin(from, "both", &two), *source = make_twin(from, "source", &one);
+    int different = 0;
+    for (int k = 0; k < 2; k++) {
+        const char *dir = k ? source : both;
+        struct engine *e = engine_of(dir);
+        struct translator_options o = options(ALIGNMENT_WORDS);
+        o.search.n_best = 1;
+        int32_t de = tokenizer_find(e->target, ">>deu<<"),
+                en = tokenizer_find(e->target, "eng_Latn");
+        o.source_lang = k ? NULL : "en";
+        o.target_lang = "de";
+        translate(said[0], dir, &o);
+        for (int i = 0; i < N_TEXT; i++) {
+            if (!*texts[i]) continue;
+            int32_t tag =
+                k ? tokenizer_find(e->source, ">>deu<<") : tokenizer_find(e->source, "eng_Latn");
+            by_hand(text, e, texts[i], tag, k ? NULL : &de, &o.search);
+            assert_string_equal(said[0][i].text[0], text);
+            for (int l = 0; l < said[0][i].n_link; l++) assert_true(said[0][i].link[l].src >= 0);
+        }
+        o.source_lang = k ? NULL : "de";
+        o.target_lang = "en";
+        translate(said[1], dir, &o);
+        for (int i = 0; i < N_TEXT; i++)
+            different += strcmp(said[0][i].text[0], said[1][i].text[0]) != 0;
+        assert_int_not_equal(en, -1);
+        engine_close(e);
+    }
+    assert_true(different > N_TEXT);
+    xfree(from), xfree(both), xfree(source);
+}
+
+TEST(languages_are_asked_for) {
+    static const struct {
+        const char *dir;
+        struct engine_said said;
+        const char *says;
+    } bad[] = {
+        {"plain", {.source_lang = "de"}, "source_lang: the model has no languages to choose from"},
+        {"plain", {.target_lang = "de"}, "target_lang: the model has no languages to choose from"},
+        {"both", {0}, "source_lang: not given, but the model has 2 languages: de, en"},
+        {"both", {.source_lang = "de"}, "target_lang: not given, but the model has 2 languages"},
+        {"both", {.source_lang = "de", .target_lang = "fr"}, "does not know 'fr'; it knows de, en"},
+        {"source", {0}, "target_lang: not given"},
+        {"source",
+         {.source_lang = "de", .target_lang = "en"},
+         "source_lang: the model is not told"},
+        {"source", {.prefix_token = "<nothing>"}, "prefix_token: the model's tokenizer has no"},
+    };
+    struct err err = {0};
+    struct engine_tags tags;
+    char *from = xstrdup(model_dir("plain", 3, N_PIECE));
+    struct twin two = {.two_sides = 1, .n_more = N_MORE, .tokens = before_both};
+    struct twin one = {.n_more = N_MORE, .tokens = before_source};
+    char *both = make_twin(from, "both", &two), *source = make_twin(from, "source", &one);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *dir = path_join(test_dir(), bad[i].dir);
+        struct engine *e = engine_of(dir);
+        ASSERT_ERR(engine_tags(e, &bad[i].said, &tags, &err), err, HEED_EINVAL, bad[i].says);
+        engine_close(e);
+        xfree(dir);
+    }
+    struct engine *e = engine_of(source);
+    struct engine_said said = {.prefix_token = "<pad>"}; /* stands where the language would */
+    ASSERT_OK(engine_tags(e, &said, &tags, &err), err);
+    assert_int_equal(tags.source, tokenizer_find(e->source, "<pad>"));
+    assert_int_equal(tags.target, -1);
+    engine_close(e);
+    /* what the model says of itself holds where nothing is said */
+    struct config c;
+    struct weights_form form;
+    struct model_notes notes;
+    ASSERT_OK(modeldir_read_any(both, &c, &form, &notes, &err), err);
+    notes.translate = json_pack("{s:s, s:s}", "source_lang", "en", "target_lang", "de");
+    ASSERT_OK(modeldir_annotate(both, &notes, &err), err);
+    model_notes_release(&notes);
+    e = engine_of(both);
+    ASSERT_OK(engine_tags(e, &(struct engine_said){0}, &tags, &err), err);
+    assert_string_equal(tokenizer_piece(e->source, tags.source), "eng_Latn");
+    assert_string_equal(tokenizer_piece(e->target, tags.target), ">>deu<<");
+    said = (struct engine_said){.source_lang = "de", .target_lang = "en"};
+    ASSERT_OK(engine_tags(e, &said, &tags, &err), err);
+    assert_string_equal(tokenizer_piece(e->source, tags.source), ">>deu<<");
+    engine_close(e);
+    xfree(from), xfree(both), xfree(source);
+}
+
+/* ---- the commands ---------------------------------------------------------------------------- */
+
+/* What `heed ARGUMENTS` prints. */
+static char *heed(const char *arguments) {
+    char path[600], command[3000];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    assert_true(n > 0);
+    path[n] = 0;
+    *strrchr(path, '/') = 0; /* build/tests */
+    snprintf(command, sizeof command, "%s/../heed %s 2>&1", path, arguments);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    char *out = calloc(1, 1 << 20);
+    size_t size = fread(out, 1, (1 << 20) - 1, f);
+    if (pclose(f)) fail_msg("heed %s: %s", arguments, out);
+    out[size] = 0;
+    return out;
+}
+
+/* The same output for two models, numbers apart that differ in their last digits. */
+static void same_output(const char *format, const char *a, const char *b) {
+    char arguments[2][2000];
+    char *out[2];
+    const char *const dir[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        /* NOLINTNEXTLINE(clang-diagnostic-format-nonliteral) */
+        snprintf(arguments[i], sizeof arguments[i], format, dir[i]);
+        out[i] = heed(arguments[i]);
+    }
+    const char *x = out[0], *y = out[1];
+    while (*x && *y) {
+        char *x_end, *y_end;
+        double p = strtod(x, &x_end), q = strtod(y, &y_end);
+        if (x_end > x && y_end > y) {
+            ASSERT_NEAR(p, q, 1e-3);
+            x = x_end, y = y_end;
+        } else if (*x++ != *y++) {
+            fail_msg("heed %s: %s instead of %s", arguments[1], out[1], out[0]);
+        }
+    }
+    assert_int_equal(*x, *y);
+    assert_true(strlen(out[0]) > 20);
+    free(out[0]), free(out[1]);
+}
+
+/* log P(tgt | src) between the tokens of en and de, without that of de itself. */
+static double score_of(const char *dir, const char *src, const char *tgt) {
+    struct engine *e = engine_of(dir);
+    struct err err = {0};
+    struct scorer *scorer;
+    int32_t from[64] = {tokenizer_find(e->source, "eng_Latn")},
+            to[64] = {tokenizer_find(e->target, ">>deu<<")};
+    float out[64];
+    double sum = 0;
+    int n = 1 + tokenizer_encode_end(e->source, src, strlen(src), from + 1, 63);
+    int m = 1 + tokenizer_encode_end(e->target, tgt, strlen(tgt), to + 1, 63);
+    struct batch_caps caps = {64, 64, 1};
+    ASSERT_OK(scorer_new(&scorer, e->model[0], tokenizer_bos(e->target), &caps, &err), err);
+    ASSERT_OK(scorer_run(scorer, &(struct score_pair){from, to, n, m, out}, 1, &err), err);
+    for (int i = 1; i < m; i++) sum += (double)out[i];
+    scorer_free(scorer);
+    engine_close(e);
+    return sum;
+}
+
+TEST(commands) {
+    char *from = xstrdup(model_dir("plain", 3, N_PIECE)), src[600], tgt[600], text[3000];
+    struct twin two = {.seed = {5, 6}, .two_sides = 1};
+    char *apart = make_twin(from, "apart", &two);
+    struct twin many = {.seed = {7, 8}, .two_sides = 1, .n_more = N_MORE, .tokens = before_both};
+    char *both = make_twin(from, "both", &many);
+    snprintf(src, sizeof src, "%s/src", test_dir());
+    snprintf(tgt, sizeof tgt, "%s/tgt", test_dir());
+    FILE *f = fopen(src, "w"), *g = fopen(tgt, "w");
+    for (int i = 0; i < N_TEXT; i++) {
+        fprintf(f, "%s\n", texts[i]);
+        fprintf(g, "%s\n", texts[(i + 5) % N_TEXT]);
+    }
+    fclose(f), fclose(g);
+    snprintf(text, sizeof text,
+             "translate --model %%s --quiet --json --nbest 2 --beam 4 --alignment pieces %s", src);
+    same_output(text, from, apart);
+    snprintf(text, sizeof text, "score --model %%s --quiet --json --token-scores --src %s --tgt %s",
+             src, tgt);
+    same_output(text, from, apart);
+    snprintf(text, sizeof text, "align --model %%s --quiet --json --src %s --tgt %s", src, tgt);
+    same_output(text, from, apart);
+    snprintf(text, sizeof text,
+             "align --model %s --quiet --source-lang en --target-lang de --src %s --tgt %s", both,
+             src, tgt);
+    free(heed(text));
+    snprintf(text, sizeof text,
+             "attend --model %s --quiet --source-lang en --target-lang de --src 'the cat' --out "
+             "%s/a.svg",
+             both, test_dir());
+    free(heed(text));
+    snprintf(text, sizeof text,
+             "score --model %s --quiet --json --source-lang en --target-lang de --src %s --tgt %s",
+             both, src, tgt);
+    char *scored = heed(text);
+    json_t *first = json_loads(scored, JSON_DISABLE_EOF_CHECK, NULL);
+    ASSERT_NEAR(json_number_value(json_object_get(first, "log_prob")),
+                score_of(both, texts[0], texts[5]), 1e-3);
+    json_decref(first);
+    snprintf(text, sizeof text, "inspect %s", both);
+    char *shown = heed(text);
+    assert_non_null(strstr(shown, "languages            2: de en"));
+    free(shown), free(scored);
+    xfree(from), xfree(apart), xfree(both);
+}
+
+TESTS(TL(commands, 120), T(languages_lead), T(languages_are_asked_for), T(shuffled_ids), T(copies),
+      T(bad_tokens), T(no_source_end))

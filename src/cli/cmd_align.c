@@ -32,6 +32,7 @@ static struct align_args {
     enum precision precision;
     struct backend_options where;
     struct bitext_options bitext;
+    struct engine_said said;
     const char *src, *tgt, *gold, *output;
     int gold_reversed, choose, store, json, quiet;
 } args;
@@ -44,6 +45,8 @@ static const struct option rows[] = {
     ROW(STRING, "src", src, NULL, "source text: plain, gzip, xz, or - for standard input",
         .arg = "FILE", .required = 1),
     ROW(STRING, "tgt", tgt, NULL, "its translation, line by line", .arg = "FILE", .required = 1),
+    SOURCE_LANG_ROW(said.source_lang),
+    TARGET_LANG_ROW(said.target_lang),
     ROW(STRING, "output", output, NULL, "where to write; standard output if not given, or -",
         .arg = "FILE"),
     ROW(CHOICE, "units", bitext.unit, "words",
@@ -188,6 +191,19 @@ static int end_gold(struct job *j, struct err *err) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* The models that have languages are told them, each in its direction. */
+static int choose_languages(const struct job *j, struct err *err) {
+    const struct engine_said *said = &args.said;
+    int told = !said->source_lang && !said->target_lang;
+    for (int i = 0; i < BITEXT_WAYS && j->engine[i]; i++) told |= j->engine[i]->tongues->n_code > 0;
+    args.bitext.said[BITEXT_FORWARD] = *said;
+    args.bitext.said[BITEXT_REVERSE] =
+        (struct engine_said){.source_lang = said->target_lang, .target_lang = said->source_lang};
+    if (told) return 0;
+    return err_set(err, HEED_EINVAL, "%s: the model has no languages to choose from; leave it out",
+                   said->source_lang ? "source_lang" : "target_lang");
+}
+
 static int open_models(struct job *j, struct err *err) {
     int rc = 0;
     for (int i = 0; i < BITEXT_WAYS && args.dir[i] && !rc; i++) {
@@ -198,6 +214,7 @@ static int open_models(struct job *j, struct err *err) {
     if (rc) return rc;
     if (!args.bitext.tokens)
         args.bitext.tokens = backend_device_memory(j->engine[0]->be) ? GPU_TOKENS : CPU_TOKENS;
+    if ((rc = choose_languages(j, err))) return rc;
     args.bitext.n_thread = args.where.n_thread;
     args.bitext.stop = &signals_caught;
     if (args.gold && !options_given(groups, "units")) args.bitext.unit = BITEXT_TOKENS;

@@ -25,7 +25,8 @@ enum { MAX_CELLS = 1 << 26 }; /* probabilities in one picture: 256 MiB of them *
 static struct attend_args {
     const char *dir;
     struct engine_options from;
-    const char *src, *tgt, *src_file, *tgt_file, *prefix_token, *out;
+    const char *src, *tgt, *src_file, *tgt_file, *out;
+    struct engine_said said;
     int kind, line, layer, head, quiet;
 } args = {.from = {.dir = &args.dir, .n = 1}};
 static const char *const kind_names[] = {"enc", "dec", "cross", "auto", NULL};
@@ -39,7 +40,9 @@ static const struct option rows[] = {
     ROW(STRING, "src_file", src_file, NULL,
         "file with the sentence: plain, gzip, xz, or - for standard input", .arg = "FILE"),
     ROW(STRING, "tgt_file", tgt_file, NULL, "file with its translation", .arg = "FILE"),
-    PREFIX_TOKEN_ROW(prefix_token),
+    SOURCE_LANG_ROW(said.source_lang),
+    TARGET_LANG_ROW(said.target_lang),
+    PREFIX_TOKEN_ROW(said.prefix_token),
     ROW(INT, "line", line, "1", "which line of the files, counted from 1", .min = 1,
         .max = 1 << 30),
     ROW(STRING, "out", out, NULL, "picture to write: NAME.svg, or NAME.html to explore",
@@ -66,6 +69,7 @@ struct sentence {
 
 struct job {
     struct engine *engine;
+    struct engine_tags tags;
     struct sentence src, tgt;
     struct acts *acts;
     struct view *view;
@@ -133,7 +137,12 @@ static int translate(struct job *j, struct err *err) {
     struct searcher *searcher;
     struct search_options options = defaults_of(j->engine).search;
     struct search_marks marks = engine_marks(j->engine);
-    struct search_input in = {.src = j->src.ids, .n_src = j->src.n};
+    int lead = j->tags.target >= 0;
+    struct search_input in = {.src = j->src.ids,
+                              .n_src = j->src.n,
+                              .prefix = &j->tags.target,
+                              .n_prefix = lead,
+                              .n_lead = lead};
     struct search_result result;
     struct search_setup setup = {
         .model = j->engine->model, .n_model = 1, .marks = marks, .caps = {1, j->src.n, j->src.n}};
@@ -141,27 +150,29 @@ static int translate(struct job *j, struct err *err) {
     if (rc) return rc;
     rc = searcher_run(searcher, &in, 1, &result, NULL, err);
     int n = rc || !result.n ? 0 : result.best[0].n;
-    if (n >= j->engine->model[0]->config.max_len) n = j->engine->model[0]->config.max_len - 1;
-    j->tgt.ids = xcalloc((size_t)n + 1, sizeof *j->tgt.ids);
-    if (n) memcpy(j->tgt.ids, result.best[0].ids, (size_t)n * sizeof *j->tgt.ids);
-    j->tgt.ids[n] = marks.eos;
-    j->tgt.n = n + 1;
+    n = min_int(n, j->engine->model[0]->config.max_len - 1 - lead);
+    j->tgt.ids = xcalloc((size_t)n + 2, sizeof *j->tgt.ids);
+    j->tgt.ids[0] = j->tags.target;
+    if (n) memcpy(j->tgt.ids + lead, result.best[0].ids, (size_t)n * sizeof *j->tgt.ids);
+    j->tgt.ids[n + lead] = marks.eos;
+    j->tgt.n = n + lead + 1;
     searcher_free(searcher);
-    int size = tokenizer_decode(t, j->tgt.ids, n, NULL, 0);
+    int size = tokenizer_decode(t, j->tgt.ids + lead, n, NULL, 0);
     if (size < 0) size = 0;
     j->tgt.text = xcalloc((size_t)size + 1, 1);
-    tokenizer_decode(t, j->tgt.ids, n, j->tgt.text, (size_t)size + 1);
+    tokenizer_decode(t, j->tgt.ids + lead, n, j->tgt.text, (size_t)size + 1);
     return rc;
 }
 
 static int read_pair(struct job *j, struct err *err) {
-    int32_t tag = -1;
     int rc = read_text(&j->src.text, args.src, args.src_file, "the source", err);
     if (!rc) rc = read_text(&j->tgt.text, args.tgt, args.tgt_file, "the target", err);
     if (!rc) rc = engine_open(&j->engine, &args.from, err);
-    if (!rc) rc = engine_tag(j->engine, args.prefix_token, &tag, err);
-    if (!rc) rc = encode(j, &j->src, tag, "the source", err);
-    if (!rc) rc = j->tgt.text ? encode(j, &j->tgt, -1, "the target", err) : translate(j, err);
+    if (!rc) rc = engine_tags(j->engine, &args.said, &j->tags, err);
+    if (!rc) rc = encode(j, &j->src, j->tags.source, "the source", err);
+    if (!rc)
+        rc =
+            j->tgt.text ? encode(j, &j->tgt, j->tags.target, "the target", err) : translate(j, err);
     return rc;
 }
 

@@ -160,6 +160,7 @@ static int gather(json_t *all, const char *dir, const struct history *h, struct 
     if (!rc) json_object_set_new(all, "model", config_to_json(&config));
     if (!rc && notes.card) json_object_set(all, "card", notes.card);
     if (!rc && notes.translate) json_object_set(all, "translate", notes.translate);
+    if (!rc && notes.tokens) json_object_set(all, "tokens", notes.tokens);
     model_notes_release(&notes);
     if (!rc) rc = gather_checkpoints(all, dir, &newest, err);
     const char *from = file_exists(published) ? dir : newest;
@@ -193,6 +194,28 @@ static void print_fields(const json_t *all, const char *what) {
         else
             printf("  %-20s %.9g\n", key, json_number_value(value));
     }
+}
+
+/* Ids with a meaning, and languages by their codes (model/tongues.h). */
+static void print_tokens(const json_t *all) {
+    json_t *tokens = json_object_get(all, "tokens"), *value,
+           *languages = json_object_get(tokens, "languages"),
+           *codes = json_object_get(languages, "codes");
+    const char *key;
+    size_t i;
+    if (tokens) printf("tokens\n");
+    json_object_foreach(tokens, key, value) {
+        if (json_is_integer(value))
+            printf("  %-20s %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(value));
+    }
+    json_array_foreach(json_object_get(tokens, "banned"), i, value) {
+        printf(i ? ", %" JSON_INTEGER_FORMAT : "  banned               %" JSON_INTEGER_FORMAT,
+               json_integer_value(value));
+    }
+    if (i) printf("\n");
+    if (codes) printf("  %-20s %zu:", "languages", json_object_size(codes));
+    json_object_foreach(codes, key, value) printf(" %s", key);
+    if (codes) printf("\n");
 }
 
 /* A whole number in groups of digits. */
@@ -247,6 +270,7 @@ static void print_all(const json_t *all, double last) {
     printf("%s\n\n", json_string_value(json_object_get(all, "directory")));
     print_fields(all, "card");
     print_fields(all, "translate");
+    print_tokens(all);
     print_fields(all, "model");
     if (tensors && args.tensors) print_tensors(all);
     printf("\n%-12s ", "parameters");

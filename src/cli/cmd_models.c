@@ -26,6 +26,7 @@ struct row {
     struct modeldir md;
     struct card card; /* texts in md.notes */
     uint64_t bytes;   /* of its files */
+    int languages;    /* that it can be told; 0: one pair */
     struct err why;   /* code 0: it can be used */
 };
 
@@ -49,6 +50,7 @@ static void look(struct row *r, const struct catalog_model *model) {
     if (!rc) rc = defaults_read(&options, r->md.notes.translate, &r->md.config, path, &r->why);
     struct tongues *tongues = NULL;
     if (!rc) tongues_open(&tongues, model->dir, &r->md.config, r->md.notes.tokens, &r->why);
+    if (tongues) r->languages = tongues->n_code;
     tongues_free(tongues);
     xfree(path);
 }
@@ -58,6 +60,14 @@ static const char *precision_of(const struct modeldir *md) {
     if (md->form.tiled) return weights_type_name(md->form.type);
     const char *dtype = md->tensor[0]->dtype;
     return strcmp(dtype, "BF16") == 0 ? "bf16" : strcmp(dtype, "F16") == 0 ? "f16" : "f32";
+}
+
+static json_t *codes_of(const struct model_notes *notes) {
+    json_t *list = json_array(), *token,
+           *codes = json_object_get(json_object_get(notes->tokens, "languages"), "codes");
+    const char *code;
+    json_object_foreach(codes, code, token) json_array_append_new(list, json_string(code));
+    return list;
 }
 
 static void print_json(const struct row *r) {
@@ -71,6 +81,7 @@ static void print_json(const struct row *r) {
         json_object_set_new(all, "precision", json_string(precision_of(&r->md)));
         json_object_set_new(all, "parameters", json_integer((json_int_t)r->md.table.n_value));
         if (r->md.notes.translate) json_object_set(all, "translate", r->md.notes.translate);
+        if (r->languages) json_object_set_new(all, "languages", codes_of(&r->md.notes));
     }
     char *text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9));
     puts(text ? text : "{}");
@@ -80,13 +91,20 @@ static void print_json(const struct row *r) {
 
 static const char *or_dash(const char *text) { return text ? text : "-"; }
 
+/* A language of the card, or of a model that says none how many it has. */
+static const char *or_many(const struct row *r, const char *tag, char text[24]) {
+    snprintf(text, 24, "%d", r->languages);
+    return tag ? tag : r->languages ? text : "-";
+}
+
 static void print_text(const struct row *r) {
+    char many[2][24];
     printf("%-16s%s ", r->model->name, r->model->is_default ? "*" : " ");
     if (r->why.code)
         printf("cannot be used: %s\n", r->why.msg);
     else
-        printf("%-8s %-8s %7.1f MB  %-9s %-16s %s\n", or_dash(r->card.source),
-               or_dash(r->card.target), (double)r->bytes / 1e6, precision_of(&r->md),
+        printf("%-8s %-8s %7.1f MB  %-9s %-16s %s\n", or_many(r, r->card.source, many[0]),
+               or_many(r, r->card.target, many[1]), (double)r->bytes / 1e6, precision_of(&r->md),
                or_dash(r->card.licence), r->model->dir);
 }
 

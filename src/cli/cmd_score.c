@@ -27,7 +27,8 @@ enum { BLOCK_PAIRS = 1024, JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 static struct score_args {
     const char *dir;
     struct engine_options from;
-    const char *src, *tgt, *prefix_token;
+    const char *src, *tgt;
+    struct engine_said said;
     int tokens, normalise, json, token_scores, skip_long, quiet;
 } args = {.from = {.dir = &args.dir, .n = 1}};
 
@@ -37,7 +38,9 @@ static const struct option rows[] = {
     ROW(STRING, "src", src, NULL, "source text: plain, gzip, xz, or - for standard input",
         .arg = "FILE", .required = 1),
     ROW(STRING, "tgt", tgt, NULL, "its translation, line by line", .arg = "FILE", .required = 1),
-    PREFIX_TOKEN_ROW(prefix_token),
+    SOURCE_LANG_ROW(said.source_lang),
+    TARGET_LANG_ROW(said.target_lang),
+    PREFIX_TOKEN_ROW(said.prefix_token),
     ROW(FLAG, "normalise", normalise, NULL,
         "divide by the number of target tokens, the end mark counted"),
     ROW(FLAG, "token_scores", token_scores, NULL,
@@ -56,7 +59,7 @@ static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows =
 
 /* One pair of the block: where its tokens are, and what it has in words and characters. */
 struct entry {
-    size_t src, tgt;  /* in ids; the scores are at tgt, too */
+    size_t src, tgt;  /* in ids, behind the target's tag; the scores are at tgt, too */
     int n_src, n_tgt; /* 0: it cannot be scored */
     uint64_t words, chars;
 };
@@ -70,7 +73,7 @@ struct job {
     struct engine *engine;
     struct scorer *scorer;
     struct text *src, *tgt;
-    int32_t tag; /* before every source sentence; -1: none */
+    struct engine_tags tags; /* before every source and target; the latter is not scored */
     struct entry entry[BLOCK_PAIRS];
     struct score_pair pair[BLOCK_PAIRS];
     int n;
@@ -88,7 +91,7 @@ struct job {
 static int add_tokens(struct job *j, const struct line *line, int source, struct err *err) {
     const struct tokenizer *tokenizer = source ? j->engine->source : j->engine->target;
     const char *path = source ? args.src : args.tgt;
-    int32_t tag = source ? j->tag : -1;
+    int32_t tag = source ? j->tags.source : j->tags.target;
     int cap = j->engine->model[0]->config.max_len, at = tag >= 0;
     char what[240];
     snprintf(what, sizeof what, "%.200s:%llu", path, (unsigned long long)j->totals.pairs + 1);
@@ -134,12 +137,14 @@ static void count_text(struct entry *e, const struct line *line) {
 static int add_pair(struct job *j, const struct line *src, const struct line *tgt,
                     struct err *err) {
     struct entry *e = &j->entry[j->n];
+    int lead = j->tags.target >= 0;
     size_t begin = e->src = j->n_ids;
     e->n_src = add_tokens(j, src, 1, err);
     if (e->n_src < 0) return e->n_src;
-    e->tgt = j->n_ids;
+    e->tgt = j->n_ids + (size_t)lead;
     e->n_tgt = add_tokens(j, tgt, 0, err);
     if (e->n_tgt < 0) return e->n_tgt;
+    if (e->n_tgt) e->n_tgt -= lead;
     if (!e->n_src || !e->n_tgt) {
         e->n_src = e->n_tgt = 0;
         j->n_ids = begin;
@@ -250,12 +255,13 @@ static void summary(const struct job *j) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int score_block(struct job *j, struct err *err) {
-    int n = 0;
+    int n = 0, lead = j->tags.target >= 0;
     for (int i = 0; i < j->n; i++) {
         const struct entry *e = &j->entry[i];
+        size_t tgt = e->tgt - (size_t)lead;
         if (e->n_tgt)
-            j->pair[n++] = (struct score_pair){j->ids + e->src, j->ids + e->tgt, e->n_src, e->n_tgt,
-                                               j->score + e->tgt};
+            j->pair[n++] = (struct score_pair){j->ids + e->src, j->ids + tgt, e->n_src,
+                                               e->n_tgt + lead, j->score + tgt};
     }
     return scorer_run(j->scorer, j->pair, n, err);
 }
@@ -264,7 +270,7 @@ static int open_all(struct job *j, struct err *err) {
     int rc = text_open(&j->src, args.src, err);
     if (!rc) rc = text_open(&j->tgt, args.tgt, err);
     if (!rc) rc = engine_open(&j->engine, &args.from, err);
-    if (!rc) rc = engine_tag(j->engine, args.prefix_token, &j->tag, err);
+    if (!rc) rc = engine_tags(j->engine, &args.said, &j->tags, err);
     if (rc) return rc;
     int max_len = j->engine->model[0]->config.max_len;
     int cap = args.tokens > max_len ? args.tokens : max_len;

@@ -34,6 +34,7 @@ struct sides {
 
 struct way {
     const struct engine *engine;
+    struct engine_tags tags;
     struct align_options align;
     struct aligner *aligner;
     struct sides *sides; /* [room] */
@@ -60,6 +61,8 @@ struct bitext {
     int cap_pair;
     float *matrix;
     size_t cap_matrix;
+    int32_t *said; /* [cap_said] texts behind their tags */
+    size_t cap_said;
 };
 
 /* A call of one direction, as the threads see it. */
@@ -76,6 +79,7 @@ struct job {
 };
 
 static struct way *way_of(const struct job *j) { return &j->b->way[j->which]; }
+static int is_tag(int32_t tag) { return tag >= 0; }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -121,7 +125,11 @@ int bitext_new(struct bitext **out, const struct engine *forward, const struct e
     for (int i = 0; i < b->n_way && !rc; i++) {
         struct way *w = &b->way[i];
         w->align = defaults_align(w->engine, options->align[i]);
-        rc = make_aligner(&w->aligner, b, i, &w->align, 1, err);
+        if (w->engine->tongues && w->engine->tongues->n_code)
+            rc = engine_tags(w->engine, &options->said[i], &w->tags, err);
+        else
+            w->tags = (struct engine_tags){-1, -1};
+        if (!rc) rc = make_aligner(&w->aligner, b, i, &w->align, 1, err);
     }
     if (rc) {
         bitext_free(b);
@@ -155,6 +163,7 @@ void bitext_free(struct bitext *b) {
     xfree(b->order);
     xfree(b->pair);
     xfree(b->matrix);
+    xfree(b->said);
     xfree(b);
 }
 
@@ -200,7 +209,8 @@ static void encode_task(void *ctx, int task, int thread) {
         s->status = encode_one(first, j->b, src, in->src, in->src_size);
         if (!s->status) s->status = encode_one(second, j->b, tgt, in->tgt, in->tgt_size);
         s->fits = !s->status && s->src.n && s->tgt.n && s->src.n_piece && s->tgt.n_piece &&
-                  max_int(s->src.n_piece, s->tgt.n_piece) < e->max_len;
+                  s->src.n_piece + is_tag(way_of(j)->tags.source) < e->max_len &&
+                  s->tgt.n_piece + is_tag(way_of(j)->tags.target) < e->max_len;
     }
 }
 
@@ -232,8 +242,17 @@ static int sort_pairs(const struct job *j) {
 
 /* ---- aligning -------------------------------------------------------------------------------- */
 
-static size_t cells_of(const struct sides *s) {
-    return ((size_t)s->src.n_piece + 1) * ((size_t)s->tgt.n_piece + 1);
+/* Pieces that the model reads and writes, with their tags and end marks, if any. */
+static int read_length(const struct job *j, const struct sides *s) {
+    return is_tag(way_of(j)->tags.source) + s->src.n_piece +
+           (tokenizer_eos(way_of(j)->engine->source) >= 0);
+}
+static int written_length(const struct job *j, const struct sides *s) {
+    return is_tag(way_of(j)->tags.target) + s->tgt.n_piece + 1;
+}
+
+static size_t cells_of(const struct job *j, const struct sides *s) {
+    return (size_t)read_length(j, s) * (size_t)written_length(j, s);
 }
 
 static struct scratch *scratch_for(struct bitext *b, int thread, const struct sides *s) {
@@ -253,15 +272,23 @@ static struct scratch *scratch_for(struct bitext *b, int thread, const struct si
     return x;
 }
 
-/* Pieces that the model reads, with the end mark that most have. */
-static int read_length(const struct job *j, const struct sides *s) {
-    return s->src.n_piece + (tokenizer_eos(way_of(j)->engine->source) >= 0);
+/* A text behind its tag, in memory of the bitext. */
+static const int32_t *behind(struct bitext *b, int32_t tag, const struct words *w, size_t *at) {
+    if (!is_tag(tag)) return w->ids;
+    int32_t *ids = b->said + *at;
+    *at += (size_t)w->n_piece + 2;
+    ids[0] = tag;
+    memcpy(ids + 1, w->ids, ((size_t)w->n_piece + 1) * sizeof *ids);
+    return ids;
 }
 
 /* The links that one matrix of a pair says, as source, target of the pair. */
 static void link_one(const struct job *j, const struct sides *s, const float *matrix,
                      struct scratch *x, struct links *out) {
-    struct align_matrix m = {matrix, s->tgt.n_piece, s->src.n_piece, read_length(j, s)};
+    int stride = read_length(j, s);
+    const float *first =
+        matrix + is_tag(way_of(j)->tags.target) * stride + is_tag(way_of(j)->tags.source);
+    struct align_matrix m = {first, s->tgt.n_piece, s->src.n_piece, stride};
     if (j->b->options.unit != BITEXT_PIECES) {
         align_to_words(x->words, &m,
                        &(struct align_words){s->src.of, s->tgt.of, s->src.n, s->tgt.n});
@@ -280,7 +307,7 @@ static void link_task(void *ctx, int task, int thread) {
         const struct sides *s = &way_of(j)->sides[p];
         struct scratch *x = scratch_for(j->b, thread, s);
         for (int c = 0; c < j->n_choice; c++)
-            link_one(j, s, j->b->pair[i].out + (size_t)c * cells_of(s), x,
+            link_one(j, s, j->b->pair[i].out + (size_t)c * cells_of(j, s), x,
                      &j->found[(size_t)c * (size_t)j->n + (size_t)p]);
     }
 }
@@ -289,13 +316,20 @@ static void link_task(void *ctx, int task, int thread) {
 static int gather(const struct job *j, const int *order, int n) {
     struct bitext *b = j->b;
     const struct sides *sides = way_of(j)->sides;
-    size_t cells = 0, at = 0;
+    struct engine_tags tags = way_of(j)->tags;
+    size_t cells = 0, at = 0, said = 0;
     int k = 0;
     for (; k < n; k++) {
-        size_t more = cells_of(&sides[order[k]]) * (size_t)j->n_choice;
+        size_t more = cells_of(j, &sides[order[k]]) * (size_t)j->n_choice;
         if (k && cells + more > CHUNK_CELLS) break;
         cells += more;
+        said += (size_t)(sides[order[k]].src.n_piece + sides[order[k]].tgt.n_piece) + 4;
     }
+    if ((is_tag(tags.source) || is_tag(tags.target)) && said > b->cap_said) {
+        b->said = xrealloc(b->said, said * sizeof *b->said);
+        b->cap_said = said;
+    }
+    said = 0;
     if (cells > b->cap_matrix) {
         xfree(b->matrix);
         b->matrix = xmalloc(cells * sizeof *b->matrix);
@@ -307,9 +341,11 @@ static int gather(const struct job *j, const int *order, int n) {
     }
     for (int i = 0; i < k; i++) {
         const struct sides *s = &sides[order[i]];
-        b->pair[i] = (struct align_pair){s->src.ids, s->tgt.ids, read_length(j, s),
-                                         s->tgt.n_piece + 1, b->matrix + at};
-        at += cells_of(s) * (size_t)j->n_choice;
+        const int32_t *src = behind(b, tags.source, &s->src, &said);
+        const int32_t *tgt = behind(b, tags.target, &s->tgt, &said);
+        b->pair[i] =
+            (struct align_pair){src, tgt, read_length(j, s), written_length(j, s), b->matrix + at};
+        at += cells_of(j, s) * (size_t)j->n_choice;
     }
     return k;
 }

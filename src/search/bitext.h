@@ -29,6 +29,8 @@ struct bitext_options {
     enum links_method method; /* for two directions */
     /* whose attention to read, per direction; each model's own where nothing is said */
     struct align_options align[BITEXT_WAYS];
+    /* languages, per direction: of models that must be told (engine_tags) */
+    struct engine_said said[BITEXT_WAYS];
     int tokens;               /* target pieces of a batch; more, if one text has more */
     int n_thread;             /* for reading text and matrices; 0: all CPUs */
     const volatile int *stop; /* non-zero ends a run with HEED_ECANCELLED; NULL: never */

@@ -125,12 +125,71 @@ struct search_marks engine_marks(const struct engine *e) {
     return m;
 }
 
-int engine_tag(const struct engine *e, const char *token, int32_t *tag, struct err *err) {
-    if (!token) token = defaults_of(e).prefix_token;
-    *tag = token ? tokenizer_find(e->source, token) : -1;
-    if (!token || *tag >= 0) return 0;
+/* Some of the codes, and how many there are. */
+static const char *list_codes(const struct tongues *x, char *text, size_t size) {
+    size_t at = 0;
+    for (int i = 0; i < x->n_code && i < 8; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i ? ", " : "", x->code[i].code);
+    if (x->n_code > 8) snprintf(text + at, size - at, ", ... (%d in all)", x->n_code);
+    return text;
+}
+
+/* The language of that code. `name` is the option. A model with only one need not be told. */
+static int find_language(const struct tongues *x, const char *name, const char *code,
+                         const struct tongues_code **found, struct err *err) {
+    char list[8 * (TONGUES_MAX_CODE + 2) + 32];
+    *found = !code && x->n_code == 1 ? x->code : NULL;
+    for (int i = 0; i < x->n_code && code; i++)
+        if (strcmp(x->code[i].code, code) == 0) *found = &x->code[i];
+    if (*found) return 0;
+    if (!code)
+        return err_set(err, HEED_EINVAL, "%s: not given, but the model has %d languages: %.200s",
+                       name, x->n_code, list_codes(x, list, sizeof list));
+    return err_set(err, HEED_EINVAL, "%s: the model does not know '%.40s'; it knows %.200s", name,
+                   code, list_codes(x, list, sizeof list));
+}
+
+/* Languages that a model does not ask for are not silently ignored. */
+static int check_wanted(const struct tongues *x, const char *name, const char *code, int wanted,
+                        struct err *err) {
+    if (!code || wanted) return 0;
+    return err_set(err, HEED_EINVAL,
+                   x && x->n_code ? "%s: the model is not told this language; leave it out"
+                                  : "%s: the model has no languages to choose from; leave it out",
+                   name);
+}
+
+static int find_tags(const struct tongues *x, const struct engine_said *said,
+                     struct engine_tags *tags, struct err *err) {
+    const struct tongues_code *source = NULL, *target = NULL;
+    int before = x && !said->prefix_token ? (int)x->before_source : TONGUES_NONE;
+    int wants_source = before == TONGUES_SOURCE;
+    int wants_target = before == TONGUES_TARGET || (x && x->before_target);
+    int rc = check_wanted(x, "source_lang", said->source_lang, wants_source, err);
+    if (!rc) rc = check_wanted(x, "target_lang", said->target_lang, wants_target, err);
+    if (!rc && wants_source) rc = find_language(x, "source_lang", said->source_lang, &source, err);
+    if (!rc && wants_target) rc = find_language(x, "target_lang", said->target_lang, &target, err);
+    if (rc) return rc;
+    if (before) tags->source = (wants_source ? source : target)->source;
+    if (x && x->before_target) tags->target = target->target;
+    return 0;
+}
+
+int engine_tags(const struct engine *e, const struct engine_said *given, struct engine_tags *tags,
+                struct err *err) {
+    struct translator_options own = defaults_of(e);
+    struct engine_said said = *given;
+    int chosen = said.source_lang || said.target_lang;
+    *tags = (struct engine_tags){-1, -1};
+    if (!said.prefix_token && !chosen) said.prefix_token = own.prefix_token;
+    if (!said.source_lang) said.source_lang = said.prefix_token ? NULL : own.source_lang;
+    if (!said.target_lang) said.target_lang = own.target_lang;
+    int rc = find_tags(e->tongues, &said, tags, err);
+    if (rc || !said.prefix_token) return rc;
+    tags->source = tokenizer_find(e->source, said.prefix_token);
+    if (tags->source >= 0) return 0;
     return err_set(err, HEED_EINVAL, "prefix_token: the model's tokenizer has no piece '%.100s'",
-                   token);
+                   said.prefix_token);
 }
 
 int engine_shares_words(const struct engine *e) {

@@ -61,15 +61,35 @@ void engine_close(struct engine *engine);
 /* What a translation begins and ends with, and what it must not have. */
 struct search_marks engine_marks(const struct engine *engine);
 
-/* The id of a piece to put before source sentences (heed train --tags); token NULL: the model's own
- * (defaults.h), and -1 where it has none. HEED_EINVAL when the tokenizer has no such piece. */
-int engine_tag(const struct engine *engine, const char *token, int32_t *tag, struct err *err);
+/* What stands before a source sentence, and before its translation after the start mark; -1:
+ * nothing. */
+struct engine_tags {
+    int32_t source, target;
+};
+
+/* What decides it: a piece to put before source sentences (heed train --tags), or codes of
+ * languages (model/tongues.h). NULL: the model's own (defaults.h), or none. */
+struct engine_said {
+    const char *prefix_token, *source_lang, *target_lang;
+};
+
+/* HEED_EINVAL when the tokenizer has no such piece, the model no such language or no languages at
+ * all, or when it has several and is not told which. */
+int engine_tags(const struct engine *engine, const struct engine_said *said,
+                struct engine_tags *tags, struct err *err);
 
 /* Do all models have one embedding for the words of both languages? Then a source may have some of
  * the target's. */
 int engine_shares_words(const struct engine *engine);
 
-/* The option for it, of everything that reads source sentences. */
+/* The options for it, of everything that reads source sentences. */
+#define SOURCE_LANG_ROW(FIELD, ...)                                                                \
+    ROW(STRING, "source_lang", FIELD, NULL,                                                        \
+        "language of the text, of a model that is told; heed inspect shows which it has",          \
+        .arg = "CODE", ##__VA_ARGS__)
+#define TARGET_LANG_ROW(FIELD, ...)                                                                \
+    ROW(STRING, "target_lang", FIELD, NULL, "language of the translation, likewise",               \
+        .arg = "CODE", ##__VA_ARGS__)
 #define PREFIX_TOKEN_ROW(FIELD, ...)                                                               \
     ROW(STRING, "prefix_token", FIELD, NULL,                                                       \
         "a piece of the tokenizer to put before every source sentence, as heed train --tags did",  \

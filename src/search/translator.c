@@ -92,10 +92,10 @@ struct translator {
     struct translator_options options;
     int limit; /* tokens of a part, end mark and tag included */
     const struct sentence_rules *rules;
-    int32_t tag; /* that every part begins with; -1: none */
-    int tagged;  /* 1 if there is one */
-    int max_tok; /* tokens of a part's text */
-    int ready;   /* options are set */
+    struct engine_tags tags; /* that every part, and its translation, begins with; -1: none */
+    int tagged, leads;       /* 1 if there is one before the part, before its translation */
+    int max_tok;             /* tokens of a part's text */
+    int ready;               /* options are set */
     struct suit suit;
     struct pool *pool; /* or NULL */
     int n_thread;
@@ -168,6 +168,8 @@ const struct option translator_rows[] = {
         "give no link to a word if none gets this share of its attention; 0: the model's choice, "
         "or none",
         .of_model = 1, .max = 1),
+    SOURCE_LANG_ROW(source_lang, API(source_lang), .of_model = 1),
+    TARGET_LANG_ROW(target_lang, API(target_lang), .of_model = 1),
     PREFIX_TOKEN_ROW(prefix_token, API(prefix_token), .of_model = 1),
     ROW(INT, "max_source", max_source, "0",
         "most tokens translated at a time, end mark included; 0: the model's positions",
@@ -294,28 +296,33 @@ static int make_aligner(struct translator *t, struct err *err) {
 
 int translator_set(struct translator *t, const struct translator_options *given, struct err *err) {
     struct translator_options options = *given;
-    int32_t tag;
-    int rc = engine_tag(t->engine, given->prefix_token, &tag, err);
+    struct engine_said said = {given->prefix_token, given->source_lang, given->target_lang};
+    struct engine_tags tags;
+    int rc = engine_tags(t->engine, &said, &tags, err);
     if (rc) return rc;
+    const char *language = options.language ? options.language : options.source_lang;
     const struct sentence_rules *rules =
-        sentence_rules(options.language ? options.language : defaults_of(t->engine).language);
-    options.prefix_token = options.language = NULL; /* the caller's; what stays are id and rules */
+        sentence_rules(language ? language : defaults_of(t->engine).language);
+    /* the caller's; what stays are ids and rules */
+    options.prefix_token = options.language = options.source_lang = options.target_lang = NULL;
     if (options.glossary && options.search.sample)
         return err_set(err, HEED_EINVAL, "glossary: terms can be searched for, not sampled");
     if (options.glossary && !t->speller) t->speller = speller_new(t->target);
     if (t->ready) t->options.glossary = options.glossary; /* changes nothing else */
     if (t->ready && options_equal(search_rows, &t->options.search, &options.search) &&
-        options_equal(translator_rows, &t->options, &options) && tag == t->tag && rules == t->rules)
+        options_equal(translator_rows, &t->options, &options) && tags.source == t->tags.source &&
+        tags.target == t->tags.target && rules == t->rules)
         return 0;
-    if ((rc = check_options(t, given, tag >= 0, err))) return rc;
+    if ((rc = check_options(t, given, tags.source >= 0, err))) return rc;
     unset(t);
     t->options = options;
     t->suit = backend_device_memory(t->engine->be) ? suits_device : suits_host;
     if (options.batch_sentences) t->suit.sentences = options.batch_sentences;
     if (options.batch_tokens) t->suit.tokens = options.batch_tokens;
     t->rules = rules;
-    t->tag = tag;
-    t->tagged = tag >= 0;
+    t->tags = tags;
+    t->tagged = tags.source >= 0;
+    t->leads = tags.target >= 0;
     t->limit = limit_of(t, &options);
     t->max_tok = t->limit - t->ended - t->tagged;
     xfree(t->ids);
@@ -343,12 +350,12 @@ static struct part *add_part(struct translator *t) {
     return &t->part[t->n_part++];
 }
 
-/* Copies n ids from the scratch; those of a sentence between its tag, if any, and an end mark. */
-static const int32_t *keep_ids(struct translator *t, int n, int sentence) {
+/* Copies the n ids of a sentence from the scratch, between its tag and an end mark, if any. */
+static const int32_t *keep_ids(struct translator *t, int n) {
     int32_t *ids = keep_take(&t->keep, ((size_t)n + 2) * sizeof *ids);
-    if (sentence && t->tagged) *ids++ = t->tag;
+    if (t->tagged) *ids++ = t->tags.source;
     if (n > 0) memcpy(ids, t->ids, (size_t)n * sizeof *ids);
-    if (sentence) ids[n] = tokenizer_eos(t->source); /* -1: none, and not looked at */
+    ids[n] = tokenizer_eos(t->source); /* -1: none, and not looked at */
     return ids;
 }
 
@@ -409,7 +416,7 @@ static void find_terms(struct translator *t, struct part *p, const char *text, s
     if (!engine_shares_words(t->engine)) return;
     int n = tokenizer_encode(t->source, how.said, how.n_said, t->ids, t->max_tok);
     if (n < 1 || n > t->max_tok) return;
-    p->said = keep_ids(t, n, 1) - t->tagged;
+    p->said = keep_ids(t, n) - t->tagged;
     p->n_said = n + t->ended + t->tagged;
 }
 
@@ -420,8 +427,10 @@ static void keep_part(struct translator *t, const struct source *of, const struc
     struct part *p = add_part(t);
     p->text = of->text;
     p->n_src = n + t->ended;
-    p->src = keep_ids(t, n, 1);
+    p->src = keep_ids(t, n);
     p->key = of->in->key ^ number << 40;
+    p->prefix = &t->tags.target;
+    p->n_prefix = t->leads;
     p->said = read_ids(t, p);
     p->n_said = read_length(t, p);
     find_terms(t, p, of->in->text + at->at, at->size);
@@ -612,7 +621,7 @@ static int add_passages(struct translator *t, const struct source *of, struct er
 static int add_prefix(struct translator *t, struct part *p, const struct translator_input *in,
                       struct err *err) {
     char why[160];
-    int most = longest_target(t, read_length(t, p)) - 1, room = t->engine->max_len;
+    int most = longest_target(t, read_length(t, p)) - 1 - t->leads, room = t->engine->max_len;
     if (!in->prefix || !in->prefix_size) return 0;
     int n = tokenizer_encode(t->target, in->prefix, in->prefix_size, t->ids, room);
     if (n < 0) return fail(in, n, "its prefix cannot be tokenised", err);
@@ -621,8 +630,11 @@ static int add_prefix(struct translator *t, struct part *p, const struct transla
                  "its prefix has %d tokens, but its translation may have at most %d", n, most);
         return fail(in, HEED_ELIMIT, why, err);
     }
-    p->n_prefix = n;
-    p->prefix = keep_ids(t, n, 0);
+    int32_t *prefix = keep_take(&t->keep, ((size_t)n + 1) * sizeof *prefix);
+    prefix[0] = t->tags.target;
+    memcpy(prefix + t->leads, t->ids, (size_t)n * sizeof *prefix);
+    p->prefix = prefix;
+    p->n_prefix = n + t->leads;
     return 0;
 }
 
@@ -754,9 +766,11 @@ static void keep_result(struct translator *t, struct part *p, const struct searc
         (struct candidate){.text = "", .cut = 1, .score = -INFINITY, .log_prob = -INFINITY};
     for (int k = 0; k < r->n; k++) {
         const struct hypothesis *h = &r->best[k];
-        int32_t *ids = keep_take(&t->keep, ((size_t)h->n + 1) * sizeof *ids);
+        int32_t *ids = keep_take(&t->keep, ((size_t)h->n + 2) * sizeof *ids);
+        *ids = t->tags.target; /* for the aligner, as the end mark */
+        ids += t->leads;
         if (h->n > 0) memcpy(ids, h->ids, (size_t)h->n * sizeof *ids);
-        ids[h->n] = tokenizer_eos(t->target); /* for the aligner */
+        ids[h->n] = tokenizer_eos(t->target);
         p->best[k] = (struct candidate){
             .ids = ids, .n_tok = h->n, .score = h->score, .log_prob = h->log_prob, .cut = h->cut};
     }
@@ -764,10 +778,10 @@ static void keep_result(struct translator *t, struct part *p, const struct searc
     p->missed += count_missed(p);
 }
 
-/* What of a candidate is aligned: its tokens and the end mark, which one cut at the model's last
- * position has no place for. */
+/* What of a candidate is aligned: its tag, its tokens, and the end mark, which one cut at the
+ * model's last position has no place for. */
 static int aligned_rows(const struct translator *t, const struct candidate *c) {
-    return min_int(c->n_tok + 1, t->engine->model[0]->config.max_len);
+    return min_int(t->leads + c->n_tok + 1, t->engine->model[0]->config.max_len);
 }
 
 /* One pair per candidate of the batch; their matrices lie one after another in t->matrix. */
@@ -794,7 +808,7 @@ static int collect_pairs(struct translator *t, const int *order, int n) {
         const struct part *p = &t->part[order[i]];
         for (int k = 0; k < p->n && p->best[k].ids; k++) {
             t->pair[n_pair++] = (struct align_pair){.src = read_ids(t, p),
-                                                    .tgt = p->best[k].ids,
+                                                    .tgt = p->best[k].ids - t->leads,
                                                     .n_src = read_length(t, p),
                                                     .n_tgt = aligned_rows(t, &p->best[k]),
                                                     .out = t->matrix + at};
@@ -812,10 +826,12 @@ static void keep_links(struct translator *t, struct candidate *c, const struct a
     for (int i = 0; i < c->n_link; i++) link[i].src += src_at;
 }
 
-/* The links of a candidate out of the matrix of its tokens, end marks and tag left out. */
+/* The links of a candidate out of the matrix of its tokens, end marks and tags left out. */
 static int link_candidate(struct translator *t, const struct part *p, struct candidate *c,
                           const float *matrix, struct err *err) {
-    struct align_matrix m = {matrix + t->tagged, c->n_tok, p->n_src - t->ended, read_length(t, p)};
+    int length = read_length(t, p);
+    struct align_matrix m = {matrix + t->leads * length + t->tagged, c->n_tok, p->n_src - t->ended,
+                             length};
     if (!wants_words(t)) {
         keep_links(t, c, &m, 0);
         return 0;
@@ -882,6 +898,7 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
                                             .n_src = p->n_said,
                                             .prefix = p->prefix,
                                             .n_prefix = p->n_prefix,
+                                            .n_lead = t->leads,
                                             .key = p->key,
                                             .terms = p->terms};
         t->stats.src_tokens += (uint64_t)p->n_said;

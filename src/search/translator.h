@@ -45,6 +45,10 @@ struct translator_options {
     /* A piece of the tokenizer that every source sentence begins with, as those of a tagged corpus
      * did in training; NULL: none. It counts among the tokens, and is no part of results. */
     const char *prefix_token;
+    /* Codes of the languages, of a model that has several and must be told (model/tongues.h): as
+     * tags before source or translation, which are no part of results either; NULL: the model's
+     * own choice, or none. */
+    const char *source_lang, *target_lang;
     /* of the sentences of a text or document: a tag such as "de"; NULL: the model's, or none */
     const char *language;
     /* Terms that translations must have where texts have them; NULL: none. Borrowed from

@@ -132,11 +132,15 @@ static int open_carousel(struct batcher *b, struct err *err) {
                                    .source = e->source,
                                    .target = e->target,
                                    .ended = tokenizer_eos(e->source) >= 0};
-    int rc = engine_tag(b->engine, NULL, &b->facts.tag, err);
+    struct engine_tags tags;
+    int rc = engine_tags(b->engine, &(struct engine_said){0}, &tags, err);
+    b->facts.tag = tags.source;
+    b->facts.lead = tags.target;
+    b->facts.leads = tags.target >= 0;
     if (!rc) rc = make_carousel(b, err);
     if (rc) return rc;
     int limit = defaults.max_source ? defaults.max_source : b->engine->max_len;
-    b->facts.max_tok = limit - b->facts.ended - (b->facts.tag >= 0);
+    b->facts.max_tok = limit - max_int(b->facts.ended + (b->facts.tag >= 0), 1 + b->facts.leads);
     b->facts.threshold = align.threshold;
     b->speller = xrealloc(b->speller, ((size_t)b->n_speller + 1) * sizeof(struct speller *));
     b->facts.shares_words = engine_shares_words(b->engine);
@@ -373,9 +377,15 @@ static void measure(const struct batcher *b, struct part *p) {
     p->cells = p->rows * search_longest(o, b->engine->max_len, p->n_said);
 }
 
-static struct carousel_input input_of(const struct part *p) {
-    return (struct carousel_input){
-        {.src = p->said, .n_src = p->n_said, .key = p->key, .terms = p->terms}, p->options};
+static struct carousel_input input_of(const struct batcher *b, const struct part *p) {
+    return (struct carousel_input){{.src = p->said,
+                                    .n_src = p->n_said,
+                                    .prefix = &b->facts.lead,
+                                    .n_prefix = b->facts.leads,
+                                    .n_lead = b->facts.leads,
+                                    .key = p->key,
+                                    .terms = p->terms},
+                                   p->options};
 }
 
 /* Those whose turn it is, before they are seated. */
@@ -459,7 +469,7 @@ static int next_part(struct batcher *b, struct errand *e, struct part **part, si
         p->errand = e;
         p->since = b->now.steps;
         measure(b, p);
-        struct carousel_input in = input_of(p);
+        struct carousel_input in = input_of(b, p);
         rc = carousel_check(b->carousel, &in, 1, err);
         return rc ? rc : 1;
     }
@@ -538,7 +548,7 @@ static void admit(struct batcher *b) {
     if (!l.n) return;
     for (int i = 0; i < l.n; i++) {
         const struct part *p = l.part[i];
-        in[i] = input_of(p);
+        in[i] = input_of(b, p);
     }
     int seated = carousel_add(b->carousel, in, l.n, seat, &err);
     if (seated < 0) {

@@ -420,9 +420,11 @@ int task_found(struct task *t, const struct task_facts *f, struct part *p,
         struct part_candidate *c = &p->best[k];
         *c = (struct part_candidate){
             .n = h->n, .score = h->score, .log_prob = h->log_prob, .cut = h->cut};
-        c->ids = keep_take(&t->keep, ((size_t)h->n + 1) * sizeof *c->ids);
+        c->ids = keep_take(&t->keep, ((size_t)h->n + 2) * sizeof *c->ids);
+        *c->ids = f->lead; /* for the aligner, as the end mark */
+        c->ids += f->leads;
         if (h->n) memcpy(c->ids, h->ids, (size_t)h->n * sizeof *c->ids);
-        c->ids[h->n] = tokenizer_eos(f->target); /* for the aligner */
+        c->ids[h->n] = tokenizer_eos(f->target);
         if (task_wants_links(t, p) && h->n) {
             c->token_log_prob = keep_take(&t->keep, (size_t)h->n * sizeof *c->token_log_prob);
             memcpy(c->token_log_prob, h->token_log_prob, (size_t)h->n * sizeof *c->token_log_prob);
@@ -455,7 +457,8 @@ int task_link(struct task *t, const struct task_facts *f, struct part *p, int k,
               const float *matrix, struct err *err) {
     struct part_candidate *c = &p->best[k];
     int tagged = f->tag >= 0, n_src = 0;
-    struct align_matrix m = {matrix + tagged, c->n, p->n_src - f->ended - tagged, p->n_src};
+    struct align_matrix m = {matrix + f->leads * p->n_src + tagged, c->n,
+                             p->n_src - f->ended - tagged, p->n_src};
     int n = words_of_ids(&t->words, WORDS_WORDS, f->target, c->ids, c->n);
     if (n < 0) return err_set(err, n, "a translation cannot be turned into words");
     for (int i = 0; i < m.n_col; i++) n_src = max_int(n_src, p->word[i] + 1);
@@ -722,7 +725,7 @@ static int encode_whole(struct task *t, const struct task_facts *f, int source,
     if (n < 0 || n > f->max_tok) return n < 0 ? n : HEED_ELIMIT;
     *ids = keep_take(&t->keep, ((size_t)n + 2) * sizeof **ids);
     memcpy(*ids + 1, t->ids, (size_t)n * sizeof **ids);
-    (*ids)++[0] = f->tag; /* before the source; the target has none */
+    (*ids)++[0] = source ? f->tag : f->lead;
     (*ids)[n] = tokenizer_eos(side);
     return n + (tokenizer_eos(side) >= 0);
 }

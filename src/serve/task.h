@@ -35,6 +35,8 @@ struct task_facts {
     const struct tokenizer *source, *target;
     int ended;       /* 1 if sources have an end mark */
     int32_t tag;     /* that every part begins with; -1: none */
+    int32_t lead;    /* that its translation begins with, no part of it; -1: none */
+    int leads;       /* 1 if there is one */
     int max_tok;     /* tokens of a part's text, tag and end mark not counted */
     float threshold; /* of links */
     const struct speller *speller;
@@ -44,7 +46,8 @@ struct task_facts {
 struct part_candidate {
     char *text; /* [size], NUL-terminated */
     size_t size;
-    int32_t *ids; /* [n], an end mark behind them; NULL: the search found nothing */
+    /* [n], an end mark behind them, what leads before them; NULL: the search found nothing */
+    int32_t *ids;
     int n;
     float *token_log_prob; /* [n], if words are wanted */
     float score, log_prob;
