@@ -403,6 +403,11 @@ void frozen_close(struct frozen *f) {
 const struct config *frozen_config(const struct frozen *f) { return &f->config; }
 const struct model_notes *frozen_notes(const struct frozen *f) { return &f->notes; }
 enum precision frozen_precision(const struct frozen *f) { return f->precision; }
+void frozen_rest(const struct frozen *f) {
+    const struct file_map *map = &f->md.weights.map;
+    if (map->data) file_map_forget(map, map->data, map->size);
+}
+
 size_t frozen_bytes(const struct frozen *f) { return f->bytes; }
 
 /* ---- model ----------------------------------------------------------------------------------- */

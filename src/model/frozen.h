@@ -70,6 +70,10 @@ const struct model_notes *frozen_notes(const struct frozen *frozen);
 enum precision frozen_precision(const struct frozen *frozen);
 size_t frozen_bytes(const struct frozen *frozen); /* of weights, mapped or not */
 
+/* Mapped weights count as memory from when they were compared with their checksums. Until they are
+ * used again they need not. */
+void frozen_rest(const struct frozen *frozen);
+
 /* A model over these weights on a backend: views where the backend wants tiles, which must then
  * exist; otherwise a copy in bf16 or f32. Its parameters cannot be set, drawn or trained. Free with
  * model_free before frozen_close. */

@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "io/json.h"
 #include "serve/errand.h"
+#include "serve/web.h"
 
 enum { ATTENTION_MOST = 160 }; /* tokens of one side that are shown */
 
@@ -441,10 +442,19 @@ static void answer_attention(struct errand *e, struct http_exchange *x) {
     put_string(&w, "],\"translatedText\":");
     put_value(&w, make_text(e, 0));
     put_string(&w, "}\n");
-    http_answer(
-        x,
-        &(struct http_answer){
-            .status = 200, .type = "application/json", .body = w.at, .size = w.n, .owned = w.at});
+    size_t size = 0;
+    char *packed = web_takes_gzip(http_header(&x->head, "accept-encoding"))
+                       ? web_gzip(w.at, w.n, &size)
+                       : NULL;
+    if (packed) xfree(w.at);
+    http_answer(x, &(struct http_answer){.status = 200,
+                                         .type = "application/json",
+                                         .headers = packed ? "Content-Encoding: gzip\r\n"
+                                                             "Vary: Accept-Encoding\r\n"
+                                                           : "Vary: Accept-Encoding\r\n",
+                                         .body = packed ? packed : w.at,
+                                         .size = packed ? size : w.n,
+                                         .owned = packed ? packed : w.at});
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

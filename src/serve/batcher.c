@@ -167,6 +167,8 @@ static int open_model(struct batcher *b, struct err *err) {
     struct engine_options from = {
         .dir = &dir, .n = 1, .precision = b->options.precision, .where = b->options.where};
     int rc = engine_open(&b->engine, &from, err);
+    for (int i = 0; i < (rc ? 0 : b->engine->ensemble->n); i++)
+        frozen_rest(b->engine->ensemble->model[i]); /* perhaps nobody asks for these languages */
     if (!rc) rc = open_carousel(b, err);
     if (rc) shut(b);
     return rc;

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <zlib.h>
 
+#include "base/mem.h"
 #include "serve/web.h"
 
 #define HTML "text/html; charset=utf-8"
@@ -103,4 +105,22 @@ int web_takes_gzip(const char *accept_encoding) {
         if (n_name == 1 && *member == '*') any = allowed;
     }
     return any;
+}
+
+char *web_gzip(const char *data, size_t size, size_t *packed) {
+    enum { GZIP = 16 + 15 }; /* zlib's word for the format, and its largest window */
+    z_stream z = {0};
+    if (size > UINT32_MAX / 2 ||
+        deflateInit2(&z, 1, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return NULL;
+    size_t room = deflateBound(&z, size);
+    char *out = xmalloc(room);
+    z.next_in = (Bytef *)(uintptr_t)data;
+    z.avail_in = (uInt)size;
+    z.next_out = (Bytef *)out;
+    z.avail_out = (uInt)room;
+    BUG_ON(deflate(&z, Z_FINISH) != Z_STREAM_END); /* there is room for it */
+    *packed = z.total_out;
+    deflateEnd(&z);
+    return out;
 }

@@ -33,4 +33,7 @@ extern const char web_csp[];
 int web_fresh(const struct web_file *file, const char *if_none_match);
 int web_takes_gzip(const char *accept_encoding);
 
+/* The same as gzip, quickly made; xfree it. NULL where there is no memory for it. */
+char *web_gzip(const char *data, size_t size, size_t *packed);
+
 #endif

@@ -197,6 +197,9 @@ check(all(0 <= a < b <= len(out) and 0 <= c <= 1 for a, b, c in words["targetWor
 score = ok(s.post("/heed/score", {"q": "bada", "translation": "bada", **pair}), "score")
 check(score["logProbability"] < 0 and score["pieces"] > 1, f"score: {score}")
 seen = ok(s.post("/heed/attention", {"q": "bada kelo", **pair}), "attention")
+a = s.post("/heed/attention", {"q": "bada kelo", **pair}, headers=["Accept-Encoding: br, gzip"])
+check(a.headers.get("content-encoding") == "gzip" and
+      json.loads(gzip.decompress(a.body)) == seen, f"attention, packed: {a.headers}")
 for kind in seen["kinds"]:
     n = kind["layers"] * seen["heads"] * len(kind["query"]) * len(kind["key"])
     check(len(kind["probs"]) == n > 0, f"attention: {kind['kind']} has {len(kind['probs'])}")

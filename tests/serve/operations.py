@@ -237,7 +237,23 @@ subprocess.run([heed, "quantize", "--model", model, "--out", "rounded"], check=T
 subprocess.run([heed, "describe", "rounded", "--source", "en", "--target", "de-AT"], check=True,
                stdout=subprocess.DEVNULL)
 s = Server(heed, "--model", "rounded", "--threads", "1")
+
+
+def weights():
+    """Kilobytes of them in the server's memory."""
+    kilobytes = 0
+    with open(f"/proc/{s.process.pid}/smaps") as f:
+        for line in f:
+            if "-" in line.split()[0]:
+                ours = "rounded/model.safetensors" in line
+            elif ours and line.startswith("Rss:"):
+                kilobytes += int(line.split()[1])
+    return kilobytes
+
+
+before = weights()
 check(s.post("/translate", {"q": "bada", **pair}).status == 200, "a model with a card")
+check(before < weights() // 2, f"weights that nobody has used: {before} of {weights()} kB")
 check(s.end() == 0, "ends with 0")
 
 # ---- without --model: all that are installed, one for each pair of languages
