@@ -68,6 +68,7 @@ sed 's/ *$//' greedy >want
 same want out 'translations from the zero vector'
 
 "$heed" import "$models/bergamot" --out ssru --quiet
+grep -q '"dropout": 0.0' ssru/config.json || fail 'a student would be fine-tuned with dropout'
 expect 2 'decoder: MarianMT has no equivalent of ssru' "$heed" export --model ssru --out x \
     --format huggingface
 expect 2 'no recurrent decoder layers' "$heed" export --model ssru --out x --format ctranslate2
