@@ -62,7 +62,7 @@ static int read_decode(struct reader *r, const char *name, struct err *err) {
     size_t size;
     if (!name) return r->decode = json_object(), 0;
     int rc = bundle_get(r->bundle, name, BUNDLE_TEXT, &data, &size, err);
-    if (!rc) rc = yaml_in_text(&r->decode, data, size, name, err);
+    if (!rc) rc = yaml_in_text(&r->decode, size ? data : "", size, name, err);
     if (!rc && !json_is_object(r->decode))
         rc = err_set(err, HEED_EFORMAT, "%.180s: no settings in it", name);
     return rc;
@@ -545,8 +545,8 @@ static int read_list(struct marks *marks, struct foreign *m, int side, const cha
     if (!rc) rc = bundle_get(r->bundle, name, BUNDLE_TEXT, &data, &size, err);
     if (!rc) {
         int yml = ends_with(name, ".yml") || ends_with(name, ".yaml");
-        rc = (yml ? marian_vocab_yml : marian_vocab_text)(&s->token, &s->n_token, data, size, name,
-                                                          &m->keep, err);
+        rc = (yml ? marian_vocab_yml : marian_vocab_text)(&s->token, &s->n_token, size ? data : "",
+                                                          size, name, &m->keep, err);
     }
     if (!rc) *marks = (struct marks){s->n_token, find_token(s, "</s>"), find_token(s, "<unk>")};
     return rc;
