@@ -1,6 +1,7 @@
 /* ct2_file.c — see ct2_file.h. */
 #include "convert/ct2_file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,16 +42,17 @@ static const char *take_string(struct cursor *c) {
 
 /* ---- names of the first revision ------------------------------------------------------------- */
 
+static const char *joined(struct keep *keep, const char *a, int n, const char *b, const char *c) {
+    size_t room = (size_t)n + strlen(b) + strlen(c) + 1;
+    char *made = keep_take(keep, room);
+    snprintf(made, room, "%.*s%s%s", n, a, b, c);
+    return made;
+}
+
 /* The first `from` in the name becomes `to`. */
 static const char *replace(struct keep *keep, const char *name, const char *from, const char *to) {
     const char *at = strstr(name, from);
-    if (!at) return name;
-    size_t before = (size_t)(at - name), size = strlen(name) - strlen(from) + strlen(to);
-    char *made = keep_take(keep, size + 1);
-    memcpy(made, name, before);
-    memcpy(made + before, to, strlen(to));
-    memcpy(made + before + strlen(to), at + strlen(from), strlen(at + strlen(from)) + 1);
-    return made;
+    return at ? joined(keep, name, (int)(at - name), to, at + strlen(from)) : name;
 }
 
 static const char *modern_name(struct keep *keep, const char *name) {
@@ -127,14 +129,11 @@ static void add_alias(struct ct2_file *f, int n, const char *name, const char *t
                       const char *suffix) {
     struct ct2_file stored = *f;
     stored.n = n;
-    char *from = keep_take(&f->keep, strlen(target) + strlen(suffix) + 1),
-         *to = keep_take(&f->keep, strlen(name) + strlen(suffix) + 1);
-    strcat(strcpy(from, target), suffix);
-    strcat(strcpy(to, name), suffix);
-    const struct ct2_variable *v = ct2_find(&stored, from);
+    const struct ct2_variable *v =
+        ct2_find(&stored, joined(&f->keep, target, (int)strlen(target), suffix, ""));
     if (!v) return;
     struct ct2_variable alias = *v;
-    alias.name = to;
+    alias.name = joined(&f->keep, name, (int)strlen(name), suffix, "");
     GROW(f->variable, f->n, f->room);
     f->variable[f->n++] = alias;
 }
