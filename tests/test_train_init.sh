@@ -79,10 +79,10 @@ score --model tuned.two >/dev/null
 # ---- several languages: a token before every source sentence, and one before every target
 codes='"codes": {"de": ">>de<<", "en": ">>en<<"}'
 foreign '{"languages": {"before_source": "source", "before_target": "target", '"$codes"'}}' many
-expect 2 '--source-lang is missing' tune --out x --init many --steps 1
-expect 2 "--target-lang: the model has no language 'fr'" tune --out x --init many --steps 1 \
+expect 2 '--source-lang: not given, but the model has 2 languages: de, en' tune --out x --init many --steps 1
+expect 2 "--target-lang: the model does not know 'fr'" tune --out x --init many --steps 1 \
     --source-lang de --target-lang fr
-expect 2 '--source-lang: the model knows no languages' tune --out x --init two --steps 1 \
+expect 2 '--source-lang: the model has no languages to choose from' tune --out x --init two --steps 1 \
     --source-lang de
 counts() { tr -d , | sed -n \
     's/^an epoch: \([0-9]*\) pairs \([0-9]*\) source and \([0-9]*\) target.*/\1 \2 \3/p'; }
@@ -92,4 +92,13 @@ paste -d " " few langs | awk '
     $1 != 400 || $4 != $1 || $5 != $2 + $1 || $6 != $3 + $1 { print; exit 1 }' ||
     fail "tokens: $(cat few), with languages $(cat langs)"
 grep -q '"before_target": "target"' tuned.many/config.json || fail 'languages are forgotten'
+# Tags in their place before the source, other ones for each corpus; and a model may say which.
+expect 2 '--valid-tag is missing' tune --out x --init many --steps 1 --tags '>>en<<' \
+    --target-lang en
+sed -i 's/^  "tokens"/  "translate": { "target_lang": "en" },\n&/' many/config.json
+bleu=(--steps 5 --valid-every 5 --bleu-every 5 --quiet)
+tune --out tagged --init many --tags '>>de<<' --valid-tag '>>de<<' "${bleu[@]}"
+tune --out said --init many --source-lang de "${bleu[@]}"
+same tagged/model.safetensors said/model.safetensors 'a tag and a language'
+grep '"valid_bleu"' said/log.jsonl >bleu || fail 'no BLEU'
 [ ! -e x ] || fail "refused, but left $(ls x)"

@@ -12,6 +12,7 @@
 #include "data/tokenizer.h"
 #include "model/modeldir.h"
 #include "model/tongues.h"
+#include "search/engine.h"
 #include "train/plan.h"
 #include "train/trainer.h"
 
@@ -47,7 +48,8 @@ struct train_setup {
     char *tokenizer_path;    /* as it will be copied into the run directory */
     struct tongues *tongues; /* or, in its place, those of the model that it begins with */
     const struct tokenizer *src_tokenizer, *tgt_tokenizer; /* of both sides, often the same */
-    int32_t language[2];                                   /* a token before their lines, or -1 */
+    struct engine_said said; /* languages of the texts, or NULL; no prefix_token */
+    int32_t language[2];     /* a token before the lines of each side, or -1 */
     struct subword *subword; /* what to sample segmentations with, or NULL */
     struct corpus *corpus;   /* [src.n] */
     int n_corpus;

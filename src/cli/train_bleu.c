@@ -131,6 +131,8 @@ int train_bleu_measure(void *ctx, double *score, struct err *err) {
     *score = NAN;
     int rc = take_weights(b, err);
     if (b->setup->valid_source.tagged) options.prefix_token = b->setup->a->valid_tag;
+    options.source_lang = b->setup->said.source_lang;
+    options.target_lang = b->setup->said.target_lang;
     if (!rc) rc = translator_set(b->translator, &options, err);
     if (!rc) rc = translator_run(b->translator, b->input, b->n, b->result, &poll, err);
     if (!rc) *score = score_of(b);

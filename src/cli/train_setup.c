@@ -9,6 +9,8 @@
 #include "cli/cmd_train.h"
 #include "cli/models.h"
 #include "model/modeldir.h"
+#include "search/defaults.h"
+#include "search/engine.h"
 #include "train/target.h"
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -187,36 +189,29 @@ static int find_tokenizer(struct train_setup *s, struct err *err) {
 
 /* ---- languages ------------------------------------------------------------------------------- */
 
-/* The token of a language, where a model for several wants one. */
-static int find_language(const struct train_setup *s, enum tongues_language whose, int target,
-                         int32_t *token, struct err *err) {
-    const char *option = whose == TONGUES_SOURCE ? "source-lang" : "target-lang";
-    const char *code = whose == TONGUES_SOURCE ? s->a->source_lang : s->a->target_lang;
-    if (whose == TONGUES_NONE) return 0;
-    if (!code)
-        return err_set(err, HEED_EINVAL,
-                       "--%s is missing: the model of --init is for several languages", option);
-    for (int i = 0; i < s->tongues->n_code; i++) {
-        const struct tongues_code *c = &s->tongues->code[i];
-        if (strcmp(c->code, code) != 0) continue;
-        *token = target ? c->target : c->source;
-        return 0;
-    }
-    return err_set(err, HEED_EINVAL, "--%s: the model has no language '%.40s'", option, code);
-}
-
-/* Tags stand in the place of a language before the source. */
+/* What stands before the lines of texts of a model for several languages, as options or the model
+ * say. Tags do so in the place of the source's. */
 static int find_languages(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
-    s->language[0] = s->language[1] = -1;
-    int rc = 0, some = s->tongues && s->tongues->n_code;
-    if (!some && (a->source_lang || a->target_lang))
-        return err_set(err, HEED_EINVAL, "--%s: the model knows no languages",
-                       a->source_lang ? "source-lang" : "target-lang");
-    if (some && !any_tag(a))
-        rc = find_language(s, s->tongues->before_source, 0, &s->language[0], err);
-    if (some && !rc) rc = find_language(s, s->tongues->before_target, 1, &s->language[1], err);
-    return rc;
+    const struct engine e = {
+        .source = s->src_tokenizer, .target = s->tgt_tokenizer, .tongues = s->tongues};
+    struct translator_options own = {0};
+    struct engine_tags tags;
+    int rc = defaults_read(&own, s->notes.translate, &s->begun, "--init", err), tagged = any_tag(a);
+    s->said = (struct engine_said){.source_lang = a->source_lang, .target_lang = a->target_lang};
+    if (!a->source_lang && !tagged) s->said.source_lang = own.source_lang;
+    if (!a->target_lang) s->said.target_lang = own.target_lang;
+    for (int i = 0; s->tongues && tagged && !s->said.prefix_token; i++)
+        s->said.prefix_token = tag_of(a, i);
+    if (!rc) rc = engine_tags(&e, &s->said, &tags, err);
+    s->said.prefix_token = NULL;
+    if (rc) return rc;
+    s->language[0] = tagged ? -1 : tags.source;
+    s->language[1] = tags.target;
+    if (tagged && s->tongues && s->tongues->before_source && a->valid_src && !is_tag(a->valid_tag))
+        return err_set(err, HEED_EINVAL,
+                       "--valid-tag is missing: the model wants a token before every source");
+    return 0;
 }
 
 /* ---- subwords -------------------------------------------------------------------------------- */
