@@ -28,6 +28,17 @@ cp spm package/sentencepiece.model
 expect 0 'Argos Translate package, de to en' -- import package --out own
 same given/config.json own/config.json
 same given/model.safetensors own/model.safetensors
+
+# A package whose translations begin with a token of their language.
+token=▁adar
+printf '{"from_code": "de", "to_code": "en", "target_prefix": "%s"}' "$token" \
+    >package/metadata.json
+expect 0 "translations begin with $token" -- import package --out prefixed
+echo 'tna tit' | "$heed" translate --model prefixed --max-length 6 --beam 1 --quiet >with
+echo 'tna tit' | "$heed" translate --model own --max-length 6 --beam 1 --quiet >without
+differ with without 'the first token changes nothing'
+printf '{"from_code": "de", "to_code": "en", "target_prefix": "__xx__"}' >package/metadata.json
+expect 1 "target_prefix '__xx__' is not a token" -- import package --out x
 touch package/bpe.model
 expect 1 'BPE and Moses' -- import package --out x
 

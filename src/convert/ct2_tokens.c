@@ -212,6 +212,24 @@ static const char *text_of(struct foreign *m, const json_t *object, const char *
     return size ? keep_text(&m->keep, json_string_value(value), size) : NULL;
 }
 
+/* A token that every translation begins with: that of the target's language. */
+static int read_prefix(struct foreign *m, const char *prefix, struct err *err) {
+    const struct ct2 *ct2 = m->reader;
+    const struct foreign_side *side = m->target.token ? &m->target : &m->source;
+    if (!m->card.target || find_token(side->token, side->n_token, prefix) < 0)
+        return err_set(err, HEED_EFORMAT,
+                       "%.120s: metadata.json: target_prefix '%.40s' is not a token of the "
+                       "vocabulary, or there is no to_code",
+                       bundle_path(ct2->bundle), prefix);
+    const char **code = keep_take(&m->keep, 2 * sizeof *code);
+    code[0] = m->card.target;
+    code[1] = prefix;
+    m->languages = (struct foreign_languages){
+        .before_target = "target", .code = code, .token = code + 1, .n = 1};
+    json_object_set_new(m->translate, "target_lang", json_string(m->card.target));
+    return 0;
+}
+
 /* What metadata.json says, and how Argos Translate generates: beam 4, scores divided by length to
  * the power of 0.2. */
 static int read_package(struct foreign *m, struct err *err) {
@@ -228,17 +246,11 @@ static int read_package(struct foreign *m, struct err *err) {
     m->format = "Argos Translate package";
     m->card.source = text_of(m, about, "from_code");
     m->card.target = text_of(m, about, "to_code");
-    const char *prefix = text_of(m, about, "target_prefix");
-    if (prefix && m->card.target) {
-        const char **code = keep_take(&m->keep, 2 * sizeof *code);
-        code[0] = m->card.target;
-        code[1] = prefix;
-        m->languages = (struct foreign_languages){
-            .before_target = "target", .code = code, .token = code + 1, .n = 1};
-    }
     m->translate = json_pack("{s:i, s:f, s:s}", "beam", 4, "alpha", 0.2, "length_rule", "power");
+    const char *prefix = text_of(m, about, "target_prefix");
+    if (prefix) rc = read_prefix(m, prefix, err);
     json_decref(about);
-    return 0;
+    return rc;
 }
 
 int ct2_tokens_read(struct foreign *m, struct err *err) {
