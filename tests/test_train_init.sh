@@ -79,11 +79,12 @@ score --model tuned.two >/dev/null
 # ---- several languages: a token before every source sentence, and one before every target
 codes='"codes": {"de": ">>de<<", "en": ">>en<<"}'
 foreign '{"languages": {"before_source": "source", "before_target": "target", '"$codes"'}}' many
-expect 2 '--source-lang: not given, but the model has 2 languages: de, en' tune --out x --init many --steps 1
+expect 2 '--source-lang: not given, but the model has 2 languages: de, en' tune --out x \
+    --init many --steps 1
 expect 2 "--target-lang: the model does not know 'fr'" tune --out x --init many --steps 1 \
     --source-lang de --target-lang fr
-expect 2 '--source-lang: the model has no languages to choose from' tune --out x --init two --steps 1 \
-    --source-lang de
+expect 2 '--source-lang: the model has no languages to choose from' tune --out x --init two \
+    --steps 1 --source-lang de
 counts() { tr -d , | sed -n \
     's/^an epoch: \([0-9]*\) pairs \([0-9]*\) source and \([0-9]*\) target.*/\1 \2 \3/p'; }
 tune --out plain --init two --steps 1 2>&1 | counts >few
