@@ -29,8 +29,8 @@ want() {
     got=$(offers "$@")
     [ "$got" = "$text" ] || fail "bash offers '$got' after '$*', not '$text'"
 }
-want 'train translate' heed tr
-want 'train translate' build/heed tr
+want 'train translate trees' heed tr
+want 'train translate trees' build/heed tr
 want 'gemm' heed bench ge
 want '--tokenizer --tokens' heed train --token
 want '--tokens' heed bench train --to
@@ -54,7 +54,7 @@ want 'data.txt' heed train --src da
 want '' heed train --steps da
 want 'models' heed inspect m
 want 'zsh' heed completion z
-want 'train translate' heed help tr
+want 'train translate trees' heed help tr
 want 'gemm' heed help bench ge
 want '' heed help train ''
 want 'bleu,chrf bleu,chrf++' heed eval --metric bleu,c
@@ -74,7 +74,8 @@ if command -v fish >/dev/null; then
     # fish_offers LINE — the words, without their descriptions
     fish_offers() { HOME=$dir fish --no-config -c "source heed.fish; complete -C '$1'" | cut -f 1 |
         sort | paste -sd ' '; }
-    for pair in 'heed tr=train translate' 'heed bench ge=gemm' 'heed train --preset b=base big' \
+    for pair in 'heed tr=train translate trees' 'heed bench ge=gemm' \
+        'heed train --preset b=base big' \
         'heed bench train --norm =post pre' 'heed translate --model mod=models/' \
         'heed translate --model tw=twin two' \
         'build/heed bench tr=train translate'; do
@@ -109,7 +110,8 @@ if command -v zsh >/dev/null; then
         sort -u zsh.out | grep -v '^$' | paste -sd ' '
         rm -f zsh.out zsh.done zsh.up
     }
-    for pair in 'heed tr=train translate' 'heed bench ge=gemm' 'heed train --preset b=base big' \
+    for pair in 'heed tr=train translate trees' 'heed bench ge=gemm' \
+        'heed train --preset b=base big' \
         'build/heed bench train --norm =post pre' 'heed translate --model tw=twin two'; do
         : >zsh.out
         got=$(zsh_offers "${pair%%=*}") || fail "zsh does not answer to '${pair%%=*}'"

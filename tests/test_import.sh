@@ -72,6 +72,7 @@ mkdir empty fairseq
 expect 1 'not a model of a known format' -- import empty --out x
 touch fairseq/model.pt fairseq/dict.de.txt
 expect 1 'fairseq checkpoint, which is not supported' -- import fairseq --out x
+expect 1 'fairseq checkpoint, which is not supported' -- import fairseq/model.pt --out x
 expect 2 "'x' is not one of" -- import argos --out x --format x
 expect 1 'there is no model.bin' -- import empty --out x --format ctranslate2
 

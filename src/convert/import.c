@@ -25,6 +25,8 @@ static int is_ours(struct bundle *bundle) {
 }
 
 static int is_fairseq(const struct bundle *bundle) {
+    const char *main = bundle_main(bundle);
+    if (main && strlen(main) > 3 && strcmp(main + strlen(main) - 3, ".pt") == 0) return 1;
     return bundle_ending(bundle, ".pt") && bundle_ending(bundle, ".txt") &&
            !bundle_has(bundle, "metadata.json");
 }
