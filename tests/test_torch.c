@@ -25,7 +25,8 @@ TEST(protocols) {
         const struct pickle_value *v;
         snprintf(path, sizeof path, "tests/fuzz/corpus/pickle/protocol%d", protocol);
         ASSERT_OK(file_read_all(&bytes, &size, path, 4096, &err), err);
-        ASSERT_OK(pickle_read(&v, bytes, size, &used, &keep, path, &err), err);
+        struct pickle_input in = {bytes, size, path};
+        ASSERT_OK(pickle_read(&v, &in, &used, &keep, &err), err);
         assert_int_equal(used, size);
         assert_int_equal(v->kind, PICKLE_DICT);
         assert_ptr_equal(get(v, "self"), v);
@@ -60,7 +61,8 @@ TEST(harmless) {
     struct err err = {0};
     const struct pickle_value *v;
     ASSERT_OK(file_read_all(&bytes, &size, "tests/fuzz/corpus/pickle/harm", 4096, &err), err);
-    ASSERT_OK(pickle_read(&v, bytes, size, &used, &keep, "x", &err), err);
+    struct pickle_input in = {bytes, size, "x"};
+    ASSERT_OK(pickle_read(&v, &in, &used, &keep, &err), err);
     assert_int_equal(v->kind, PICKLE_OBJECT);
     assert_true(pickle_is_global(v->callable, "posix system"));
     assert_true(pickle_is_text(v->args->item[0], "touch harm"));
@@ -75,8 +77,9 @@ static void expect_error(const char *bytes, size_t size, const char *part) {
     struct err err = {0};
     const struct pickle_value *v;
     char *copy = xmalloc(size + !size);
+    struct pickle_input in = {copy, size, "x.bin"};
     memcpy(copy, bytes, size);
-    ASSERT_ERR(pickle_read(&v, copy, size, &used, &keep, "x.bin", &err), err, HEED_EFORMAT, part);
+    ASSERT_ERR(pickle_read(&v, &in, &used, &keep, &err), err, HEED_EFORMAT, part);
     assert_null(v);
     assert_non_null(strstr(err.msg, "x.bin: "));
     keep_release(&keep);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 
 enum { MAX_NAME = 256 };
 
@@ -460,14 +461,14 @@ static int step(struct machine *m) {
     return do_op(m);
 }
 
-int pickle_read(const struct pickle_value **value, const char *bytes, size_t size, size_t *used,
-                struct keep *keep, const char *where, struct err *err) {
-    struct machine m = {.bytes = bytes, .size = size, .keep = keep, .where = where, .err = err};
+int pickle_read(const struct pickle_value **value, const struct pickle_input *in, size_t *used,
+                struct keep *keep, struct err *err) {
+    struct machine m = {.bytes = in->bytes, .keep = keep, .where = in->where, .err = err};
     *value = NULL;
     *used = 0;
-    if (size < 2 || (unsigned char)bytes[0] != 0x80)
-        return err_set(err, HEED_EFORMAT, "%.120s: not a pickle of protocol 2 or later", where);
-    if (m.size > PICKLE_MAX_SIZE) m.size = PICKLE_MAX_SIZE; /* tensors may follow */
+    if (in->size < 2 || (unsigned char)in->bytes[0] != 0x80)
+        return err_set(err, HEED_EFORMAT, "%.120s: not a pickle of protocol 2 or later", in->where);
+    m.size = min_size(in->size, PICKLE_MAX_SIZE); /* tensors may follow */
     int rc = 0;
     while (!rc && !m.done) rc = step(&m);
     if (!rc) {

@@ -50,10 +50,16 @@ struct pickle_value {
     const struct pickle_value *callable, *args, *state; /* state: NULL if there is none */
 };
 
+struct pickle_input {
+    const char *bytes;
+    size_t size;
+    const char *where; /* begins messages */
+};
+
 /* The first pickle in these bytes, which must outlive its value, as `keep` must. *used: how long it
- * is. `where` begins messages. */
-int pickle_read(const struct pickle_value **value, const char *bytes, size_t size, size_t *used,
-                struct keep *keep, const char *where, struct err *err);
+ * is. */
+int pickle_read(const struct pickle_value **value, const struct pickle_input *in, size_t *used,
+                struct keep *keep, struct err *err);
 
 int pickle_is_text(const struct pickle_value *value, const char *text);   /* this STRING? */
 int pickle_is_global(const struct pickle_value *value, const char *name); /* "module name"? */

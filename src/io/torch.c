@@ -256,7 +256,10 @@ static int read_zip(struct reader *r) {
     if (at < 0) return fail(r, "a zip archive without a data.pkl: not a checkpoint of PyTorch");
     rc = check_byte_order(r);
     if (!rc) rc = zipfile_view(f->zip, at, PICKLE_MAX_SIZE, &bytes, &size, r->err);
-    if (!rc) rc = pickle_read(&root, bytes, size, &used, &f->keep, f->where, r->err);
+    if (!rc) {
+        struct pickle_input in = {bytes, size, f->where};
+        rc = pickle_read(&root, &in, &used, &f->keep, r->err);
+    }
     if (!rc) rc = each_tensor(r, root, note_storage);
     for (int i = 0; i < f->n_storage && !rc; i++) {
         struct storage *s = &f->storage[i];
@@ -270,9 +273,9 @@ static int read_zip(struct reader *r) {
 /* ---- the older container --------------------------------------------------------------------- */
 
 static int next_pickle(struct reader *r, const struct pickle_value **v) {
+    struct pickle_input in = {r->bytes + r->at, r->size - r->at, r->file->where};
     size_t used;
-    int rc = pickle_read(v, r->bytes + r->at, r->size - r->at, &used, &r->file->keep,
-                         r->file->where, r->err);
+    int rc = pickle_read(v, &in, &used, &r->file->keep, r->err);
     r->at += used;
     return rc;
 }

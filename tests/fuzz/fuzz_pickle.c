@@ -37,7 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct keep keep = {.block = 4096};
     struct err err = {0};
     size_t used;
-    int rc = pickle_read(&v, (const char *)data, size, &used, &keep, "x", &err), left = 10000;
+    struct pickle_input in = {(const char *)data, size, "x"};
+    int rc = pickle_read(&v, &in, &used, &keep, &err), left = 10000;
     want(rc <= 0 && !rc == !err.msg[0] && !rc == !!v && used <= size);
     if (!rc) walk(v, 0, &left);
     keep_release(&keep);

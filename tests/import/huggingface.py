@@ -67,7 +67,7 @@ class Case:
             src, tgt, written, close = self.before + self.encode(source) + [self.end], \
                 self.encode(target), [], False
             scores.append([p[t] for p, t in zip(ask(src, tgt), tgt + [self.end])])
-            while len(written) < LONGEST:
+            while len(self.start) - 1 + len(written) < LONGEST:  # a forced token counts
                 last = ask(src, written)[-1].copy()
                 last[self.banned] = -1e9
                 best = last.argsort()[::-1]
