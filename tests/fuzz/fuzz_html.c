@@ -1,5 +1,6 @@
 /* fuzz_html.c — any bytes are a document: its tokens are all of it, a translation has the same tags
- * wherever its words go, and one that repeats the source is the document. */
+ * wherever its words go, and one that repeats the source is the document. The same of plain texts,
+ * and of their words. */
 #include "base/mem.h"
 #include "data/words.h"
 #include "fuzz.h"
@@ -41,10 +42,27 @@ static struct markup_answer translate(struct fake *f, const char *text, size_t s
                                   n,       m,        f->link,        links};
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const char *html = (const char *)data;
-    if (size > 1 << 14) return 0;
-    struct markup *m = markup_read(html, size, sentence_rules("de"));
+/* Words of a plain text and its translation are in them, one after another. */
+static void check_words(const struct markup_words *w, size_t size, size_t out_size) {
+    int at = 0;
+    for (int i = 0; i < w->n_source; i++) {
+        want(w->source[i].begin >= at && w->source[i].end > w->source[i].begin);
+        at = w->source[i].end;
+    }
+    want((size_t)at <= size);
+    at = 0;
+    for (int i = 0; i < w->n_target; i++) {
+        want(w->target[i].at.begin >= at && w->target[i].at.end > w->target[i].at.begin);
+        at = w->target[i].at.end;
+    }
+    want((size_t)at <= out_size);
+    for (int i = 0; i < w->n_link; i++)
+        want(w->link[i].src < w->n_source && w->link[i].tgt < w->n_target);
+}
+
+static void check(const char *html, size_t size, int plain) {
+    struct markup *m = (plain ? markup_read_text : markup_read)(html, size, sentence_rules("de"));
+    struct markup_words words = {0};
     int n = markup_count(m);
     struct fake *fake = xcalloc((size_t)n + 1, sizeof *fake);
     struct markup_answer *answer = xcalloc((size_t)n + 1, sizeof *answer);
@@ -55,18 +73,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     xfree(out);
     for (int i = 0; i < n; i++)
         answer[i] = translate(&fake[i], answer[i].text, answer[i].size, size);
-    out = markup_write(m, answer, &out_size);
-    want(count(html, size, &before) == count(out, out_size, &after));
-    want(before == after);
+    out = markup_write_words(m, answer, &out_size, plain ? &words : NULL);
+    check_words(&words, size, out_size);
+    if (!plain) want(count(html, size, &before) == count(out, out_size, &after));
+    if (!plain) want(before == after);
     for (int i = 0; i < n; i++) {
         words_release(&fake[i].source);
         words_release(&fake[i].target);
         xfree(fake[i].text);
         xfree(fake[i].link);
     }
+    markup_words_release(&words);
     xfree(fake);
     xfree(answer);
     xfree(out);
     markup_free(m);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size > 1 << 14) return 0;
+    check((const char *)data, size, 0);
+    check((const char *)data, size, 1);
     return 0;
 }
