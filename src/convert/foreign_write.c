@@ -49,17 +49,25 @@ static int side_open(struct side *s, const struct foreign_side *from,
     return rc;
 }
 
+static int side_size(const struct side *s) {
+    return s->token ? s->n_token : tokenizer_size(s->tokenizer);
+}
+
+static const char *side_token(const struct side *s, int i) {
+    return s->token ? s->token[i] : tokenizer_piece(s->tokenizer, i);
+}
+
 static int write_vocabulary(const char *dir, const char *name, const struct side *s,
                             struct err *err) {
     struct vocabulary *checked = NULL;
     struct buffer text = {0};
     char *path = path_join(dir, name);
-    for (int i = 0; i < s->n_token; i++) {
-        buffer_puts(&text, s->token[i]);
+    for (int i = 0; i < side_size(s); i++) {
+        buffer_puts(&text, side_token(s, i));
         buffer_put(&text, "\n", 1);
     }
     int rc = vocabulary_read(&checked, name, text.text, text.size, err);
-    if (!rc && vocabulary_size(checked) != s->n_token)
+    if (!rc && vocabulary_size(checked) != side_size(s))
         rc = err_set(err, HEED_EFORMAT, "a token of the vocabulary has a newline in it");
     if (!rc) rc = file_write_all(path, text.text, text.size, err);
     vocabulary_free(checked);
@@ -77,10 +85,10 @@ static int write_tokenizer(const char *dir, const char *name, const struct side 
 }
 
 static int same_tokens(const struct side *a, const struct side *b) {
-    if (a->token == b->token) return 1;
-    if (a->n_token != b->n_token || !a->token || !b->token) return 0;
-    for (int i = 0; i < a->n_token; i++)
-        if (strcmp(a->token[i], b->token[i]) != 0) return 0;
+    if (a->token && a->token == b->token) return 1;
+    if (side_size(a) != side_size(b)) return 0;
+    for (int i = 0; i < side_size(a); i++)
+        if (strcmp(side_token(a, i), side_token(b, i)) != 0) return 0;
     return 1;
 }
 
@@ -112,8 +120,8 @@ static json_t *languages_json(const struct foreign_languages *l) {
 
 /* The source's id of the token that the target has under this one; -1: it has none. */
 static int source_id(const struct side *source, const struct side *target, int id) {
-    for (int i = 0; i < source->n_token; i++)
-        if (strcmp(source->token[i], target->token[id]) == 0) return i;
+    for (int i = 0; i < side_size(source); i++)
+        if (strcmp(side_token(source, i), side_token(target, id)) == 0) return i;
     return -1;
 }
 
@@ -128,7 +136,7 @@ static json_t *tokens_json(const struct foreign *m, const struct side *source,
     json_t *object =
         json_pack("{s:i, s:i, s:i}", "start", m->start, "end", m->end, "unknown", m->unknown);
     json_t *banned = json_array();
-    int apart = source->token && target->token && !same_tokens(source, target);
+    int apart = !same_tokens(source, target);
     if (apart || m->no_source_end)
         json_object_set_new(
             object, "source_end",
@@ -145,8 +153,7 @@ static json_t *tokens_json(const struct foreign *m, const struct side *source,
 
 static int check_ids(const struct foreign *m, const struct side *source, const struct side *target,
                      struct err *err) {
-    int n_src = source->token ? source->n_token : tokenizer_size(source->tokenizer);
-    int n_tgt = target->token ? target->n_token : tokenizer_size(target->tokenizer);
+    int n_src = side_size(source), n_tgt = side_size(target);
     const struct config *c = &m->config;
     if (n_src != c->n_vocab_src || n_tgt != c->n_vocab_tgt)
         return err_set(err, HEED_EFORMAT,
@@ -158,6 +165,10 @@ static int check_ids(const struct foreign *m, const struct side *source, const s
         return err_set(err, HEED_EFORMAT,
                        "start, end or unknown (%d, %d, %d) is not a token of the vocabulary",
                        m->start, m->end, m->unknown);
+    int end = m->no_source_end ? 0 : source_id(source, target, m->end);
+    if (end < 0 || source_id(source, target, m->unknown) < 0)
+        return err_set(err, HEED_EFORMAT, "the vocabulary of the source has no token '%.60s'",
+                       side_token(target, end < 0 ? m->end : m->unknown));
     return 0;
 }
 
