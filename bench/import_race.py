@@ -25,9 +25,10 @@ def memory(field):
 
 
 def timed(f):
-    begin = time.perf_counter()
+    """Seconds, those of all processors, and what f returns."""
+    begin, cpu = time.perf_counter(), time.process_time()
     result = f()
-    return time.perf_counter() - begin, result
+    return time.perf_counter() - begin, time.process_time() - cpu, result
 
 
 class HeedModelOptions(ctypes.Structure):
@@ -102,14 +103,16 @@ def main():
     with open(rest.pop(at), encoding="utf-8") as f:
         texts = [line.rstrip("\n") for line in f]
     load = {"heed": heed, "ct2": ct2, "bergamot": bergamot}[engine](*rest)
-    opening, translate = timed(load)
+    opening, _, translate = timed(load)
     translate(texts[:4])
-    single = [timed(lambda t=t: translate([t]))[0] for t in texts[:60]]
+    single = [timed(lambda t=t: translate([t])) for t in texts[:60]]
     many = [timed(lambda: translate(texts)) for _ in range(REPEAT)]
     print(json.dumps({"engine": engine, "set": rest, "open_ms": 1e3 * opening,
-                      "single_ms": 1e3 * sum(single) / len(single),
+                      "single_ms": 1e3 * sum(s[0] for s in single) / len(single),
                       "per_s": len(texts) / min(m[0] for m in many),
-                      "words": sum(len(t.split()) for t in many[0][1]),
+                      "per_cpu_s": len(texts) / min(m[1] for m in many),
+                      "single_cpu_ms": 1e3 * sum(s[1] for s in single) / len(single),
+                      "words": sum(len(t.split()) for t in many[0][2]),
                       "memory_mb": memory("VmHWM") - base}))
 
 
