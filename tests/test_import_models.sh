@@ -28,7 +28,8 @@ check() {
             d = got[i] - want[i]; if (d < 0) d = -d
             if (!(d <= most)) { print name ": " NR ", " i ": " got[i] ", not " want[i]; bad = 1 }
             if (d > worst) worst = d
-        } } END { if (!bad) print name ": within " worst + 0; exit bad }' || fail "$name: other numbers"
+        } } END { if (!bad) print name ": within " worst + 0; exit bad }' ||
+        fail "$name: other numbers"
     # Rounded weights may choose other words; these must be the very ones.
     if awk -v t="$tolerance" 'BEGIN { exit !(t < 0.01) }'; then
         # A language that is forced to stand first is a token more.

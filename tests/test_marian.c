@@ -84,9 +84,9 @@ TEST(tied_layers) {
 
 /* ---- vocabularies ---------------------------------------------------------------------------- */
 
-static int read_yml(struct keep *keep, const char *text, const char *const **token, int *n,
+static int read_yml(struct marian_vocab *vocab, const char *text, struct keep *keep,
                     struct err *err) {
-    return marian_vocab_yml(token, n, text, strlen(text), "v.yml", keep, err);
+    return marian_vocab_yml(vocab, text, strlen(text), "v.yml", keep, err);
 }
 
 TEST(vocabulary) {
@@ -96,11 +96,10 @@ TEST(vocabulary) {
                                        "\xc2\xa0", "a: b",  "\\\"", "ä",    "'"};
     struct keep keep = {0};
     struct err err = {0};
-    const char *const *token;
-    int n;
-    ASSERT_OK(read_yml(&keep, text, &token, &n, &err), err);
-    assert_int_equal(n, 10);
-    for (int i = 0; i < n; i++) assert_string_equal(token[i], want[i]);
+    struct marian_vocab vocab;
+    ASSERT_OK(read_yml(&vocab, text, &keep, &err), err);
+    assert_int_equal(vocab.n, 10);
+    for (int i = 0; i < vocab.n; i++) assert_string_equal(vocab.token[i], want[i]);
     keep_release(&keep);
 }
 
@@ -119,9 +118,8 @@ TEST(bad_vocabulary) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct keep keep = {0};
         struct err err = {0};
-        const char *const *token;
-        int n;
-        assert_int_equal(read_yml(&keep, bad[i][0], &token, &n, &err), HEED_EFORMAT);
+        struct marian_vocab vocab;
+        assert_int_equal(read_yml(&vocab, bad[i][0], &keep, &err), HEED_EFORMAT);
         if (!strstr(err.msg, bad[i][1])) fail_msg("'%s' instead of '%s'", err.msg, bad[i][1]);
         keep_release(&keep);
     }

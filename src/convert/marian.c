@@ -545,8 +545,10 @@ static int read_list(struct marks *marks, struct foreign *m, int side, const cha
     if (!rc) rc = bundle_get(r->bundle, name, BUNDLE_TEXT, &data, &size, err);
     if (!rc) {
         int yml = ends_with(name, ".yml") || ends_with(name, ".yaml");
-        rc = (yml ? marian_vocab_yml : marian_vocab_text)(&s->token, &s->n_token, size ? data : "",
-                                                          size, name, &m->keep, err);
+        struct marian_vocab vocab = {0};
+        rc = (yml ? marian_vocab_yml : marian_vocab_text)(&vocab, size ? data : "", size, name,
+                                                          &m->keep, err);
+        s->token = vocab.token, s->n_token = vocab.n;
     }
     if (!rc) *marks = (struct marks){s->n_token, find_token(s, "</s>"), find_token(s, "<unk>")};
     return rc;

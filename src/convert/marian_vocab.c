@@ -129,7 +129,7 @@ static int64_t find_id(const struct line *line, int *id) {
     return colon && colon < begin && line->at[colon - 1] == ':' ? (int64_t)colon - 1 : -1;
 }
 
-static int finish(const char *const **token, int *n, struct list *list, int rc, const char *where,
+static int finish(struct marian_vocab *vocab, struct list *list, int rc, const char *where,
                   struct err *err) {
     if (!rc && !list->n)
         rc = err_set(err, HEED_EFORMAT, "%.180s: a vocabulary without a token", where);
@@ -141,16 +141,16 @@ static int finish(const char *const **token, int *n, struct list *list, int rc, 
     }
     if (!rc) {
         size_t size = (size_t)list->n * sizeof *list->token;
-        *n = list->n;
-        *token = memcpy(keep_take(list->keep, size), list->token, size);
+        vocab->n = list->n;
+        vocab->token = memcpy(keep_take(list->keep, size), list->token, size);
     }
     xfree(list->token);
     xfree(list->text.text);
     return rc;
 }
 
-int marian_vocab_yml(const char *const **token, int *n, const char *text, size_t size,
-                     const char *where, struct keep *keep, struct err *err) {
+int marian_vocab_yml(struct marian_vocab *vocab, const char *text, size_t size, const char *where,
+                     struct keep *keep, struct err *err) {
     struct list list = {.keep = keep};
     struct line line = {.where = where};
     const char *key = NULL; /* of `? key`, whose id is in the next line */
@@ -174,11 +174,11 @@ int marian_vocab_yml(const char *const **token, int *n, const char *text, size_t
         key = NULL;
     }
     if (!rc && key) rc = bad_line(&line, "a token without an id", err);
-    return finish(token, n, &list, rc, where, err);
+    return finish(vocab, &list, rc, where, err);
 }
 
-int marian_vocab_text(const char *const **token, int *n, const char *text, size_t size,
-                      const char *where, struct keep *keep, struct err *err) {
+int marian_vocab_text(struct marian_vocab *vocab, const char *text, size_t size, const char *where,
+                      struct keep *keep, struct err *err) {
     struct list list = {.keep = keep};
     struct line line = {.where = where};
     int rc = 0;
@@ -187,5 +187,5 @@ int marian_vocab_text(const char *const **token, int *n, const char *text, size_
         buffer_put(&list.text, line.at, line.size);
         rc = add(&list, line.number - 1, &line, err);
     }
-    return finish(token, n, &list, rc, where, err);
+    return finish(vocab, &list, rc, where, err);
 }

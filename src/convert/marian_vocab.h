@@ -23,10 +23,15 @@
 
 enum { MARIAN_VOCAB_MAX = 1 << 20 };
 
-/* The tokens by id, (*token)[*n], all of it taken from keep. `where` begins messages. */
-int marian_vocab_yml(const char *const **token, int *n, const char *text, size_t size,
-                     const char *where, struct keep *keep, struct err *err);
-int marian_vocab_text(const char *const **token, int *n, const char *text, size_t size,
-                      const char *where, struct keep *keep, struct err *err);
+/* The tokens by id. */
+struct marian_vocab {
+    const char *const *token;
+    int n;
+};
+
+/* All of it is taken from keep. `where` begins messages. */
+typedef int marian_vocab_reader(struct marian_vocab *vocab, const char *text, size_t size,
+                                const char *where, struct keep *keep, struct err *err);
+marian_vocab_reader marian_vocab_yml, marian_vocab_text;
 
 #endif
