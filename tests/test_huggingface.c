@@ -108,8 +108,8 @@ TEST(multilingual) {
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-/* A copy of the model in the test's directory, one field of one of its files another one: `json`, or
- * removed (""). xfree. */
+/* A copy of the model in the test's directory, one field of one of its files another one: `json`,
+ * or removed (""). xfree. */
 static char *change(const char *model, const char *file, const char *key, const char *json) {
     struct dir_names names;
     struct err err = {0};
