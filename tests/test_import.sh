@@ -29,6 +29,9 @@ expect 0 'Argos Translate package, de to en' -- import package --out own
 same given/config.json own/config.json
 same given/model.safetensors own/model.safetensors
 
+printf '{"from_code": "no tag", "to_code": "en"}' >package/metadata.json
+expect 0 'Argos Translate package' -- import package --out untagged
+
 # A package whose translations begin with a token of their language.
 token=▁adar
 printf '{"from_code": "de", "to_code": "en", "target_prefix": "%s"}' "$token" \

@@ -212,6 +212,12 @@ static const char *text_of(struct foreign *m, const json_t *object, const char *
     return size ? keep_text(&m->keep, json_string_value(value), size) : NULL;
 }
 
+/* A language's tag; NULL where what is said is none. */
+static const char *language(struct foreign *m, const json_t *about, const char *key) {
+    struct card card = {.source = text_of(m, about, key)};
+    return card.source && card_check(&card, NULL) == 0 ? card.source : NULL;
+}
+
 /* A token that every translation begins with: that of the target's language. */
 static int read_prefix(struct foreign *m, const char *prefix, struct err *err) {
     const struct ct2 *ct2 = m->reader;
@@ -244,8 +250,8 @@ static int read_package(struct foreign *m, struct err *err) {
     int rc = bundle_json(ct2->bundle, "metadata.json", &about, err);
     if (rc) return rc;
     m->format = "Argos Translate package";
-    m->card.source = text_of(m, about, "from_code");
-    m->card.target = text_of(m, about, "to_code");
+    m->card.source = language(m, about, "from_code");
+    m->card.target = language(m, about, "to_code");
     m->translate = json_pack("{s:i, s:f, s:s}", "beam", 4, "alpha", 0.2, "length_rule", "power");
     const char *prefix = text_of(m, about, "target_prefix");
     if (prefix) rc = read_prefix(m, prefix, err);
