@@ -363,8 +363,8 @@ static int read_generation(struct foreign *m, const struct hf *hf, struct err *e
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Which tokenizer, by its class: an M2M100 model may be NLLB, and others of both kinds put languages
- * elsewhere than before the source and the translation. */
+/* Which tokenizer, by its class: an M2M100 model may be NLLB, and others of both kinds put
+ * languages elsewhere than before the source and the translation. */
 static int read_tokens(struct foreign *m, const struct hf *hf, struct err *err) {
     enum hf_tokens tokens = hf->kind->tokens;
     const char *name = json_string_value(json_object_get(hf->tokenizer, "tokenizer_class"));

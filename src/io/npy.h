@@ -1,9 +1,9 @@
 /* npy.h — arrays of NumPy's .npy format, versions 1 to 3: a magic number, a Python dictionary as
  * text, then the elements.
  *
- * The dictionary is read strictly: `descr` a little-endian type of the list below, `fortran_order` False, `shape` a
- * tuple of at most SAFETENSORS_MAX_RANK sizes, each once and nothing else. The elements must be
- * exactly as many as the shape says. */
+ * The dictionary is read strictly: `descr` a little-endian type of the list below, `fortran_order`
+ * False, `shape` a tuple of at most SAFETENSORS_MAX_RANK sizes, each once and nothing else. The
+ * elements must be exactly as many as the shape says. */
 #ifndef IO_NPY_H
 #define IO_NPY_H
 

@@ -1,8 +1,8 @@
 /* yaml.h — YAML as settings are written in it, read by libyaml into the values of JSON, so that
  * io/json's readers take them apart.
  *
- * Lists and maps become arrays and objects; a plain scalar that is a number, true, false, null, ~ or
- * nothing becomes that (`no` and `on` stay texts: one is also a language), any other a string.
+ * Lists and maps become arrays and objects; a plain scalar that is a number, true, false, null, ~
+ * or nothing becomes that (`no` and `on` stay texts: one is also a language), any other a string.
  * Input is hostile: size, depth and the number of values are limited; aliases, tags, keys that are
  * not scalars or come twice, a second document and bytes that are not UTF-8 are refused. */
 #ifndef IO_YAML_H
