@@ -111,8 +111,8 @@ int task_done(const struct task *task); /* all is read and found */
 int task_found(struct task *task, const struct task_facts *facts, struct part *part,
                const struct search_result *result, struct err *err);
 
-/* Are links wanted of what was found of a part? Then candidate k has the attention `matrix` [its tokens and
- * the end mark, part->n_src]. */
+/* Are links wanted of what was found of a part? Then candidate k has the attention `matrix` [its
+ * tokens and the end mark, part->n_src]. */
 int task_wants_links(const struct task *task, const struct part *part);
 int task_link(struct task *task, const struct task_facts *facts, struct part *part, int k,
               const float *matrix, struct err *err);

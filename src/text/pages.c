@@ -171,24 +171,24 @@ static int is_marked(const struct translator_input *in) {
     return !in->prefix_size && in->size <= TOKENIZER_MAX_TEXT && markup_in_text(in->text, in->size);
 }
 
-/* Texts, of which `n_marked` are marked. Those that do not fail have results, whichever do. */
-static int run_texts(struct pages *p, const struct translator_input *in, int n, int n_marked,
+/* Texts, marked and others. Those that do not fail have results, whichever do. */
+static int run_texts(struct pages *p, const struct translator_input *in, int n,
                      struct translation *out, const struct translator_poll *poll, struct err *err) {
     struct translator_input *sorted = xcalloc((size_t)n + 1, sizeof *sorted);
     struct translation *result = xcalloc((size_t)n + 1, sizeof *result);
     char *marked = xcalloc((size_t)n + 1, 1);
+    int n_marked = 0;
+    for (int i = 0; i < n; i++) n_marked += marked[i] = (char)is_marked(&in[i]);
     int at[2] = {n_marked, 0};
-    for (int i = 0; i < n; i++) {
-        marked[i] = (char)is_marked(&in[i]);
-        sorted[at[(int)marked[i]]++] = in[i];
-    }
+    for (int i = 0; i < n; i++) sorted[at[(int)marked[i]]++] = in[i];
     struct err other = {0};
     struct run r = {.in = sorted, .n = n_marked, .plain = 1};
-    int rc = make_linking(p, err), rest;
+    int rc = n_marked ? make_linking(p, err) : 0, rest;
     r.translator = p->linking;
-    if (!rc) rc = run(p, r, result, poll, err);
-    rest = translator_run(p->translator, sorted + n_marked, n - n_marked, result + n_marked, poll,
-                          &other);
+    if (!rc && n_marked) rc = run(p, r, result, poll, err);
+    rest = n_marked == n ? 0
+                         : translator_run(p->translator, sorted + n_marked, n - n_marked,
+                                          result + n_marked, poll, &other);
     if (!rc && rest) *err = other, rc = rest;
     at[0] = n_marked, at[1] = 0;
     for (int i = 0; i < n; i++) out[i] = result[at[(int)marked[i]]++];
@@ -201,13 +201,10 @@ static int run_texts(struct pages *p, const struct translator_input *in, int n, 
 int pages_run(struct pages *p, const struct translator_input *in, int n, struct translation *out,
               const struct translator_poll *poll, struct err *err) {
     const struct translator_options *o = &p->options;
-    int n_marked = 0;
     clear(p);
     if (o->format == FORMAT_HTML)
         return run(p, (struct run){.translator = p->translator, .in = in, .n = n}, out, poll, err);
-    for (int i = 0; i < n && o->format == FORMAT_TEXT && !o->alignment; i++)
-        n_marked += is_marked(&in[i]);
-    if (n_marked) return run_texts(p, in, n, n_marked, out, poll, err);
+    if (o->format == FORMAT_TEXT && !o->alignment) return run_texts(p, in, n, out, poll, err);
     return translator_run(p->translator, in, n, out, poll, err);
 }
 
