@@ -42,6 +42,8 @@ refused marian-intgemm decoder_ff_logit_out_Wt decoder_ff_logit_out_Wx 'out_Wx h
 patch marian-bin-f16 '\x02\x04\x00\x00\x00\x00\x00\x00' '\x02\x08\x00\x00\x00\x00\x00\x00'
 expect 1 'packed16 is laid out for one processor' -- import patched --out x
 
+expect 0 '48 source and 40 target tokens' -- import "$models/marian-bin-pre" --out two
+
 # One file of the directory, or a configuration that names it.
 expect 0 'Marian' -- import "$models/marian-npz/model.npz" --out a
 expect 0 'Marian' -- import "$models/marian-npz/decoder.yml" --out b

