@@ -243,16 +243,16 @@ struct topk_args {
  *     rows of the next step
  * n_seq sentences have room; their state is `table`. value [B,k] F32 without gaps and id [B*k] are
  * what topk gave for the rows of this step, and scratch afterwards. Banned tokens are struck out,
- * and so is the end mark below min_len tokens. lead[s], unless -1, is the first token of sentence s,
- * whatever the candidates are; it is not counted in min_len. A row with a NaN makes its sentence done and
- * broken. With `begin` there are no candidates yet: every sentence gets one live hypothesis without
- * tokens, whose token in the first step is bos; one whose max_len[s] is 0 is absent, which is to
- * say done. Rows of the next step, n_row of them: ids (tokens), pos, len (= pos + 1), src_start and
- * src_len (those of the sentence, from src[s] and src[s+1]), and index: the line of the parent in
- * old_index, then pos * n_row + row. Unused rows are made harmless: token -1, pos 0, len 1, index
- * step * n_row + row, source row 0. So any number of rows that is not below count->n_row may be
- * computed next. index and old_index do not overlap; both have lines of `longest`. All pointers are
- * in backend memory, rules.penalty too. No backward. */
+ * and so is the end mark below min_len tokens. lead[s], unless -1, is the first token of sentence
+ * s, whatever the candidates are; it is not counted in min_len. A row with a NaN makes its
+ * sentence done and broken. With `begin` there are no candidates yet: every sentence gets one live
+ * hypothesis without tokens, whose token in the first step is bos; one whose max_len[s] is 0 is
+ * absent, which is to say done. Rows of the next step, n_row of them: ids (tokens), pos, len (=
+ * pos + 1), src_start and src_len (those of the sentence, from src[s] and src[s+1]), and index:
+ * the line of the parent in old_index, then pos * n_row + row. Unused rows are made harmless:
+ * token -1, pos 0, len 1, index step * n_row + row, source row 0. So any number of rows that is
+ * not below count->n_row may be computed next. index and old_index do not overlap; both have lines
+ * of `longest`. All pointers are in backend memory, rules.penalty too. No backward. */
 struct beam_step_args {
     struct mat value;
     int32_t *id;

@@ -214,7 +214,7 @@ static void print_tokens(const json_t *all) {
     }
     if (i) printf("\n");
     if (codes) printf("  %-20s %zu:", "languages", json_object_size(codes));
-    json_object_foreach(codes, key, value) printf(" %s", key);
+    json_object_foreach(codes, key, value) { printf(" %s", key); }
     if (codes) printf("\n");
 }
 

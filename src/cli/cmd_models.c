@@ -66,7 +66,7 @@ static json_t *codes_of(const struct model_notes *notes) {
     json_t *list = json_array(), *token,
            *codes = json_object_get(json_object_get(notes->tokens, "languages"), "codes");
     const char *code;
-    json_object_foreach(codes, code, token) json_array_append_new(list, json_string(code));
+    json_object_foreach(codes, code, token) { json_array_append_new(list, json_string(code)); }
     return list;
 }
 

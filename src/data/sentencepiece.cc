@@ -132,26 +132,27 @@ int put_text(const std::string &text, char *out, size_t cap) {
 } // namespace
 
 int sp_encode(const struct sp *sp, const char *text, size_t size, int32_t *ids, int cap) {
-    return sp_encode_spans(sp, text, size, ids, nullptr, cap, nullptr);
+    struct sp_out out = {ids, nullptr, cap, nullptr};
+    return sp_encode_spans(sp, text, size, &out);
 }
 
 /* The library fills a message of pieces; kept per thread, its strings are allocated once. */
-int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t *ids,
-                    struct span *span, int cap, const struct sp_finder *finder) {
+int sp_encode_spans(const struct sp *sp, const char *text, size_t size, const struct sp_out *out) {
+    const struct sp_finder *finder = out->finder;
     return guarded(nullptr, [&]() -> int {
         thread_local ImmutableSentencePieceText pieces;
         auto status = sp->processor.Encode(std::string_view(text, size), pieces.mutable_proto());
         if (!status.ok()) return HEED_EINTERNAL;
         size_t n = pieces.pieces_size();
         if (n > INT_MAX) return HEED_ELIMIT;
-        for (int i = 0; i < static_cast<int>(n) && i < cap; i++) {
-            ids[i] = static_cast<int32_t>(pieces.pieces(i).id());
-            if (finder && sp->processor.IsUnknown(ids[i])) {
+        for (int i = 0; i < static_cast<int>(n) && i < out->cap; i++) {
+            out->ids[i] = static_cast<int32_t>(pieces.pieces(i).id());
+            if (finder && sp->processor.IsUnknown(out->ids[i])) {
                 const std::string &piece = pieces.pieces(i).piece();
                 int found = finder->find(finder->ctx, piece.data(), piece.size());
-                if (found >= 0) ids[i] = -2 - found;
+                if (found >= 0) out->ids[i] = -2 - found;
             }
-            if (span) span[i] = span_of(pieces, i);
+            if (out->span) out->span[i] = span_of(pieces, i);
         }
         return static_cast<int>(n);
     });

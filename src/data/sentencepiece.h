@@ -39,9 +39,16 @@ struct sp_finder {
     const void *ctx;
 };
 
-/* The same with the bytes of each piece. span and finder may be NULL. */
-int sp_encode_spans(const struct sp *sp, const char *text, size_t size, int32_t *ids,
-                    struct span *span, int cap, const struct sp_finder *finder);
+/* Where ids, and the bytes of each piece if span is not NULL, go: [cap]. finder may be NULL. */
+struct sp_out {
+    int32_t *ids;
+    struct span *span;
+    int cap;
+    const struct sp_finder *finder;
+};
+int sp_encode_spans(const struct sp *sp, const char *text, size_t size, const struct sp_out *out);
+
+/* The same with the bytes of each piece. */
 int sp_decode_spans(const struct sp *sp, const int32_t *ids, int n, char *out, size_t cap,
                     struct span *span);
 

@@ -260,8 +260,9 @@ int tokenizer_encode_spans(const struct tokenizer *t, const char *text, size_t s
                            struct span *span, int cap) {
     struct sp_finder finder = {find_token, t->vocabulary};
     if (size > TOKENIZER_MAX_TEXT) return HEED_ELIMIT;
-    if (!t->vocabulary) return sp_encode_spans(t->sp, text, size, ids, span, cap, NULL);
-    int n = sp_encode_spans(t->sp, text, size, ids, span, cap, &finder);
+    struct sp_out out = {ids, span, cap, t->vocabulary ? &finder : NULL};
+    int n = sp_encode_spans(t->sp, text, size, &out);
+    if (!t->vocabulary) return n;
     for (int i = 0; i < n && i < cap; i++) ids[i] = ids[i] < -1 ? -2 - ids[i] : t->id_of[ids[i]];
     return n;
 }
@@ -295,7 +296,8 @@ static int decode_spelled(const struct tokenizer *t, const int32_t *ids, int n, 
     return size;
 }
 
-/* Tokens of the vocabulary: marks are left out, and get empty spans afterwards. span may be NULL. */
+/* Tokens of the vocabulary: marks are left out, and get empty spans afterwards. span may be
+ * NULL. */
 static int decode_tokens(const struct tokenizer *t, const int32_t *ids, int n, char *out,
                          size_t cap, struct span *span) {
     int32_t some[SOME], *piece = n > SOME ? xmalloc((size_t)n * sizeof *piece) : some;

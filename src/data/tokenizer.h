@@ -9,8 +9,8 @@
  * what the file says, and may be missing (-1): tokenizer_check_ends tells whether translation can
  * work with it.
  *
- * A model that was learnt elsewhere may count its tokens in another way than the file counts pieces:
- * then a vocabulary (vocabulary.h) says which token has which id, and all ids here are the
+ * A model that was learnt elsewhere may count its tokens in another way than the file counts
+ * pieces: then a vocabulary (vocabulary.h) says which token has which id, and all ids here are the
  * vocabulary's. A piece that it does not have is unknown. Of a token that is no piece of the file,
  * the text is its spelling, or nothing where it is a mark: one of the tokenizer's marks, a hidden
  * token, or spelled <...> or >>...<<. What the file does not know but the vocabulary has as one

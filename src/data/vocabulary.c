@@ -1,5 +1,5 @@
-/* vocabulary.c — see vocabulary.h. Lines are cut where they lie; a table of twice their number finds
- * them by hash. */
+/* vocabulary.c — see vocabulary.h. Lines are cut where they lie; a table of twice their number
+ * finds them by hash. */
 #include "data/vocabulary.h"
 
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /* tongues.c — see tongues.h. */
 #include "model/tongues.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -184,37 +185,68 @@ static int open_side(struct tokenizer **t, const struct files *f, int side, cons
     return rc;
 }
 
+/* A side, opened on a thread of its own: SentencePiece takes tens of milliseconds for one. */
+struct opening {
+    const struct files *files;
+    const struct notes *notes;
+    const struct config *config;
+    int side;
+    struct tokenizer *tokenizer;
+    struct err err;
+    int rc;
+};
+
+static void *open_one(void *ctx) {
+    struct opening *o = ctx;
+    o->rc = open_side(&o->tokenizer, o->files, o->side, o->notes, o->config, &o->err);
+    if (!o->rc) o->rc = tokenizer_check_ends(o->tokenizer, &o->err);
+    return NULL;
+}
+
+/* The target's errors come first, wherever time went. */
+static int open_both(struct opening o[N_SIDE], struct err *err) {
+    pthread_t thread;
+    int alone = pthread_create(&thread, NULL, open_one, &o[SOURCE]);
+    open_one(&o[TARGET]);
+    if (alone)
+        open_one(&o[SOURCE]);
+    else
+        pthread_join(thread, NULL);
+    const struct opening *bad = o[TARGET].rc ? &o[TARGET] : &o[SOURCE];
+    if (bad->rc && err) *err = bad->err;
+    return bad->rc;
+}
+
 /* One tokenizer serves both sides where they have the same files and marks. */
 static int open_sides(struct tongues *x, const struct files *f, struct notes *n,
                       const struct config *config, struct err *err) {
     int own_ids =
         f->there[TARGET][TOKENS] || (f->there[TARGET][PIECES] && !f->there[SOURCE][TOKENS]);
-    int two = own_ids || f->there[TARGET][PIECES] || n->says_source;
+    int two = own_ids || f->there[TARGET][PIECES] || n->says_source, rc;
+    struct opening o[N_SIDE] = {{f, n, config, SOURCE, NULL, {0}, 0},
+                                {f, n, config, TARGET, NULL, {0}, 0}};
     if (!own_ids && n->source.end == TOKENIZER_OF_FILE) n->source.end = n->target.end;
     if (!own_ids && n->source.unknown == TOKENIZER_OF_FILE) n->source.unknown = n->target.unknown;
-    int rc = open_side(&x->target, f, TARGET, n, config, err);
-    if (!rc) rc = tokenizer_check_ends(x->target, err);
-    if (!rc && two) {
+    if (two) {
         n->source.start = -1; /* sources have none */
-        rc = open_side(&x->source, f, SOURCE, n, config, err);
-        if (!rc) rc = tokenizer_check_ends(x->source, err);
-    } else if (!rc) {
-        x->source = x->target;
-        if (config->n_vocab_src != config->n_vocab_tgt)
-            rc = err_set(err, HEED_EFORMAT,
-                         "%.180s: %d pieces, but the model's vocabularies have %d and %d",
-                         f->path[SOURCE][PIECES], tokenizer_size(x->source), config->n_vocab_src,
-                         config->n_vocab_tgt);
+        rc = open_both(o, err);
+    } else {
+        open_one(&o[TARGET]);
+        rc = o[TARGET].rc;
+        if (rc && err) *err = o[TARGET].err;
     }
-    return rc;
+    x->target = o[TARGET].tokenizer;
+    x->source = two ? o[SOURCE].tokenizer : x->target;
+    if (rc || two || config->n_vocab_src == config->n_vocab_tgt) return rc;
+    return err_set(err, HEED_EFORMAT,
+                   "%.180s: %d pieces, but the model's vocabularies have %d and %d",
+                   f->path[SOURCE][PIECES], tokenizer_size(x->source), config->n_vocab_src,
+                   config->n_vocab_tgt);
 }
 
 /* ---- languages ------------------------------------------------------------------------------- */
 
-static int find_token(const struct tokenizer *t, enum tongues_language place, const char *token,
-                      const char *code, int32_t *id, const char *where, struct err *err) {
-    *id = place ? tokenizer_find(t, token) : -1;
-    if (!place || *id >= 0) return 0;
+static int no_token(const char *code, const char *token, const char *where, struct err *err) {
     return err_set(err, HEED_EFORMAT,
                    "%.100s: tokens: languages: '%.32s' is '%.60s', which is not in the vocabulary",
                    where, code, token);
@@ -229,9 +261,10 @@ static int find_languages(struct tongues *x, const struct notes *n, const char *
     json_object_foreach((json_t *)(uintptr_t)n->codes.object, code, token) {
         struct tongues_code *c = &x->code[x->n_code];
         const char *text = json_string_value(token);
-        int rc = find_token(x->source, x->before_source, text, code, &c->source, where, err);
-        if (!rc) rc = find_token(x->target, x->before_target, text, code, &c->target, where, err);
-        if (rc) return rc;
+        c->source = x->before_source ? tokenizer_find(x->source, text) : -1;
+        c->target = x->before_target ? tokenizer_find(x->target, text) : -1;
+        if ((x->before_source && c->source < 0) || (x->before_target && c->target < 0))
+            return no_token(code, text, where, err);
         c->code = xstrdup(code);
         x->n_code++;
     }

@@ -20,9 +20,9 @@
  *                        stands before each source sentence, and whose the translation begins with
  *                        after "start"; code and token of each language
  *
- * Everything comes from outside and is checked: an id that the vocabulary does not have, or a token,
- * is HEED_EFORMAT with the file and the key. Tongues own their tokenizers and never change: any
- * number of threads may use them. */
+ * Everything comes from outside and is checked: an id that the vocabulary does not have, or a
+ * token, is HEED_EFORMAT with the file and the key. Tongues own their tokenizers and never
+ * change: any number of threads may use them. */
 #ifndef MODEL_TONGUES_H
 #define MODEL_TONGUES_H
 

@@ -1,6 +1,7 @@
 /* engine.c — see engine.h. */
 #include "search/engine.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,11 +14,46 @@
 
 /* ---- what is shared -------------------------------------------------------------------------- */
 
-/* The first model's tokenizers are kept, the others' must be the same. */
-static int add_tongues(struct ensemble *e, const char *const *dir, int i, struct err *err) {
+/* Tokenizers are opened on a thread of their own while the weights are read: both take their time.
+ * Where config.json cannot be read, there is no thread, and whoever reads the weights says why. */
+struct early {
+    const char *dir;
+    struct config config;
+    struct model_notes notes;
+    pthread_t thread;
+    int running, rc;
     struct tongues *tongues;
-    int rc = tongues_open(&tongues, dir[i], frozen_config(e->model[i]),
-                          frozen_notes(e->model[i])->tokens, err);
+    struct err err;
+};
+
+static void *open_tongues(void *ctx) {
+    struct early *e = ctx;
+    e->rc = tongues_open(&e->tongues, e->dir, &e->config, e->notes.tokens, &e->err);
+    return NULL;
+}
+
+static void early_begin(struct early *e, const char *dir) {
+    struct weights_form form;
+    *e = (struct early){.dir = dir};
+    if (modeldir_read_any(dir, &e->config, &form, &e->notes, NULL)) return;
+    e->running = pthread_create(&e->thread, NULL, open_tongues, e) == 0;
+    if (!e->running) open_tongues(e);
+}
+
+/* Once the weights are read. */
+static void early_end(struct early *e) {
+    if (e->running) pthread_join(e->thread, NULL);
+    model_notes_release(&e->notes);
+}
+
+/* The first model's tokenizers are kept, the others' must be the same. */
+static int add_tongues(struct ensemble *e, const char *const *dir, int i, struct early *early,
+                       struct err *err) {
+    struct tongues *tongues = early->tongues;
+    int rc = early->rc;
+    if (rc && err) *err = early->err;
+    if (!rc && !tongues)
+        rc = err_set(err, HEED_EIO, "%.180s: the model was replaced while it was opened", dir[i]);
     if (!rc && i > 0 && !tongues_equal(e->tongues, tongues))
         rc = err_set(err, HEED_ECONFIG,
                      "%.100s and %.100s have different tokenizers; models that translate together "
@@ -61,12 +97,16 @@ static int ensemble_open(struct engine *engine, const struct engine_options *o, 
         return err_set(err, HEED_EINVAL, "%d models; between 1 and %d can translate together", o->n,
                        SEARCH_MAX_MODELS);
     for (int i = 0; i < o->n; i++) {
+        struct early early = {0};
+        if (!o->ids_only) early_begin(&early, o->dir[i]);
         int rc =
             frozen_open(&e->model[i], o->dir[i], o->precision, engine->be, o->where.n_thread, err);
-        if (rc) return rc;
-        e->n++;
+        if (!rc) e->n++;
         double begin = clock_seconds();
-        if (!o->ids_only && (rc = add_tongues(e, o->dir, i, err))) return rc;
+        early_end(&early);
+        if (rc) tongues_free(early.tongues);
+        if (!rc && !o->ids_only) rc = add_tongues(e, o->dir, i, &early, err);
+        if (rc) return rc;
         engine->tokenizer_seconds += clock_seconds() - begin;
     }
     return read_defaults(e, o->dir[0], err);

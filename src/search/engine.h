@@ -1,5 +1,5 @@
-/* engine.h — what a thread needs to run a model: a backend, the model on it, and the tokenizers that
- * belong to it. The only way to open a model directory, or several as an ensemble.
+/* engine.h — what a thread needs to run a model: a backend, the model on it, and the tokenizers
+ * that belong to it. The only way to open a model directory, or several as an ensemble.
  *
  * The backend comes first, since it decides what becomes of the weights (frozen.h): tiles that are
  * mapped or made in memory, or a copy on the device. What does not change while running (struct
@@ -36,8 +36,8 @@ struct engine {
     const struct tongues *tongues;           /* these and what else there is to say; or NULL */
     struct ensemble *ensemble;
     int owns_ensemble;
-    /* Where opening spent its time: the device; files, checksums and tiles; the tokenizer; putting
-     * the models on the device. */
+    /* Where opening spent its time: the device; files, checksums and tiles; waiting for the
+     * tokenizers, which are opened meanwhile; putting the models on the device. */
     double device_seconds, reading_seconds, tokenizer_seconds, placing_seconds;
 };
 
@@ -49,8 +49,8 @@ struct engine_options {
     int ids_only;                 /* do not open the tokenizers */
 };
 
-/* HEED_ECONFIG when the models do not share their tokenizers, HEED_EFORMAT when a tokenizer does not
- * belong to its model. */
+/* HEED_ECONFIG when the models do not share their tokenizers, HEED_EFORMAT when a tokenizer does
+ * not belong to its model. */
 int engine_open(struct engine **engine, const struct engine_options *options, struct err *err);
 
 /* Another engine for another thread. `first` must outlive it. */

@@ -74,7 +74,8 @@ int search_check(const struct search_options *options, struct err *err);
  * positions. */
 int search_longest(const struct search_options *options, int positions, int n_src);
 
-/* Special ids. bos may be -1, the zero vector; unk -1, none. banned [n_banned] are never written. */
+/* Special ids. bos may be -1, the zero vector in the place of an embedding; unk -1, none. banned
+ * [n_banned] are never written. */
 enum { SEARCH_MAX_BANNED = 16 };
 struct search_marks {
     int32_t bos, eos, unk;

@@ -1,5 +1,5 @@
-/* fuzz_vocabulary.c — three bytes are marks and the rest is a vocabulary: refused with a message, or
- * a tokenizer that encodes into its ids and decodes all of them. */
+/* fuzz_vocabulary.c — three bytes are marks and the rest is a vocabulary: refused with a message,
+ * or a tokenizer that encodes into its ids and decodes all of them. */
 #include "data/tokenizer.h"
 #include "fuzz.h"
 
