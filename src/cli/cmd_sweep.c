@@ -1,5 +1,5 @@
-/* cmd_sweep.c — `heed sweep FILE`: trains a table of models (train/runtable.h), one after another or
- * one per device, tests each, and shows what came of them (docs/sweep.md).
+/* cmd_sweep.c — `heed sweep FILE`: trains a table of models (train/runtable.h), one after another
+ * or one per device, tests each, and shows what came of them (docs/sweep.md).
  *
  * A row is a process that runs `heed train`, `heed average`, `heed translate` and `heed eval` by
  * turns, what they print going to OUT/NAME.log. Nothing of a run is known to this process but what

@@ -9,9 +9,9 @@
  *      "tests": [{"name": "news", "src": "n.en", "ref": "n.de"}]}
  *
  * "train" are options of heed train by their names, those of a row in place of the common ones;
- * "translate" options of heed translate. A row with seeds is as many rows, called NAME.SEED. The run
- * of a row is in OUT/NAME, and OUT/results.json has what is finished: a row whose options and tests
- * are the same is not run again, one whose options are others is an error, so that no figure
+ * "translate" options of heed translate. A row with seeds is as many rows, called NAME.SEED. The
+ * run of a row is in OUT/NAME, and OUT/results.json has what is finished: a row whose options and
+ * tests are the same is not run again, one whose options are others is an error, so that no figure
  * belongs to another run than its row says.
  *
  * The file is somebody's: unknown keys, names that are no file names, and rows of the same name are
