@@ -4,8 +4,8 @@
  * Nothing is padded. A batch has room for a fixed number of source tokens, target tokens and
  * sentences, reserved once; adding a pair that does not fit is refused, so that the caller starts
  * the next batch. The decoder's input is the target shifted right behind a begin mark: tgt_in = bos
- * y_1 .. y_n-1 (bos may be -1: the zero vector) while tgt_out = y_1 .. y_n, where y_n is normally the end mark the caller put
- * there.
+ * y_1 .. y_n-1 (bos may be -1: the zero vector) while tgt_out = y_1 .. y_n, where y_n is normally
+ * the end mark the caller put there.
  *
  * A batch for guided training also has links: for each row of the decoder the source positions that
  * its *input* is linked to, as the op guide takes them (backend/ops.h). */

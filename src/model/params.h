@@ -15,9 +15,9 @@
 #include "model/config.h"
 
 /* X(field, rows, cols, init, fan_out). Symbols: D d_model, F the stack's d_ff, QK n_head*d_k, VV
- * n_head*d_v. rows == 0: this configuration has no such parameter. Weights are [out, in]; fan_out is
- * the height of one of the matrices stacked in it, because Xavier's bound is meant for each of them.
- * gamma and beta normalise after the sub-layer (post-norm) or before it (pre-norm). */
+ * n_head*d_v. rows == 0: this configuration has no such parameter. Weights are [out, in]; fan_out
+ * is the height of one of the matrices stacked in it, because Xavier's bound is meant for each of
+ * them. gamma and beta normalise after the sub-layer (post-norm) or before it (pre-norm). */
 #define SELF_PARAMS(X)                                                                             \
     X(w_qkv, 2 * QK + VV, D, INIT_XAVIER, QK)                                                      \
     X(b_qkv, 1, 2 * QK + VV, INIT_ZERO, 0)                                                         \
