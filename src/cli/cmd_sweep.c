@@ -563,8 +563,6 @@ static int finish(struct work *w, struct err *err) {
 }
 
 static int sweep(struct work *w, struct err *err) {
-    static const char *const only_device[] = {"auto"};
-    const char *const *device = args.devices.n ? args.devices.item : only_device;
     char *lock_path = NULL;
     int lock = -1, rc = runtable_open(&w->table, args.file.item[0], err);
     if (!rc) rc = check_table(w, args.file.item[0], err);
@@ -573,7 +571,8 @@ static int sweep(struct work *w, struct err *err) {
     if (args.dry_run) return finish(w, err);
     w->n_slot = args.devices.n ? args.devices.n : 1;
     w->slot = xcalloc((size_t)w->n_slot, sizeof *w->slot);
-    for (int i = 0; i < w->n_slot; i++) w->slot[i].device = device[i];
+    for (int i = 0; i < w->n_slot; i++)
+        w->slot[i].device = args.devices.n ? args.devices.item[i] : "auto";
     rc = dir_make(w->table.dir, err);
     lock_path = path_join(w->table.dir, "lock");
     if (!rc) rc = file_lock(&lock, lock_path, err);

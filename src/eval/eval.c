@@ -125,7 +125,7 @@ static void count_segment(const struct work *work, struct counter *counter, int 
             if (eval->metric[m].kind == METRIC_BLEU)
                 bleu_count(&counter[m].bleu, stat, hyp, ref, eval->n_ref);
             else if (eval->metric[m].kind == METRIC_PARSEVAL)
-                parseval_count(&counter[m].parseval, stat, hyp, ref[0]);
+                parseval_count(&counter[m].parseval, stat, hyp, ref);
             else
                 chrf_count(&counter[m].chrf, stat, hyp, ref, eval->n_ref);
             for (int k = 0; k < eval->metric[m].n_stat; k++) out[k] = (uint32_t)stat[k];

@@ -56,7 +56,7 @@ static int read_rule(struct parseval_rules *r, char *line, struct err *err) {
         return 0;
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(word[0], known[i].name)) continue;
+        if (strcmp(word[0], known[i].name) != 0) continue;
         if (n != known[i].values + 1)
             return err_set(err, HEED_EFORMAT, "%s has %d values, not %d", word[0], n - 1,
                            known[i].values);
@@ -175,7 +175,7 @@ static void collect(struct parseval_side *s, const struct parseval_rules *r) {
             s->bracket[s->stack[--depth]].end = s->n_word;
         } else if (s->kept[i]) {
             GROW(s->word, s->n_word, s->room_word);
-            s->word[s->n_word++] = item;
+            s->word[s->n_word++] = i;
         }
     }
     for (int i = 0; i < n; i++) {
@@ -210,10 +210,15 @@ static void settle_quotes(struct parseval *p) {
     }
 }
 
+static const struct tree_item *word_of(const struct parseval_side *s, int i) {
+    return &s->tree.item[s->word[i]];
+}
+
 static int words_differ(const struct parseval *p) {
     if (p->hyp.n_word != p->ref.n_word) return 1;
     for (int i = 0; i < p->ref.n_word; i++)
-        if (!are_equal(p->rules, RULE_EQUAL_WORD, p->ref.word[i]->word, p->hyp.word[i]->word))
+        if (!are_equal(p->rules, RULE_EQUAL_WORD, word_of(&p->ref, i)->word,
+                       word_of(&p->hyp, i)->word))
             return 1;
     return 0;
 }
@@ -268,10 +273,10 @@ static int crossings(const struct parseval *p) {
 }
 
 void parseval_count(struct parseval *p, uint64_t stat[PARSEVAL_N_STAT], struct segment hyp,
-                    struct segment ref) {
+                    const struct segment *ref) {
     struct err err;
     memset(stat, 0, PARSEVAL_N_STAT * sizeof *stat);
-    int bad = tree_read(&p->ref.tree, ref.text, ref.size, &err);
+    int bad = tree_read(&p->ref.tree, ref->text, ref->size, &err);
     bad |= tree_read(&p->hyp.tree, hyp.text, hyp.size, &err);
     choose_words(&p->ref, p->rules);
     choose_words(&p->hyp, p->rules);
@@ -300,7 +305,7 @@ void parseval_count(struct parseval *p, uint64_t stat[PARSEVAL_N_STAT], struct s
     stat[PARSEVAL_WORDS] = (uint64_t)p->ref.n_word;
     for (int i = 0; i < p->ref.n_word; i++)
         stat[PARSEVAL_TAGS] +=
-            are_equal(p->rules, RULE_EQUAL, p->ref.word[i]->name, p->hyp.word[i]->name) != 0;
+            are_equal(p->rules, RULE_EQUAL, word_of(&p->ref, i)->name, word_of(&p->hyp, i)->name);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -338,6 +343,7 @@ double parseval_value(const uint64_t *sum, const void *rules) {
 
 void parseval_details(char *out, size_t size, const uint64_t *sum) {
     uint64_t n = sum[PARSEVAL_VALID];
+    unsigned long long errors = sum[PARSEVAL_ERRORS], skipped = sum[PARSEVAL_SKIPPED];
     snprintf(out, size,
              "P = %.2f R = %.2f exact = %.2f crossing = %.2f (none = %.2f few = %.2f) tags = %.2f "
              "(sentences = %llu errors = %llu skipped = %llu)",
@@ -345,9 +351,8 @@ void parseval_details(char *out, size_t size, const uint64_t *sum) {
              percent(sum[PARSEVAL_MATCH], sum[PARSEVAL_REF]), percent(sum[PARSEVAL_EXACT], n),
              n ? (double)sum[PARSEVAL_CROSSING] / (double)n : 0,
              percent(sum[PARSEVAL_NO_CROSSING], n), percent(sum[PARSEVAL_FEW_CROSSING], n),
-             percent(sum[PARSEVAL_TAGS], sum[PARSEVAL_WORDS]),
-             (unsigned long long)(n + sum[PARSEVAL_ERRORS] + sum[PARSEVAL_SKIPPED]),
-             (unsigned long long)sum[PARSEVAL_ERRORS], (unsigned long long)sum[PARSEVAL_SKIPPED]);
+             percent(sum[PARSEVAL_TAGS], sum[PARSEVAL_WORDS]), n + errors + skipped, errors,
+             skipped);
 }
 
 void parseval_signature(char *out, size_t size, const struct parseval_rules *rules,

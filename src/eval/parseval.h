@@ -68,7 +68,7 @@ struct parseval {
             int order; /* as the line has them */
             int matched;
         } * bracket;
-        const struct tree_item **word; /* [n_word] those kept */
+        int *word; /* [n_word] those kept, as items of the tree */
         struct parseval_quote {
             int item, index;
         } * quote;
@@ -82,7 +82,7 @@ void parseval_init(struct parseval *parseval, const struct parseval_rules *rules
 void parseval_release(struct parseval *parseval);
 
 void parseval_count(struct parseval *parseval, uint64_t stat[PARSEVAL_N_STAT], struct segment hyp,
-                    struct segment ref);
+                    const struct segment *ref);
 
 double parseval_value(const uint64_t *sum, const void *rules); /* F1, 0 to 100 */
 

@@ -178,10 +178,10 @@ static const char *list_codes(const struct tongues *x, char *text, size_t size) 
 static int find_language(const struct tongues *x, const char *name, const char *code,
                          const struct tongues_code **found, struct err *err) {
     char list[8 * (TONGUES_MAX_CODE + 2) + 32];
-    *found = !code && x->n_code == 1 ? x->code : NULL;
+    int which = !code && x->n_code == 1 ? 0 : -1;
     for (int i = 0; i < x->n_code && code; i++)
-        if (strcmp(x->code[i].code, code) == 0) *found = &x->code[i];
-    if (*found) return 0;
+        if (strcmp(x->code[i].code, code) == 0) which = i;
+    if (which >= 0) return *found = &x->code[which], 0;
     if (!code)
         return err_set(err, HEED_EINVAL, "%s: not given, but the model has %d languages: %.200s",
                        name, x->n_code, list_codes(x, list, sizeof list));
@@ -194,24 +194,27 @@ static int check_wanted(const struct tongues *x, const char *name, const char *c
                         struct err *err) {
     if (!code || wanted) return 0;
     return err_set(err, HEED_EINVAL,
-                   x && x->n_code ? "%s: the model is not told this language; leave it out"
-                                  : "%s: the model has no languages to choose from; leave it out",
+                   x->n_code ? "%s: the model is not told this language; leave it out"
+                             : "%s: the model has no languages to choose from; leave it out",
                    name);
 }
 
 static int find_tags(const struct tongues *x, const struct engine_said *said,
                      struct engine_tags *tags, struct err *err) {
+    static const struct tongues none;
     const struct tongues_code *source = NULL, *target = NULL;
-    int before = x && !said->prefix_token ? (int)x->before_source : TONGUES_NONE;
+    if (!x) x = &none;
+    int before = said->prefix_token ? TONGUES_NONE : (int)x->before_source;
     int wants_source = before == TONGUES_SOURCE;
-    int wants_target = before == TONGUES_TARGET || (x && x->before_target);
+    int wants_target = before == TONGUES_TARGET || x->before_target;
     int rc = check_wanted(x, "source_lang", said->source_lang, wants_source, err);
     if (!rc) rc = check_wanted(x, "target_lang", said->target_lang, wants_target, err);
     if (!rc && wants_source) rc = find_language(x, "source_lang", said->source_lang, &source, err);
     if (!rc && wants_target) rc = find_language(x, "target_lang", said->target_lang, &target, err);
     if (rc) return rc;
-    if (before) tags->source = (wants_source ? source : target)->source;
-    if (x && x->before_target) tags->target = target->target;
+    const struct tongues_code *first = wants_source ? source : target;
+    if (before && first) tags->source = first->source;
+    if (x->before_target && target) tags->target = target->target;
     return 0;
 }
 

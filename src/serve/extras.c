@@ -83,7 +83,7 @@ int extras_score(struct extras *x, struct task *task, int document, struct err *
     if (rc) return rc;
     int leads = x->facts.leads; /* and is not scored */
     struct batch_caps caps = {pair.n_src, pair.n_tgt + leads, 1};
-    float *out = xcalloc((size_t)(pair.n_tgt + leads), sizeof *out);
+    float *out = xcalloc((size_t)pair.n_tgt + (size_t)leads, sizeof *out);
     rc = scorer_new(&scorer, model_of(x), tokenizer_bos(x->facts.target), &caps, err);
     struct score_pair one = {pair.src, pair.tgt - leads, pair.n_src, pair.n_tgt + leads, out};
     if (!rc) rc = scorer_run(scorer, &one, 1, err);

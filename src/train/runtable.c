@@ -150,7 +150,7 @@ static int read_results(struct runtable *s, struct err *err) {
         const json_t *result = json_array_get(s->results, i);
         const char *name = json_string_value(json_object_get(result, "name"));
         for (int k = 0; k < s->n_row && name; k++) {
-            if (strcmp(s->row[k].name, name)) continue;
+            if (strcmp(s->row[k].name, name) != 0) continue;
             if (!belongs(s, &s->row[k], result))
                 return err_set(err, HEED_ECONFIG,
                                "row '%s' has a result of other options in %.180s; give the row "

@@ -49,10 +49,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t half = size / 2;
     parseval_init(&p, &rules);
     parseval_count(&p, stat, (struct segment){text, half},
-                   (struct segment){text + half, size - half});
+                   &(struct segment){text + half, size - half});
     must(stat[PARSEVAL_VALID] + stat[PARSEVAL_ERRORS] + stat[PARSEVAL_SKIPPED] == 1);
     must(stat[PARSEVAL_MATCH] <= stat[PARSEVAL_REF] && stat[PARSEVAL_MATCH] <= stat[PARSEVAL_HYP]);
-    parseval_count(&p, stat, (struct segment){text, size}, (struct segment){text, size});
+    parseval_count(&p, stat, (struct segment){text, size}, &(struct segment){text, size});
     must(stat[PARSEVAL_VALID] == 0 || stat[PARSEVAL_EXACT] == 1);
     parseval_release(&p);
     tree_release(&t);
