@@ -169,23 +169,14 @@ static int run_linearise(struct err *err) { return run_plain(linearise_line, err
 
 /* ---- restore --------------------------------------------------------------------------------- */
 
-static int count_words(const struct line *line) {
-    int n = 0, inside = 0;
-    for (size_t i = 0; i < line->size; i++) {
-        int space = line->text[i] == ' ' || line->text[i] == '\t';
-        n += !space && !inside;
-        inside = !space;
-    }
-    return n;
-}
-
 static int restore_line(struct job *job, const struct line *line, const struct line *more,
                         struct err *err) {
     int rc = 0, changes = 0;
     if (args.strict)
         rc = tree_read_row(&job->tree, line->text, line->size, err);
     else
-        changes = tree_repair(&job->tree, line->text, line->size, count_words(&more[0]));
+        changes = tree_repair(&job->tree, line->text, line->size,
+                              tree_words_in(more[0].text, more[0].size));
     if (!rc && args.like) rc = tree_read(&job->like, more[1].text, more[1].size, err);
     if (!rc)
         rc = tree_fill(&job->tree, more[0].text, more[0].size, args.like ? &job->like : NULL, err);

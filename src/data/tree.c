@@ -12,11 +12,11 @@ static struct tree_text text_of(const char *word) {
     return (struct tree_text){word, (int)strlen(word)};
 }
 
-static int same(struct tree_text a, struct tree_text b) {
+int tree_same(struct tree_text a, struct tree_text b) {
     return a.size == b.size && (a.size == 0 || memcmp(a.at, b.at, (size_t)a.size) == 0);
 }
 
-int tree_is(struct tree_text text, const char *word) { return same(text, text_of(word)); }
+int tree_is(struct tree_text text, const char *word) { return tree_same(text, text_of(word)); }
 
 void tree_release(struct tree *t) {
     xfree(t->item);
@@ -132,7 +132,7 @@ int tree_read_row(struct tree *t, const char *row, size_t size, struct err *err)
         } else if (token.at[0] != ')') {
             t->n_root += depth == 0;
             add(t, (struct tree_item){.kind = TREE_LEAF, .name = token});
-        } else if (!depth || !same(t->item[t->stack[depth - 1]].name, label_of(token))) {
+        } else if (!depth || !tree_same(t->item[t->stack[depth - 1]].name, label_of(token))) {
             return err_set(err, HEED_EFORMAT, "column %d: '%.*s' closes no bracket",
                            (int)(token.at - row) + 1, token.size, token.at);
         } else {
@@ -155,7 +155,7 @@ static int close_or_forget(struct tree *t, int *depth) {
 /* A closing bracket; the root stays open, since more may come. */
 static int repair_close(struct tree *t, struct tree_text label, int *depth, int *root_closed) {
     int changes = 0, at = *depth - 1;
-    while (at >= 0 && !same(t->item[t->stack[at]].name, label)) at--;
+    while (at >= 0 && !tree_same(t->item[t->stack[at]].name, label)) at--;
     if (at < 0 || (at == 0 && *root_closed)) return 1;
     while (*depth > (at ? at : 1)) {
         changes += *depth - 1 > at; /* it was left open */
@@ -247,7 +247,7 @@ void tree_clean(struct tree *t) {
         if (close_or_forget(t, &depth)) continue;
         struct tree_item *inner = &t->item[open + 1], *last = &t->item[t->n - 2];
         if (inner->kind != TREE_OPEN || inner->mate != t->n - 2 ||
-            !same(inner->name, t->item[open].name))
+            !tree_same(inner->name, t->item[open].name))
             continue;
         inner->kind = last->kind = (enum tree_kind)GONE; /* the only child of its like */
     }
@@ -267,17 +267,19 @@ static const char *tag_of(struct tree_text word) {
         {"/", "HYPH"},      {"``", "``"},       {"''", "''"},       {"“", "``"},
         {"”", "''"},        {"‘", "``"},        {"’", "''"},        {"\"", "''"},
         {"-LRB-", "-LRB-"}, {"-RRB-", "-RRB-"}, {"-LSB-", "-LRB-"}, {"-RSB-", "-RRB-"},
-        {"[", "-LRB-"},     {"]", "-RRB-"},
+        {"[", "-LRB-"},     {"]", "-RRB-"},     {"(", "-LRB-"},     {")", "-RRB-"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (tree_is(word, table[i].word)) return table[i].tag;
     return NULL;
 }
 
-static struct tree_text escaped(struct tree_text word) {
-    if (word.size == 1 && word.at[0] == '(') return text_of("-LRB-");
-    if (word.size == 1 && word.at[0] == ')') return text_of("-RRB-");
-    return word;
+int tree_words_in(const char *line, size_t size) {
+    struct cursor c = {line, size, 0};
+    struct tree_text word;
+    int n = 0;
+    while (next_token(&c, &word)) n++;
+    return n;
 }
 
 /* The next leaf at or behind *at, or NULL. */
@@ -290,19 +292,17 @@ int tree_fill(struct tree *t, const char *line, size_t size, const struct tree *
               struct err *err) {
     struct cursor c = {line, size, 0};
     struct tree_text word;
-    int n = 0, at = 0;
-    while (next_token(&c, &word)) n++;
+    int n = tree_words_in(line, size), at = 0;
     if (n != t->n_word)
         return err_set(err, HEED_EFORMAT, "%d words, but the tree has %d", n, t->n_word);
     if (like && like->n_word != n)
         return err_set(err, HEED_EFORMAT, "%d words, but the tree with the tags has %d", n,
                        like->n_word);
-    c.at = 0;
     for (int i = 0; i < t->n; i++) {
         struct tree_item *leaf = &t->item[i];
         if (leaf->kind != TREE_LEAF) continue;
         next_token(&c, &word);
-        leaf->word = escaped(word);
+        leaf->word = word;
         const struct tree_item *other = like ? next_leaf(like, &at) : NULL;
         if (!tree_is(leaf->name, TREE_WORD)) continue;
         const char *tag = tag_of(leaf->word);

@@ -24,6 +24,7 @@ struct tree_text {
     const char *at;
     int size;
 };
+int tree_same(struct tree_text a, struct tree_text b);
 int tree_is(struct tree_text text, const char *word);
 
 struct tree_item {
@@ -63,10 +64,13 @@ int tree_check(const struct tree *tree, struct err *err);
  * and the outermost bracket has a label. */
 void tree_clean(struct tree *tree);
 
+/* How many words a line has, divided at spaces. */
+int tree_words_in(const char *line, size_t size);
+
 /* The words of the tree, in their order, become those of the line, which is divided at spaces;
- * brackets in them become -LRB- and -RRB-. Where a tag is XX, it becomes that of the word in `like`
- * (NULL: the tag that punctuation has, else XX stays). HEED_EFORMAT unless there are as many. Both
- * lines must stay. */
+ * brackets in them are written as -LRB- and -RRB-. Where a tag is XX, it becomes that of the word
+ * in `like` (NULL: the tag that punctuation has, else XX stays). HEED_EFORMAT unless there are as
+ * many. Both lines must stay. */
 int tree_fill(struct tree *tree, const char *line, size_t size, const struct tree *like,
               struct err *err);
 

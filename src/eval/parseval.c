@@ -94,14 +94,10 @@ static int has_rule(const struct parseval_rules *r, int kind, struct tree_text n
     return 0;
 }
 
-static int are_same(struct tree_text a, struct tree_text b) {
-    return a.size == b.size && memcmp(a.at, b.at, (size_t)a.size) == 0;
-}
-
 /* The same, or equal by rules of a kind. */
 static int are_equal(const struct parseval_rules *r, int kind, struct tree_text a,
                      struct tree_text b) {
-    if (are_same(a, b)) return 1;
+    if (tree_same(a, b)) return 1;
     for (int i = 0; i < r->n; i++) {
         const struct parseval_rule *rule = &r->rule[i];
         if ((int)rule->kind != kind) continue;
@@ -198,7 +194,7 @@ static void settle_quotes(struct parseval *p) {
         for (int j = 0; j < ref->n_quote; j++) {
             struct tree_text a = ref->tree.item[ref->quote[j].item].name;
             struct tree_text b = hyp->tree.item[hyp->quote[i].item].name;
-            if (ref->quote[j].index != index || are_same(a, b)) continue;
+            if (ref->quote[j].index != index || tree_same(a, b)) continue;
             int a_deleted = has_rule(r, RULE_DELETE, a), b_deleted = has_rule(r, RULE_DELETE, b);
             if (a_deleted == b_deleted) continue;
             struct parseval_side *side = a_deleted ? ref : hyp;
