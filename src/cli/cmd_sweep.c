@@ -114,7 +114,7 @@ static int check_table(struct work *w, const char *path, struct err *err) {
 
 /* ---- a row, in a process of its own ---------------------------------------------------------- */
 
-enum { MOST_WORDS = 128 };
+enum { MOST_WORDS = 512 }; /* more than heed translate has options, twice */
 struct words {
     const char *word[MOST_WORDS + 1];
     char *made[MOST_WORDS];
