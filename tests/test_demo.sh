@@ -22,6 +22,7 @@ has 'steps 4 to 8'
 # Ctrl-C while it trains: it says that it can continue, shows nothing, and does not claim to have
 # finished.
 set -m # a process group of its own, so that all of it gets the signal, as from a terminal
+: >log
 "$demo/train.sh" "$heed" "$dir/run" "${small[@]}" --steps 1000000 >log 2>&1 &
 child=$!
 set +m
@@ -43,6 +44,7 @@ echo 'Tom is here.' | "$heed" translate --model run/average --quiet >/dev/null |
 # ---- make demo: the models that come with heed; here they are the same one
 # without any, it trains
 set -m
+: >log # or the line waited for may be the last one's
 "$demo/run.sh" "$heed" "$dir/none" "$dir/models" >log 2>&1 &
 child=$!
 set +m

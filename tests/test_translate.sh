@@ -107,6 +107,7 @@ wait "$child" || fail 'the stream did not end well'
 cmp stream <(head -n 4 want) || fail 'a stream is not like a file'
 
 # ---- signals: no partial line, the conventional status
+: >stream # or the line waited for may be the last one's
 "$heed" "${m[@]}" <in.fifo >stream 2>err &
 child=$!
 exec 5>in.fifo
@@ -134,6 +135,7 @@ for signal in HUP PIPE; do # what was finished stays
 done
 expect 1 'limited: File too large' bash -c 'ulimit -f 0; exec "$0" "$@"' "$heed" "${m[@]}" \
     --output limited v.src
+: >stream
 yes "$(cat v.src | tr '\n' ' ' | head -c 200)" | "$heed" "${m[@]}" >stream 2>err &
 for _ in $(seq 50); do [ -s stream ] && break; sleep 0.1; done
 kill -TERM $!
