@@ -21,9 +21,22 @@ DATA=$dir/corpora PIECES=200 "$tree/recipes/paper/data.sh" >out 2>&1 || fail "da
 [ "$(xz -dc work/data/train.de.xz | wc -l)" = 1200 ] || fail "not all training text"
 
 # ---- Table 3
-export DATA=$dir/work/data REPORT=$dir/table3.md STEPS=20 TOKENS=500 SMOKE=1
+export RESULTS=$dir/results REPORT=$dir/report SMOKE=1
+export DATA=$dir/work/data STEPS=20 TOKENS=500
+page=report/README.md
 "$tree/recipes/paper/table3.sh" --quiet >out 2>err || fail "table3.sh: $(tail -3 err; cat out)"
-[ "$(grep -c '^| [A-E]-' table3.md)" = 18 ] || fail "not all rows: $(cat table3.md)"
-if grep -q 'not run' table3.md; then fail "a row was not run: $(cat table3.md)"; fi
-grep -qE '^\| C \| 8 \| -?[01]\.[0-9]+ ' table3.md || fail "no rank correlation: $(cat table3.md)"
+[ "$(grep -c '^| [A-E]-' $page)" = 18 ] || fail "not all rows: $(cat $page)"
+if grep -q '| not run' $page; then fail "a row was not run: $(cat $page)"; fi
+grep -qE '^\| C \| 8 \| -?[01]\.[0-9]+ ' $page || fail "no rank correlation: $(cat $page)"
 "$tree/recipes/paper/table3.sh" --quiet >out 2>err || fail "the second time: $(cat err)"
+
+# ---- the report: what is committed is what the committed results give
+report=$tree/recipes/paper/report.py
+"$report" --check || fail "docs/paper is not what its results give: run recipes/paper/report.py"
+"$report" --check --results results --out report || fail "the report was not written"
+for svg in $(sed -n 's/^!\[.*](\(.*\.svg\))$/\1/p' "$tree"/docs/paper/*.md); do
+    [ -s "$tree/docs/paper/$svg" ] || fail "the report shows $svg, which is not there"
+done
+echo >>$page
+if "$report" --check --results results --out report 2>err; then fail "a changed page passes"; fi
+grep -q README.md err || fail "no page is named: $(cat err)"

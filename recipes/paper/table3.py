@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""table3.py — the paper's Table 3 as a table for `heed sweep`, and the report of its results.
+"""table3.py — the paper's Table 3 as a table for `heed sweep`, and its section of the report.
 
     table3.py plan --data DIR --out DIR [--steps N] [--tokens N] [--smoke]  > table3.json
-    table3.py report OUT/results.json > docs/paper/table3.md
 
 The plan has a row for each of the paper's, with its numbers; base has several seeds, which show how
 much of a difference is chance. DIR has train.{en,de}, valid.{en,de} and test.{en,de}, plain or
@@ -10,9 +9,9 @@ compressed, and bpe.model (recipes/paper/data.sh makes it). All rows see the sam
 number of updates. With --smoke every width is an eighth of the paper's and the runs are short: to
 see that everything works, not what comes out.
 
-The report sets our figures beside the paper's. Absolute figures cannot be compared, since the data
-are others: it compares differences from base, and their order within each group (Spearman's rank
-correlation).
+The section (see report.py) sets our figures beside the paper's. Absolute figures cannot be
+compared, since the data are others: it compares differences from base, and their order within each
+group (Spearman's rank correlation).
 """
 import argparse
 import json
@@ -102,52 +101,53 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def report(args):
-    results = {r["name"]: r for r in json.load(open(args.results, encoding="utf-8"))}
+def section(files):
+    results = {r["name"]: r for r in files["table3"]}
+    lines = []
+    say = lines.append
     bases = [r for name, r in results.items() if name.startswith("base.")]
     if not bases:
         sys.exit("table3.py: no row of base is finished")
     ppl0 = mean([r["valid_ppl"] for r in bases])
     bleu0 = mean([r["scores"]["test"]["BLEU"] for r in bases])
     one = bases[0]["train"]
-    print("# Table 3: variations of the model\n")
-    print(f"Every row is {one['steps']:,} updates of at most {one['tokens']:,} tokens on the same "
-          "text; perplexity is of the validation text, per piece, and BLEU of the test text. The "
-          "data are not the paper's, so compare the differences from base (in brackets), not the "
-          "figures themselves.\n")
+    say(f"Every row is {one['steps']:,} updates of at most {one['tokens']:,} tokens on the same "
+        "text; perplexity is of the validation text, per piece, and BLEU of the test text. The "
+        "data are not the paper's, so compare the differences from base (in brackets), not the "
+        "figures themselves.\n")
     spread = max(r["valid_ppl"] for r in bases) - min(r["valid_ppl"] for r in bases)
     wide = max(r["scores"]["test"]["BLEU"] for r in bases)
     wide -= min(r["scores"]["test"]["BLEU"] for r in bases)
-    print(f"Base is the mean of {len(bases)} seeds, which differ by {spread:.3f} in perplexity and "
-          f"{wide:.2f} BLEU: smaller differences than these say nothing.\n")
-    print("| row | parameters | perplexity | paper | BLEU | paper | time |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    say(f"Base is the mean of {len(bases)} seeds, which differ by {spread:.3f} in perplexity and "
+        f"{wide:.2f} BLEU: smaller differences than these say nothing.\n")
+    say("| row | parameters | perplexity | paper | BLEU | paper | time |")
+    say("|---|---:|---:|---:|---:|---:|---:|")
     groups = {}
     for name, group, _, ppl, bleu, size in ROWS:
         if name == "base":
-            print(f"| base | {bases[0]['parameters'] / 1e6:.1f} M | {ppl0:.3f} | {ppl} | "
-                  f"{bleu0:.2f} | {bleu} | {mean([r['seconds'] for r in bases]):.0f} s |")
+            say(f"| base | {bases[0]['parameters'] / 1e6:.1f} M | {ppl0:.3f} | {ppl} | "
+                f"{bleu0:.2f} | {bleu} | {mean([r['seconds'] for r in bases]):.0f} s |")
             continue
         r = results.get(name)
         if not r:
-            print(f"| {name} | | not run | {ppl} | | {bleu} | |")
+            say(f"| {name} | | not run | {ppl} | | {bleu} | |")
             continue
         score = r["scores"]["test"]["BLEU"]
-        print(f"| {name} | {r['parameters'] / 1e6:.1f} M | {r['valid_ppl']:.3f} "
-              f"({r['valid_ppl'] - ppl0:+.3f}) | {ppl} ({ppl - 4.92:+.2f}) | {score:.2f} "
-              f"({score - bleu0:+.2f}) | {bleu} ({bleu - 25.8:+.1f}) | {r['seconds']:.0f} s |")
+        say(f"| {name} | {r['parameters'] / 1e6:.1f} M | {r['valid_ppl']:.3f} "
+            f"({r['valid_ppl'] - ppl0:+.3f}) | {ppl} ({ppl - 4.92:+.2f}) | {score:.2f} "
+            f"({score - bleu0:+.2f}) | {bleu} ({bleu - 25.8:+.1f}) | {r['seconds']:.0f} s |")
         groups.setdefault(group, []).append((r["valid_ppl"], ppl, score, bleu))
-    print("\nThe paper's figures are of newstest2013. Rank correlation of ours with the paper's, "
-          "base among the rows of each group:\n")
-    print("| group | rows | perplexity | BLEU |")
-    print("|---|---:|---:|---:|")
+    say("\nThe paper's figures are of newstest2013. Rank correlation of ours with the paper's, "
+        "base among the rows of each group:\n")
+    say("| group | rows | perplexity | BLEU |")
+    say("|---|---:|---:|---:|")
     every = [x for rows in groups.values() for x in rows]
     for group, rows in [*((g, r) for g, r in groups.items() if g), ("all", every)]:
         table = list(zip(*([(ppl0, 4.92, bleu0, 25.8)] + rows)))
         found = [spearman(table[0], table[1]), spearman(table[2], table[3])]
         text = ["-" if x is None else f"{x:.2f}" for x in found]
-        print(f"| {group} | {len(table[0])} | {text[0]} | {text[1]} |")
-    print("\nMade by `recipes/paper/table3.sh`, which runs what is missing and writes this page.")
+        say(f"| {group} | {len(table[0])} | {text[0]} | {text[1]} |")
+    return "\n".join(lines)
 
 
 def main():
@@ -161,9 +161,6 @@ def main():
     one.add_argument("--tokens", type=int, default=8000)
     one.add_argument("--smoke", action="store_true")
     one.set_defaults(run=plan)
-    two = commands.add_parser("report")
-    two.add_argument("results")
-    two.set_defaults(run=report)
     args = parser.parse_args()
     args.run(args)
 
