@@ -79,7 +79,7 @@ class Page:
     def output(self):
         return self.text("#output")
 
-    def wait(self, what, test, seconds=8):
+    def wait(self, what, test, seconds=30):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             value = test()
@@ -162,14 +162,15 @@ class Server:
 
 
 def check_typing(page, server):
-    before = len(server.log())
+    before, began = len(server.log()), time.monotonic()
     for part in ("Das ", "ist ", "ein ", "Haus"):
         page.type(part)
         time.sleep(0.04)
+    fluent = time.monotonic() - began < 0.7  # on a busy machine each part may come after a pause
     page.translated("saD tsi nie suaH")
     asked = [json.loads(e["body"])["q"] for e in server.log()[before:]]
     must(asked[-1] == "Das ist ein Haus", f"asked for {asked}")
-    must(len(asked) < 4, f"a request for nearly every key: {asked}")
+    must(len(asked) < 4 or not fluent, f"a request for nearly every key: {asked}")
     must(page.text("#count") == "16 / 5,000", page.text("#count"))
     must("German (detected)" in page.text("#source option"), page.text("#source option"))
     must(page.js("return document.querySelector('#target').value") == "en", "German into German")
