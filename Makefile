@@ -25,7 +25,8 @@ CLI_LIBS = $(shell pkg-config --libs libedit) $(SERVE_LIBS)
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 
-LIB_DIRS = base backend backend/ref backend/cpu data io eval model search text train convert viz api
+LIB_DIRS = base comm backend backend/ref backend/cpu data io eval model search text train convert \
+    viz api
 LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc src/data/cld2.cc)
 CLI_SRC := $(wildcard src/cli/*.c src/bench/*.c)
 # The server is in the program only: whoever links the library needs nothing for it.

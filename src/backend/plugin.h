@@ -1,9 +1,7 @@
-/* plugin.h — backends that live in separate shared objects, loaded when asked for.
+/* plugin.h — backends that live in separate shared objects, loaded when asked for (base/loader.h).
  *
- * libheed-NAME.so exports heed_NAME_open, of type plugin_open. It needs no symbol of the program
- * that loads it and allocates what it owns itself; a plug-in built for another struct backend sees
- * that in struct plugin_abi and refuses to work. Plug-ins stay loaded until the process ends: a
- * driver's threads may outlive the backend. */
+ * heed_NAME_open is of type plugin_open. A plug-in allocates what it owns itself; one built for
+ * another struct backend sees that in struct plugin_abi and refuses to work. */
 #ifndef BACKEND_PLUGIN_H
 #define BACKEND_PLUGIN_H
 
@@ -23,9 +21,7 @@ struct plugin_abi {
 typedef int plugin_open(const struct plugin_abi *abi, struct backend **be,
                         const struct backend_options *options, struct err *err);
 
-/* Finds, loads and opens the plug-in of this name. `path` (may be NULL) is a list of folders,
- * separated by colons, looked through after those beside the program: its own, ../lib/heed and
- * ../lib. */
+/* Finds, loads and opens the plug-in of this name; `path` as loader_find's. */
 int plugin_load(struct backend **be, const char *name, const char *path,
                 const struct backend_options *options, struct err *err);
 
