@@ -81,6 +81,13 @@ expect 2 'window: CTranslate2 has no local attention' "$heed" export --model loc
 "$heed" train "${data[@]}" "${small[@]}" --d-v 8 --out narrow --steps 1 2>/dev/null
 expect 2 'd_v: CTranslate2 needs keys and values of the same width, not 16 and 8' \
     "$heed" export --model narrow --out x --format ctranslate2
+# experiments of docs/paper/questions.md
+"$heed" train "${data[@]}" "${small[@]}" --mask none --out ahead --steps 1 2>/dev/null
+expect 2 'mask: CTranslate2 has no equivalent' "$heed" export --model ahead --out x \
+    --format ctranslate2
+expect 2 'mask: MarianMT has no equivalent of none' "$heed" export --model ahead --out x \
+    --format huggingface
+expect 2 "trained without the decoder's mask" "$heed" translate --model ahead v.src
 
 # ---- damage: checksums find what would give wrong translations
 spoil() { # DIR: one byte near the end of the data

@@ -79,6 +79,8 @@ TEST(config_defaults) {
     assert_null(strstr(text, "embed_norm"));
     assert_null(strstr(text, "d_ff_dec"));
     assert_null(strstr(text, "decoder"));
+    assert_null(strstr(text, "mask"));
+    assert_null(strstr(text, "score_scale"));
     ASSERT_OK(modeldir_read_config(test_dir(), &back, NULL, &err), err);
     assert_memory_equal(&config, &back, sizeof config);
     xfree(text);
@@ -90,6 +92,18 @@ TEST(config_defaults) {
     ASSERT_OK(modeldir_read_config(test_dir(), &back, NULL, &err), err);
     assert_memory_equal(&foreign, &back, sizeof config);
     xfree(text);
+    config.mask = MASK_NONE;
+    config.score_scale = SCORE_SCALE_ONE;
+    text = config_text(&config);
+    assert_non_null(strstr(text, "\"mask\": \"none\""));
+    assert_non_null(strstr(text, "\"score_scale\": \"one\""));
+    ASSERT_OK(modeldir_read_config(test_dir(), &back, NULL, &err), err);
+    assert_memory_equal(&config, &back, sizeof config);
+    xfree(text);
+    foreign.mask = MASK_NONE;
+    assert_int_equal(config_check(&foreign, &err), HEED_ECONFIG);
+    assert_non_null(strstr(err.msg, "ssru"));
+    foreign.mask = MASK_CAUSAL;
     foreign.d_ff_dec = foreign.d_ff; /* says nothing */
     ASSERT_OK(config_check(&foreign, &err), err);
     assert_int_equal(foreign.d_ff_dec, 0);

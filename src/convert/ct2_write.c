@@ -356,6 +356,12 @@ static int write_model(const char *path, const struct export *x, struct err *err
 static int check(const struct export *x, struct err *err) {
     const struct config *c = &x->md->config;
     const struct weights_form *form = &x->md->form;
+    const char *experiment = config_experiment(c);
+    if (experiment)
+        return err_set(err, HEED_ECONFIG,
+                       "%s: CTranslate2 has no equivalent of this experiment; only models as in "
+                       "the paper can be exported",
+                       experiment);
     if (c->window)
         return err_set(err, HEED_ECONFIG,
                        "window: CTranslate2 has no local attention; the model's window is %d",

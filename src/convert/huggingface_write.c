@@ -27,7 +27,9 @@ enum { CHUNK = 1 << 16 }; /* values at a time */
 
 static int check(const struct modeldir *md, const struct tongues *t, struct err *err) {
     const struct config *c = &md->config;
-    const char *field = c->norm != NORM_POST                                   ? "norm"
+    const char *experiment = config_experiment(c);
+    const char *field = experiment                                             ? experiment
+                        : c->norm != NORM_POST                                 ? "norm"
                         : c->embed_norm                                        ? "embed_norm"
                         : c->window                                            ? "window"
                         : c->decoder != DECODER_ATTENTION                      ? "decoder"

@@ -71,7 +71,7 @@ struct dec_acts {
 /* One side of Figure 1: how its tokens lie, where its stack begins, and gradient scratch. */
 struct side {
     struct rows rows;
-    int is_tgt;                 /* the target side looks only backwards */
+    int is_tgt;                 /* the target side looks only backwards (config.mask) */
     int32_t *ids, *pos, *start; /* in backend memory */
     struct mat x;               /* [N,D] embedding + position, the bottom of the residual stream */
     struct mat e, e_stats;      /* embed_norm only: embedding + position; x is its LayerNorm */

@@ -12,7 +12,9 @@ static struct backend *be_of(const struct pass *p) { return p->model->be; }
 static const struct config *config_of(const struct pass *p) { return &p->model->config; }
 
 /* PAPER: 3.2.1, equation 1. */
-float attention_scale(const struct config *c) { return (float)(1.0 / sqrt((double)c->d_k)); }
+float attention_scale(const struct config *c) {
+    return c->score_scale == SCORE_SCALE_ONE ? 1 : (float)(1.0 / sqrt((double)c->d_k));
+}
 
 /* ---- self ------------------------------------------------------------------------------------ */
 
@@ -31,7 +33,7 @@ static struct attention_args self_attention(const struct pass *p, const struct s
         .rq = side->rows,
         .rk = side->rows,
         .n_head = c->n_head,
-        .causal = side->is_tgt,
+        .causal = side->is_tgt && c->mask == MASK_CAUSAL,
         .window = c->window,
         .scale = attention_scale(c),
         .drop = pass_drop(p, c->attention_dropout, l->site + SITE_SELF_ATT),

@@ -39,7 +39,7 @@ static inline uint32_t site_at(uint32_t stack, int layer, enum site_kind kind) {
     return stack + 16u * (uint32_t)layer + (uint32_t)kind;
 }
 
-float attention_scale(const struct config *c); /* 1 / sqrt(d_k) */
+float attention_scale(const struct config *c); /* 1 / sqrt(d_k), or 1 */
 struct dropout pass_drop(const struct pass *p, float rate, uint32_t site);
 
 /* A sub-layer where it stands, in both directions: weights, their gradients (backward only), what

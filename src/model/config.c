@@ -15,6 +15,8 @@ static const char *const tie_choice[] = {"all", "target", "none", NULL};
 static const char *const activation_choice[] = {"", "relu", "gelu", "silu", NULL};
 
 static const char *const decoder_choice[] = {"attention", "ssru", NULL};
+static const char *const mask_choice[] = {"causal", "none", NULL};
+static const char *const score_scale_choice[] = {"sqrt", "one", NULL};
 
 enum { MAX_WIDTH = 1 << 16, MAX_LAYERS = 1000, MAX_VOCAB = 1 << 24, MAX_LEN = 1 << 20 };
 
@@ -58,6 +60,12 @@ const struct option config_rows[] = {
     ROW(CHOICE, "decoder", decoder, "attention",
         "how decoder layers look back: self-attention, or a recurrence (ssru)",
         .choices = decoder_choice),
+    ROW(CHOICE, "mask", mask, "causal",
+        "none: for an experiment, decoder layers also see the tokens they are to write",
+        .choices = mask_choice),
+    ROW(CHOICE, "score_scale", score_scale, "sqrt",
+        "one: for an experiment, attention's scores are not divided by the root of d_k",
+        .choices = score_scale_choice),
     {.name = NULL},
 };
 
@@ -168,10 +176,20 @@ int config_check(struct config *config, struct err *err) {
             err, HEED_ECONFIG,
             "tie: 'all' needs one vocabulary, but there are %d source and %d target pieces",
             config->n_vocab_src, config->n_vocab_tgt);
+    if (config->mask == MASK_NONE && config->decoder == DECODER_SSRU)
+        return err_set(err, HEED_ECONFIG,
+                       "mask: 'none' takes the mask from the decoder's self-attention, which a "
+                       "decoder of kind ssru does not have");
     if (config->d_ff_dec == config->d_ff) config->d_ff_dec = 0;
     int rc = check_head_width(&config->d_k, "d_k", config, err);
     if (!rc) rc = check_head_width(&config->d_v, "d_v", config, err);
     return rc ? rc : check_total(config, err);
+}
+
+const char *config_experiment(const struct config *c) {
+    return c->mask != MASK_CAUSAL               ? "mask"
+           : c->score_scale != SCORE_SCALE_SQRT ? "score_scale"
+                                                : NULL;
 }
 
 struct products config_products(const struct config *c) {

@@ -17,6 +17,8 @@ enum norm { NORM_POST, NORM_PRE };
 enum positions { POSITIONS_SINUSOIDAL, POSITIONS_LEARNED };
 enum tie { TIE_ALL, TIE_TARGET, TIE_NONE };
 enum decoder { DECODER_ATTENTION, DECODER_SSRU };
+enum mask { MASK_CAUSAL, MASK_NONE };
+enum score_scale { SCORE_SCALE_SQRT, SCORE_SCALE_ONE };
 
 struct config {
     int n_vocab_src, n_vocab_tgt; /* equal when tied in all three places */
@@ -39,6 +41,9 @@ struct config {
     int embed_norm;  /* LayerNorm after embedding + position, in both stacks */
     int d_ff_dec;    /* of the decoder's feed-forward layers; 0: d_ff */
     int decoder;     /* what looks back in a decoder layer: self-attention, or an SSRU */
+    /* What the paper has and an experiment takes away (docs/paper/questions.md); written likewise. */
+    int mask;        /* enum mask: none lets the decoder see what it is to write; training only */
+    int score_scale; /* enum score_scale: what attention's scores are divided by */
 };
 
 /* The width of a stack's feed-forward layers. */
@@ -59,6 +64,10 @@ int config_set(struct config *config, const char *name, const char *value, struc
 /* Fills in what is derived (d_k, d_v), says the same in one way (d_ff_dec is 0 where it would be
  * d_ff), and refuses what cannot be built, naming field and value. */
 int config_check(struct config *config, struct err *err);
+
+/* The field that makes it a model of an experiment, which no other program has an equivalent of, or
+ * NULL. */
+const char *config_experiment(const struct config *config);
 
 /* Elements of the matrices that each token is multiplied by, of a checked config. A source token
  * also meets the decoder's projections of the memory to keys and values. Attention's n^2 products

@@ -25,6 +25,12 @@ static int check_models(struct model *const *models, const float *weights, int n
                            "search: model %d has vocabularies of %d and %d, the first of %d and %d",
                            m + 1, c->n_vocab_src, c->n_vocab_tgt, first->n_vocab_src,
                            first->n_vocab_tgt);
+        if (c->mask == MASK_NONE)
+            return err_set(err, HEED_ECONFIG,
+                           "search: model %d was trained without the decoder's mask (mask = none): "
+                           "it was shown what it had to write, and cannot write by itself; to see "
+                           "what it does, set \"mask\": \"causal\" in a copy of its config.json",
+                           m + 1);
         if (weights && !(weights[m] > 0 && isfinite(weights[m])))
             return err_set(err, HEED_EINVAL,
                            "search: the weight of model %d is %g; it must be above 0", m + 1,
