@@ -243,7 +243,8 @@ static void cached_equals_full(struct config *config, enum dtype type, double to
              &err);
     check_ok(acts_load_src(encoder, &batch.src, n, &err), &err);
     transformer_encode(&(struct pass){.model = toy.model, .acts = encoder});
-    check_ok(stepper_begin(stepper, encoder, &batch.src, n, &err), &err);
+    stepper_admit(stepper, encoder, 0, batch.src.n_tok, 0);
+    check_ok(stepper_begin(stepper, &batch.src, n, &err), &err);
     int32_t sentence[4] = {0, 1, 2, 3}, ids[4], parent[4];
     for (int t = 0, was = n; t < 8; was = n, t++) {
         int32_t old[4];

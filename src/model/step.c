@@ -270,12 +270,10 @@ void stepper_admit(struct stepper *s, const struct acts *acts, int first, int n,
     }
 }
 
-int stepper_begin(struct stepper *s, const struct acts *acts, const struct packed *src, int n_seq,
-                  struct err *err) {
+int stepper_begin(struct stepper *s, const struct packed *src, int n_seq, struct err *err) {
     if (src->n_tok > s->cap.src)
         return err_set(err, HEED_ELIMIT, "decoder: %d source tokens; there is room for %d",
                        src->n_tok, s->cap.src);
-    stepper_admit(s, acts, 0, transformer_memory(acts).rows, 0);
     s->sentence_start = src->start;
     s->n_sentence = n_seq;
     s->t = s->filled = 0;

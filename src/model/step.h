@@ -13,7 +13,7 @@
  * last one went, and recorded.
  *
  * Owns one block of backend memory reserved by stepper_new; nothing is allocated later. Borrows the
- * model, and between stepper_begin and the last step the encoder's activations. */
+ * model. */
 #ifndef MODEL_STEP_H
 #define MODEL_STEP_H
 
@@ -68,11 +68,14 @@ int stepper_new(struct stepper **stepper, struct model *model, const struct step
                 struct err *err);
 void stepper_free(struct stepper *stepper);
 
-/* Takes over the source sentences just encoded in `acts` (transformer_encode): projects their keys
- * and values for every layer. `src` is the host side of the same batch and must stay until the last
- * step. */
-int stepper_begin(struct stepper *stepper, const struct acts *acts, const struct packed *src,
-                  int n_seq, struct err *err);
+/* Takes over rows first .. first + n - 1 of what was encoded in `acts` (transformer_encode): their
+ * keys and values for every layer go to source rows at .. at + n - 1. Afterwards `acts` may encode
+ * something else. */
+void stepper_admit(struct stepper *stepper, const struct acts *acts, int first, int n, int at);
+
+/* Begins with the sentences of `src`, the host side of a batch that must stay until the last step;
+ * all of its tokens are admitted, in order from source row 0 on, before the first. */
+int stepper_begin(struct stepper *stepper, const struct packed *src, int n_seq, struct err *err);
 
 /* One more token for n hypotheses: hypothesis b extends hypothesis parent[b] of the previous step
  * (ignored in the first step) by token ids[b] (in the first step the begin mark, or -1: the zero
@@ -85,10 +88,8 @@ int stepper_step(struct stepper *stepper, int n, const int32_t *ids, const int32
  * by itself where it stands, and the caller decides which row of the cache and which rows of the
  * source a hypothesis has. Not to be mixed with stepper_begin and stepper_step.
  *
- * stepper_admit takes over rows first .. first + n - 1 of what was encoded in `acts`: their keys
- * and values go to source rows at .. at + n - 1. stepper_advance is one more token for n
- * hypotheses; they may be at different positions. Afterwards the two functions below hold as for
- * stepper_step. */
+ * stepper_advance is one more token for n hypotheses; they may be at different positions.
+ * Afterwards the two functions below hold as for stepper_step. */
 struct stepper_row {
     int32_t id;     /* the token */
     int32_t pos;    /* tokens before it; 0: it is the begin mark, which may be -1 */
@@ -99,7 +100,6 @@ struct stepper_row {
     int32_t cache;      /* where its keys and values go; nobody else's as long as it is extended */
     int32_t src, n_src; /* its sentence */
 };
-void stepper_admit(struct stepper *stepper, const struct acts *acts, int first, int n, int at);
 int stepper_advance(struct stepper *stepper, const struct stepper_row *row, int n, struct err *err);
 
 /* The k best next tokens of every hypothesis, best first: log-probabilities value[n,k] and id[n,k]

@@ -34,6 +34,7 @@ struct searcher {
     struct search_stats stats;
     void *block;                  /* owns all that follows */
     struct packed src;            /* the call's sentences */
+    int32_t *piece_start;         /* [n_seq + 1] of those that are encoded together */
     struct sentence *sentence;    /* [n_seq] */
     int *active, n_active;        /* [n_seq] sentences not done, ascending */
     int32_t *id, *parent, *owner; /* [hyp] rows of the next step */
@@ -168,6 +169,7 @@ static void carve(struct searcher *s, struct arena *arena) {
     s->src.ids = arena_take(arena, items(n_tok, 1, sizeof *s->src.ids));
     s->src.pos = arena_take(arena, items(n_tok, 1, sizeof *s->src.pos));
     s->src.start = arena_take(arena, items(n_seq + 1, 1, sizeof *s->src.start));
+    s->piece_start = arena_take(arena, items(n_seq + 1, 1, sizeof *s->piece_start));
     s->sentence = arena_take(arena, items(n_seq, 1, sizeof *s->sentence));
     s->active = arena_take(arena, items(n_seq, 1, sizeof *s->active));
     s->id = arena_take(arena, items(hyp, 1, sizeof *s->id));
@@ -204,11 +206,20 @@ static int reserve(struct searcher *s, struct err *err) {
     return 0;
 }
 
+/* Source tokens that are encoded together, unless one sentence has more. Activations of an encoder
+ * are wide, and a CPU multiplies no faster by more rows; a device does. */
+enum { ENCODE_TOKENS = 256 };
+
+static int encoded_together(const struct searcher *s) {
+    if (backend_device_memory(s->ranker.be)) return s->caps.n_tok;
+    return min_int(s->caps.n_tok, max_int(s->caps.max_src, ENCODE_TOKENS));
+}
+
 static int open_models(struct searcher *s, struct model *const *models, struct err *err) {
     struct stepper_caps caps = {s->caps.n_seq * s->rules.beam.width, s->len, s->caps.n_tok,
                                 s->rules.k, 0};
     for (int m = 0; m < s->ranker.n_model; m++) {
-        int rc = acts_new(&s->encoder[m], models[m], s->caps.n_tok, 0, 0, err);
+        int rc = acts_new(&s->encoder[m], models[m], encoded_together(s), 0, 0, err);
         if (!rc) rc = stepper_new(&s->stepper[m], models[m], &caps, err);
         if (rc) return rc;
     }
@@ -292,13 +303,32 @@ static int pack(struct searcher *s, const struct search_input *in, int n_seq, st
     return 0;
 }
 
+/* The packed sentences from `first` on that model m's encoder takes together: encodes them, hands
+ * them to its stepper and returns the first of the rest, or an error. */
+static int encode_piece(struct searcher *s, int m, int first, int n_seq, struct err *err) {
+    int at = s->src.start[first], most = encoded_together(s), last = first;
+    struct packed piece = {.ids = s->src.ids + at, .pos = s->src.pos + at, .start = s->piece_start};
+    for (; last < n_seq && s->src.start[last + 1] - at <= most; last++) {
+        int n = s->src.start[last + 1] - s->src.start[last];
+        piece.start[last - first] = piece.n_tok;
+        piece.start[last - first + 1] = piece.n_tok += n;
+        piece.max_len = max_int(piece.max_len, n);
+    }
+    int rc = acts_load_src(s->encoder[m], &piece, last - first, err);
+    if (rc) return rc;
+    transformer_encode(&(struct pass){.model = s->stepper[m]->model, .acts = s->encoder[m]});
+    stepper_admit(s->stepper[m], s->encoder[m], 0, piece.n_tok, at);
+    return last;
+}
+
 /* Encodes the packed sentences and puts a beam of one empty hypothesis on each. */
 static int begin(struct searcher *s, const struct search_input *in, int n_seq, struct err *err) {
     for (int m = 0; m < s->ranker.n_model; m++) {
-        int rc = acts_load_src(s->encoder[m], &s->src, n_seq, err);
+        int rc = stepper_begin(s->stepper[m], &s->src, n_seq, err);
+        for (int next = 0; !rc && next < n_seq;)
+            if ((next = encode_piece(s, m, next, n_seq, err)) < 0) rc = next;
+        if (!rc) rc = backend_check(s->ranker.be, err);
         if (rc) return rc;
-        transformer_encode(&(struct pass){.model = s->stepper[m]->model, .acts = s->encoder[m]});
-        if ((rc = stepper_begin(s->stepper[m], s->encoder[m], &s->src, n_seq, err))) return rc;
     }
     size_t width = (size_t)s->rules.beam.width;
     for (int i = 0; i < n_seq; i++) {
