@@ -10,7 +10,7 @@
 
 extern const struct command cmd_clean, cmd_vocab, cmd_words, cmd_train, cmd_translate, cmd_score,
     cmd_align, cmd_attend, cmd_eval, cmd_average, cmd_import, cmd_export, cmd_quantize, cmd_inspect,
-    cmd_describe, cmd_models, cmd_serve, cmd_trees, cmd_sweep, cmd_bench;
+    cmd_describe, cmd_models, cmd_serve, cmd_trees, cmd_sweep, cmd_plot, cmd_bench;
 
 /* For usage errors that parsing the options cannot find. */
 #define cli_usage(err, ...) err_set(err, HEED_EINVAL, __VA_ARGS__)

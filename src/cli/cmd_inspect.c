@@ -360,15 +360,15 @@ static int draw(const char *path, const char *dir, const struct history *h, stru
     struct curve rate = {"learning rate", c.x, c.lr, n, 0};
     struct curve speed = {"tokens/s", c.x, c.tok_s, n, 0};
     int both = m > 0 ? 2 : 1, n_panel = 0;
+    enum scale scale = args.log ? SCALE_LOG : SCALE_LINEAR;
     struct panel panel[5];
-    panel[n_panel++] = (struct panel){"loss per token (label-smoothed)", loss, both, 260, args.log};
-    panel[n_panel++] =
-        (struct panel){"negative log-likelihood per token", nll, both, 180, args.log};
+    panel[n_panel++] = (struct panel){"loss per token (label-smoothed)", loss, both, 260, scale};
+    panel[n_panel++] = (struct panel){"negative log-likelihood per token", nll, both, 180, scale};
     if (c.n_bleu)
         panel[n_panel++] = (struct panel){"BLEU on the validation text", &bleu, 1, 120, 0};
     panel[n_panel++] = (struct panel){"learning rate", &rate, 1, 90, 0};
     panel[n_panel++] = (struct panel){"tokens per second", &speed, 1, 90, 0};
-    curves_write(&w, dir, "step", panel, n_panel);
+    curves_write(&w, &(struct chart){dir, "step", panel, n_panel, SCALE_LINEAR});
     xfree(store);
     rc = file_writer_commit(&w, err);
     if (!rc && !args.quiet)

@@ -17,10 +17,11 @@
 
 static const struct command cmd_help, cmd_manual, cmd_completion;
 static const struct command *const commands[] = {
-    &cmd_clean,    &cmd_vocab,   &cmd_words,    &cmd_train,   &cmd_translate,  &cmd_score,
-    &cmd_align,    &cmd_attend,  &cmd_eval,     &cmd_average, &cmd_import,     &cmd_export,
-    &cmd_quantize, &cmd_inspect, &cmd_describe, &cmd_models,  &cmd_serve,      &cmd_trees,
-    &cmd_sweep,    &cmd_bench,   &cmd_help,     &cmd_manual,  &cmd_completion, NULL};
+    &cmd_clean,  &cmd_vocab,  &cmd_words,    &cmd_train,      &cmd_translate,
+    &cmd_score,  &cmd_align,  &cmd_attend,   &cmd_eval,       &cmd_average,
+    &cmd_import, &cmd_export, &cmd_quantize, &cmd_inspect,    &cmd_describe,
+    &cmd_models, &cmd_serve,  &cmd_trees,    &cmd_sweep,      &cmd_plot,
+    &cmd_bench,  &cmd_help,   &cmd_manual,   &cmd_completion, NULL};
 
 /* ---- finding --------------------------------------------------------------------------------- */
 

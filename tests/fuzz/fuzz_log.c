@@ -6,12 +6,13 @@
 #include "train/history.h"
 #include "viz/curves.h"
 
-static void draw(const double *x, const double *y, int n, int log) {
-    struct curve curve = {"a <name> & 'more'", x, y, n, 1};
-    struct panel panel[2] = {{"one", &curve, 1, 200, log}, {"two", &curve, 1, 80, !log}};
+static void draw(const double *x, const double *y, int n, int pick) {
+    struct curve curve[2] = {{"a <name> & 'more'", x, y, n, 1}, {"another", y, x, n, 0}};
+    struct panel panel[2] = {{"one", curve, 2, 200, (enum scale)(pick % 3)},
+                             {"two", curve, 1, 80, (enum scale)(pick / 3 % 3)}};
     struct file_writer w;
     want(file_writer_open(&w, "/dev/null", NULL) == 0);
-    curves_write(&w, "title", "step", panel, 2);
+    curves_write(&w, &(struct chart){"title", "step", panel, 2, (enum scale)(pick / 9 % 3)});
     want(file_writer_commit(&w, NULL) == 0);
 }
 
@@ -27,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         y[i] = h.train[i].loss;
     }
     for (int i = 1; i < h.n_valid; i++) want(h.valid[i].step > h.valid[i - 1].step);
-    draw(x, y, h.n_train, size & 1);
+    draw(x, y, h.n_train, (int)(size % 27));
     xfree(x);
     xfree(y);
     history_release(&h);
