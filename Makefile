@@ -59,15 +59,23 @@ else
 WITH_CUDA := $(filter-out 0,$(CUDA))
 endif
 CUDA_SRC  := $(wildcard src/backend/cuda/*.cu)
-CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/cuda/src/base/err.o \
-             $(BUILD)/cuda/src/backend/device.o
+CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/plugin/src/base/err.o \
+             $(BUILD)/plugin/src/backend/device.o
 CUDA_SO   := $(if $(WITH_CUDA),$(BUILD)/libheed-cuda.so)
+
+# What carries bytes between ranks are plug-ins, too, built where the headers of Open MPI are; MPI=0
+# leaves it out.
+MPI       ?= auto
+MPI_FLAGS := $(if $(filter 0,$(MPI)),,$(shell pkg-config --silence-errors --cflags ompi-c))
+MPI_OBJ    = $(addprefix $(BUILD)/plugin/src/,comm/mpi/mpi.o comm/transport.o base/err.o)
+MPI_SO    := $(if $(MPI_FLAGS),$(BUILD)/libheed-mpi.so)
+PLUGINS    = $(CUDA_SO) $(MPI_SO)
 
 SHELLS      = bash zsh fish
 COMPLETIONS = $(SHELLS:%=$(BUILD)/heed.%)
-BUILT       = $(BUILD)/heed $(LIB_SO) $(LIB_A) $(CUDA_SO) $(BUILD)/heed.1 $(COMPLETIONS)
+BUILT       = $(BUILD)/heed $(LIB_SO) $(LIB_A) $(PLUGINS) $(BUILD)/heed.1 $(COMPLETIONS)
 
-all: $(BUILT) ## build/heed, the libraries, the plug-in
+all: $(BUILT) ## build/heed, the libraries, the plug-ins
 
 # ---- compiling -----------------------------------------------------------------------------------
 
@@ -141,12 +149,14 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags-cuda
 	@mkdir -p $(@D)
 	$(call short,nvcc $<) $(NVCC) $(ALL_NVCCFLAGS) -MD -MP -MF $(@:.o=.d) -c $< -o $@
 
-# The plug-in brings its own copy of what it needs of the program, never instrumented as the program
-# may be.
-$(BUILD)/cuda/%.o: %.c $(BUILD)/flags-cuda
+# A plug-in brings its own copy of what it needs of the program, never instrumented as the program
+# may be. Headers of others are as they are: -isystem.
+$(BUILD)/plugin/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call short,cc $< (plug-in)) $(CC) -std=gnu11 -O2 -fPIC -fvisibility=hidden -Iinclude -Isrc \
-	    -MMD -MP -c $< -o $@
+	$(call short,cc $< (plug-in)) $(CC) -std=gnu11 -O2 -g $(WARN) $(CWARN) -fPIC \
+	    -fvisibility=hidden -Iinclude -Isrc $(patsubst -I%,-isystem %,$(OWN_FLAGS)) -MMD -MP \
+	    -c $< -o $@
+$(BUILD)/plugin/src/comm/mpi/mpi.o: private OWN_FLAGS = $(MPI_FLAGS)
 
 $(BUILD)/flags-cuda: FORCE
 	@mkdir -p $(@D)
@@ -189,6 +199,9 @@ $(BUILD)/libheed-cuda.so: $(CUDA_OBJ)
 	    -Xlinker --version-script=$(BUILD)/exports-cuda,-z,defs \
 	    -Xlinker '-rpath=$$ORIGIN:$$ORIGIN/..:$$ORIGIN/../lib:/usr/local/cuda/lib64'
 
+$(BUILD)/libheed-mpi.so: $(MPI_OBJ)
+	$(call short,link $@) $(CC) -shared -Wl,-z,defs -o $@ $^ $(shell pkg-config --libs ompi-c)
+
 # Times single kernels, so it takes the plug-in's objects instead of loading it.
 $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
 	$(call short,link $@) $(NVCC) $(CUDA_LINK) \
@@ -219,6 +232,7 @@ demo-train: ## train a small translator from nothing in a minute or two, and sho
 # The runner is tried alone first: had it lost the power to fail, it could not report that itself.
 test: ## build and run all tests; TESTS=pattern picks some
 	@tools/deps.sh test
+	@tools/deps.sh ranks || echo 'without them the tests of ranks are left out'
 	@$(MAKE) --no-print-directory all test-programs
 	+@$(if $(FUZZ_IN_TEST),if tools/deps.sh fuzz 2>/dev/null; then $(FUZZ_BUILD); fi)
 	@tests/test_runner.sh
@@ -341,8 +355,8 @@ install-built: install-models
 	install -D -m 755 $(LIB_SO) $(DEST)/lib/libheed.so.$(VERSION)
 	ln -sf libheed.so.$(VERSION) $(DEST)/lib/libheed.so.$(MAJOR)
 	ln -sf libheed.so.$(VERSION) $(DEST)/lib/libheed.so
-	if [ -e $(BUILD)/libheed-cuda.so ]; then \
-	    install -D -m 755 $(BUILD)/libheed-cuda.so $(DEST)/lib/heed/libheed-cuda.so; fi
+	for plugin in $(wildcard $(BUILD)/libheed-*.so); do \
+	    install -D -m 755 $$plugin $(DEST)/lib/heed/$${plugin##*/} || exit 1; done
 	mkdir -p $(DEST)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(PKGS)|' \
 	    heed.pc.in >$(DEST)/lib/pkgconfig/heed.pc
@@ -369,7 +383,7 @@ install-models:
 
 uninstall: ## remove what install put there
 	rm -f $(DEST)/bin/heed $(DEST)/include/heed.h $(DEST)/lib/libheed.a $(DEST)/lib/libheed.so* \
-	    $(DEST)/lib/heed/libheed-cuda.so \
+	    $(DEST)/lib/heed/libheed-*.so \
 	    $(DEST)/lib/pkgconfig/heed.pc $(DEST)/share/man/man1/heed.1 \
 	    $(DEST)/share/bash-completion/completions/heed $(DEST)/share/zsh/site-functions/_heed \
 	    $(DEST)/share/fish/vendor_completions.d/heed.fish $(MODEL_FILES:%=$(DEST_MODELS)/%)
@@ -397,7 +411,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 export BUILD TEST_SCALE TEST_SLOW
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ))
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) \
+    $(CUDA_OBJ) $(MPI_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all demo demo-train test test-serve test-import soak test-gpu test-bare bench-gpu dist \

@@ -5,7 +5,7 @@
 #     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS MODELS  (`make dist` calls it; OUT/heed is linked)
 #
 # OUT/heed-VERSION/bin/heed, lib/ with libheed, every shared library the program and the plug-ins
-# need beside the C library and the GPU's driver, lib/heed/ with the plug-ins, include/, share/ with
+# need beside the C library, the GPU's driver, MPI and NCCL, lib/heed/ with the plug-ins, include/, share/ with
 # the models of the folder MODELS and the licences of what is taken along; and
 # OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt (half a gigabyte), 0 leaves it to the
 # machine.
@@ -41,7 +41,8 @@ needed() {
         grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util|cuda|nvidia-ml))\.so' || true
 }
 files=("$root/bin/heed" "$root/lib/libheed.so.$version")
-for plugin in "$root"/lib/heed/*.so; do if [ -e "$plugin" ]; then files+=("$plugin"); fi; done
+# Ranks need the MPI and NCCL that start them on the machine itself, so those stay there.
+if [ -e "$root/lib/heed/libheed-cuda.so" ]; then files+=("$root/lib/heed/libheed-cuda.so"); fi
 missing=$(ldd "${files[@]}" | grep 'not found' | grep -v cublasLt || true)
 if [ -n "$missing" ]; then
     echo "dist: libraries are missing on this machine:$missing" >&2 && exit 1

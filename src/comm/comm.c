@@ -57,6 +57,7 @@ void comm_bcast(struct comm *comm, void *data, size_t size, int root) {
 }
 
 void comm_gather(struct comm *comm, void *all, const void *mine, size_t size) {
+    BUG_ON(size > COMM_MOST);
     if (comm->size == 1 && size) memcpy(all, mine, size);
     if (speaks(comm) && size) comm->vt->gather(comm, all, mine, size);
 }
@@ -105,11 +106,6 @@ void comm_allgather(struct comm *comm, enum comm_level level, void *data, const 
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
-
-int comm_check(const struct comm *comm, struct err *err) {
-    if (comm->err.code && err) *err = comm->err;
-    return comm->err.code;
-}
 
 int comm_sync(struct comm *comm, struct err *err) {
     if (speaks(comm) && comm->vt->sync) comm->vt->sync(comm);

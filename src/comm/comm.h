@@ -46,6 +46,7 @@ struct comm {
 };
 
 enum comm_level { COMM_INSIDE, COMM_ACROSS };
+enum { COMM_MOST = 1 << 30 }; /* bytes of one slice */
 
 struct comm_options {
     const char *name; /* NULL or "none": this process alone; "mpi", "nccl": the plug-in of it */
@@ -65,7 +66,7 @@ int comm_index(const struct comm *comm, enum comm_level level);
 
 /* data of rank `root` comes to all. */
 void comm_bcast(struct comm *comm, void *data, size_t size, int root);
-/* all = `size` bytes of each rank, in order of ranks, on every rank. */
+/* all = `size` bytes (at most COMM_MOST) of each rank, in order of ranks, on every rank. */
 void comm_gather(struct comm *comm, void *all, const void *mine, size_t size);
 /* data of rank `from` comes to rank `to`; only these two call it (for others it does nothing). */
 void comm_move(struct comm *comm, void *data, size_t size, int from, int to);
@@ -98,7 +99,6 @@ void comm_end(struct comm *comm);
  * do not overlap. In a group of one nothing moves and recv is not touched: the only row is send.
  *
  * allgather: slice i of `data` as member i has it comes to all. */
-enum { COMM_MOST = 1 << 30 };
 void comm_exchange(struct comm *comm, enum comm_level level, void *recv, const void *send,
                    const size_t *count);
 void comm_allgather(struct comm *comm, enum comm_level level, void *data, const size_t *count);

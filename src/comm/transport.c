@@ -22,6 +22,7 @@ void comm_fail(struct comm *comm, enum heed_status code, const char *fmt, ...) {
     err_set(&comm->err, code, "%s", msg);
 }
 
+/* comm.h's, here for plug-ins. */
 int comm_count(const struct comm *comm, enum comm_level level) {
     return level == COMM_INSIDE ? comm->inside : comm->size / comm->inside;
 }
@@ -54,4 +55,9 @@ void comm_set_levels(struct comm *comm, const int *machine) {
     int n = 0;
     for (int r = 0; r < comm->size; r++) n += machine[r] == machine[0];
     comm->inside = regular(machine, comm->size, n) ? n : 1;
+}
+
+int comm_check(const struct comm *comm, struct err *err) {
+    if (comm->err.code && err) *err = comm->err;
+    return comm->err.code;
 }
