@@ -25,6 +25,18 @@ static void *start_driver(void *handle) {
     return NULL;
 }
 
+int plugin_device_count(void) {
+    int n = 0;
+    void *handle = driver();
+    if (!handle) return 0;
+    start_driver(handle);
+    union {
+        void *object;
+        int (*function)(int *);
+    } count = {.object = dlsym(handle, "cuDeviceGetCount")};
+    return count.object && count.function(&n) == 0 ? n : 0;
+}
+
 static int load(void **open, const char *name, const char *path, struct err *err) {
     pthread_t thread;
     void *handle = strcmp(name, "cuda") == 0 ? driver() : NULL;

@@ -27,5 +27,7 @@ int plugin_load(struct backend **be, const char *name, const char *path,
 
 /* Is there a driver for NVIDIA devices at all? Much cheaper to ask than loading the plug-in. */
 int plugin_driver_present(void);
+/* How many devices it has; 0 where there is none. Starts the driver. */
+int plugin_device_count(void);
 
 #endif

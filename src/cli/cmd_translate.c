@@ -12,14 +12,17 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/cli.h"
+#include "cli/deal.h"
 #include "cli/lanes.h"
 #include "cli/models.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
+#include "cli/ranks.h"
 #include "cli/signals.h"
 #include "cli/translate_print.h"
 #include "model/card.h"
@@ -36,6 +39,7 @@ static struct translate_args {
     const char *output, *prefix, *from, *to, *glossary;
     enum precision precision;
     struct backend_options where;
+    struct ranks_options ranks;
     int glossary_reverse;
     int nbest, scores, json, html, document, look_ahead, lanes, quiet, stats, interactive;
 } args;
@@ -79,6 +83,7 @@ static const struct option rows[] = {
         .max = MAX_LANES),
     PRECISION_ROW(precision),
     DEVICE_ROWS(where, "auto"),
+    RANKS_ROWS(ranks),
     QUIET_ROW(quiet),
     ROW(FLAG, "stats", stats, NULL, "print speed and latency to standard error at the end"),
     {.name = NULL},
@@ -101,10 +106,11 @@ static int should_stop(void *ctx, int done, int total) {
 /* How often something happened, and where first. */
 struct tally {
     uint64_t n, first;
-    const char *name; /* of the first: "line", "FILE: line" */
+    char *name; /* of the first: "line", "FILE: line" */
 };
 
 struct session {
+    struct comm *comm;
     struct engine *engine;
     struct lanes_setup setup;
     struct lanes *lanes;
@@ -113,13 +119,18 @@ struct session {
     struct print_options print;
     struct progress progress;
     struct tally replaced, replaced_prefix, split, cut, missed;
+    unsigned char *note; /* [n_note] of the lines that this rank has just translated */
+    int n_note, note_room;
     double load_seconds, begin;
 };
+
+/* The rank that reads and writes; in a process alone, this one. */
+static int leads(const struct session *s) { return s->comm->rank == 0; }
 
 static void tally_add(struct tally *t, const struct feed_line *line) {
     if (t->n++ > 0) return;
     t->first = line->number;
-    t->name = line->name;
+    t->name = xstrdup(line->name);
 }
 
 /* "1 line was", "2 lines were" ... what; the first is line 17. */
@@ -185,12 +196,11 @@ static int options_for(struct translator_options *out, const struct engine *engi
     return rc;
 }
 
-static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
+static int open_parts(struct session *s, const char *const *path, int n_path, struct err *err) {
     struct engine_options from = {.dir = args.model.item,
                                   .n = args.model.n,
                                   .precision = args.precision,
                                   .where = args.where};
-    double begin = clock_seconds();
     int rc = outlet_is_file(args.output) ? check_output(path, n_path, err) : 0;
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = engine_open(&s->engine, &from, err);
@@ -199,8 +209,21 @@ static int session_open(struct session *s, const char *const *path, int n_path, 
     s->setup =
         (struct lanes_setup){s->engine, &options, &args.where, args.lanes, args.look_ahead, &poll};
     if (!rc) rc = lanes_new(&s->lanes, &s->setup, err);
-    if (!rc && !of_files()) rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
-    if (!rc) rc = outlet_open(&s->out, args.output, err);
+    if (!rc && leads(s) && !of_files())
+        rc = feed_open(&s->feed, path, n_path, args.prefix, signals_fd(), err);
+    if (!rc && leads(s)) rc = outlet_open(&s->out, args.output, err);
+    return rc;
+}
+
+static int session_open(struct session *s, const char *const *path, int n_path, struct err *err) {
+    double begin = clock_seconds();
+    int rc = ranks_open(&s->comm, &args.ranks, &args.where, err);
+    if (rc) return rc;
+    if (s->comm->size > 1 && of_files())
+        rc = cli_usage(err, "documents are translated by one process, not by %d ranks",
+                       s->comm->size);
+    if (!rc) rc = open_parts(s, path, n_path, err);
+    rc = ranks_agree(s->comm, rc, err);
     if (rc) return rc;
     s->print = (struct print_options){.json = args.json,
                                       .nbest = args.nbest,
@@ -225,6 +248,11 @@ static void session_close(struct session *s) {
     lanes_free(s->lanes);
     free_glossaries();
     engine_close(s->engine);
+    struct tally *const tallies[] = {&s->replaced, &s->replaced_prefix, &s->split, &s->cut,
+                                     &s->missed};
+    for (size_t i = 0; i < sizeof tallies / sizeof *tallies; i++) xfree(tallies[i]->name);
+    xfree(s->note);
+    comm_close(s->comm);
 }
 
 /* Seconds in which something was searched, to divide by: lanes search at the same time. */
@@ -240,22 +268,76 @@ static void show_progress(struct session *s) {
                   text_grouped((uint64_t)((double)st->tgt_tokens / searching(s))));
 }
 
+static void tally(struct session *s, const struct feed_line *line, unsigned notes) {
+    if (line->flags & LINE_REPLACED) tally_add(&s->replaced, line);
+    if (line->prefix_flags & LINE_REPLACED) tally_add(&s->replaced_prefix, line);
+    if (notes & TRANSLATION_SPLIT) tally_add(&s->split, line);
+    if (notes & TRANSLATION_CUT) tally_add(&s->cut, line);
+    if (notes & TRANSLATION_MISSED) tally_add(&s->missed, line);
+}
+
+static int flush(struct session *s, struct err *err) {
+    progress_end(&s->progress);
+    int rc = outlet_flush(&s->out, &signals_caught, err);
+    if (!rc) show_progress(s);
+    return rc;
+}
+
 /* Writes a window of n lines. */
 static int answer(void *ctx, const struct feed_line *line, const struct translation *result, int n,
                   struct err *err) {
     struct session *s = ctx;
     for (int i = 0; i < n && result[i].n > 0; i++) {
         translate_print(&s->out, &s->print, &line[i], &result[i]);
-        if (line[i].flags & LINE_REPLACED) tally_add(&s->replaced, &line[i]);
-        if (line[i].prefix_flags & LINE_REPLACED) tally_add(&s->replaced_prefix, &line[i]);
-        if (result[i].notes & TRANSLATION_SPLIT) tally_add(&s->split, &line[i]);
-        if (result[i].notes & TRANSLATION_CUT) tally_add(&s->cut, &line[i]);
-        if (result[i].notes & TRANSLATION_MISSED) tally_add(&s->missed, &line[i]);
+        tally(s, &line[i], result[i].notes);
     }
-    progress_end(&s->progress);
-    int rc = outlet_flush(&s->out, &signals_caught, err);
-    if (!rc) show_progress(s);
+    return flush(s, err);
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+/* Prints a window without writing it. */
+static int keep_answer(void *ctx, const struct feed_line *line, const struct translation *result,
+                       int n, struct err *err) {
+    struct session *s = ctx;
+    (void)err;
+    s->out.used = 0;
+    for (s->n_note = 0; s->n_note < n && result[s->n_note].n > 0; s->n_note++) {
+        GROW(s->note, s->n_note, s->note_room);
+        s->note[s->n_note] = (unsigned char)result[s->n_note].notes;
+        translate_print(&s->out, &s->print, &line[s->n_note], &result[s->n_note]);
+    }
+    return 0;
+}
+
+static int translate_window(void *ctx, const struct feed_line *line, int n, struct deal_answer *out,
+                            struct err *err) {
+    struct session *s = ctx;
+    int rc = lanes_window(s->lanes, line, n, &(struct lanes_writer){keep_answer, s}, err);
+    *out = (struct deal_answer){
+        .bytes = s->out.bytes, .size = s->out.used, .note = s->note, .n_done = s->n_note};
     return rc;
+}
+
+static int write_window(void *ctx, const struct feed_line *line, int n,
+                        const struct deal_answer *from, struct err *err) {
+    struct session *s = ctx;
+    (void)n;
+    for (int i = 0; i < from->n_done; i++) tally(s, &line[i], from->note[i]);
+    if (from->bytes == s->out.bytes)
+        s->out.used = from->size; /* its own are there */
+    else
+        outlet_put(&s->out, from->bytes, from->size);
+    return flush(s, err);
+}
+
+static int translate_lines(struct session *s, struct err *err) {
+    if (s->comm->size == 1)
+        return lanes_run(s->lanes, s->feed, &(struct lanes_writer){answer, s}, err);
+    struct deal_ops ops = {s, translate_window, write_window};
+    int rc = deal_run(s->comm, s->lanes, s->feed, &ops, err);
+    lanes_gather(s->lanes, s->comm);
+    return rc ? rc : comm_check(s->comm, err);
 }
 
 /* ---- documents ------------------------------------------------------------------------------- */
@@ -374,13 +456,12 @@ static int work(const char *const *path, int n_path, struct err *err) {
     int rc = of_files() ? read_files(file, path, n_path, err) : 0;
     if (!rc) rc = session_open(&s, path, n_path, err);
     if (!rc)
-        rc = of_files() ? translate_files(&s, file, path, n_path, err)
-                        : lanes_run(s.lanes, s.feed, &(struct lanes_writer){answer, &s}, err);
+        rc = of_files() ? translate_files(&s, file, path, n_path, err) : translate_lines(&s, err);
     free_files(file, n_path);
-    if (!rc) rc = outlet_commit(&s.out, err);
+    if (!rc && leads(&s)) rc = outlet_commit(&s.out, err);
     progress_end(&s.progress);
     int closed = s.out.closed;
-    if (s.begin > 0 && !signals_caught && !closed) {
+    if (s.begin > 0 && leads(&s) && !signals_caught && !closed) {
         warn(&s.replaced, "", "", "contained bytes that are not UTF-8, read as U+FFFD");
         warn(&s.replaced_prefix, "has a prefix", "have prefixes",
              " with bytes that are not UTF-8, read as U+FFFD");
@@ -406,7 +487,7 @@ static int alone(const char *option, const char *const *others, struct err *err)
 static int interactive(struct err *err) {
     static const char *const filter[] = {"output", "nbest",    "scores", "json",
                                          "html",   "document", "prefix", "look-ahead",
-                                         "lanes",  "stats",    NULL};
+                                         "lanes",  "stats",    "ranks",  NULL};
     if (args.files.n)
         return cli_usage(err, "--interactive asks for its lines: leave it out to translate %.150s",
                          args.files.item[0]);
@@ -425,18 +506,16 @@ static int interactive(struct err *err) {
     return rc;
 }
 
-static int run(struct err *err) {
-    static const char *const standard_input[] = {"-"};
+/* What goes together and what does not. */
+static int check_args(struct err *err) {
     if (args.model.n && (args.from || args.to))
         return cli_usage(err, "--%s chooses a model, and --model does, too; give one of them",
                          args.from ? "from" : "to");
-    int rc = args.model.n ? 0 : models_choose(&args.model, args.from, args.to, args.quiet, err);
-    if (rc) return rc;
-    if (args.interactive) return interactive(err);
-    static const char *const lines[] = {"nbest",  "scores",     "json",  "alignment",
-                                        "prefix", "look-ahead", "lanes", NULL};
+    static const char *const lines[] = {"nbest",      "scores", "json",  "alignment", "prefix",
+                                        "look-ahead", "lanes",  "ranks", NULL};
     static const char *const others[] = {"format", "html", NULL};
-    int office = 0;
+    int office = 0, rc;
+    if (args.interactive) return 0;
     for (int i = 0; i < args.files.n; i++) office |= is_office(args.files.item[i]);
     args.document |= office;
     if (args.document && (rc = alone("document", others, err))) return rc;
@@ -445,7 +524,18 @@ static int run(struct err *err) {
                          office ? ".docx and .odt" : "--document", args.files.n);
     if (args.html) options.format = FORMAT_HTML;
     const char *what = args.html ? "html" : args.document ? "document" : "format html";
-    if (of_files() && (rc = alone(what, lines, err))) return rc;
+    return of_files() ? alone(what, lines, err) : 0;
+}
+
+static int run(struct err *err) {
+    static const char *const standard_input[] = {"-"};
+    int rc = check_args(err);
+    if (!rc && !args.interactive)
+        rc = ranks_launch(&args.ranks, &(struct ranks_job){.grace = 1}, err);
+    args.quiet |= !ranks_first();
+    if (!rc && !args.model.n) rc = models_choose(&args.model, args.from, args.to, args.quiet, err);
+    if (rc) return rc;
+    if (args.interactive) return interactive(err);
     return args.files.n ? work(args.files.item, args.files.n, err) : work(standard_input, 1, err);
 }
 

@@ -129,6 +129,14 @@ static void take_stats(struct lane *lane) {
     for (int i = 0; i <= l->n_started; i++) stats_add(&l->stats, &l->lane[i].stats);
 }
 
+void lanes_gather(struct lanes *l, struct comm *comm) {
+    struct translator_stats *all = xcalloc((size_t)comm->size, sizeof *all);
+    comm_gather(comm, all, &l->stats, sizeof l->stats);
+    memset(&l->stats, 0, sizeof l->stats);
+    for (int r = 0; r < comm->size; r++) stats_add(&l->stats, &all[r]);
+    xfree(all);
+}
+
 /* ---- windows --------------------------------------------------------------------------------- */
 
 static const char *keep(struct lane *lane, size_t *at, const char *text, size_t size) {
@@ -141,8 +149,7 @@ static const char *keep(struct lane *lane, size_t *at, const char *text, size_t 
 }
 
 /* The feed's lines become the lane's: another lane may read on. */
-static void take_window(struct lane *lane, int n) {
-    const struct feed_line *from = feed_lines(lane->all->feed);
+static void take_window(struct lane *lane, const struct feed_line *from, int n) {
     size_t size = 0, at = 0;
     if (n > lane->cap) {
         lane->cap = n;
@@ -199,6 +206,13 @@ static void start(struct lanes *l) {
     }
 }
 
+/* A window that was full is followed by one of twice the size. */
+static int grow(struct lanes *l, int n) {
+    if (n != l->window) return 0;
+    l->window = min_int(2 * n, l->most);
+    return 1;
+}
+
 /* Reads the next window: 1, 0 at the end, or negative. *number is its number, unless it is the
  * end. */
 static int read_window(struct lane *lane, uint64_t *number) {
@@ -209,15 +223,12 @@ static int read_window(struct lane *lane, uint64_t *number) {
     l->reading = 1;
     pthread_mutex_unlock(&l->lock);
     if (ended) return 0;
-    if ((n = feed_fill(l->feed, window, &lane->err)) > 0) take_window(lane, n);
+    if ((n = feed_fill(l->feed, window, &lane->err)) > 0) take_window(lane, feed_lines(l->feed), n);
     pthread_mutex_lock(&l->lock);
     *number = l->n_read++;
     l->reading = 0;
     l->ended |= n <= 0;
-    if (n == window) {
-        l->window = min_int(2 * window, l->most);
-        start(l);
-    }
+    if (grow(l, n)) start(l);
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->lock);
     return n > 0 ? 1 : n;
@@ -262,6 +273,23 @@ static void *run_another(void *arg) {
     if (engine_again(&engine, setup->engine, setup->where, &err)) return NULL;
     if (lane_open(lane, lane->all, engine, &err) == 0) run(lane);
     return NULL;
+}
+
+int lanes_fill(struct lanes *l, struct feed *feed, int *full, struct err *err) {
+    int n = feed_fill(feed, l->window, err);
+    *full = grow(l, n);
+    return n;
+}
+
+int lanes_window(struct lanes *l, const struct feed_line *line, int n,
+                 const struct lanes_writer *writer, struct err *err) {
+    struct lane *lane = &l->lane[0];
+    take_window(lane, line, n);
+    int rc = translate(lane);
+    take_stats(lane);
+    int write_rc = writer->call(writer->ctx, lane->line, lane->result, n, err);
+    if (!write_rc && rc) *err = lane->err;
+    return write_rc ? write_rc : rc;
 }
 
 int lanes_run(struct lanes *l, struct feed *feed, const struct lanes_writer *writer,

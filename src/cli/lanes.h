@@ -13,6 +13,7 @@
 #ifndef CLI_LANES_H
 #define CLI_LANES_H
 
+#include "comm/comm.h"
 #include "data/feed.h"
 #include "text/pages.h"
 
@@ -49,8 +50,17 @@ struct pages *lanes_pages(const struct lanes *lanes);
 int lanes_run(struct lanes *lanes, struct feed *feed, const struct lanes_writer *writer,
               struct err *err);
 
+/* For whoever reads windows, and hands them out, himself (deal.h): the next window of the feed, as
+ * feed_fill, and whether it is *full, so that there may be more at once; and one window through the
+ * first lane. */
+int lanes_fill(struct lanes *lanes, struct feed *feed, int *full, struct err *err);
+int lanes_window(struct lanes *lanes, const struct feed_line *line, int n,
+                 const struct lanes_writer *writer, struct err *err);
+
 /* All lanes' together, of what has been written; their seconds are added up. For the writer, and
  * when lanes_run has returned. */
 const struct translator_stats *lanes_stats(const struct lanes *lanes);
+/* From now on they are those of all ranks together. */
+void lanes_gather(struct lanes *lanes, struct comm *comm);
 
 #endif

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/completion.h"
 #include "cli/manual.h"
+#include "cli/ranks.h"
 #include "cli/signals.h"
 
 static const struct command cmd_help, cmd_manual, cmd_completion;
@@ -168,6 +169,7 @@ static void complain(const struct command *used, const struct err *err) {
 int main(int argc, char **argv) {
     reserve_descriptors();
     signals_explain();
+    ranks_command(argv);
     if (argc < 2) {
         help(stderr);
         return 2;
@@ -189,8 +191,9 @@ int main(int argc, char **argv) {
     int rc = run(&used, NULL, argc - 1, argv + 1, &err);
     if (!rc) return finish(0);
     fflush(stdout);
-    complain(used, &err);
-    if (rc == HEED_EINVAL)
+    int speaks = ranks_speaks(err.code);
+    if (speaks) complain(used, &err);
+    if (rc == HEED_EINVAL && speaks)
         fprintf(stderr, "hint: heed %s%s--help lists the %s\n", used ? used->name : "",
                 used ? " " : "", used && !used->sub ? "options" : "commands");
     return rc == HEED_EINVAL || rc == HEED_ECONFIG ? 2 : 1;

@@ -88,7 +88,8 @@ static const struct {
       {"HEED_MODELS", "folders in which models are looked for by name, separated by colons, before "
                       "./models and those installed"},
       {"HEED_ISA", "instruction set of the cpu device where --isa is not given"},
-      {"HEED_PLUGIN_PATH", "where to look for libheed-cuda.so if it is not beside the program"},
+      {"HEED_PLUGIN_PATH",
+       "where to look for plug-ins (libheed-cuda.so ...) that are not beside the program"},
       {"HEED_CUDA_TF32", "1: compute in TF32 where f32 is asked for: faster but less exact"},
       {"HEED_CUDA_SYNC", "1: wait for the GPU after every op, to find out which one fails"},
       {"CUDA_VISIBLE_DEVICES", "the GPUs that cuda and cuda:N refer to, as in every CUDA program"},

@@ -1,0 +1,259 @@
+/* ranks.c — see ranks.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+#include "cli/ranks.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/plugin.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/pool.h"
+#include "cli/cli.h"
+#include "cli/signals.h"
+
+const char *const transport_names[] = {"auto", "mpi", "nccl", NULL};
+enum { AUTO, MPI, NCCL };
+
+static char **command;
+void ranks_command(char **argv) { command = argv; }
+
+/* ---- who started this? ----------------------------------------------------------------------- */
+
+/* Open MPI's mpirun and srun --mpi=pmix set PMIX_RANK; srun without it starts strangers. */
+int ranks_started(struct err *err) {
+    if (getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK")) return 1;
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (!getenv("SLURM_PROCID") || !tasks || atoi(tasks) < 2) return 0;
+    return err_set(err, HEED_ECONFIG,
+                   "srun started %.20s processes that cannot find each other; give it --mpi=pmix",
+                   tasks);
+}
+
+int ranks_first(void) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (!rank) rank = getenv("PMIX_RANK");
+    return !rank || strcmp(rank, "0") == 0;
+}
+
+static int spoken_for; /* another rank says it */
+int ranks_speaks(enum heed_status code) {
+    /* All are given the same words. */
+    return !spoken_for && (ranks_first() || code != HEED_EINVAL);
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+enum { MAX_WORDS = 48 };
+
+/* The words of mpirun before the command's own. Ranks are not bound to cores: two runs on a machine
+ * would both be bound to its first. A launcher whose connection to another dies should notice
+ * within seconds, which is not its habit. */
+static int mpirun_words(char **word, char text[2][16], const struct ranks_job *job, int n) {
+    static char *const fixed[] = {"--quiet",  "--oversubscribe", "--bind-to",
+                                  "none",     "--mca",           "plm",
+                                  "isolated", "--mca",           "mpi_yield_when_idle",
+                                  "1",        "--mca",           "oob_tcp_keepalive_time",
+                                  "2",        "--mca",           "oob_tcp_keepalive_intvl",
+                                  "1",        "--mca",           "oob_tcp_keepalive_probes",
+                                  "2",        "--mca",           "odls_base_sigkill_timeout"};
+    int k = 0;
+    snprintf(text[0], sizeof text[0], "%d", n);
+    snprintf(text[1], sizeof text[1], "%d", job->grace);
+    word[k++] = "mpirun";
+    word[k++] = "-n";
+    word[k++] = text[0];
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) word[k++] = fixed[i];
+    word[k++] = text[1];
+    BUG_ON(k >= MAX_WORDS);
+    return k;
+}
+
+/* Becomes mpirun; returns only if that is not there. */
+static void become_mpirun(const struct ranks_job *job, int n) {
+    char text[2][16], self[4096];
+    int n_own = 0;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    while (command[n_own]) n_own++;
+    char **word = xcalloc((size_t)n_own + MAX_WORDS + 1, sizeof *word);
+    int k = mpirun_words(word, text, job, n);
+    if (length > 0) self[length] = 0;
+    word[k++] = length > 0 ? self : command[0];
+    for (int i = 1; i < n_own; i++) word[k++] = command[i];
+    /* It was heed that was asked to run as root. */
+    if (geteuid() == 0) {
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    }
+    execvp(word[0], word);
+    xfree(word);
+}
+
+static volatile sig_atomic_t caught;
+static volatile pid_t launcher;
+
+/* A signal from the terminal has reached mpirun, too; any other has to be passed on. */
+static void pass_on(int number, siginfo_t *info, void *context) {
+    (void)context;
+    caught = number;
+    if (info->si_code != SI_KERNEL && launcher > 0) kill(launcher, number);
+}
+
+static void watch_signals(void) {
+    static const int watched[] = {SIGINT, SIGTERM};
+    struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < 2; i++) sigaction(watched[i], &action, NULL);
+}
+
+/* Runs n ranks to their end: *status is mpirun's, as a shell would have it. */
+static int run_once(int *status, const struct ranks_job *job, int n, struct err *err) {
+    enum { NOT_THERE = 127 };
+    int state = 0;
+    pid_t parent = getpid(), child = fork();
+    if (child < 0) return err_set(err, HEED_EIO, "mpirun: cannot fork: %s", strerror(errno));
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() == parent) become_mpirun(job, n);
+        _exit(NOT_THERE);
+    }
+    launcher = child;
+    while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
+    launcher = 0;
+    *status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    if (*status == NOT_THERE)
+        return err_set(err, HEED_ECONFIG,
+                       "ranks: mpirun cannot be started; is Open MPI installed (Debian: "
+                       "openmpi-bin)?");
+    return 0;
+}
+
+/* Was that a rank, or all of them, ended from outside? */
+static int was_lost(int status) { return status == RANKS_LOST || status > 128; }
+
+/* How many to start after n were lost. They are all of this machine, which is still there, so as
+ * many again; unless they did not last, as when its memory is not enough for them. */
+static int next_count(const struct ranks_job *job, int n, double lasted) {
+    enum { SOON = 60 };
+    if (lasted >= SOON) return n;
+    int fewer = n - 1;
+    while (fewer > 1 && job->valid && !job->valid(fewer)) fewer--;
+    return max_int(fewer, 1);
+}
+
+int ranks_launch(const struct ranks_options *options, const struct ranks_job *job,
+                 struct err *err) {
+    int n = options->n, status = 0, rc = ranks_started(err);
+    if (rc < 0) return rc;
+    if (rc && options->restarts)
+        return cli_usage(err, "--restarts: needs --ranks; here mpirun or srun starts the ranks");
+    if (!rc && options->restarts && !n)
+        return cli_usage(err, "--restarts: needs --ranks, which says how many to start");
+    if (rc || !n) return 0;
+    watch_signals();
+    for (int again = 0;; again++) {
+        double begin = clock_seconds();
+        rc = run_once(&status, job, n, err);
+        if (rc) return rc;
+        if (caught) signals_end_by(caught);
+        if (!was_lost(status)) exit(status);
+        if (again == options->restarts) exit(RANKS_LOST);
+        n = next_count(job, n, clock_seconds() - begin);
+        fprintf(stderr, "heed: starting again with %d rank%s (restart %d of %d)\n", n, PLURAL(n),
+                again + 1, options->restarts);
+    }
+}
+
+/* ---- being one of them ----------------------------------------------------------------------- */
+
+static int wants_gpu(const struct backend_options *where) {
+    if (!where->device || strcmp(where->device, "auto") == 0) return plugin_driver_present();
+    return strncmp(where->device, "cuda", 4) == 0;
+}
+
+/* Ranks of a machine that may run on the same CPUs share them; those that somebody has bound keep
+ * what they have. */
+static void share_cpus(struct comm *comm, struct backend_options *where) {
+    struct seat {
+        char host[64];
+        cpu_set_t cpus;
+    } mine = {0}, *all = xcalloc((size_t)comm->size, sizeof *all);
+    int sharing = 0;
+    gethostname(mine.host, sizeof mine.host - 1);
+    sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
+    comm_gather(comm, all, &mine, sizeof mine);
+    for (int r = 0; r < comm->size; r++)
+        sharing += strcmp(all[r].host, mine.host) == 0 && CPU_EQUAL(&all[r].cpus, &mine.cpus);
+    if (!where->n_thread) where->n_thread = max_int(pool_cpu_count() / max_int(sharing, 1), 1);
+    xfree(all);
+}
+
+static void share_gpus(const struct comm *comm, struct backend_options *where) {
+    static char name[24];
+    int n = plugin_device_count();
+    if (n < 1 || (where->device && strchr(where->device, ':'))) return;
+    snprintf(name, sizeof name, "cuda:%d", comm->local_rank % n);
+    where->device = name;
+}
+
+int ranks_open(struct comm **comm, const struct ranks_options *options,
+               struct backend_options *where, struct err *err) {
+    struct comm_options o = {.path = getenv("HEED_PLUGIN_PATH")};
+    int rc = ranks_started(err), gpu = rc > 0 && wants_gpu(where), transport = options->transport;
+    if (rc < 0) return rc;
+    if (!rc) return comm_open(comm, &o, err);
+    if (transport == NCCL && !gpu)
+        return cli_usage(err, "--comm nccl: is for ranks with --device cuda");
+    o.name = gpu && transport != MPI ? "nccl" : "mpi";
+    rc = comm_open(comm, &o, err);
+    if (rc && gpu && transport == AUTO) {
+        o.name = "mpi";
+        rc = comm_open(comm, &o, err);
+    }
+    if (rc) return rc;
+    if (options->n && options->n != (*comm)->size)
+        return cli_usage(err, "--ranks: %d, but %d were started", options->n, (*comm)->size);
+    if ((*comm)->size == 1) return 0;
+    share_cpus(*comm, where);
+    if (gpu) share_gpus(*comm, where);
+    return comm_check(*comm, err);
+}
+
+int ranks_agree(struct comm *comm, int rc, struct err *err) {
+    struct verdict {
+        int rc;
+        struct err err;
+        char host[64];
+    } mine = {.rc = rc}, *all;
+    int n_failed = 0, first = -1;
+    if (comm->size == 1) return rc;
+    if (rc) mine.err = *err;
+    gethostname(mine.host, sizeof mine.host - 1);
+    all = xcalloc((size_t)comm->size, sizeof *all);
+    comm_gather(comm, all, &mine, sizeof mine);
+    if (comm->err.code) {
+        xfree(all);
+        return comm_check(comm, err);
+    }
+    for (int r = comm->size - 1; r >= 0; r--)
+        if (all[r].rc) n_failed++, first = r;
+    if (first >= 0) {
+        rc = all[first].rc;
+        *err = all[first].err;
+        if (n_failed < comm->size)
+            err_set(err, rc, "rank %d on %s: %.170s", first, all[first].host, all[first].err.msg);
+        spoken_for = comm->rank != first;
+    }
+    xfree(all);
+    return rc;
+}
