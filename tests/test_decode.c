@@ -387,7 +387,43 @@ TEST(topk_order) {
     ops_cpu_close(list);
 }
 
+/* Projected by the op itself: the best of the logits that linear_fwd makes. */
+TEST(topk_projects) {
+    enum { ROWS = 5, V = 700, K = 4 };
+    struct ops_backend *list = ops_open(TEST_ARG);
+    for (int i = 0; list[i].be; i++)
+        for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
+            struct backend *be = list[i].be;
+            struct linear_args l = {.y = ops_mat(be, (enum dtype)type, ROWS, V, NULL)};
+            int32_t id[2][ROWS * K] = {{0}};
+            double *value[2];
+            l.x = ops_random(be, (enum dtype)type, ROWS, 16, 1);
+            l.w = ops_random(be, (enum dtype)type, V, 16, 2);
+            l.b = ops_random(be, (enum dtype)type, 1, V, 3);
+            linear_fwd(be, &l);
+            for (int fused = 0; fused < 2; fused++) {
+                struct topk_args a = {.logits = l.y, .id = ops_ints(be, id[0], ROWS * K)};
+                a.value = ops_mat(be, DTYPE_F32, ROWS, K, NULL);
+                if (fused) {
+                    a.logits = ops_mat(be, (enum dtype)type, ROWS, V, NULL);
+                    a.x = l.x;
+                    a.w = l.w;
+                    a.b = l.b;
+                }
+                topk(be, &a);
+                op_check_sync(be, "topk");
+                backend_download(be, id[fused], a.id, sizeof id[0]);
+                value[fused] = ops_values(be, &a.value);
+            }
+            assert_memory_equal(id[0], id[1], sizeof id[0]);
+            assert_memory_equal(value[0], value[1], ROWS * K * sizeof *value[0]);
+            ops_release();
+        }
+    ops_cpu_close(list);
+}
+
 TESTS(TP(step_compare, "cpu"), TP(step_compare, "cuda"), TP(step_is_attention_of_one_query, "cpu"),
       TP(step_is_attention_of_one_query, "cuda"), T(step_window), TP(ssru_tree, "cpu"),
       TP(ssru_tree, "cuda"), T(ssru_gates), TP(topk_against_ref, "cpu"),
-      TP(topk_against_ref, "cuda"), TP(topk_order, "cpu"), TP(topk_order, "cuda"))
+      TP(topk_against_ref, "cuda"), TP(topk_order, "cpu"), TP(topk_order, "cuda"),
+      TP(topk_projects, "cpu"), TP(topk_projects, "cuda"))

@@ -251,6 +251,16 @@ TEST(near_ref) {
 
 /* ---- promises in bits ------------------------------------------------------------------------ */
 
+static void put_piece(void *ctx, const struct mat *piece, int row, int col, int thread) {
+    const struct product *p = ctx;
+    const struct mat to = mat_cols(p->t.y, col, piece->cols);
+    (void)thread;
+    assert_true(piece->rows <= TILED_PIECE_ROWS && piece->cols <= TILED_PIECE_COLS);
+    for (int i = 0; i < piece->rows; i++)
+        memcpy(mat_row(&to, row + i), mat_row(piece, i),
+               (size_t)piece->cols * dtype_size(piece->type));
+}
+
 static void check_rows_alone(const struct isa *isa, struct product *p) {
     run(isa, &p->t, 1);
     struct mat want = y_like(p);
@@ -267,6 +277,13 @@ static void check_rows_alone(const struct isa *isa, struct product *p) {
     poison_y(p);
     run(isa, &p->t, 3);
     check_same(p, &want, "three threads");
+    struct tiled taken = p->t;
+    struct tiled_sink sink = {put_piece, p};
+    taken.sink = &sink;
+    taken.y.data = NULL;
+    poison_y(p);
+    run(isa, &taken, 3);
+    check_same(p, &want, "taken in pieces");
     mem_block_free(want.data);
 }
 
@@ -526,6 +543,45 @@ TEST(embed) {
     backend_close(be);
 }
 
+/* The best tokens of a tiled product, whose logits never exist, are those of its logits, to the
+ * last bit: with a row of ties, one with numbers that are none, and hardly a number above -inf. */
+TEST(topk_op) {
+    enum { M = 150, N = 1300, K = 5 };
+    static const float odd[] = {0, NAN, INFINITY};
+    struct backend *be = open_backend("cpu", TEST_ARG);
+    struct err err;
+    if (!be) SKIP("this machine has no %s", TEST_ARG);
+    for (int type = 0; type < DTYPE_COUNT; type++) {
+        if (type == DTYPE_F64) continue;
+        struct product p = product_new(M, N, 40, (enum dtype)type, type == DTYPE_I8, 5);
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 40; j++)
+                put_value(p.t.x.data, i * p.t.x.ld + j, p.t.x.type, odd[i]);
+        for (int j = 3; j < N && type == DTYPE_I8; j++)
+            put_value(p.t.b.data, j, p.t.b.type, -INFINITY);
+        float value[2][M * K];
+        int32_t id[2][M * K];
+        linear_fwd(be, &(struct linear_args){.y = p.t.y, .x = p.t.x, .w = p.t.w, .b = p.t.b});
+        for (int fused = 0; fused < 2; fused++) {
+            struct topk_args a = {.logits = p.t.y, .id = id[fused]};
+            a.value = mat_of(value[fused], M, K, DTYPE_F32);
+            if (fused) a.logits.data = NULL, a.x = p.t.x, a.w = p.t.w, a.b = p.t.b;
+            topk(be, &a);
+        }
+        ASSERT_OK(backend_sync(be, &err), err);
+        assert_memory_equal(id[0], id[1], sizeof id[0]);
+        for (int i = 0; i < M * K; i++)
+            if (memcmp(&value[0][i], &value[1][i], 4) &&
+                !(isnan(value[0][i]) && isnan(value[1][i])))
+                fail_msg("%s: value[%d,%d] is %.9g, of the logits %.9g",
+                         dtype_name((enum dtype)type), i / K, i % K, (double)value[1][i],
+                         (double)value[0][i]);
+        for (int i = type == DTYPE_I8 ? 3 : 0; i < K; i++) assert_int_equal(id[1][i], i);
+        product_free(&p);
+    }
+    backend_close(be);
+}
+
 /* A plan for the largest product serves smaller ones; activations and dropout work on what the
  * product left. */
 TEST(linear_op) {
@@ -602,5 +658,5 @@ TEST(refuses_what_it_must) {
 
 TESTS(KERNELS(i8_is_ref), KERNELS(f32_is_plain), KERNELS(bf16_is_plain), KERNELS(near_ref),
       KERNELS(rows_and_threads), KERNELS(many_rows), KERNELS(workspace_grows), KERNELS(i8_odd_rows),
-      KERNELS(any_int8_is_ref), T(int8_in_place), SETS(embed), SETS(linear_op), T(pack_and_back),
-      T(quantised_form), T(quantise_odd_rows), T(refuses_what_it_must))
+      KERNELS(any_int8_is_ref), T(int8_in_place), SETS(embed), SETS(linear_op), SETS(topk_op),
+      T(pack_and_back), T(quantised_form), T(quantise_odd_rows), T(refuses_what_it_must))

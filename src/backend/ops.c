@@ -54,7 +54,7 @@ static bool rule(struct caller by, bool ok, const char *what) {
     return ok;
 }
 
-/* A weight of linear_fwd or embed_fwd: plain, or tiled. Activations of type t; I8 weights go with
+/* A weight of linear_fwd, embed_fwd or topk: plain, or tiled. Activations of type t; I8 weights go with
  * f32. */
 static bool is_weight(struct caller by, const char *name, const struct mat *m, int rows, int cols,
                       enum dtype t) {
@@ -231,6 +231,9 @@ static bool check_ssru_step(struct caller by, const struct ssru_step_args *a) {
 static bool check_topk(struct caller by, const struct topk_args *a) {
     int n = a->logits.rows, v = a->logits.cols, k = a->value.cols;
     enum dtype t = a->logits.type;
+    if (!mat_empty(&a->w) &&
+        !(IS(x, n, a->x.cols, t) && IS_WEIGHT(w, v, a->x.cols, t) && IS_OR_ABSENT(b, 1, v, t)))
+        return false;
     return act_type_ok(by, t) && IS(logits, n, v, t) && IS(value, n, k, dtype_wide(t)) &&
            rule(by, k >= 1 && k <= v && k <= TOPK_MAX, "k is not in [1, min(V, TOPK_MAX)]");
 }

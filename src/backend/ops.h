@@ -227,12 +227,15 @@ struct ssru_step_args {
 };
 
 /* topk: the k best tokens of each row by log-probability.
- *     value[b,i], id[b,i] = i-th largest of log_softmax(logits[b,:]), ties to the lower id
+ *     value[b,i], id[b,i] = i-th largest of log_softmax(z_b), ties to the lower id
  * logits [B,V] act type, value [B,k] F32 (as statistics are), id [B*k] int32. 1 <= k <= min(V,
- * TOPK_MAX). No backward. */
+ * TOPK_MAX). z is logits; or, where w is present, x w^T + b with the bits that linear_fwd would
+ * give it, x [B,d], w [V,d], which may be tiled, b [1,V] or absent. Then logits is room that the
+ * backend may use or leave alone, and holds nothing in particular afterwards. The results have the
+ * same bits either way. No backward. */
 enum { TOPK_MAX = 256 };
 struct topk_args {
-    struct mat value, logits;
+    struct mat value, logits, x, w, b;
     int32_t *id; /* [B,k] */
 };
 

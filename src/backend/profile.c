@@ -62,7 +62,8 @@ static double flops_ssru(const struct mat *x, bool bwd) {
     return (bwd ? 13.0 : 8.0) * x->rows * x->cols;
 }
 static double flops_topk(const struct topk_args *a) {
-    return 3.0 * a->logits.rows * a->logits.cols;
+    double product = mat_empty(&a->w) ? 0 : 2.0 * a->x.cols;
+    return (3 + product) * a->logits.rows * a->logits.cols;
 }
 static double flops_beam_step(const struct beam_step_args *a) {
     return 4.0 * a->rules.width * a->rules.width * a->n_seq;

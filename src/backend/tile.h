@@ -1,6 +1,6 @@
 /* tile.h — the tiled layout of weights: what it is, making it on the host, and reading it back.
  *
- * A weight may be tiled (F32, BF16 or I8; `w` of linear_fwd, `table` of embed_fwd, nothing else):
+ * A weight may be tiled (F32, BF16 or I8; `w` of linear_fwd and topk, `table` of embed_fwd):
  * the form that products with few rows read in one stream, the same for every instruction set, so
  * that a file can hold it and be mapped. Rows come in tiles of TILE_ROWS, and a tile is a sequence
  * of 64-byte lines: line g holds, row after row, the 4 bytes of depth that are elements

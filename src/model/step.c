@@ -49,12 +49,13 @@ static void carve(struct stepper *s) {
     if (c->activation != ACT_RELU) s->ff.z = mat_take(&s->arena, n, config_d_ff(c, 1), t);
     carve_join(s, &s->join[0]);
     carve_join(s, &s->join[1]);
-    s->logits = mat_take(&s->arena, n, c->n_vocab_tgt, t);
     s->value = mat_take(&s->arena, n, s->cap.top, dtype_wide(t));
     s->top = take_ints(s, (size_t)n * (size_t)s->cap.top);
     size_t table = (size_t)n * (size_t)s->cap.len;
     s->rows = take_ints(s, 5 * (size_t)n + table);
     s->other_index = take_ints(s, table);
+    /* last: a CPU touches it only if somebody wants to see logits */
+    s->logits = mat_take(&s->arena, n, c->n_vocab_tgt, t);
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -178,12 +179,16 @@ static void project(struct stepper *s) {
                                                    .b = s->model->w.out_bias});
 }
 
+/* The k best, of the logits if they are there already. */
 static void pick(const struct stepper *s, int k) {
-    struct mat value = {.data = s->value.data, .ld = k, .rows = s->out.rows, .cols = k};
-    value.type = s->value.type;
-    topk(s->model->be, &(struct topk_args){.logits = mat_rows(s->logits, 0, s->out.rows),
-                                           .value = value,
-                                           .id = s->top});
+    const struct mat none = {0};
+    topk(s->model->be,
+         &(struct topk_args){.logits = mat_rows(s->logits, 0, s->out.rows),
+                             .x = s->projected ? none : s->out,
+                             .w = s->projected ? none : s->model->w.out,
+                             .b = s->projected ? none : s->model->w.out_bias,
+                             .value = mat_of(s->value.data, s->out.rows, k, s->value.type),
+                             .id = s->top});
 }
 
 /* ---- interface ------------------------------------------------------------------------------- */
@@ -202,6 +207,7 @@ static int plan(struct stepper *s, struct err *err) {
         linear_fwd(be, &(struct linear_args){
                            .y = s->cross_kv[l], .x = memory, .w = w->w_kv, .b = w->b_kv});
     }
+    pick(s, s->cap.top);
     project(s);
     pick(s, s->cap.top);
     return backend_commit(be, err);
@@ -370,7 +376,6 @@ void stepper_queue(struct stepper *s, int n, int k, int turn) {
     struct stepper_rows rows = stepper_rows(s, turn);
     BUG_ON(n < 1 || n > s->cap.hyp || k < 1 || k > s->cap.top);
     run_step(s, &rows, n, s->cap.len);
-    project(s);
     pick(s, k);
 }
 
@@ -386,7 +391,6 @@ int stepper_topk(struct stepper *s, int k, float *value, int32_t *id, struct err
                        s->cap.top);
     struct backend *be = s->model->be;
     size_t n = (size_t)s->n * (size_t)k;
-    project(s);
     pick(s, k);
     backend_download(be, id, s->top, n * sizeof *id);
     if (s->value.type == DTYPE_F32) {

@@ -114,7 +114,8 @@ struct stepper_rows stepper_rows(const struct stepper *stepper, int turn);
 void stepper_queue(struct stepper *stepper, int n, int k, int turn);
 
 /* The scores of all tokens: queues the output projection; the view [n,V] is in backend memory and
- * holds until the next step. */
+ * holds until the next step. Who also wants the best asks for them afterwards: then they are
+ * projected once. */
 struct mat stepper_logits(struct stepper *stepper);
 
 #endif

@@ -408,7 +408,7 @@ static int gather(struct carousel *c) {
 
 /* Candidates for all rows: of those that go the fast way, and logits if any goes the full one. */
 static int candidates(struct carousel *c, struct mat *logits, struct err *err) {
-    int n_full = 0, n = 0, rc = 0;
+    int n_full = 0, n = 0;
     c->got.k = 1;
     for (int i = 0; i < c->n_riding; i++) {
         const struct seat *seat = &c->seat[c->riding[i]];
@@ -417,12 +417,9 @@ static int candidates(struct carousel *c, struct mat *logits, struct err *err) {
         n_full += rank_full_way(&seat->rules, &seat->sentence);
         c->got.k = max_int(c->got.k, seat->rules.k);
     }
-    if (n_full < n) rc = stepper_topk(c->stepper[0], c->got.k, c->got.value, c->got.id, err);
-    if (n_full && !rc) {
-        for (int m = 0; m < c->ranker.n_model; m++) logits[m] = stepper_logits(c->stepper[m]);
-        rc = backend_sync(c->ranker.be, err);
-    }
-    return rc;
+    for (int m = 0; n_full && m < c->ranker.n_model; m++) logits[m] = stepper_logits(c->stepper[m]);
+    if (n_full < n) return stepper_topk(c->stepper[0], c->got.k, c->got.value, c->got.id, err);
+    return backend_sync(c->ranker.be, err);
 }
 
 /* Every seat takes its token; those that are done stop riding. */

@@ -357,12 +357,11 @@ static int advance(struct searcher *s, struct err *err) {
     int n_full = 0, rc = 0;
     for (int i = 0; i < s->n_active; i++)
         n_full += rank_full_way(&s->rules, &s->sentence[s->active[i]]);
+    for (int m = 0; n_full && m < s->ranker.n_model; m++) logits[m] = stepper_logits(s->stepper[m]);
     if (n_full < s->n_active)
         rc = stepper_topk(s->stepper[0], s->got.k, s->got.value, s->got.id, err);
-    if (n_full) {
-        for (int m = 0; m < s->ranker.n_model; m++) logits[m] = stepper_logits(s->stepper[m]);
-        if (!rc) rc = backend_sync(s->ranker.be, err);
-    }
+    else
+        rc = backend_sync(s->ranker.be, err);
     for (int i = 0; !rc && i < s->n_active; i++) {
         struct sentence *x = &s->sentence[s->active[i]];
         rc = rank_full_way(&s->rules, x) ? rank_full(&s->ranker, &s->rules, x, logits, &s->got, err)

@@ -63,6 +63,10 @@ struct attend {
 /* Heads, rounded up to whole vectors of any set. */
 static inline size_t attend_width(int n_head) { return ((size_t)n_head + 15) / 16 * 16; }
 
+/* Long rows are summed in blocks, and the blocks' sums in turn: neither is long enough for rounding
+ * to pile up. */
+enum { SUM_BLOCK = 1024 };
+
 /* ssru is cut by sentences and by this many columns. */
 enum { SSRU_COLUMNS = 256 };
 
@@ -136,8 +140,11 @@ struct row_kernels {
     /* Hypotheses [first, last). */
     void (*ssru_step)(const struct ssru_step_args *a, int first, int last);
 
-    /* Sum of exp(x - max). */
-    float (*sum_exp)(const void *x, enum dtype type, int n, float max);
+    /* The largest of n <= SUM_BLOCK elements, NaNs aside, and the sum of exp(x - it); where nothing
+     * is above -inf, of exp(x). */
+    void (*soft_sum)(const void *x, enum dtype type, int n, float *max, float *sum);
+    /* sum_i exp(max[i] - top) sum[i] of what soft_sum gave, top being the largest maximum. */
+    float (*soft_join)(const float *max, const float *sum, int n, float top);
     /* The first index >= from whose element is above the bound, or n. */
     int (*find_above)(const void *x, enum dtype type, int n, int from, float bound);
 

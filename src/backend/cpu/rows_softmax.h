@@ -115,11 +115,7 @@ static void attention_probs(const struct attention_block *t) {
 
 /* ---- xent ------------------------------------------------------------------------------------ */
 
-/* Long rows are summed in blocks, and the blocks' sums in turn: neither is long enough
- * for rounding to pile up. Within a block four (two) strands keep the adders busy. */
-enum { SUM_BLOCK = 1024 };
-
-/* Largest element and sum of a row. */
+/* Largest element and sum of a row. Within a block four (two) strands keep the adders busy. */
 INLINE float max_and_sum(const void *z, int n, float *sum, int bf) {
     vf max[4], total = {0};
     for (int k = 0; k < 4; k++) max[k] = splat(-INFINITY);
@@ -353,8 +349,31 @@ static void attend_row(const struct attend *a) {
     a->type == DTYPE_BF16 ? attend_width_known(a, 1) : attend_width_known(a, 0);
 }
 
-static float sum_exp(const void *x, enum dtype type, int n, float max) {
-    return type == DTYPE_BF16 ? exp_and_sum(NULL, x, n, max, 1) : exp_and_sum(NULL, x, n, max, 0);
+INLINE void soft_sum_body(const void *x, int n, float *max, float *sum, int bf) {
+    vf top[4];
+    int i = 0;
+    for (int k = 0; k < 4; k++) top[k] = splat(-INFINITY);
+    for (; i + 4 * W <= n; i += 4 * W)
+        for (int k = 0; k < 4; k++) top[k] = vmax(vload(x, i + k * W, W, bf), top[k]);
+    for (; i < n; i += W) {
+        int m = lanes(n - i);
+        top[0] = vmax(vsel(upto(m), vload(x, i, m, bf), top[0]), top[0]);
+    }
+    *max = vmax_all(vmax(vmax(top[0], top[1]), vmax(top[2], top[3])));
+    *sum = exp_and_sum(NULL, x, n, *max > -INFINITY ? *max : 0, bf);
+}
+
+static void soft_sum(const void *x, enum dtype type, int n, float *max, float *sum) {
+    type == DTYPE_BF16 ? soft_sum_body(x, n, max, sum, 1) : soft_sum_body(x, n, max, sum, 0);
+}
+
+static float soft_join(const float *max, const float *sum, int n, float top) {
+    vf total = {0};
+    FOR_LANES(i, m, 0, n) {
+        vf e = vkeep(upto(m), vexp(vload(max, i, m, 0) - top));
+        total = vfma(e, vload(sum, i, m, 0), total);
+    }
+    return vsum(total);
 }
 
 static int find_above(const void *x, enum dtype type, int n, int from, float bound) {
@@ -372,9 +391,9 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
         .add_norm_fwd = add_norm_fwd_rows, .add_norm_bwd = add_norm_bwd_rows,                      \
         .attention_softmax = attention_softmax, .attention_grad = attention_grad,                  \
         .attention_probs = attention_probs, .xent_row = xent_row, .guide_row = guide_row,          \
-        .attend = attend_row, .add_rows = add_rows, .sum_exp = sum_exp, .find_above = find_above,  \
-        .ssru_fwd = ssru_fwd_rows, .ssru_bwd = ssru_bwd_rows, .ssru_step = ssru_step_rows,         \
-        .sumsq = sumsq_elements, .adam = adam_elements,                                            \
+        .attend = attend_row, .add_rows = add_rows, .soft_sum = soft_sum, .soft_join = soft_join,  \
+        .find_above = find_above, .ssru_fwd = ssru_fwd_rows, .ssru_bwd = ssru_bwd_rows,            \
+        .ssru_step = ssru_step_rows, .sumsq = sumsq_elements, .adam = adam_elements,               \
     }
 
 #endif

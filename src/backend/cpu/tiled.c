@@ -5,6 +5,9 @@
  * most half of a core's second-level cache, by a range of tiles. While decoding there is one block
  * of rows, so tasks are ranges of tiles and every thread streams its own part of w.
  *
+ * A sink makes of a task as many parts as it wants pieces: a piece of w's tiles stays in the cache
+ * while all rows of the task pass by it, and what they give goes into a buffer of the thread.
+ *
  * Waking threads costs about a microsecond, so a product is cut into no more tasks than it has some
  * thousands of vector operations for; the smallest run on the calling thread alone. */
 #include "backend/cpu/tiled.h"
@@ -23,6 +26,7 @@ enum {
     TASK_LINES = 8192,       /* at least: rows x lines of a task, counting 4 rows or more */
     STAGE_ROWS = 8,          /* rows of a task of staging */
     STAGE_ELEMENTS = 16384,  /* to be worth more than one task */
+    PIECE_TILES = TILED_PIECE_COLS / TILE_ROWS,
 };
 
 /* A product under way. */
@@ -32,6 +36,8 @@ struct job {
     const char *x; /* of the chunk: staged, or as it lies */
     char *stage;
     float *factor;
+    char *piece; /* [threads, piece_bytes] for a sink */
+    size_t piece_bytes;
     int64_t ldx, ldw;
     int lines, tiles;
     int row0, rows;        /* the chunk */
@@ -61,13 +67,23 @@ static int chunk_rows(const struct tiled_kernel *kernel, const struct mat *w) {
 
 /* A narrower w has more rows to a chunk, so the size is bounded by bytes, not by this product's
  * chunk. A staged row is 128 bytes at least: its factor is a 32nd of that at most. */
-size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
-    const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type);
+static size_t staging(const struct tiled_kernel *kernel, const struct tiled *t) {
     const size_t row = staged_row(kernel, &t->w);
     const size_t rows = (size_t)ceil_div(t->x.rows, kernel->row_unit) * (size_t)kernel->row_unit;
     const size_t all = size_mul(rows, row), block = (size_t)BLOCK_ROWS * row;
     const size_t stage = min_size(all, max_size(block, CHUNK_BYTES));
-    return stage + stage / 32 + MEM_ALIGN;
+    return (stage + stage / 32) / MEM_ALIGN * MEM_ALIGN + 2 * (size_t)MEM_ALIGN;
+}
+
+/* A thread's buffer for a sink. */
+static size_t piece_bytes(const struct tiled *t) {
+    const size_t row = TILED_PIECE_COLS * dtype_size(t->y.type);
+    return t->sink ? (size_t)min_int(t->x.rows, TILED_PIECE_ROWS) * row : 0;
+}
+
+size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
+    const size_t pieces = size_mul(piece_bytes(t), (size_t)pool_size(be->pool));
+    return size_add(staging(tiled_kernel_of(be->isa, t->w.type), t), pieces);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -81,33 +97,71 @@ static void stage_task(void *ctx, int task, int thread) {
     j->kernel->stage(j->stage, j->ldx, j->factor, &x, first, min_int(first + STAGE_ROWS, padded));
 }
 
-static void part_task(void *ctx, int task, int thread) {
-    const struct job *j = ctx;
+/* Rows and tiles of the chunk. */
+struct range {
+    int row, rows, tile, tiles;
+};
+
+/* The part of the chunk, whose results go to c. */
+static struct tiled_part part_of(const struct job *j, struct range at, void *c, int64_t ldc) {
     const struct tiled *t = j->t;
-    (void)thread;
-    const int tile = task % j->n_range * j->range, row = task / j->n_range * j->block_rows;
-    const int col = tile * TILE_ROWS;
+    const int col = at.tile * TILE_ROWS;
     struct tiled_part p = {
-        .x = j->x + row * j->ldx,
+        .x = j->x + at.row * j->ldx,
         .ldx = j->ldx,
-        .w = (const char *)t->w.data + tile * j->ldw,
+        .w = (const char *)t->w.data + at.tile * j->ldw,
         .ldw = j->ldw,
         .lines = j->lines,
-        .rows = min_int(j->block_rows, j->rows - row),
-        .tiles = min_int(j->range, j->tiles - tile),
-        .to = {.ldc = t->y.ld, .type = t->y.type, .bias_type = t->b.type, .relu = t->relu},
+        .rows = at.rows,
+        .tiles = at.tiles,
+        .cols = min_int(at.tiles * TILE_ROWS, t->w.rows - col),
+        .to = {.c = c, .ldc = ldc, .type = t->y.type, .bias_type = t->b.type, .relu = t->relu},
     };
-    p.cols = min_int(p.tiles * TILE_ROWS, t->w.rows - col);
-    p.to.c = (char *)mat_row(&t->y, j->row0 + row) + (size_t)col * dtype_size(t->y.type);
     if (!mat_empty(&t->b))
         p.to.bias = (const char *)t->b.data + (size_t)col * dtype_size(t->b.type);
     if (t->w.type == DTYPE_I8) {
-        p.factor = j->factor + row;
+        p.factor = j->factor + at.row;
         p.scale = t->w.scale + col;
         p.sum = t->w.sum + col;
     }
-    if (j->kernel->enter) j->kernel->enter();
+    return p;
+}
+
+static void run_stored(const struct job *j, struct range at) {
+    const struct mat *y = &j->t->y;
+    char *c = (char *)mat_row(y, j->row0 + at.row);
+    struct tiled_part p =
+        part_of(j, at, c + (size_t)at.tile * TILE_ROWS * dtype_size(y->type), y->ld);
     j->kernel->run(&p);
+}
+
+static void run_taken(const struct job *j, struct range all, int thread) {
+    const struct tiled_sink *sink = j->t->sink;
+    const int n = ceil_div(all.rows, TILED_PIECE_ROWS), unit = j->kernel->row_unit;
+    const int rows = ceil_div(ceil_div(all.rows, n), unit) * unit; /* shared out evenly */
+    char *c = j->piece + (size_t)thread * j->piece_bytes;
+    for (int tile = 0; tile < all.tiles; tile += PIECE_TILES)
+        for (int row = 0; row < all.rows; row += rows) {
+            struct range at = {all.row + row, min_int(rows, all.rows - row), all.tile + tile,
+                               min_int(PIECE_TILES, all.tiles - tile)};
+            struct tiled_part p = part_of(j, at, c, TILED_PIECE_COLS);
+            j->kernel->run(&p);
+            struct mat piece = mat_of(c, p.rows, p.cols, p.to.type);
+            piece.ld = TILED_PIECE_COLS;
+            sink->take(sink->ctx, &piece, j->row0 + at.row, at.tile * TILE_ROWS, thread);
+        }
+}
+
+static void part_task(void *ctx, int task, int thread) {
+    const struct job *j = ctx;
+    const int tile = task % j->n_range * j->range, row = task / j->n_range * j->block_rows;
+    struct range at = {row, min_int(j->block_rows, j->rows - row), tile,
+                       min_int(j->range, j->tiles - tile)};
+    if (j->kernel->enter) j->kernel->enter();
+    if (j->t->sink)
+        run_taken(j, at, thread);
+    else
+        run_stored(j, at);
     if (j->kernel->leave) j->kernel->leave();
 }
 
@@ -132,7 +186,8 @@ static int cut(struct job *j, int n_thread) {
     const int wanted =
         worth < TASKS_PER_THREAD * n_thread ? (int)worth : TASKS_PER_THREAD * n_thread;
     const int n_range = max_int(ceil_div(wanted, n_block), 1);
-    j->range = ceil_div(ceil_div(j->tiles, n_range), TILE_UNIT) * TILE_UNIT;
+    const int unit = j->t->sink ? PIECE_TILES : TILE_UNIT;
+    j->range = ceil_div(ceil_div(j->tiles, n_range), unit) * unit;
     j->n_range = ceil_div(j->tiles, j->range);
     return n_block * j->n_range;
 }
@@ -153,6 +208,8 @@ void tiled_run(struct cpu_backend *be, const struct tiled *t, void *workspace) {
                     .kernel = kernel,
                     .factor = workspace,
                     .stage = (char *)workspace + (factors + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN,
+                    .piece = (char *)workspace + staging(kernel, t),
+                    .piece_bytes = piece_bytes(t),
                     .ldw = (int64_t)tiled_lines(t->w.cols, t->w.type) * TILE_LINE_BYTES,
                     .lines = ceil_div(t->w.cols, tiled_depths(t->w.type)),
                     .tiles = ceil_div(t->w.rows, TILE_ROWS)};

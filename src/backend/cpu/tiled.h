@@ -14,11 +14,21 @@
 
 #include "backend/cpu/cpu.h"
 
+/* Who takes y where it is not to be stored: piece by piece, while a piece is in the cache of the
+ * thread that computed it. Every element is taken once, in pieces of at most TILED_PIECE_ROWS rows
+ * from `row` on and TILED_PIECE_COLS columns from `col` on, a multiple of that. */
+enum { TILED_PIECE_ROWS = 128, TILED_PIECE_COLS = 512 };
+struct tiled_sink {
+    void (*take)(void *ctx, const struct mat *piece, int row, int col, int thread);
+    void *ctx;
+};
+
 struct tiled {
     struct mat y, x; /* [M,N], [M,K], of the act type */
     struct mat w;    /* [N,K] tiled */
     struct mat b;    /* [1,N] of the act type, or absent */
     int relu;
+    const struct tiled_sink *sink; /* or NULL; with one, y has a shape and no data */
 };
 
 /* Runs on the backend's threads. The workspace is the caller's, MEM_ALIGN-aligned, tiled_workspace

@@ -181,6 +181,14 @@ static __global__ void __launch_bounds__(THREADS)
 
 void cuda_topk(struct backend *base, const struct topk_args *a) {
     struct cuda_backend *be = cuda_of(base);
+    if (!mat_empty(&a->w)) {
+        struct linear_args project = {};
+        project.y = a->logits;
+        project.x = a->x;
+        project.w = a->w;
+        project.b = a->b;
+        cuda_linear_fwd(base, &project);
+    }
     if (!cuda_workspace(be, 0)) return;
     int n = a->logits.cols, k = a->value.cols;
     bool wide = cuda_aligned(&a->logits, 16);

@@ -16,6 +16,8 @@ static int before(const struct mat *logits, int b, int v, int w) {
 }
 
 void ref_topk(const struct topk_args *a) {
+    if (!mat_empty(&a->w))
+        ref_linear_fwd(&(struct linear_args){.y = a->logits, .x = a->x, .w = a->w, .b = a->b});
     int n_vocab = a->logits.cols, k = a->value.cols;
     for (int b = 0; b < a->logits.rows; b++) {
         double max = -INFINITY, sum = 0;
