@@ -5,6 +5,8 @@
  * becomes an SVG or a page (viz/attention.h). Without a given translation the model makes one
  * first, as heed translate would.
  *
+ * With --find it is many sentences, and what every head does in them (attend_find.h).
+ *
  * Rows of the decoder are named after the token they write, which is the one after their input:
  * that is the question a reader has ("what did it look at when it wrote this?"). */
 #include <stdio.h>
@@ -13,21 +15,19 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "cli/attend_find.h"
 #include "cli/cli.h"
 #include "data/text.h"
-#include "model/transformer.h"
-#include "model/view.h"
-#include "search/defaults.h"
+#include "search/look.h"
 #include "viz/attention.h"
-
-enum { MAX_CELLS = 1 << 26 }; /* probabilities in one picture: 256 MiB of them */
 
 static struct attend_args {
     const char *dir;
     struct engine_options from;
     const char *src, *tgt, *src_file, *tgt_file, *out;
     struct engine_said said;
-    int kind, line, layer, head, quiet;
+    int kind, line, layer, head, quiet, with_find;
+    struct find_options find;
 } args = {.from = {.dir = &args.dir, .n = 1}};
 static const char *const kind_names[] = {"enc", "dec", "cross", "auto", NULL};
 
@@ -45,14 +45,29 @@ static const struct option rows[] = {
     PREFIX_TOKEN_ROW(said.prefix_token),
     ROW(INT, "line", line, "1", "which line of the files, counted from 1", .min = 1,
         .max = 1 << 30),
-    ROW(STRING, "out", out, NULL, "picture to write: NAME.svg, or NAME.html to explore",
-        .arg = "FILE", .made = 1, .required = 1),
+    ROW(STRING, "out", out, NULL,
+        "picture to write: NAME.svg, or NAME.html to explore; NAME.json: the numbers; with --find, "
+        "a directory for pictures and heads.json",
+        .arg = "FILE", .made = 1),
     ROW(CHOICE, "kind", kind, "auto", "which attention; auto: all in a page, cross in an SVG",
         .choices = kind_names),
     ROW(INT, "layer", layer, "0",
         "only this layer, counted from 1; in an SVG it is drawn with lines. 0: all",
         .max = 1 << 20),
     ROW(INT, "head", head, "0", "only this head, counted from 1; 0: all", .max = 1 << 20),
+    ROW(FLAG, "find", with_find, NULL,
+        "measure what every head does over all lines of the files, and find the heads that show "
+        "it best"),
+    ROW(STRING, "trees", find.trees, NULL,
+        "with --find: constituency trees, one to a line, whose words are sentences, too",
+        .arg = "FILE"),
+    ROW(STRING, "links", find.links, NULL,
+        "with --find: links between words of --src-file, such as 3-1 from a pronoun to what it "
+        "stands for, counted from 0",
+        .arg = "FILE"),
+    ROW(INT, "lines", find.lines, "200", "with --find: most lines of each file; 0: all",
+        .max = 1 << 30),
+    ROW(FLAG, "json", find.json, NULL, "with --find: print JSON, no table"),
     PRECISION_ROW(from.precision),
     DEVICE_ROWS(from.where, "auto"),
     QUIET_ROW(quiet),
@@ -60,20 +75,10 @@ static const struct option rows[] = {
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
-/* A sentence and its translation as tokens, end marks included. */
-struct sentence {
-    char *text;
-    int32_t *ids;
-    int n;
-};
+enum format { FORMAT_SVG, FORMAT_HTML, FORMAT_JSON };
 
 struct job {
-    struct engine *engine;
-    struct engine_tags tags;
-    struct sentence src, tgt;
-    struct acts *acts;
-    struct view *view;
-    float **probs[VIEW_KINDS]; /* per layer [heads, n_query, n_key]; NULL: not wanted */
+    struct look look;
     const char **src_token, **tgt_token, **in_token;
 };
 
@@ -114,74 +119,27 @@ static int read_text(char **to, const char *text, const char *path, const char *
     return rc;
 }
 
-/* Behind the tag, if it is not -1. */
-static int encode(struct job *j, struct sentence *s, int32_t tag, const char *what,
-                  struct err *err) {
-    const struct tokenizer *side = s == &j->src ? j->engine->source : j->engine->target;
-    int cap = j->engine->model[0]->config.max_len, at = tag >= 0;
-    s->ids = xcalloc((size_t)cap, sizeof *s->ids);
-    s->n = tokenizer_encode_end(side, s->text, strlen(s->text), s->ids + at, cap - at);
-    if (s->n < 0) return err_set(err, s->n, "%s cannot be tokenised", what);
-    if (at) s->ids[0] = tag;
-    s->n += at;
-    if (s->n > cap)
-        return err_set(err, HEED_ELIMIT,
-                       "%s has %d tokens with the end mark; the model has positions for %d", what,
-                       s->n, cap);
-    return 0;
-}
-
-/* The model's own translation. */
-static int translate(struct job *j, struct err *err) {
-    const struct tokenizer *t = j->engine->target;
-    struct searcher *searcher;
-    struct search_options options = defaults_of(j->engine).search;
-    struct search_marks marks = engine_marks(j->engine);
-    int lead = j->tags.target >= 0;
-    struct search_input in = {.src = j->src.ids,
-                              .n_src = j->src.n,
-                              .prefix = &j->tags.target,
-                              .n_prefix = lead,
-                              .n_lead = lead};
-    struct search_result result;
-    struct search_setup setup = {
-        .model = j->engine->model, .n_model = 1, .marks = marks, .caps = {1, j->src.n, j->src.n}};
-    int rc = searcher_new(&searcher, &setup, &options, err);
-    if (rc) return rc;
-    rc = searcher_run(searcher, &in, 1, &result, NULL, err);
-    int n = rc || !result.n ? 0 : result.best[0].n;
-    n = min_int(n, j->engine->model[0]->config.max_len - 1 - lead);
-    j->tgt.ids = xcalloc((size_t)n + 2, sizeof *j->tgt.ids);
-    j->tgt.ids[0] = j->tags.target;
-    if (n) memcpy(j->tgt.ids + lead, result.best[0].ids, (size_t)n * sizeof *j->tgt.ids);
-    j->tgt.ids[n + lead] = marks.eos;
-    j->tgt.n = n + lead + 1;
-    searcher_free(searcher);
-    int size = tokenizer_decode(t, j->tgt.ids + lead, n, NULL, 0);
-    if (size < 0) size = 0;
-    j->tgt.text = xcalloc((size_t)size + 1, 1);
-    tokenizer_decode(t, j->tgt.ids + lead, n, j->tgt.text, (size_t)size + 1);
-    return rc;
-}
-
 static int read_pair(struct job *j, struct err *err) {
-    int rc = read_text(&j->src.text, args.src, args.src_file, "the source", err);
-    if (!rc) rc = read_text(&j->tgt.text, args.tgt, args.tgt_file, "the target", err);
-    if (!rc) rc = engine_open(&j->engine, &args.from, err);
-    if (!rc) rc = engine_tags(j->engine, &args.said, &j->tags, err);
-    if (!rc) rc = encode(j, &j->src, j->tags.source, "the source", err);
-    if (!rc)
-        rc =
-            j->tgt.text ? encode(j, &j->tgt, j->tags.target, "the target", err) : translate(j, err);
+    char *src = NULL, *tgt = NULL;
+    struct look *l = &j->look;
+    int rc = read_text(&src, args.src, args.src_file, "the source", err);
+    if (!rc) rc = read_text(&tgt, args.tgt, args.tgt_file, "the target", err);
+    if (!rc) rc = engine_open(&l->engine, &args.from, err);
+    if (!rc) rc = engine_tags(l->engine, &args.said, &l->tags, err);
+    if (!rc) rc = look_source(l, src, err);
+    if (!rc) rc = tgt ? look_target(l, tgt, err) : look_translate(l, err);
+    xfree(src);
+    xfree(tgt);
     return rc;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
 /* Which layers of which kinds, or an error that names what does not exist. */
-static int choose(struct view_options *o, const struct config *c, int svg, struct err *err) {
+static int choose(struct view_options *o, const struct config *c, enum format format,
+                  struct err *err) {
     int layer = args.layer, head = args.head;
-    int only = args.kind < VIEW_KINDS ? args.kind : svg ? VIEW_CROSS : -1;
+    int only = args.kind < VIEW_KINDS ? args.kind : format == FORMAT_SVG ? VIEW_CROSS : -1;
     if (head > c->n_head)
         return cli_usage(err, "--head %d: the model has %d heads", head, c->n_head);
     if (only == VIEW_DEC && !view_layers(c, VIEW_DEC))
@@ -198,60 +156,12 @@ static int choose(struct view_options *o, const struct config *c, int svg, struc
     return 0;
 }
 
-static int queries_of(const struct job *j, int kind) {
-    return kind == VIEW_ENC ? j->src.n : j->tgt.n;
-}
-static int keys_of(const struct job *j, int kind) { return kind == VIEW_DEC ? j->tgt.n : j->src.n; }
-
-static int check_size(const struct job *j, const struct view_options *o, struct err *err) {
-    const struct config *c = &j->engine->model[0]->config;
-    double cells = 0;
-    for (int kind = 0; kind < VIEW_KINDS; kind++) {
-        int n = o->layer[kind] == VIEW_NONE  ? 0
-                : o->layer[kind] == VIEW_ALL ? view_layers(c, kind)
-                                             : 1;
-        cells += (double)n * c->n_head * queries_of(j, kind) * keys_of(j, kind);
-    }
-    if (cells <= MAX_CELLS) return 0;
-    return err_set(err, HEED_ELIMIT,
-                   "%d source and %d target tokens make %.0f probabilities, too many for one "
-                   "picture; choose some with --kind and --layer",
-                   j->src.n, j->tgt.n, cells);
-}
-
-/* One forced pass that keeps everything chosen. */
-static int look(struct job *j, const struct view_options *o, struct err *err) {
-    struct model *m = j->engine->model[0];
-    struct batch batch;
-    int rc = check_size(j, o, err);
-    if (!rc) rc = acts_new(&j->acts, m, j->src.n, j->tgt.n, 0, err);
-    if (!rc) rc = view_new(&j->view, j->acts, o, err);
-    if (rc) return rc;
-    rc = batch_init(&batch, j->src.n, j->tgt.n, 1, tokenizer_bos(j->engine->target), err);
-    if (rc) return rc;
-    rc = batch_add(&batch, j->src.ids, j->src.n, j->tgt.ids, j->tgt.n, err);
-    if (rc > 0) rc = acts_load(j->acts, &batch, err);
-    if (!rc) rc = view_load(j->view, err);
-    if (!rc) transformer_fwd(&(struct pass){.model = m, .acts = j->acts, .view = j->view});
-    for (int kind = 0; kind < VIEW_KINDS; kind++)
-        for (int l = 0; l < view_layers(&m->config, kind) && !rc && o->layer[kind] != VIEW_NONE;
-             l++) {
-            if (o->layer[kind] >= 0 && o->layer[kind] != l) continue;
-            if (!j->probs[kind])
-                j->probs[kind] =
-                    xcalloc((size_t)view_layers(&m->config, kind), sizeof *j->probs[kind]);
-            j->probs[kind][l] = xcalloc(view_size(j->view, kind), sizeof(float));
-            rc = view_read(j->view, kind, l, j->probs[kind][l], err);
-        }
-    batch_release(&batch);
-    return rc;
-}
-
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 static const char **tokens_of(const struct job *j, const int32_t *ids, int n, int shifted) {
     const char **token = xcalloc((size_t)n, sizeof *token);
-    const struct tokenizer *t = ids == j->src.ids ? j->engine->source : j->engine->target;
+    const struct tokenizer *t =
+        ids == j->look.src.ids ? j->look.engine->source : j->look.engine->target;
     for (int i = shifted; i < n; i++) token[i] = tokenizer_piece(t, ids[i - shifted]);
     if (shifted) token[0] = tokenizer_bos(t) < 0 ? "<zero>" : tokenizer_piece(t, tokenizer_bos(t));
     return token;
@@ -260,31 +170,31 @@ static const char **tokens_of(const struct job *j, const int32_t *ids, int n, in
 /* What the drawing needs of one kind: the layers that were kept, from their first chosen head
  * on. */
 static void fill_set(struct attention_set *s, const struct job *j, int kind) {
-    int n = view_layers(&j->engine->model[0]->config, kind);
+    int n = view_layers(&j->look.engine->model[0]->config, kind);
     *s = (struct attention_set){.query = kind == VIEW_ENC ? j->src_token : j->tgt_token,
                                 .key = kind == VIEW_DEC ? j->in_token : j->src_token,
-                                .n_query = queries_of(j, kind),
-                                .n_key = keys_of(j, kind)};
-    if (!j->probs[kind]) return;
+                                .n_query = look_queries(&j->look, kind),
+                                .n_key = look_keys(&j->look, kind)};
+    if (!j->look.probs[kind]) return;
     int layer = args.layer, head = args.head;
     s->n_layer = layer ? 1 : n;
     s->first_layer = layer ? layer : 1;
-    s->probs = (const float *const *)(j->probs[kind] + (layer ? layer - 1 : 0));
+    s->probs = (const float *const *)(j->look.probs[kind] + (layer ? layer - 1 : 0));
     size_t skip = head ? (size_t)(head - 1) * (size_t)s->n_query * (size_t)s->n_key : 0;
     for (int l = 0; l < s->n_layer && skip; l++) /* the chosen head to the front */
-        memmove(j->probs[kind][s->first_layer - 1 + l],
-                j->probs[kind][s->first_layer - 1 + l] + skip,
+        memmove(j->look.probs[kind][s->first_layer - 1 + l],
+                j->look.probs[kind][s->first_layer - 1 + l] + skip,
                 (size_t)s->n_query * (size_t)s->n_key * sizeof(float));
 }
 
-static int draw(struct job *j, int svg, struct err *err) {
-    struct attention a = {.source = j->src.text,
-                          .target = j->tgt.text,
-                          .n_head = args.head ? 1 : j->engine->model[0]->config.n_head,
+static int draw(struct job *j, enum format format, struct err *err) {
+    struct attention a = {.source = j->look.src.text,
+                          .target = j->look.tgt.text,
+                          .n_head = args.head ? 1 : j->look.engine->model[0]->config.n_head,
                           .first_head = args.head ? args.head : 1};
-    j->src_token = tokens_of(j, j->src.ids, j->src.n, 0);
-    j->tgt_token = tokens_of(j, j->tgt.ids, j->tgt.n, 0);
-    j->in_token = tokens_of(j, j->tgt.ids, j->tgt.n, 1);
+    j->src_token = tokens_of(j, j->look.src.ids, j->look.src.n, 0);
+    j->tgt_token = tokens_of(j, j->look.tgt.ids, j->look.tgt.n, 0);
+    j->in_token = tokens_of(j, j->look.tgt.ids, j->look.tgt.n, 1);
     int shown = 0, n_head = 0;
     for (int kind = 0; kind < VIEW_KINDS; kind++) {
         fill_set(&a.set[kind], j, kind);
@@ -294,46 +204,43 @@ static int draw(struct job *j, int svg, struct err *err) {
     struct file_writer w;
     int rc = file_writer_open_output(&w, args.out, err);
     if (rc) return rc;
-    if (svg)
+    if (format == FORMAT_SVG)
         attention_svg(&w, &a, (enum attention_kind)shown);
+    else if (format == FORMAT_JSON)
+        attention_json(&w, &a);
     else
         attention_html(&w, &a);
     rc = file_writer_commit(&w, err);
     if (!rc && !args.quiet)
-        fprintf(stderr, "wrote %s: %d source and %d target tokens, %d head%s\n", args.out, j->src.n,
-                j->tgt.n, n_head, PLURAL(n_head));
+        fprintf(stderr, "wrote %s: %d source and %d target tokens, %d head%s\n", args.out,
+                j->look.src.n, j->look.tgt.n, n_head, PLURAL(n_head));
     return rc;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static void job_release(struct job *j) {
-    for (int kind = 0; kind < VIEW_KINDS && j->engine; kind++) {
-        for (int l = 0; l < view_layers(&j->engine->model[0]->config, kind) && j->probs[kind]; l++)
-            xfree(j->probs[kind][l]);
-        xfree(j->probs[kind]);
-    }
-    view_free(j->view);
-    acts_free(j->acts);
-    engine_close(j->engine);
-    xfree(j->src.text);
-    xfree(j->src.ids);
-    xfree(j->tgt.text);
-    xfree(j->tgt.ids);
+    struct engine *engine = j->look.engine;
+    if (engine) look_clear(&j->look);
+    engine_close(engine);
     xfree(j->src_token);
     xfree(j->tgt_token);
     xfree(j->in_token);
 }
 
-/* 1: SVG, 0: HTML, by the file name's ending. */
+/* By the file name's ending. */
 static int format_of(const char *path, struct err *err) {
     const char *dot = strrchr(path, '.');
-    if (dot && strcmp(dot, ".svg") == 0) return 1;
-    if (dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0)) return 0;
-    return cli_usage(err, "--out: '%.120s' ends neither in .svg nor in .html", path);
+    if (dot && strcmp(dot, ".svg") == 0) return FORMAT_SVG;
+    if (dot && strcmp(dot, ".json") == 0) return FORMAT_JSON;
+    if (dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0)) return FORMAT_HTML;
+    return cli_usage(err, "--out: '%.120s' ends neither in .svg nor in .html or .json", path);
 }
 
 static int check_usage(struct err *err) {
+    if (args.find.trees || args.find.links || args.find.json)
+        return cli_usage(err, "attend: --trees, --links and --json go with --find");
+    if (!args.out) return cli_usage(err, "--out is missing");
     if (!args.src == !args.src_file)
         return cli_usage(err, "attend: give either --src or --src-file");
     if (args.tgt && args.tgt_file)
@@ -348,15 +255,35 @@ static int check_usage(struct err *err) {
     return format_of(args.out, err);
 }
 
+static int run_find(struct err *err) {
+    struct engine *engine = NULL;
+    struct engine_tags tags;
+    args.find.src = args.src_file;
+    args.find.tgt = args.tgt_file;
+    args.find.out = args.out;
+    args.find.quiet = args.quiet;
+    if (args.src || args.tgt || args.kind != VIEW_KINDS || args.layer || args.head)
+        return cli_usage(err, "attend: --find looks at all heads and takes sentences from files: "
+                              "no --src, --tgt, --kind, --layer or --head");
+    if (!args.src_file && !args.find.trees)
+        return cli_usage(err, "attend: --find needs sentences: --src-file or --trees");
+    int rc = engine_open(&engine, &args.from, err);
+    if (!rc) rc = engine_tags(engine, &args.said, &tags, err);
+    if (!rc) rc = attend_find(engine, &tags, &args.find, err);
+    engine_close(engine);
+    return rc;
+}
+
 static int run(struct err *err) {
-    int svg = check_usage(err);
-    if (svg < 0) return svg;
+    if (args.with_find) return run_find(err);
+    int format = check_usage(err);
+    if (format < 0) return format;
     struct job j = {0};
     struct view_options view = {0};
     int rc = read_pair(&j, err);
-    if (!rc) rc = choose(&view, &j.engine->model[0]->config, svg, err);
-    if (!rc) rc = look(&j, &view, err);
-    if (!rc) rc = draw(&j, svg, err);
+    if (!rc) rc = choose(&view, &j.look.engine->model[0]->config, (enum format)format, err);
+    if (!rc) rc = look_run(&j.look, &view, err);
+    if (!rc) rc = draw(&j, (enum format)format, err);
     job_release(&j);
     return rc;
 }
@@ -364,6 +291,7 @@ static int run(struct err *err) {
 const struct command cmd_attend = {
     .name = "attend",
     .summary = "draw what a model looks at: attention as SVG or HTML",
-    .usage = "--model MODEL --src TEXT [--tgt TEXT] --out FILE [options]",
+    .usage = "--model MODEL --src TEXT [--tgt TEXT] --out FILE [options] | --find --model MODEL "
+             "[--trees FILE] [--src-file FILE] [options]",
     .groups = groups,
     .run = run};

@@ -41,7 +41,7 @@ struct config {
     int embed_norm;  /* LayerNorm after embedding + position, in both stacks */
     int d_ff_dec;    /* of the decoder's feed-forward layers; 0: d_ff */
     int decoder;     /* what looks back in a decoder layer: self-attention, or an SSRU */
-    /* What the paper has and an experiment takes away (docs/paper/questions.md); written likewise. */
+    /* What the paper has and experiments take away (docs/paper/questions.md); written likewise. */
     int mask;        /* enum mask: none lets the decoder see what it is to write; training only */
     int score_scale; /* enum score_scale: what attention's scores are divided by */
 };

@@ -25,15 +25,22 @@ struct attention_set {
 struct attention {
     const char *source, *target; /* the sentences */
     int n_head, first_head;      /* the heads there are, counted from 1 */
+    const char *shown;           /* [n_head] which of them lines are drawn of; NULL: all */
+    int only;                    /* lines of this query alone, counted from 1; 0: of all */
     struct attention_set set[ATTENTION_KINDS];
 };
 
 const char *attention_kind_name(enum attention_kind kind); /* "encoder self-attention" */
+extern const char *const attention_kinds[];                /* "enc", "dec", "cross" */
 
 /* One layer: tokens and lines, all heads in one picture. Several layers: a heat map for every layer
  * and head. */
 void attention_svg(struct file_writer *w, const struct attention *a, enum attention_kind kind);
 
 void attention_html(struct file_writer *w, const struct attention *a);
+
+/* All numbers as they are: {"source", "target", "first_head", "kinds": [{"kind": "enc",
+ * "first_layer", "query": [tokens], "key": [tokens], "probs": [layer][head][query][key]}]}. */
+void attention_json(struct file_writer *w, const struct attention *a);
 
 #endif

@@ -23,18 +23,6 @@ __asm__(".section .rodata\n"
 
 #define PLACE "@DATA@"
 
-static void write_tokens(struct file_writer *w, const char *name, const char *const *token, int n) {
-    file_writer_printf(w, "\"%s\":[", name);
-    for (int i = 0; i < n; i++) {
-        char label[LABEL_SIZE];
-        label_make(label, token[i], LABEL_TOKEN);
-        file_writer_printf(w, i ? ",\"" : "\"");
-        label_json(w, label);
-        file_writer_printf(w, "\"");
-    }
-    file_writer_printf(w, "]");
-}
-
 /* ---- data ------------------------------------------------------------------------------------ */
 
 struct deflater {
@@ -85,25 +73,21 @@ static void write_data(struct file_writer *w, const struct attention *a) {
 }
 
 static void write_json(struct file_writer *w, const struct attention *a) {
-    static const char *const name[] = {"enc", "dec", "cross"};
-    char label[LABEL_SIZE];
-    file_writer_printf(w, "{\"version\":2,\"source\":\"");
-    label_make(label, a->source, LABEL_TITLE);
-    label_json(w, label);
-    file_writer_printf(w, "\",\"target\":\"");
-    label_make(label, a->target, LABEL_TITLE);
-    label_json(w, label);
-    file_writer_printf(w, "\",\"heads\":%d,\"first_head\":%d,\"kinds\":[", a->n_head,
-                       a->first_head);
+    file_writer_printf(w, "{\"version\":2,");
+    label_json_text(w, "source", a->source);
+    file_writer_printf(w, ",");
+    label_json_text(w, "target", a->target);
+    file_writer_printf(w, ",\"heads\":%d,\"first_head\":%d,\"kinds\":[", a->n_head, a->first_head);
     for (int kind = 0, n = 0; kind < ATTENTION_KINDS; kind++) {
         const struct attention_set *s = &a->set[kind];
         if (!s->n_layer) continue;
-        file_writer_printf(
-            w, "%s{\"kind\":\"%s\",\"name\":\"%s\",\"layers\":%d,\"first_layer\":%d,",
-            n++ ? "," : "", name[kind], attention_kind_name(kind), s->n_layer, s->first_layer);
-        write_tokens(w, "query", s->query, s->n_query);
+        file_writer_printf(w,
+                           "%s{\"kind\":\"%s\",\"name\":\"%s\",\"layers\":%d,\"first_layer\":%d,",
+                           n++ ? "," : "", attention_kinds[kind], attention_kind_name(kind),
+                           s->n_layer, s->first_layer);
+        label_json_list(w, "query", s->query, s->n_query);
         file_writer_printf(w, ",");
-        write_tokens(w, "key", s->key, s->n_key);
+        label_json_list(w, "key", s->key, s->n_key);
         file_writer_printf(w, "}\n");
     }
     file_writer_printf(w, "],\"data\":\"");

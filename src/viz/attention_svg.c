@@ -23,6 +23,8 @@ enum { SHADES = 20, MARGIN = 28, FOOT_HEIGHT = 44, TITLE_LINE = 23 };
 enum { AXIS_TOKEN = 18 }; /* characters of a token beside a heat map */
 #define LEAST 0.02f
 
+const char *const attention_kinds[] = {"enc", "dec", "cross"};
+
 const char *attention_kind_name(enum attention_kind kind) {
     static const char *const name[] = {"encoder self-attention", "decoder self-attention",
                                        "cross-attention"};
@@ -119,6 +121,7 @@ struct tokens {
     double x, y, step, size;
     const char *anchor;
     int slant;
+    int only; /* the one that matters, counted from 1; 0: all do */
 };
 
 static void draw_tokens(struct file_writer *w, const struct tokens *t) {
@@ -129,6 +132,8 @@ static void draw_tokens(struct file_writer *w, const struct tokens *t) {
         double x = t->x + (t->slant ? along : 0), y = t->y + (t->slant ? 0 : along);
         label_make(label, t->token[i], t->chars);
         file_writer_printf(w, "<text x='%.1f' y='%.1f'", x, y);
+        if (t->only == i + 1) file_writer_printf(w, " font-weight='700'");
+        if (t->only && t->only != i + 1) file_writer_printf(w, " class='s'");
         if (t->slant) file_writer_printf(w, " transform='rotate(-60 %.1f %.1f)'", x, y);
         file_writer_printf(w, ">");
         label_xml(w, label);
@@ -169,17 +174,27 @@ static int shade_of(const float *row, int j, int best) {
     return shade < 1 ? 1 : shade > SHADES ? SHADES : shade;
 }
 
+static int is_shown(const struct attention *a, int h) { return !a->shown || a->shown[h]; }
+
+/* How many heads are drawn, and which lane head h has among them. */
+static int lane_of(const struct attention *a, int h) {
+    int n = 0;
+    for (int i = 0; i < h; i++) n += is_shown(a, i);
+    return n;
+}
+
 /* The lines of one head and one shade. */
 static void draw_shade(struct file_writer *w, const struct attention *a,
                        const struct attention_set *s, const struct web *web, int h, int shade) {
     const float *probs = head_probs(s, 0, h);
     double t = sqrt((double)shade / SHADES), bend = 0.45 * (web->right - web->left);
-    double shift = (h - (a->n_head - 1) / 2.0) * web->lane;
+    double shift = (lane_of(a, h) - (lane_of(a, a->n_head) - 1) / 2.0) * web->lane;
     int any = 0;
     unsigned char c[3];
     head_colour(c, a, h);
     for (int k = 0; k < 3; k++) c[k] = (unsigned char)(255 - (255 - c[k]) * (0.14 + 0.86 * t));
     for (int i = 0; i < s->n_query; i++) {
+        if (a->only && a->only - 1 != i) continue;
         const float *row = probs + (size_t)i * (size_t)s->n_key;
         int best = strongest(row, s->n_key);
         for (int j = 0; j < s->n_key; j++) {
@@ -200,8 +215,9 @@ static void draw_legend(struct file_writer *w, const struct attention *a, int to
     file_writer_printf(w, "<text class='s' x='%d' y='%d' font-size='12'>head</text>\n", MARGIN,
                        top + 10);
     for (int h = 0; h < a->n_head; h++) {
+        if (!is_shown(a, h)) continue;
         unsigned char rgb[3];
-        int x = MARGIN + 38 + h % 16 * 34, y = top + h / 16 * 16;
+        int lane = lane_of(a, h), x = MARGIN + 38 + lane % 16 * 34, y = top + lane / 16 * 16;
         head_colour(rgb, a, h);
         file_writer_printf(
             w,
@@ -214,6 +230,7 @@ static void draw_legend(struct file_writer *w, const struct attention *a, int to
 static void svg_lines(struct file_writer *w, const struct attention *a, enum attention_kind kind) {
     const struct attention_set *s = &a->set[kind];
     char subtitle[160], heads[40];
+    int n_shown = lane_of(a, a->n_head);
     int rows = max_int(s->n_query, s->n_key);
     double step = rows > 120  ? 14
                   : rows > 60 ? 17
@@ -225,18 +242,25 @@ static void svg_lines(struct file_writer *w, const struct attention *a, enum att
     int right =
         MARGIN + 14 + (int)(max_int(10, widest(s->key, s->n_key, LABEL_TOKEN)) * size * 0.62);
     int width = max_int(left + (rows > 60 ? 420 : 300) + right, 620);
-    int head = head_height(a, width), top = head + 34 + (a->n_head + 15) / 16 * 16;
-    double tall = rows * step, lane = fmin(4.5, 0.62 * step / a->n_head);
+    int head = head_height(a, width), top = head + 34 + (n_shown + 15) / 16 * 16;
+    double tall = rows * step, lane = fmin(4.5, 0.62 * step / n_shown);
     struct web web = {left,
                       width - right,
                       top,
                       tall / s->n_query,
                       tall / s->n_key,
                       lane,
-                      a->n_head > 1 ? fmax(1.2, lane) : 5};
+                      a->only       ? fmax(3, lane)
+                      : n_shown > 1 ? fmax(1.2, lane)
+                                    : 5};
     int height = top + (int)tall + FOOT_HEIGHT;
-    snprintf(heads, sizeof heads, a->n_head > 1 ? "heads %d to %d" : "head %d", a->first_head,
-             a->first_head + a->n_head - 1);
+    int first = 0;
+    while (first < a->n_head - 1 && !is_shown(a, first)) first++;
+    snprintf(heads, sizeof heads,
+             n_shown == 1           ? "head %d"
+             : n_shown == a->n_head ? "heads %d to %d"
+                                    : "some heads",
+             a->first_head + first, a->first_head + a->n_head - 1);
     snprintf(subtitle, sizeof subtitle, "%s, layer %d, %s", attention_kind_name(kind),
              s->first_layer, heads);
     begin(w, width, height, a, subtitle);
@@ -248,12 +272,13 @@ static void svg_lines(struct file_writer *w, const struct attention *a, enum att
                        key_name(kind));
     file_writer_printf(w, "<g fill='none'>\n");
     for (int shade = 1; shade <= SHADES; shade++)
-        for (int h = 0; h < a->n_head; h++) draw_shade(w, a, s, &web, h, shade);
+        for (int h = 0; h < a->n_head; h++)
+            if (is_shown(a, h)) draw_shade(w, a, s, &web, h, shade);
     file_writer_printf(w, "</g>\n");
     draw_tokens(w, &(struct tokens){s->query, s->n_query, LABEL_TOKEN, left - 8, top, web.q_step,
-                                    size, "end", 0});
+                                    size, "end", 0, a->only});
     draw_tokens(w, &(struct tokens){s->key, s->n_key, LABEL_TOKEN, width - right + 8, top,
-                                    web.k_step, size, "start", 0});
+                                    web.k_step, size, "start", 0, 0});
     end(w, height,
         "The thicker and stronger a line, the more attention. Below 2 % only a token's strongest "
         "line is drawn.");
@@ -364,7 +389,7 @@ static void svg_grid(struct file_writer *w, const struct attention *a, enum atte
                            x + g.width / 2, g.top - k_room - 8, a->first_head + h);
         if (named)
             draw_tokens(w, &(struct tokens){s->key, s->n_key, AXIS_TOKEN, x, g.top - 5, k_step,
-                                            size, "start", 1});
+                                            size, "start", 1, 0});
     }
     for (int l = 0; l < s->n_layer; l++) {
         double y = g.top + l * (g.height + g.gap);
@@ -372,7 +397,7 @@ static void svg_grid(struct file_writer *w, const struct attention *a, enum atte
                            MARGIN, y + g.height / 2 + 4, s->first_layer + l);
         if (named)
             draw_tokens(w, &(struct tokens){s->query, s->n_query, AXIS_TOKEN, g.left - 6, y, q_step,
-                                            size, "end", 0});
+                                            size, "end", 0, 0});
         for (int h = 0; h < a->n_head; h++) draw_map(w, a, s, &g, l, h);
     }
     snprintf(text, sizeof text,

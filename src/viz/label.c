@@ -94,3 +94,23 @@ void label_json(struct file_writer *w, const char *text) {
             file_writer_write(w, text, 1);
     }
 }
+
+void label_json_text(struct file_writer *w, const char *name, const char *text) {
+    char label[LABEL_SIZE];
+    label_make(label, text, LABEL_TITLE);
+    file_writer_printf(w, "\"%s\":\"", name);
+    label_json(w, label);
+    file_writer_printf(w, "\"");
+}
+
+void label_json_list(struct file_writer *w, const char *name, const char *const *token, int n) {
+    file_writer_printf(w, "\"%s\":[", name);
+    for (int i = 0; i < n; i++) {
+        char label[LABEL_SIZE];
+        label_make(label, token[i], LABEL_TOKEN);
+        file_writer_printf(w, i ? ",\"" : "\"");
+        label_json(w, label);
+        file_writer_printf(w, "\"");
+    }
+    file_writer_printf(w, "]");
+}

@@ -23,4 +23,8 @@ size_t label_fit(const char *label, int cells);
 void label_xml(struct file_writer *w, const char *text);
 void label_json(struct file_writer *w, const char *text);
 
+/* "name":"label" of a sentence, and "name":["label",...] of tokens, in such JSON. */
+void label_json_text(struct file_writer *w, const char *name, const char *text);
+void label_json_list(struct file_writer *w, const char *name, const char *const *token, int n);
+
 #endif
