@@ -208,7 +208,8 @@ $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
 	    -Xlinker -rpath=/usr/local/cuda/lib64
 
 # Tests see hidden symbols too, and link only the objects they reach.
-$(BUILD)/tests/objects.a: $(HELPER_OBJ) $(SERVE_OBJ) $(LIB_OBJ)
+$(BUILD)/tests/objects.a: $(HELPER_OBJ) $(SERVE_OBJ) $(LIB_OBJ) \
+                          $(BUILD)/src/bench/layer.o $(BUILD)/src/bench/fit.o
 	$(call short,archive $@) mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
 
 $(TEST_BIN): %: %.o $(BUILD)/tests/objects.a

@@ -1,4 +1,4 @@
-/* bench.c — `heed bench gemm|train|translate|serve|scale|data`: the options. What they do is in the
+/* bench.c — `heed bench gemm|train|translate|serve|scale|data|layers`: the options. What they do is in the
  * files named after them. Nothing but this folder includes bench.h. */
 #include <stddef.h>
 #include <stdio.h>
@@ -67,12 +67,12 @@ static struct bench_translate_options translate;
 static struct bench_serve_options serve;
 static struct bench_device scale;
 static struct bench_data_options data;
+static struct bench_layers_options layers;
 static struct config fields;
 
-#define BENCH_ROWS(WHERE, DTYPE, JSON)                                                             \
-    DEVICE_ROWS(WHERE, "cpu"), JSON_ROW(JSON),                                                     \
-        ROW(CHOICE, "dtype", DTYPE, "f32", "type to compute in; auto is f32",                      \
-            .choices = dtype_names)
+#define DTYPE_ROW(FIELD)                                                                           \
+    ROW(CHOICE, "dtype", FIELD, "f32", "type to compute in; auto is f32", .choices = dtype_names)
+#define BENCH_ROWS(WHERE, DTYPE, JSON) DEVICE_ROWS(WHERE, "cpu"), JSON_ROW(JSON), DTYPE_ROW(DTYPE)
 #define PRESET_ROW                                                                                 \
     ROW(CHOICE, "preset", preset, "base", "the model, see the paper's Table 3",                    \
         .choices = config_preset_names)
@@ -172,6 +172,25 @@ static const struct option data_rows[] = {
     {.name = NULL},
 };
 
+#undef OPTIONS_OF
+#define OPTIONS_OF bench_layers_options
+static const struct option layers_rows[] = {
+    ROW(INT, "n_max", n_max, "8192", "longest sequence, in tokens", .min = 64, .max = 1 << 20),
+    ROW(INT, "d", d, "512", "width where lengths vary: a multiple of 64", .min = 64,
+        .max = 1 << 14),
+    ROW(INT, "d_max", d_max, "1024", "greatest width", .min = 128, .max = 1 << 14),
+    ROW(INT, "n", n, "1024", "length where widths vary", .min = 16, .max = 1 << 20),
+    ROW(INT, "window", window, "64", "reach r of restricted self-attention", .min = 1,
+        .max = 1 << 20),
+    ROW(F64, "seconds", seconds, "120", "how long it may take; larger sizes are left out",
+        .min = 0.1, .max = 86400),
+    DTYPE_ROW(dtype),
+    DEVICE_ROWS(where, "cpu"),
+    ROW(STRING, "json", json, NULL, "write the results to this file, too", .arg = "FILE",
+        .made = 1),
+    {.name = NULL},
+};
+
 static struct option_group gemm_groups[] = {{.rows = gemm_rows, .values = &gemm}, {.rows = NULL}};
 static struct option_group train_groups[] = {
     {.rows = train_rows, .values = &train}, MODEL_FIELDS(&fields), {.rows = NULL}};
@@ -184,6 +203,8 @@ static struct option_group serve_groups[] = {{.rows = serve_rows, .values = &ser
 static struct option_group scale_groups[] = {{.rows = scale_rows, .values = &scale},
                                              {.rows = NULL}};
 static struct option_group data_groups[] = {{.rows = data_rows, .values = &data}, {.rows = NULL}};
+static struct option_group layers_groups[] = {{.rows = layers_rows, .values = &layers},
+                                              {.rows = NULL}};
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -209,6 +230,12 @@ static int run_train(struct err *err) {
 static int run_serve(struct err *err) { return bench_serve_run(&serve, err); }
 static int run_scale(struct err *err) { return bench_scale_run(&scale, err); }
 static int run_data(struct err *err) { return bench_data_run(&data, err); }
+
+static int run_layers(struct err *err) {
+    if (layers.d % 64)
+        return err_set(err, HEED_EINVAL, "--d: %d is not a multiple of 64", layers.d);
+    return bench_layers_run(&layers, err);
+}
 
 static const struct command gemm_command = {
     .name = "bench gemm",
@@ -243,15 +270,16 @@ static const struct command data_command = {
     .usage = "--src FILE --tgt FILE --tokenizer FILE [options]",
     .groups = data_groups,
     .run = run_data};
-static const struct command *const commands[] = {&gemm_command,
-                                                 &train_command,
-                                                 &translate_command,
-                                                 &serve_command,
-                                                 &scale_command,
-                                                 &data_command,
-                                                 NULL};
+static const struct command layers_command = {
+    .name = "bench layers",
+    .summary = "the paper's Table 1: what self-attention, recurrence and convolution cost",
+    .groups = layers_groups,
+    .run = run_layers};
+static const struct command *const commands[] = {
+    &gemm_command,  &train_command, &translate_command, &serve_command,
+    &scale_command, &data_command,  &layers_command,    NULL};
 
 const struct command cmd_bench = {
     .name = "bench",
-    .summary = "measure this machine: gemm, train, translate, serve, scale, data",
+    .summary = "measure this machine: gemm, train, translate, serve, scale, data, layers",
     .sub = commands};

@@ -77,6 +77,18 @@ struct bench_data_options {
 
 int bench_data_run(const struct bench_data_options *o, struct err *err);
 
+struct bench_layers_options {
+    struct backend_options where;
+    int dtype;        /* of dtype_names */
+    int n_max, d;     /* lengths up to n_max at width d */
+    int n, d_max;     /* widths up to d_max at length n */
+    int window;       /* reach of restricted self-attention */
+    double seconds;   /* of it all, about; longer sequences are left out */
+    const char *json; /* a file, or NULL */
+};
+
+int bench_layers_run(const struct bench_layers_options *o, struct err *err);
+
 /* Shared by the model benchmarks. */
 double bench_peak_mb(void); /* largest resident size of this process so far */
 
