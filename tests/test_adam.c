@@ -1,7 +1,10 @@
-/* test_adam.c — the optimizer against a plain loop in double, and the sum of squares. */
+/* test_adam.c — the optimizer against a plain loop in double, the sum of squares, and the tree in
+ * which gradients are added. */
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/rng.h"
 #include "ops.h"
+#include "train/shards.h"
 
 enum { STEPS = 20 };
 
@@ -37,7 +40,7 @@ static void check_copy(struct backend *be, const struct adam_args *a) {
 
 static void adam_steps(struct backend *be, enum dtype type, int n, struct settings set,
                        const char *what) {
-    double *p = normals(n, 1, 1), *m = xcalloc((size_t)n, sizeof *m), zero[1] = {0};
+    double *p = normals(n, 1, 1), *m = xcalloc((size_t)n, sizeof *m);
     double *v = xcalloc((size_t)n, sizeof *v), *avg = normals(n, 2, 1);
     struct adam_args a = {.lr = set.lr, .beta1 = 0.9f, .beta2 = 0.98f, .eps = 1e-9f};
     a.p = ops_mat(be, type, 1, n, p);
@@ -51,11 +54,10 @@ static void adam_steps(struct backend *be, enum dtype type, int n, struct settin
     for (a.t = 1; a.t <= STEPS; a.t++) {
         double *g = normals(n, 100 + (uint64_t)a.t, 0.1), norm = 0;
         a.g = ops_mat(be, type, 1, n, g);
-        a.sumsq = ops_mat(be, DTYPE_F64, 1, 1, zero);
-        sumsq(be, &(struct sumsq_args){.out = a.sumsq, .x = a.g});
+        for (int i = 0; i < n; i++) norm += g[i] * g[i];
+        a.sumsq = ops_mat(be, DTYPE_F64, 1, 1, &norm);
         adam(be, &a);
         op_check_sync(be, what);
-        for (int i = 0; i < n; i++) norm += g[i] * g[i];
         double c = set.clip > 0 ? fmin(1, set.clip / sqrt(norm)) : 1;
         for (int i = 0; i < n; i++) adam_by_hand(&p[i], &m[i], &v[i], c * g[i], set.lr, (int)a.t);
         for (int i = 0; i < n; i++) avg[i] = set.avg * p[i] + (1 - (double)set.avg) * avg[i];
@@ -134,35 +136,60 @@ static void zero_gradient_on_all(struct ops_backend *list) {
 TEST(adam_zero_gradient) { zero_gradient_on_all(ops_cpu_open()); }
 TEST(adam_zero_gradient_cuda) { zero_gradient_on_all(ops_cuda_open()); }
 
-static double run_sumsq(struct backend *be, enum dtype type, int rows, int cols) {
-    double start[1] = {3};
+/* The sums of [rows, cols], added to 3, in order. xfree. */
+static double *run_sumsq(struct backend *be, enum dtype type, int rows, int cols) {
+    size_t n = (size_t)(rows * ceil_div(cols, SUMSQ_RANGE));
+    double *out = xmalloc(n * sizeof *out);
+    for (size_t i = 0; i < n; i++) out[i] = 3;
     struct sumsq_args a = {.x = ops_random(be, type, rows, cols, 4)};
-    a.out = ops_mat(be, DTYPE_F64, 1, 1, start);
+    a.out = ops_mat(be, DTYPE_F64, rows, ceil_div(cols, SUMSQ_RANGE), out);
     sumsq(be, &a);
     op_check_sync(be, "sumsq");
-    double got = *ops_values(be, &a.out);
+    memcpy(out, ops_values(be, &a.out), n * sizeof *out);
     ops_release();
-    return got;
+    return out;
+}
+
+/* A range has the same bits wherever it begins and whatever is behind it. */
+static void check_range(struct backend *be, const char *what) {
+    enum { N = 3 * SUMSQ_RANGE + 100 };
+    double zero[4] = {0};
+    struct sumsq_args all = {.x = ops_random(be, DTYPE_F32, 1, N, 4)}, one = {.x = all.x};
+    all.out = ops_mat(be, DTYPE_F64, 1, 4, zero);
+    one.out = ops_mat(be, DTYPE_F64, 1, 1, zero);
+    one.x.data = (float *)all.x.data + (ptrdiff_t)2 * SUMSQ_RANGE;
+    one.x.cols = SUMSQ_RANGE;
+    sumsq(be, &all);
+    sumsq(be, &one);
+    op_check_sync(be, what);
+    assert_true(*ops_values(be, &one.out) == ops_values(be, &all.out)[2]);
+    ops_release();
 }
 
 static void sumsq_on_all(struct ops_backend *list) {
     static const int shape[][2] = {{1, 1}, {3, 7}, {1, 100003}, {41, 129}};
     struct backend *ref = ops_ref_open();
-    double ones[6] = {1, 1, 2, 2, 1, 1}, start[1] = {0.5};
+    double ones[6] = {1, 1, 2, 2, 1, 1}, start[2] = {0.5, 1};
     struct sumsq_args a = {.x = ops_mat(ref, DTYPE_F32, 2, 3, ones)};
-    a.out = ops_mat(ref, DTYPE_F64, 1, 1, start);
+    a.out = ops_mat(ref, DTYPE_F64, 2, 1, start);
     sumsq(ref, &a);
-    assert_true(*ops_values(ref, &a.out) == 12.5);
+    assert_true(ops_values(ref, &a.out)[0] == 6.5 && ops_values(ref, &a.out)[1] == 7);
     for (size_t n = 0; n < sizeof shape / sizeof *shape; n++)
         for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
-            double want = run_sumsq(ref, (enum dtype)type, shape[n][0], shape[n][1]), before = 0;
+            int rows = shape[n][0], cols = shape[n][1], count = rows * ceil_div(cols, SUMSQ_RANGE);
+            double *want = run_sumsq(ref, (enum dtype)type, rows, cols), *before = NULL;
             for (int b = 0; list[b].be; b++) {
-                double got = run_sumsq(list[b].be, (enum dtype)type, shape[n][0], shape[n][1]);
-                ASSERT_NEAR(got, want, 1e-6 * want);
-                if (b % 2) assert_true(got == before);
+                double *got = run_sumsq(list[b].be, (enum dtype)type, rows, cols);
+                for (int i = 0; i < count; i++) ASSERT_NEAR(got[i], want[i], 1e-6 * want[i]);
+                if (b % 2) assert_memory_equal(got, before, (size_t)count * sizeof *got);
+                xfree(before);
                 before = got;
             }
+            xfree(before);
+            xfree(want);
         }
+    check_range(ref, "ref");
+    for (int b = 0; list[b].be; b++) check_range(list[b].be, list[b].text);
     ops_release();
     backend_close(ref);
     ops_cpu_close(list);
@@ -171,5 +198,70 @@ static void sumsq_on_all(struct ops_backend *list) {
 TEST(sumsq_adds_in_fixed_order) { sumsq_on_all(ops_cpu_open()); }
 TEST(sumsq_adds_in_fixed_order_cuda) { sumsq_on_all(ops_cuda_open()); }
 
+/* ---- tree ------------------------------------------------------------------------------------ */
+
+/* The tree as its definition has it, in f32. */
+static float tree(const double *x, int ld, int k) {
+    if (k == 1) return (float)*x;
+    int p = 1;
+    while (2 * p < k) p *= 2;
+    return tree(x, ld, p) + tree(x + (ptrdiff_t)p * ld, ld, k - p);
+}
+
+static struct mat part_rows(const struct mat *x, int first, int n, int skip) {
+    struct mat part = *x;
+    part.data = (float *)mat_row(x, first) + skip;
+    part.rows = n;
+    part.cols -= skip;
+    return part;
+}
+
+/* All at once, and in `parts` equal parts whose sums, put in their first rows, are added then; from
+ * column `skip` on, so that nothing is aligned. */
+static void check_tree(struct backend *be, int k, int parts, int n, const char *what) {
+    int skip = parts % 2, own = k / parts;
+    struct mat x = ops_random(be, DTYPE_F32, k, n, 7), out = ops_mat(be, DTYPE_F32, 1, n, NULL);
+    double *in = ops_values(be, &x);
+    out = part_rows(&out, 0, 1, skip);
+    sum(be, &(struct sum_args){.out = out, .x = part_rows(&x, 0, k, skip)});
+    double *whole = ops_values(be, &out);
+    for (int i = 0; i < parts; i++)
+        sum(be, &(struct sum_args){.out = part_rows(&x, i * own, 1, skip),
+                                   .x = part_rows(&x, i * own, own, skip)});
+    struct mat tops = part_rows(&x, 0, parts, skip);
+    tops.ld *= own;
+    sum(be, &(struct sum_args){.out = part_rows(&x, 0, 1, skip), .x = tops});
+    op_check_sync(be, what);
+    struct mat first = part_rows(&x, 0, 1, skip);
+    double *twice = ops_values(be, &first);
+    for (int j = 0; j < n - skip; j++) {
+        double want = tree(in + skip + j, n, k);
+        if (whole[j] != want || twice[j] != want)
+            fail_msg("%s: %d rows, column %d: %.9g, in %d parts %.9g, want %.9g", what, k, j,
+                     whole[j], parts, twice[j], want);
+    }
+    ops_release();
+}
+
+static void tree_on_all(struct ops_backend *list) {
+    struct backend *ref = ops_ref_open();
+    for (int k = 1; k <= 24; k++)
+        for (int parts = 1; parts <= k; parts++) {
+            if (!shards_valid(k, parts)) continue;
+            check_tree(ref, k, parts, 19, "ref");
+            for (int b = 0; list[b].be; b++) check_tree(list[b].be, k, parts, 203, list[b].text);
+        }
+    for (int b = 0; list[b].be; b++) {
+        check_tree(list[b].be, 8, 2, 70000, list[b].text);
+        check_tree(list[b].be, SUM_MOST, 1, 9, list[b].text);
+    }
+    backend_close(ref);
+    ops_cpu_close(list);
+}
+
+TEST(sum_is_a_tree) { tree_on_all(ops_cpu_open()); }
+TEST(sum_is_a_tree_cuda) { tree_on_all(ops_cuda_open()); }
+
 TESTS(T(adam_on_ref), T(adam_on_cpu), T(adam_on_cuda), T(adam_zero_gradient),
-      T(adam_zero_gradient_cuda), T(sumsq_adds_in_fixed_order), T(sumsq_adds_in_fixed_order_cuda))
+      T(adam_zero_gradient_cuda), T(sumsq_adds_in_fixed_order), T(sumsq_adds_in_fixed_order_cuda),
+      T(sum_is_a_tree), T(sum_is_a_tree_cuda))

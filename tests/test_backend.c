@@ -175,6 +175,7 @@ TEST(other_shapes) {
     struct mat value = {.data = x.data, .ld = 4, .rows = 2, .cols = 4};
     REFUSED(topk(be, &(struct topk_args){.logits = x, .value = value}), "topk: k is not in");
     REFUSED(sumsq(be, &(struct sumsq_args){.x = x, .out = x}), "sumsq: out is [2,3]");
+    REFUSED(sum(be, &(struct sum_args){.x = x, .out = x}), "sum: out is [2,3]");
     struct mat row = {.data = x.data, .ld = 3, .rows = 1, .cols = 3};
     struct adam_args adam_bad = {.p = row, .g = row, .m = row, .v = row};
     REFUSED(adam(be, &adam_bad), "adam: expected a->t >= 1");

@@ -7,6 +7,7 @@
 #include "backend/plugin.h"
 #include "backend/profile.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "gpu.h"
 #include "ops.h"
 #include "toy.h"
@@ -111,8 +112,8 @@ TEST(cuda_out_of_memory) {
 }
 
 static struct sumsq_args sumsq_of(struct backend *be, int n) {
-    double zero[1] = {0};
-    return (struct sumsq_args){.out = ops_mat(be, DTYPE_F64, 1, 1, zero),
+    double zero[256] = {0};
+    return (struct sumsq_args){.out = ops_mat(be, DTYPE_F64, 1, ceil_div(n, SUMSQ_RANGE), zero),
                                .x = ops_random(be, DTYPE_F32, 1, n, 7)};
 }
 

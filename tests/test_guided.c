@@ -152,7 +152,7 @@ static void check_gradient(int norm, int layer, int head) {
                 (struct guided){layer, head, weight});
     linked_batch(&b, src_len, tgt_len, 3, 9, 5);
     struct pass pass = {
-        .model = toy.model, .acts = toy.acts, .grads = &toy.opt->g, .training = 1, .grad_scale = 1};
+        .model = toy.model, .acts = toy.acts, .grads = toy.opt->g, .training = 1, .grad_scale = 1};
     check_ok(acts_load(toy.acts, &b, &err), &err);
     transformer_fwd(&pass);
     transformer_loss(&pass);

@@ -380,7 +380,7 @@ static double loss_of(struct toy *toy, const struct batch *b, int back) {
     struct pass pass = {.model = toy->model, .acts = toy->acts, .grad_scale = 1};
     struct err err;
     double totals[3];
-    if (back) pass.grads = &toy->opt->g;
+    if (back) pass.grads = toy->opt->g;
     check_ok(acts_load(toy->acts, b, &err), &err);
     transformer_fwd(&pass);
     transformer_loss(&pass);

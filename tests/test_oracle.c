@@ -196,7 +196,7 @@ static void compare(const char *which, const char *device, const char *isa, enum
     int n_tok = o.batch.tgt.n_tok;
 
     struct pass pass = {
-        .model = o.model, .acts = o.acts, .grads = &o.opt->g, .grad_scale = 1.0f / (float)n_tok};
+        .model = o.model, .acts = o.acts, .grads = o.opt->g, .grad_scale = 1.0f / (float)n_tok};
     ok(acts_load(o.acts, &o.batch, &err), &err);
     transformer_fwd(&pass);
     transformer_loss(&pass);
@@ -209,7 +209,7 @@ static void compare(const char *which, const char *device, const char *isa, enum
     check_logits(&o, &pass, tol);
     check_scores(&o, tol * 5);
 
-    backend_zero(o.be, o.opt->grads, optimizer_bytes(o.model, 0) / 3);
+    backend_zero(o.be, o.opt->grads, optimizer_bytes(o.model, 1, 0) / 3);
     const struct batch *batches[] = {&o.batch};
     for (int64_t i = 0; i < get(&o, "losses")->shape[0]; i++) {
         struct update_report report;

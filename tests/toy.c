@@ -66,6 +66,7 @@ void toy_open(struct toy *toy, const struct config *config, const struct backend
     options.warmup = 40;
     options.lr_scale = 0.3;
     options.clip = 1;
+    options.accumulate = 8;
     check_ok(optimizer_new(&toy->opt, toy->model, toy->acts, &options, &err), &err);
 }
 

@@ -12,6 +12,7 @@
 
 #include "backend/device.h"
 #include "backend/tile.h"
+#include "base/num.h"
 
 const char *op_name(enum op op) {
     static const char *const name[OP_COUNT] = {
@@ -251,8 +252,17 @@ static bool check_beam_step(struct caller by, const struct beam_step_args *a) {
 }
 
 static bool check_sumsq(struct caller by, const struct sumsq_args *a) {
-    return act_type_ok(by, a->x.type) && IS(out, 1, 1, DTYPE_F64) &&
+    int n_range = ceil_div(a->x.cols, SUMSQ_RANGE);
+    return act_type_ok(by, a->x.type) && IS(out, a->x.rows, n_range, DTYPE_F64) &&
            IS(x, a->x.rows, a->x.cols, a->x.type);
+}
+
+static bool check_sum(struct caller by, const struct sum_args *a) {
+    int n = a->x.cols, k = a->x.rows;
+    enum dtype t = a->x.type;
+    if (!rule(by, t == dtype_wide(t), "rows must be f32 (f64 on ref only)")) return false;
+    return act_type_ok(by, t) && IS(x, k, n, t) && IS(out, 1, n, t) &&
+           rule(by, k >= 1 && k <= SUM_MOST, "k is not in [1, SUM_MOST]");
 }
 
 static bool check_adam(struct caller by, const struct adam_args *a) {
@@ -303,5 +313,6 @@ OP_DEFINE(ssru_bwd, ssru_args, check_ssru(by, a, true))
 OP_DEFINE(ssru_step, ssru_step_args, check_ssru_step(by, a))
 OP_DEFINE(topk, topk_args, check_topk(by, a))
 OP_DEFINE(beam_step, beam_step_args, check_beam_step(by, a))
+OP_DEFINE(sum, sum_args, check_sum(by, a))
 OP_DEFINE(sumsq, sumsq_args, check_sumsq(by, a))
 OP_DEFINE(adam, adam_args, check_adam(by, a))

@@ -1,6 +1,6 @@
 /* ops.h — the seam: what a device must be able to compute so that the model is written once.
  *
- * Eighteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
+ * Nineteen coarse ops, each implemented by every backend (ref, cpu, cuda). There is no graph,
  * no autograd, no per-op fallback: the model calls forward ops in the paper's order and backward
  * ops in the reverse order. Each op below states formula, shapes, aliasing, what is written (=) or
  * accumulated (+=), and what must be kept for the backward pass. The executable specification is
@@ -269,8 +269,23 @@ struct beam_step_args {
     const int32_t *old_index;
 };
 
-/* sumsq: out[0] += sum of x^2 over all elements; out [1,1] F64, x any float type. Fixed order. */
+/* sumsq: sums of squares over ranges of SUMSQ_RANGE elements of a row, the last one shorter,
+ *     out[i,j] += sum of x[i,c]^2 over j SUMSQ_RANGE <= c < (j + 1) SUMSQ_RANGE
+ * out [rows, ceil(cols / SUMSQ_RANGE)] F64, x [rows,cols] of any float type. Fixed order, which
+ * depends on the range alone: whoever has only some of the ranges gets the same bits for them. */
+enum { SUMSQ_RANGE = 4096 };
 struct sumsq_args {
+    struct mat out, x;
+};
+
+/* sum: out[0,:] = tree of the rows of x, where the tree of one row is that row, and
+ *     tree(r_0 .. r_(k-1)) = tree(r_0 .. r_(p-1)) + tree(r_p .. r_(k-1)),
+ * p the largest power of two below k. Every addition rounds to the type of x. So the trees of equal
+ * parts, if each has a power of two of rows, are the rows of a tree with the same bits: k gradients
+ * may be added in one place or in several.
+ * x [k,n], 1 <= k <= SUM_MOST, out [1,n], F32 (F64 on ref); out may be a row of x. */
+enum { SUM_MOST = 4096, SUM_DEPTH = 13 }; /* depth: partial sums of such a tree at a time */
+struct sum_args {
     struct mat out, x;
 };
 
@@ -307,6 +322,7 @@ struct adam_args {
     X(ssru_step, ssru_step_args)                                                                   \
     X(topk, topk_args)                                                                             \
     X(beam_step, beam_step_args)                                                                   \
+    X(sum, sum_args)                                                                               \
     X(sumsq, sumsq_args)                                                                           \
     X(adam, adam_args)
 

@@ -68,6 +68,7 @@ static double flops_topk(const struct topk_args *a) {
 static double flops_beam_step(const struct beam_step_args *a) {
     return 4.0 * a->rules.width * a->rules.width * a->n_seq;
 }
+static double flops_sum(const struct sum_args *a) { return (a->x.rows - 1.0) * a->x.cols; }
 static double flops_sumsq(const struct sumsq_args *a) { return 2.0 * a->x.rows * a->x.cols; }
 static double flops_adam(const struct adam_args *a) {
     return (mat_empty(&a->avg) ? 12.0 : 15.0) * a->p.cols;
@@ -102,6 +103,8 @@ static double flops_of(const struct backend *be, enum op op, const void *args) {
         return flops_topk(args);
     case OP_beam_step:
         return flops_beam_step(args);
+    case OP_sum:
+        return flops_sum(args);
     case OP_sumsq:
         return flops_sumsq(args);
     case OP_adam:

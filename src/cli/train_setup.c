@@ -428,6 +428,7 @@ static int get_model(struct train_setup *s, struct err *err) {
         rc = plan_memory(&s->memory, s->model,
                          &(struct plan_run){.tokens = a->tokens,
                                             .max_length = longest(a),
+                                            .accumulate = a->trainer.accumulate,
                                             .ema = a->ema > 0,
                                             .room = backend_available(s->be)},
                          err);
@@ -453,6 +454,7 @@ static int get_state(struct train_setup *s, struct err *err) {
     o.lr_scale = a->lr_scale;
     o.clip = a->clip;
     o.ema = a->ema;
+    o.accumulate = a->trainer.accumulate;
     o.measure = 1;
     o.seed = a->seed;
     int rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);

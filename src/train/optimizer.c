@@ -4,11 +4,18 @@
 #include <math.h>
 
 #include "backend/backend.h"
+#include "base/num.h"
 #include "model/transformer.h"
 #include "train/schedule.h"
+#include "train/shards.h"
 
-const struct optimizer_options optimizer_defaults = {
-    .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-9, .warmup = 4000, .lr_scale = 1.0, .seed = 1};
+const struct optimizer_options optimizer_defaults = {.beta1 = 0.9,
+                                                     .beta2 = 0.98,
+                                                     .eps = 1e-9,
+                                                     .warmup = 4000,
+                                                     .lr_scale = 1.0,
+                                                     .accumulate = 1,
+                                                     .seed = 1};
 
 int optimizer_options_check(const struct optimizer_options *o, struct err *err) {
     if (!(o->beta1 >= 0 && o->beta1 < 1))
@@ -26,6 +33,9 @@ int optimizer_options_check(const struct optimizer_options *o, struct err *err) 
                        (long long)o->cooldown, (long long)o->steps);
     if (!(o->ema >= 0 && o->ema < 1))
         return err_set(err, HEED_ECONFIG, "ema: %g is not in [0, 1)", o->ema);
+    if (o->accumulate < 1 || o->accumulate > SUM_MOST)
+        return err_set(err, HEED_ECONFIG, "accumulate: %d batches are not 1 to %d", o->accumulate,
+                       SUM_MOST);
     if (!(o->lr_scale > 0 && isfinite(o->lr_scale)))
         return err_set(err, HEED_ECONFIG, "lr_scale: %g is not positive", o->lr_scale);
     return 0;
@@ -39,8 +49,8 @@ static size_t flat_size(const struct model *model) {
     return model->table.n_elem * dtype_size(dtype_wide(model->type));
 }
 
-size_t optimizer_bytes(const struct model *model, int ema) {
-    return (ema ? 4 : 3) * flat_size(model);
+size_t optimizer_bytes(const struct model *model, int accumulate, int ema) {
+    return (size_t)(2 + (ema != 0) + shards_depth(accumulate)) * flat_size(model);
 }
 
 void optimizer_free(struct optimizer *opt) {
@@ -50,8 +60,11 @@ void optimizer_free(struct optimizer *opt) {
     backend_free(be, opt->m);
     backend_free(be, opt->v);
     backend_free(be, opt->avg);
+    backend_free(be, opt->squares);
     backend_free(be, opt->sumsq);
-    params_release(&opt->g);
+    for (int i = 0; opt->g && i < opt->n_row; i++) params_release(&opt->g[i]);
+    xfree(opt->g);
+    xfree(opt->partial);
     xfree(opt);
 }
 
@@ -85,15 +98,51 @@ static int collect_batch(struct optimizer *opt, const struct batch *batch,
     return 0;
 }
 
+/* n rows of the gradients, from `row` on. */
+static struct mat grad_rows(const struct optimizer *opt, int row, int n) {
+    size_t size = flat_size(opt->model);
+    struct mat rows = flat_view(opt, opt->grads ? (char *)opt->grads + (size_t)row * size : NULL);
+    rows.rows = n;
+    return rows;
+}
+
+/* The last two of `depth` partial sums become one. */
+static void merge(struct optimizer *opt, int depth) {
+    sum(opt->model->be,
+        &(struct sum_args){.out = grad_rows(opt, depth - 2, 1), .x = grad_rows(opt, depth - 2, 2)});
+}
+
+/* The gradient of batch i of n is in row `depth` - 1: whatever is complete in the tree of all is
+ * added up. Returns how many rows are left. */
+static int merge_complete(struct optimizer *opt, int depth, int i, int n) {
+    for (int c = i + 1; c % 2 == 0; c /= 2) merge(opt, depth--);
+    if (i == n - 1)
+        while (depth > 1) merge(opt, depth--);
+    return depth;
+}
+
 static struct mat norm_view(const struct optimizer *opt) {
     return mat_of(opt->sumsq, 1, 1, DTYPE_F64);
 }
 
-/* Squares of the accumulated gradient, summed; for clipping it stays on the device. */
-static void sum_squares(struct optimizer *opt) {
+/* Queues the squares of the gradient. */
+static void square(struct optimizer *opt) {
     struct backend *be = opt->model->be;
-    backend_zero(be, opt->sumsq, sizeof *opt->sumsq);
-    sumsq(be, &(struct sumsq_args){.out = norm_view(opt), .x = flat_view(opt, opt->grads)});
+    backend_zero(be, opt->squares, (size_t)opt->n_range * sizeof *opt->squares);
+    sumsq(be, &(struct sumsq_args){.out = mat_of(opt->squares, 1, opt->n_range, DTYPE_F64),
+                                   .x = flat_view(opt, opt->grads)});
+}
+
+/* Adds them up, in order; Adam, if it clips, reads the sum on the device. */
+static int collect_norm(struct optimizer *opt, double *norm, struct err *err) {
+    struct backend *be = opt->model->be;
+    double total = 0;
+    backend_download(be, opt->partial, opt->squares, (size_t)opt->n_range * sizeof total);
+    int rc = backend_check(be, err);
+    for (int i = 0; i < opt->n_range; i++) total += opt->partial[i];
+    backend_upload(be, opt->sumsq, &total, sizeof total);
+    *norm = sqrt(total);
+    return rc;
 }
 
 static void apply_adam(struct optimizer *opt, double rate) {
@@ -122,38 +171,50 @@ static void apply_adam(struct optimizer *opt, double rate) {
     adam(m->be, &args);
 }
 
+static int reserve(struct optimizer *opt, struct err *err) {
+    struct model *model = opt->model;
+    struct backend *be = model->be;
+    size_t size = flat_size(model), n_row = (size_t)opt->n_row, n_range = (size_t)opt->n_range;
+    if (!(opt->grads = backend_alloc(be, n_row * size, err)) ||
+        !(opt->m = backend_alloc(be, size, err)) || !(opt->v = backend_alloc(be, size, err)) ||
+        (opt->options.ema > 0 && !(opt->avg = backend_alloc(be, size, err))) ||
+        !(opt->squares = backend_alloc(be, n_range * sizeof *opt->squares, err)) ||
+        !(opt->sumsq = backend_alloc(be, sizeof *opt->sumsq, err)))
+        return HEED_ENOMEM;
+    backend_zero(be, opt->grads, n_row * size); /* touched now, so that it is really there */
+    backend_zero(be, opt->m, size);
+    backend_zero(be, opt->v, size);
+    if (opt->avg) optimizer_take_average(opt);
+    opt->partial = xcalloc(n_range, sizeof *opt->partial);
+    opt->g = xcalloc(n_row, sizeof *opt->g);
+    for (int i = 0; i < opt->n_row; i++)
+        params_init(&opt->g[i], &model->config, (char *)opt->grads + (size_t)i * size,
+                    dtype_wide(model->type));
+    backend_plan(be);
+    opt->step = 1;
+    merge_complete(opt, opt->n_row, opt->options.accumulate - 1, opt->options.accumulate);
+    square(opt);
+    apply_adam(opt, 0);
+    opt->step = 0;
+    return backend_commit(be, err);
+}
+
 int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts,
                   const struct optimizer_options *options, struct err *err) {
     *out = NULL;
     int rc = optimizer_options_check(options, err);
     if (rc) return rc;
     struct optimizer *opt = xcalloc(1, sizeof *opt);
-    *opt = (struct optimizer){.options = *options, .model = model, .acts = acts};
-    struct backend *be = model->be;
-    size_t size = flat_size(model);
-    if (!(opt->grads = backend_alloc(be, size, err)) || !(opt->m = backend_alloc(be, size, err)) ||
-        !(opt->v = backend_alloc(be, size, err)) ||
-        (options->ema > 0 && !(opt->avg = backend_alloc(be, size, err))) ||
-        !(opt->sumsq = backend_alloc(be, sizeof *opt->sumsq, err))) {
+    *opt = (struct optimizer){.options = *options,
+                              .model = model,
+                              .acts = acts,
+                              .n_row = shards_depth(options->accumulate),
+                              .n_range = ceil_div((int)model->table.n_elem, SUMSQ_RANGE)};
+    if ((rc = reserve(opt, err)))
         optimizer_free(opt);
-        return HEED_ENOMEM;
-    }
-    backend_zero(be, opt->grads, size);
-    backend_zero(be, opt->m, size);
-    backend_zero(be, opt->v, size);
-    if (opt->avg) optimizer_take_average(opt);
-    params_init(&opt->g, &model->config, opt->grads, dtype_wide(model->type));
-    backend_plan(be);
-    opt->step = 1;
-    sum_squares(opt);
-    apply_adam(opt, 0);
-    opt->step = 0;
-    if ((rc = backend_commit(be, err))) {
-        optimizer_free(opt);
-        return rc;
-    }
-    *out = opt;
-    return 0;
+    else
+        *out = opt;
+    return rc;
 }
 
 int optimizer_discard(struct optimizer *opt, struct err *err) {
@@ -163,31 +224,30 @@ int optimizer_discard(struct optimizer *opt, struct err *err) {
 
 int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, int n,
                        struct update_report *report, struct err *err) {
-    BUG_ON(opt->shown);
+    BUG_ON(opt->shown || n > opt->options.accumulate);
     *report = (struct update_report){0};
     int64_t n_tok = 0;
     for (int i = 0; i < n; i++) n_tok += batch[i]->tgt.n_tok;
     if (n_tok < 1) return err_set(err, HEED_EINVAL, "update: its batches are empty");
-    int rc = 0, norm = opt->options.clip > 0 || opt->options.measure;
+    int rc = 0, norm = opt->options.clip > 0 || opt->options.measure, depth = 0;
     for (int i = 0; i < n && !rc; i++) {
+        if (depth)
+            backend_zero(opt->model->be, grad_rows(opt, depth, 1).data, flat_size(opt->model));
         struct pass pass = {.model = opt->model,
                             .acts = opt->acts,
-                            .grads = &opt->g,
+                            .grads = &opt->g[depth],
                             .training = 1,
                             .seed = opt->options.seed,
                             .step = (uint32_t)opt->n_batch++,
                             .grad_scale = (float)(1.0 / (double)n_tok)};
         rc = queue_batch(opt, batch[i], &pass, err);
-        if (!rc && norm && i == n - 1)
-            sum_squares(opt); /* before the wait, so that it is the only one */
-        if (!rc) rc = collect_batch(opt, batch[i], report, err);
+        if (rc) break;
+        /* All is queued before the wait for the totals. */
+        depth = merge_complete(opt, depth + 1, i, n);
+        if (norm && i == n - 1) square(opt);
+        rc = collect_batch(opt, batch[i], report, err);
     }
-    if (!rc && norm) {
-        double total = 0;
-        backend_download(opt->model->be, &total, opt->sumsq, sizeof total);
-        rc = backend_check(opt->model->be, err);
-        report->grad_norm = sqrt(total);
-    }
+    if (!rc && norm) rc = collect_norm(opt, &report->grad_norm, err);
     if (rc) optimizer_discard(opt, NULL); /* half an update must not leak into the next */
     return rc;
 }

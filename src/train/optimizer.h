@@ -4,9 +4,12 @@
  * moving average of the parameters, each a flat buffer of the parameters' layout. Borrows the model
  * and its activations.
  *
- * An update runs every batch forward and backward with the gradients accumulating, then one Adam
- * pass. The loss is the mean over all target tokens of the update, so k batches of n tokens give
- * the gradient of one batch of k*n. Nothing is allocated. */
+ * An update runs every batch forward and backward, then one Adam pass. The loss is the mean over
+ * all target tokens of the update, so k batches of n tokens give the gradient of one batch of k*n.
+ * Each batch's gradient begins at zero, and those of an update are added in the tree of the op sum:
+ * the order does not depend on where a part of the tree is computed (shards.h). While they come one
+ * by one, several partial sums wait: there is a buffer for each, shards_depth(accumulate) in all.
+ * Nothing is allocated. */
 #ifndef TRAIN_OPTIMIZER_H
 #define TRAIN_OPTIMIZER_H
 
@@ -19,8 +22,9 @@ struct optimizer_options {
     int64_t warmup;           /* steps of rising learning rate */
     double lr_scale;
     int64_t steps, cooldown; /* the rate falls to 0 over the last `cooldown` of `steps` updates */
-    double ema;    /* decay of the parameters' moving average (schedule_average); 0: none is kept */
-    uint64_t seed; /* of the dropout masks */
+    double ema; /* decay of the parameters' moving average (schedule_average); 0: none is kept */
+    int accumulate; /* most batches of an update */
+    uint64_t seed;  /* of the dropout masks */
 };
 extern const struct optimizer_options optimizer_defaults;
 
@@ -30,13 +34,18 @@ struct optimizer {
     struct optimizer_options options;
     struct model *model;
     struct acts *acts;
-    void *grads, *m, *v; /* flat, f32 */
-    void *avg;           /* the same, or NULL: the average of the parameters */
-    int shown;           /* the average stands in for the parameters, which wait in grads */
-    double *sumsq;       /* [1] in backend memory */
-    struct params g;     /* views into grads */
-    int64_t step;        /* updates done */
-    int64_t n_batch;     /* batches seen: numbers the dropout masks */
+    void *m, *v;      /* flat, f32 */
+    void *grads;      /* [n_row] of the same; the first is the update's gradient, else zero */
+    void *avg;        /* flat, or NULL: the average of the parameters */
+    int shown;        /* the average stands in for the parameters, which wait in grads */
+    struct params *g; /* [n_row] views into grads */
+    int n_row;
+    double *squares; /* [n_range] in backend memory: of the gradient, range by range */
+    double *partial; /* the same on the host */
+    int n_range;
+    double *sumsq;   /* [1] in backend memory: their sum */
+    int64_t step;    /* updates done */
+    int64_t n_batch; /* batches seen: numbers the dropout masks */
 };
 
 /* What one update did; sums are over all its target tokens. */
@@ -54,10 +63,11 @@ int optimizer_new(struct optimizer **opt, struct model *model, struct acts *acts
                   const struct optimizer_options *options, struct err *err);
 void optimizer_free(struct optimizer *opt);
 
-/* The memory that an optimizer takes, with an average or without, known before it is made. */
-size_t optimizer_bytes(const struct model *model, int ema);
+/* The memory that an optimizer takes for updates of so many batches, with an average or without,
+ * known before it is made. */
+size_t optimizer_bytes(const struct model *model, int accumulate, int ema);
 
-/* The gradient of n >= 1 batches, each within the activations' budget; then either apply or discard
+/* The gradient of 1 <= n <= accumulate batches, each within the activations' budget; then either apply or discard
  * it. Separate, because whoever watches for divergence must look before the parameters change. */
 int optimizer_gradient(struct optimizer *opt, const struct batch *const *batch, int n,
                        struct update_report *report, struct err *err);

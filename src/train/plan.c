@@ -30,28 +30,41 @@ static int fitting_tokens(struct model *model, int tokens, int max_length, size_
     return low < max_length ? 0 : even < max_length ? low : even;
 }
 
+/* The same with as many more batches per update: they are fewer tokens' worth of memory, but their
+ * gradients take some, too. *times is how many there are in the place of each. */
+static int fitting_batches(struct model *model, const struct plan_run *run, size_t room,
+                           int *times) {
+    int fits = run->tokens, before = 0, batches = max_int(run->accumulate, 1);
+    for (*times = 1; *times != before && fits > 0;) {
+        before = *times;
+        size_t state = optimizer_bytes(model, batches * before, run->ema);
+        fits = fitting_tokens(model, run->tokens, run->max_length, room > state ? room - state : 0);
+        if (fits > 0) *times = max_int(before, ceil_div(run->tokens, fits));
+    }
+    return fits;
+}
+
 int plan_memory(struct plan_memory *memory, struct model *model, const struct plan_run *run,
                 struct err *err) {
-    int tokens = run->tokens, max_length = run->max_length;
+    int tokens = run->tokens, max_length = run->max_length, batches = max_int(run->accumulate, 1);
     size_t room = run->room > spare ? run->room - spare : 0;
     struct acts_need need;
     int rc = acts_measure(&need, model, tokens, tokens, 1, err);
     if (rc) return rc;
     *memory = (struct plan_memory){.model = model_bytes(&model->config, model->type),
-                                   .state = optimizer_bytes(model, run->ema),
+                                   .state = optimizer_bytes(model, batches, run->ema),
                                    .acts = need.acts,
                                    .workspace = need.workspace};
     memory->total = memory->model + memory->state + memory->acts + memory->workspace;
     size_t more = memory->total - memory->model;
     if (more <= room) return 0;
-    size_t left = room > memory->state ? room - memory->state : 0;
-    int fits = fitting_tokens(model, tokens, max_length, left);
+    int times = 1, fits = fitting_batches(model, run, room, &times);
     if (fits > 0)
         return err_set(
             err, HEED_ENOMEM,
             "--tokens %d needs %.1f GiB more memory, %.1f GiB are available; --tokens %d "
             "would fit (with --accumulate %d for the same batch)",
-            tokens, gib(more), gib(room), fits, (tokens + fits - 1) / fits);
+            tokens, gib(more), gib(room), fits, batches * times);
     return err_set(
         err, HEED_ENOMEM,
         "training this model needs more than %.1f GiB of further memory, even for a single "

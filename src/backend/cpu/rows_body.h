@@ -426,6 +426,35 @@ static void add_norm_bwd_rows(const struct add_norm_args *a, int first, int last
 
 /* ---- adam ------------------------------------------------------------------------------------ */
 
+/* Two rows, which is what accumulating gradients adds at a time. */
+INLINE void sum_two(const struct sum_args *a, int64_t first, int64_t n) {
+    const float *x = a->x.data, *y = x + a->x.ld;
+    for (int64_t i = first; i < first + n; i += W) {
+        int l = first + n - i < W ? (int)(first + n - i) : W;
+        vstore(a->out.data, i, l, 0, vload(x, i, l, 0) + vload(y, i, l, 0));
+    }
+}
+
+/* Trees that wait for their right half, as the ones of a binary counter: after row r, those of the
+ * ones of r + 1. */
+static void sum_elements(const struct sum_args *a, int64_t first, int64_t n) {
+    const float *x = a->x.data;
+    vf part[SUM_DEPTH];
+    if (a->x.rows == 2) {
+        sum_two(a, first, n);
+        return;
+    }
+    for (int64_t i = first; i < first + n; i += W) {
+        int l = first + n - i < W ? (int)(first + n - i) : W, depth = 0;
+        for (int r = 0; r < a->x.rows; r++) {
+            part[depth++] = vload(x + r * a->x.ld, i, l, 0);
+            for (int c = r + 1; c % 2 == 0; c /= 2, depth--) part[depth - 2] += part[depth - 1];
+        }
+        for (; depth > 1; depth--) part[depth - 2] += part[depth - 1];
+        vstore(a->out.data, i, l, 0, part[0]);
+    }
+}
+
 INLINE double sumsq_body(const void *x, int64_t n, int bf) {
     vd acc[4] = {{0}};
     int64_t i = 0;

@@ -393,7 +393,8 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
         .attention_probs = attention_probs, .xent_row = xent_row, .guide_row = guide_row,          \
         .attend = attend_row, .add_rows = add_rows, .soft_sum = soft_sum, .soft_join = soft_join,  \
         .find_above = find_above, .ssru_fwd = ssru_fwd_rows, .ssru_bwd = ssru_bwd_rows,            \
-        .ssru_step = ssru_step_rows, .sumsq = sumsq_elements, .adam = adam_elements,               \
+        .ssru_step = ssru_step_rows, .sum = sum_elements, .sumsq = sumsq_elements,                 \
+        .adam = adam_elements,                                                                     \
     }
 
 #endif

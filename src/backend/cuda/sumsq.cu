@@ -1,18 +1,19 @@
 /* sumsq.cu — the sum of squares that clipping needs.
  *
- * Taken per range of RANGE elements, in double, and the ranges are added in order. */
+ * A block takes a range of a row, in double. */
 #include "backend/cuda/cuda.h"
 
-enum { THREADS = 256, RANGE = 1 << 14, ADD_THREADS = 1024 };
+enum { THREADS = 256 };
 
 template <class T>
-static __global__ void sumsq_kernel(double *partial, const T *x, int64_t ld, int per_row,
-                                    int cols) {
+static __global__ void sumsq_kernel(double *out, int64_t out_ld, const T *x, int64_t ld,
+                                    int per_row, int cols) {
     __shared__ double slot[32];
-    const T *from = x + blockIdx.x / per_row * ld;
-    int64_t first = (int64_t)(blockIdx.x % per_row) * RANGE;
+    int row = blockIdx.x / per_row, range = blockIdx.x % per_row;
+    const T *from = x + row * ld;
+    int64_t first = (int64_t)range * SUMSQ_RANGE;
     double sum = 0;
-    for (int64_t at = first + threadIdx.x; at < first + RANGE; at += 8 * THREADS) {
+    for (int64_t at = first + threadIdx.x; at < first + SUMSQ_RANGE; at += 8 * THREADS) {
         float some = 0; /* eight squares in f32, their sum in double */
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -23,27 +24,16 @@ static __global__ void sumsq_kernel(double *partial, const T *x, int64_t ld, int
         sum += some;
     }
     sum = block_sum(sum, slot);
-    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-}
-
-static __global__ void add_kernel(double *out, const double *partial, int64_t n) {
-    __shared__ double slot[32];
-    double sum = 0;
-    for (int64_t i = threadIdx.x; i < n; i += ADD_THREADS) sum += partial[i];
-    sum = block_sum(sum, slot);
-    if (threadIdx.x == 0) *out += sum;
+    if (threadIdx.x == 0) out[row * out_ld + range] += sum;
 }
 
 void cuda_sumsq(struct backend *base, const struct sumsq_args *a) {
     struct cuda_backend *be = cuda_of(base);
-    int per_row = cuda_blocks(a->x.cols, RANGE);
-    int64_t n = (int64_t)a->x.rows * per_row;
-    double *partial = (double *)cuda_workspace(be, (size_t)n * sizeof(double));
-    if (!partial) return;
+    if (!cuda_workspace(be, 0)) return;
+    int per_row = a->out.cols, n = a->x.rows * per_row;
     cuda_with_type(a->x.type, [&](auto t) {
         using T = decltype(t);
-        LAUNCH(be, sumsq_kernel<T>, (int)n, THREADS, 0, partial, cuda_data<T>(&a->x), a->x.ld,
-               per_row, a->x.cols);
+        LAUNCH(be, sumsq_kernel<T>, n, THREADS, 0, cuda_data<double>(&a->out), a->out.ld,
+               cuda_data<T>(&a->x), a->x.ld, per_row, a->x.cols);
     });
-    LAUNCH(be, add_kernel, 1, ADD_THREADS, 0, cuda_data<double>(&a->out), partial, n);
 }
