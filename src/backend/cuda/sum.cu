@@ -55,10 +55,10 @@ void cuda_sum(struct backend *base, const struct sum_args *a) {
     int rows = a->x.rows, wide = cuda_grid(be, (n + 3) / 4, THREADS, 16);
     bool aligned = (uintptr_t)out % 16 == 0 && (uintptr_t)x % 16 == 0 && ld % 4 == 0;
     if (aligned && rows == 2)
-        LAUNCH(be, sum_kernel<4, true>, wide, THREADS, 0, out, x, ld, rows, n);
+        LAUNCH(be, (sum_kernel<4, true>), wide, THREADS, 0, out, x, ld, rows, n);
     else if (aligned)
-        LAUNCH(be, sum_kernel<4, false>, wide, THREADS, 0, out, x, ld, rows, n);
+        LAUNCH(be, (sum_kernel<4, false>), wide, THREADS, 0, out, x, ld, rows, n);
     else
-        LAUNCH(be, sum_kernel<1, false>, cuda_grid(be, n, THREADS, 16), THREADS, 0, out, x, ld,
+        LAUNCH(be, (sum_kernel<1, false>), cuda_grid(be, n, THREADS, 16), THREADS, 0, out, x, ld,
                rows, n);
 }
