@@ -82,7 +82,7 @@ def relations(add, row, i, place, rank, keys, fact):
         right["parent"] = {up[i]} & is_word if i in up else set()
         right["child"] = {j for j in is_word if up.get(j) == i}
         right["far"] = {j for j in right["parent"] | right["child"]
-                        if abs(rank[j] - rank[i]) >= FAR}
+                        if abs(rank[j] - rank[i]) >= FAR and keys[j][0] != keys[i][0]}
     if fact["links"]:
         right["link"] = {place[t] for s, t in fact["links"] if place[s] == i}
     for name, js in right.items():

@@ -8,10 +8,12 @@ python=$(command -v python3 || true)
 cat >trees <<'TREES'
 (S (NP (DT ba) (NN dodo)) (VP (VBD kili) (NP (PRP$ ba) (NN mumo))) (. .))
 (S (NP (NP (DT ba) (NN dodo)) (PP (IN ne) (NP (NN repo) (, ,) (CC so) (NN tusi)))) (VP (VBZ gila)))
+(S (NP (NP (DT ba) (NN dodo)) (PP (IN ne) (NP (NN repo) (, ,) (CC so) (NN tusi)))) (VP (VBZ dodo)))
 (S (PP (IN ne) (NP (NN lada))) (, ,) (NP (NN dodo)) (VP (VBZ gila) (ADVP (RB pune))) (. .))
 TREES
-# parents as a person finds them; the tree of line 2 hangs "gila" six words from "dodo"
-parents=('[1,2,-1,4,2,2]' '[1,7,6,6,6,6,1,-1]' '[1,4,4,4,-1,4,4]')
+# parents as a person finds them; the tree of line 2 hangs "gila" six words from "dodo", that of
+# line 3 "dodo", which is not "far" but "same"
+parents=('[1,2,-1,4,2,2]' '[1,7,6,6,6,6,1,-1]' '[1,7,6,6,6,6,1,-1]' '[1,4,4,4,-1,4,4]')
 printf '%s\n' 'dodo kili lada kili' 'mumo repo dodo' >text
 printf '%s\n' 'kili , dodo lada , kili .' 'dodo dodo repo mumo' >target
 printf '%s\n' '3-1 2-0' '' >links
@@ -24,10 +26,10 @@ yes 'ba , dodo .' | head -n 200 >>all || true
 
 "$heed" attend --find --model m --trees trees --src-file text --tgt-file target --links links \
     --out found --threads 1 >table 2>said || fail "find: $(cat said)"
-grep -q '^5 sentences, 28 words$' said || fail "said: $(cat said)"
+grep -q '^6 sentences, 36 words$' said || fail "said: $(cat said)"
 [ "$(grep -cE '^(enc|dec|cross) [12]\.[1-4] ' table)" = 24 ] || fail "not all heads: $(cat table)"
 grep -q '^heads of the encoder by kind: ' table || fail "no kinds: $(cat table)"
-grep -qE '^  parent +enc [12]\.[1-4] .* (trees|src) line [1-5]: [a-z]+ -> [a-z]+ [01]\.[0-9]+$' \
+grep -qE '^  parent +enc [12]\.[1-4] .* (trees|src) line [1-6]: [a-z]+ -> [a-z]+ [01]\.[0-9]+$' \
     table || fail "no best case: $(cat table)"
 for f in far structure-1; do
     [ -s found/$f.svg ] || fail "no $f.svg: $(ls found)"
@@ -50,12 +52,12 @@ else
     while IFS= read -r line; do
         n=$((n + 1))
         tgt=()
-        [ $n -le 3 ] || tgt=(--tgt-file target --line $((n - 3)))
+        [ $n -le 4 ] || tgt=(--tgt-file target --line $((n - 4)))
         "$heed" attend --model m --src "$line" "${tgt[@]}" --out "p$n.json" --threads 1 --quiet ||
             fail "pair $n"
         pairs+=("p$n.json")
         link=null
-        case $n in 4) link='[[3,1],[2,0]]' ;; 5) link='[]' ;; esac
+        case $n in 5) link='[[3,1],[2,0]]' ;; 6) link='[]' ;; esac
         printf '{"parents": %s, "links": %s}\n' "${parents[n - 1]:-null}" "$link" >>facts.lines
     done <sentences
     python3 - facts.lines "${pairs[@]}" >facts.json <<'PY' || fail facts

@@ -86,6 +86,7 @@ static int related(const struct heads_sentence *s, enum heads_measure m, int i, 
     int up = s->parent[i] == j, down = s->parent[j] == i;
     if (m == HEADS_PARENT) return up;
     if (m == HEADS_CHILD) return down;
+    if (s->key_form[j] == s->query_form[i]) return 0; /* that is "same" */
     int apart = 0;
     for (int k = min_int(i, j); k < max_int(i, j); k++) apart += s->key_unit[k] != HEADS_MARK;
     return (up || down) && apart >= HEADS_FAR;

@@ -15,8 +15,8 @@
  *   mark       mean attention to marks
  *   parent     of words that depend on another (data/depends.h), how many look most at it
  *   child      of words on which others depend, how many look most at one of those
- *   far        of words with a parent or child FAR or more words away, how many look most at one
- *              of those
+ *   far        of words with a parent or child FAR or more words away that is spelled otherwise,
+ *              how many look most at one of those
  *   link       of words with given links (such as a pronoun's to what it stands for), how many
  *              look most at a linked word
  *
