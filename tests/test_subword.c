@@ -256,14 +256,13 @@ static struct judge judge_open(const struct tokenizer *t, double amount) {
     size_t size;
     const void *bytes = tokenizer_bytes(t, &size);
     ASSERT_OK(sp_open(&j.sp, bytes, size, &err), err);
-    ASSERT_OK(pieces_read(&j.pieces, t, &err), err);
+    j.pieces = *tokenizer_pieces(t);
     sp_seed(3);
     return j;
 }
 
 static void judge_close(struct judge *j) {
     sp_free(j->sp);
-    pieces_release(&j->pieces);
 }
 
 static int piece_at(const struct judge *j, const char *text, size_t size) {
@@ -470,9 +469,7 @@ TEST(symbols_stay) {
 TEST(pieces_are_those_of_the_library) {
     struct tokenizer *t = learn_with((struct tokenizer_train_options){
         .type = TOKENIZER_BPE, .size = 700, .byte_fallback = 1, .coverage = 0.99});
-    struct pieces p;
-    struct err err = {0};
-    ASSERT_OK(pieces_read(&p, t, &err), err);
+    struct pieces p = *tokenizer_pieces(t);
     assert_int_equal(p.n, tokenizer_size(t));
     assert_int_equal(p.type, TOKENIZER_BPE);
     int bytes = 0;
@@ -485,7 +482,6 @@ TEST(pieces_are_those_of_the_library) {
     assert_int_equal(bytes, 256);
     assert_int_equal(p.piece[tokenizer_unk(t)].kind, PIECE_UNKNOWN);
     assert_int_equal(p.piece[tokenizer_eos(t)].kind, PIECE_CONTROL);
-    pieces_release(&p);
     tokenizer_free(t);
 }
 

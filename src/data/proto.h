@@ -11,9 +11,14 @@ struct bytes {
     size_t size;
 };
 
+/* How a field is written. One that is not written as its kind should be is a stranger's. */
+enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
 struct field {
-    uint64_t number, value; /* value: of a varint */
-    struct bytes bytes;     /* of a string, a message or a number of fixed size */
+    uint32_t number;
+    enum wire wire;
+    uint64_t value;     /* of a varint */
+    struct bytes bytes; /* of a string, a message or a number of fixed size */
 };
 
 /* Takes `size` bytes from the front of *bytes; 0 when there are fewer. */

@@ -5,7 +5,7 @@
  * that are never split, and before a space mark unless some piece has one behind another character
  * (words, normally). Units are independent, and short, so plain loops over them are fast.
  *
- * One hash table from pairs to numbers serves both. For BPE it maps two neighbours to the piece
+ * One map from pairs to numbers serves both. For BPE it maps two neighbours to the piece
  * they make, that is every way to cut a piece in two pieces; for unigram it is a trie over
  * characters, from a node and a character to the next node.
  *
@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/utf8.h"
+#include "data/pairmap.h"
 #include "data/pieces.h"
 
 enum { MAX_SPELLING = 64 }; /* characters; pieces with more are not split */
@@ -29,48 +30,6 @@ enum { MAX_SPELLING = 64 }; /* characters; pieces with more are not split */
 
 static const char space_mark[] = "\xE2\x96\x81"; /* U+2581 */
 enum { SPACE_MARK = sizeof space_mark - 1 };
-
-/* ---- pairs to numbers ------------------------------------------------------------------------ */
-
-struct entry {
-    uint32_t a, b, rank;
-    int32_t to; /* -1: the place is free */
-};
-
-struct table {
-    struct entry *entry; /* [1 << bits], at least half of them free */
-    size_t n;
-    int bits;
-};
-
-/* Where the pair is, or the free place where it belongs. */
-static inline struct entry *table_find(const struct table *t, uint32_t a, uint32_t b) {
-    uint64_t hash = ((uint64_t)a << 32 | b) * UINT64_C(0x9E3779B97F4A7C15);
-    hash ^= hash >> 32;
-    size_t mask = ((size_t)1 << t->bits) - 1;
-    size_t at = (size_t)(hash * UINT64_C(0xD6E8FEB86659FD93) >> (64 - t->bits));
-    while (t->entry[at].to >= 0 && (t->entry[at].a != a || t->entry[at].b != b))
-        at = (at + 1) & mask;
-    return &t->entry[at];
-}
-
-static void table_init(struct table *t, int bits) {
-    *t = (struct table){.bits = bits};
-    t->entry = xcalloc((size_t)1 << bits, sizeof *t->entry);
-    for (size_t i = 0; i < (size_t)1 << bits; i++) t->entry[i].to = -1;
-}
-
-static void table_add(struct table *t, struct entry entry) {
-    if (2 * (t->n + 1) > (size_t)1 << t->bits) {
-        struct table old = *t;
-        table_init(t, old.bits + 1);
-        for (size_t i = 0; i < (size_t)1 << old.bits; i++)
-            if (old.entry[i].to >= 0) table_add(t, old.entry[i]);
-        xfree(old.entry);
-    }
-    *table_find(t, entry.a, entry.b) = entry;
-    t->n++;
-}
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -81,7 +40,7 @@ struct subword {
     uint32_t *spelling_at; /* [n + 1] */
     int32_t *spelling;     /* spelling[spelling_at[i] ..): of piece i; of one id: never split */
     uint8_t *edge;         /* [n]: of enum edge */
-    struct table table;
+    struct pairmap map;
     /* bpe */
     uint64_t drop; /* of 2^32: below it a merge is dropped */
     /* unigram */
@@ -96,7 +55,7 @@ enum edge { EDGE_WHOLE = 1, EDGE_SPACE_FIRST = 2, EDGE_SPACE_LAST = 4 };
 /* While the tables are made. */
 struct making {
     struct subword *s;
-    struct pieces pieces;
+    const struct pieces *pieces;
     int32_t *named; /* [1 << bits]: ids of normal pieces by the hash of their text; -1: free */
     int bits;
 };
@@ -104,7 +63,7 @@ struct making {
 static int32_t *place_of(const struct making *m, const char *text, size_t size) {
     size_t mask = ((size_t)1 << m->bits) - 1, at = (size_t)XXH3_64bits(text, size) & mask;
     while (m->named[at] >= 0) {
-        const struct piece *p = &m->pieces.piece[m->named[at]];
+        const struct piece *p = &m->pieces->piece[m->named[at]];
         if (p->size == size && memcmp(p->text, text, size) == 0) break;
         at = (at + 1) & mask;
     }
@@ -113,18 +72,18 @@ static int32_t *place_of(const struct making *m, const char *text, size_t size) 
 
 static void name_pieces(struct making *m) {
     m->bits = 4;
-    while ((size_t)1 << m->bits < 2 * (size_t)m->pieces.n) m->bits++;
+    while ((size_t)1 << m->bits < 2 * (size_t)m->pieces->n) m->bits++;
     m->named = xmalloc(((size_t)1 << m->bits) * sizeof *m->named);
     for (size_t i = 0; i < (size_t)1 << m->bits; i++) m->named[i] = -1;
-    for (int i = 0; i < m->pieces.n; i++) {
-        const struct piece *p = &m->pieces.piece[i];
+    for (int i = 0; i < m->pieces->n; i++) {
+        const struct piece *p = &m->pieces->piece[i];
         if (p->kind == PIECE_NORMAL && p->size) *place_of(m, p->text, p->size) = i;
     }
 }
 
 /* The pieces of the characters of a piece, and how many; 0 if it cannot be split. */
 static int spell(const struct making *m, int id, int32_t *out) {
-    const struct piece *p = &m->pieces.piece[id];
+    const struct piece *p = &m->pieces->piece[id];
     int n = 0;
     if (p->kind != PIECE_NORMAL) return 0;
     for (size_t at = 0; at < p->size;) {
@@ -156,11 +115,11 @@ static void spell_pieces(struct making *m) {
     int32_t one[MAX_SPELLING];
     size_t n = 0, cap = 0;
     bool joined = false;
-    s->n = m->pieces.n;
+    s->n = m->pieces->n;
     s->edge = xcalloc((size_t)s->n, 1);
     s->spelling_at = xcalloc((size_t)s->n + 1, sizeof *s->spelling_at);
     for (int i = 0; i < s->n; i++) {
-        const struct piece *p = &m->pieces.piece[i];
+        const struct piece *p = &m->pieces->piece[i];
         int k = spell(m, i, one);
         if (k == 0) {
             s->edge[i] = EDGE_WHOLE;
@@ -201,22 +160,23 @@ static int by_score(const void *a, const void *b) {
 static void make_merges(struct making *m) {
     struct subword *s = m->s;
     struct ranked *order = xcalloc((size_t)s->n, sizeof *order);
-    for (int i = 0; i < s->n; i++) order[i] = (struct ranked){m->pieces.piece[i].score, i};
+    for (int i = 0; i < s->n; i++) order[i] = (struct ranked){m->pieces->piece[i].score, i};
     qsort(order, (size_t)s->n, sizeof *order, by_score);
     uint32_t rank = 0;
-    table_init(&s->table, 10);
+    pairmap_init(&s->map, 10);
     for (int i = 0; i < s->n; i++) {
         int id = order[i].id;
-        const struct piece *p = &m->pieces.piece[id];
+        const struct piece *p = &m->pieces->piece[id];
         if (i > 0 && order[i].score < order[i - 1].score) rank++; /* equal scores, equal ranks */
         if (is_whole(s, id)) continue;
         size_t cut = 0;
         for (int k = 0; k + 1 < subword_chars(s, id); k++) {
-            cut += m->pieces.piece[s->spelling[s->spelling_at[id] + (uint32_t)k]].size;
+            cut += m->pieces->piece[s->spelling[s->spelling_at[id] + (uint32_t)k]].size;
             int32_t left = *place_of(m, p->text, cut);
             int32_t right = *place_of(m, p->text + cut, p->size - cut);
             if (left >= 0 && right >= 0)
-                table_add(&s->table, (struct entry){(uint32_t)left, (uint32_t)right, rank, id});
+                pairmap_add(&s->map,
+                            (struct pair_entry){(uint32_t)left, (uint32_t)right, rank, id});
         }
     }
     xfree(order);
@@ -230,18 +190,18 @@ static void make_trie(struct making *m) {
     s->piece_of = xcalloc((size_t)s->spelling_at[s->n] + 1, sizeof *s->piece_of);
     s->piece_of[0] = -1;
     s->n_node = 1;
-    table_init(&s->table, 10);
+    pairmap_init(&s->map, 10);
     for (int i = 0; i < s->n; i++) {
-        s->weight[i] = s->options.unigram_alpha * (double)m->pieces.piece[i].score;
+        s->weight[i] = s->options.unigram_alpha * (double)m->pieces->piece[i].score;
         if (is_whole(s, i)) continue;
         int node = 0, n = subword_chars(s, i);
         for (int k = 0; k < n; k++) {
             uint32_t c = (uint32_t)s->spelling[s->spelling_at[i] + (uint32_t)k];
-            int next = table_find(&s->table, (uint32_t)node, c)->to;
+            int next = pairmap_find(&s->map, (uint32_t)node, c)->to;
             if (next < 0) {
                 next = s->n_node++;
                 s->piece_of[next] = -1;
-                table_add(&s->table, (struct entry){(uint32_t)node, c, 0, next});
+                pairmap_add(&s->map, (struct pair_entry){(uint32_t)node, c, 0, next});
             }
             node = next;
         }
@@ -293,19 +253,22 @@ int subword_new(struct subword **out, const struct tokenizer *tokenizer,
                 const struct subword_options *options, struct err *err) {
     struct making m = {0};
     *out = NULL;
-    int rc = pieces_read(&m.pieces, tokenizer, err);
-    if (!rc) rc = subword_check(options, m.pieces.type, err);
-    if (!rc) rc = check_pieces(&m.pieces, err);
+    if (tokenizer_has_vocabulary(tokenizer))
+        return err_set(err, HEED_EINVAL,
+                       "tokenizer: ids are a vocabulary's and not those of its pieces; other "
+                       "segmentations cannot be sampled");
+    m.pieces = tokenizer_pieces(tokenizer);
+    int rc = subword_check(options, m.pieces->type, err);
+    if (!rc) rc = check_pieces(m.pieces, err);
     if (!rc) {
         m.s = *out = xcalloc(1, sizeof *m.s);
         m.s->options = *options;
-        m.s->type = m.pieces.type;
+        m.s->type = m.pieces->type;
         name_pieces(&m);
         spell_pieces(&m);
         (m.s->type == TOKENIZER_BPE ? make_merges : make_trie)(&m);
     }
     xfree(m.named);
-    pieces_release(&m.pieces);
     return rc;
 }
 
@@ -314,7 +277,7 @@ void subword_free(struct subword *s) {
     xfree(s->spelling_at);
     xfree(s->spelling);
     xfree(s->edge);
-    xfree(s->table.entry);
+    pairmap_release(&s->map);
     xfree(s->piece_of);
     xfree(s->weight);
     xfree(s);
@@ -382,8 +345,9 @@ void subword_work_free(struct subword_work *w) {
 }
 
 static inline void look_up(const struct subword *s, struct subword_work *w, int i) {
-    const struct entry *e = table_find(&s->table, (uint32_t)w->unit[i], (uint32_t)w->unit[i + 1]);
-    w->rank[i] = e->to >= 0 ? e->rank : NEVER;
+    const struct pair_entry *e =
+        pairmap_find(&s->map, (uint32_t)w->unit[i], (uint32_t)w->unit[i + 1]);
+    w->rank[i] = e->to >= 0 ? e->value : NEVER;
     w->into[i] = e->to;
 }
 
@@ -442,7 +406,7 @@ static void filter_forward(const struct subword *s, struct subword_work *w) {
         double here = sum_to(w, i); /* finite: every character is a piece */
         int node = 0;
         for (int j = i; j < w->n; j++) {
-            node = table_find(&s->table, (uint32_t)node, (uint32_t)w->unit[j])->to;
+            node = pairmap_find(&s->map, (uint32_t)node, (uint32_t)w->unit[j])->to;
             if (node < 0) break;
             int32_t piece = s->piece_of[node];
             if (piece < 0) continue;

@@ -8,15 +8,14 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "data/sentencepiece.h"
-#include "data/tokenizer_check.h"
+#include "data/spm.h"
 #include "data/vocabulary.h"
 
 /* What a token is that is no piece of the file; and how many ids need no allocation. */
 enum { MARK = -1, SPELLED = -2, SOME = 256 };
 
 struct tokenizer {
-    struct sp *sp;
+    struct spm *spm;
     char *bytes; /* the file */
     size_t n_byte;
     unsigned char hash[TOKENIZER_HASH_SIZE];
@@ -38,8 +37,7 @@ static int open_bytes(struct tokenizer **tokenizer, const char *name, char *byte
     t->bytes = bytes;
     t->n_byte = size;
     t->given = (struct tokenizer_marks)TOKENIZER_FILE_MARKS;
-    int rc = tokenizer_check((const unsigned char *)bytes, size, &why);
-    if (!rc) rc = sp_open(&t->sp, bytes, size, &why);
+    int rc = spm_open(&t->spm, bytes, size, &why);
     if (rc) {
         tokenizer_free(t);
         return err_set(err, rc, "%s: %s", name, why.msg);
@@ -47,10 +45,10 @@ static int open_bytes(struct tokenizer **tokenizer, const char *name, char *byte
     XXH128_canonical_t hash;
     XXH128_canonicalFromHash(&hash, XXH3_128bits(bytes, size));
     memcpy(t->hash, hash.digest, sizeof t->hash);
-    t->size = sp_size(t->sp);
-    t->unk = sp_unk(t->sp);
-    t->bos = sp_bos(t->sp);
-    t->eos = sp_eos(t->sp);
+    t->size = spm_pieces(t->spm)->n;
+    t->unk = spm_unk(t->spm);
+    t->bos = spm_bos(t->spm);
+    t->eos = spm_eos(t->spm);
     *tokenizer = t;
     return 0;
 }
@@ -79,14 +77,18 @@ int tokenizer_open_memory(struct tokenizer **tokenizer, const void *data, size_t
     return open_copy(tokenizer, "tokenizer", data, size, err);
 }
 
+static const struct piece *piece_at(const struct tokenizer *t, int piece) {
+    return &spm_pieces(t->spm)->piece[piece];
+}
+
 /* ---- vocabularies ---------------------------------------------------------------------------- */
 
 /* The token spelled like a piece of the file, or -1. */
 static int token_of(const struct tokenizer *t, int piece) {
     if (piece < 0) return -1;
     if (!t->vocabulary) return piece;
-    const char *text = sp_piece(t->sp, piece);
-    return vocabulary_find(t->vocabulary, text, strlen(text));
+    const struct piece *p = piece_at(t, piece);
+    return vocabulary_find(t->vocabulary, p->text, p->size);
 }
 
 static int is_mark(const char *token) {
@@ -96,7 +98,7 @@ static int is_mark(const char *token) {
 }
 
 static void map_ids(struct tokenizer *t, const struct tokenizer_parts *parts) {
-    int n_piece = sp_size(t->sp), unknown = sp_unk(t->sp);
+    int n_piece = spm_pieces(t->spm)->n, unknown = spm_unk(t->spm);
     t->id_of = xmalloc((size_t)n_piece * sizeof *t->id_of);
     t->piece_of = xmalloc((size_t)t->size * sizeof *t->piece_of);
     for (int i = 0; i < t->size; i++) t->piece_of[i] = SPELLED;
@@ -128,15 +130,15 @@ static int set_mark(int *mark, const struct tokenizer *t, int given, const char 
 }
 
 static int set_marks(struct tokenizer *t, const struct tokenizer_marks *given, struct err *err) {
-    t->bos = token_of(t, sp_bos(t->sp));
-    t->eos = token_of(t, sp_eos(t->sp));
-    t->unk = token_of(t, sp_unk(t->sp));
+    t->bos = token_of(t, spm_bos(t->spm));
+    t->eos = token_of(t, spm_eos(t->spm));
+    t->unk = token_of(t, spm_unk(t->spm));
     int rc = set_mark(&t->bos, t, given->start, "start", err);
     if (!rc) rc = set_mark(&t->eos, t, given->end, "end", err);
     if (!rc) rc = set_mark(&t->unk, t, given->unknown, "unknown", err);
     if (!rc && t->unk < 0)
         rc = err_set(err, HEED_EFORMAT, "no token '%.60s', and no other is said to be unknown",
-                     sp_piece(t->sp, sp_unk(t->sp)));
+                     piece_at(t, spm_unk(t->spm))->text);
     t->given = *given;
     return rc;
 }
@@ -191,7 +193,7 @@ void tokenizer_free(struct tokenizer *t) {
     vocabulary_free(t->vocabulary);
     xfree(t->id_of);
     xfree(t->piece_of);
-    if (t->sp) sp_free(t->sp);
+    spm_free(t->spm);
     xfree(t->bytes);
     xfree(t);
 }
@@ -209,6 +211,8 @@ int tokenizer_check_ends(const struct tokenizer *t, struct err *err) {
     return err_set(err, HEED_EFORMAT, "tokenizer: it has no %s piece (%s), which translation needs",
                    end ? "beginning" : "end", end ? "<s>" : "</s>");
 }
+
+const struct pieces *tokenizer_pieces(const struct tokenizer *t) { return spm_pieces(t->spm); }
 
 int tokenizer_has_vocabulary(const struct tokenizer *t) { return t->vocabulary != NULL; }
 
@@ -232,17 +236,17 @@ int tokenizer_equal(const struct tokenizer *a, const struct tokenizer *b) {
 int tokenizer_is_control(const struct tokenizer *t, int id) {
     if (id < 0 || id >= t->size) return 0;
     if (t->piece_of) id = t->piece_of[id];
-    return id >= 0 ? sp_is_control(t->sp, id) : id == MARK;
+    return id >= 0 ? piece_at(t, id)->kind == PIECE_CONTROL : id == MARK;
 }
 
 int tokenizer_find(const struct tokenizer *t, const char *piece) {
     return t->vocabulary ? vocabulary_find(t->vocabulary, piece, strlen(piece))
-                         : sp_find(t->sp, piece);
+                         : spm_find(t->spm, piece, strlen(piece));
 }
 
 const char *tokenizer_piece(const struct tokenizer *t, int id) {
     if (id < 0 || id >= t->size) return NULL;
-    return t->vocabulary ? vocabulary_token(t->vocabulary, id) : sp_piece(t->sp, id);
+    return t->vocabulary ? vocabulary_token(t->vocabulary, id) : piece_at(t, id)->text;
 }
 
 /* ---- using ----------------------------------------------------------------------------------- */
@@ -258,10 +262,10 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, i
 
 int tokenizer_encode_spans(const struct tokenizer *t, const char *text, size_t size, int32_t *ids,
                            struct span *span, int cap) {
-    struct sp_finder finder = {find_token, t->vocabulary};
+    struct spm_finder finder = {find_token, t->vocabulary};
     if (size > TOKENIZER_MAX_TEXT) return HEED_ELIMIT;
-    struct sp_out out = {ids, span, cap, t->vocabulary ? &finder : NULL};
-    int n = sp_encode_spans(t->sp, text, size, &out);
+    struct spm_out out = {ids, span, cap, t->vocabulary ? &finder : NULL};
+    int n = spm_encode(t->spm, text, size, &out);
     if (!t->vocabulary) return n;
     for (int i = 0; i < n && i < cap; i++) ids[i] = ids[i] < -1 ? -2 - ids[i] : t->id_of[ids[i]];
     return n;
@@ -289,9 +293,9 @@ static int decode_spelled(const struct tokenizer *t, const int32_t *ids, int n, 
     for (int i = 0; i < n; i++) {
         int piece = t->piece_of[ids[i]];
         if (piece != MARK)
-            text[m++] = piece == SPELLED ? tokenizer_piece(t, ids[i]) : sp_piece(t->sp, piece);
+            text[m++] = piece == SPELLED ? tokenizer_piece(t, ids[i]) : piece_at(t, piece)->text;
     }
-    int size = sp_decode_pieces(t->sp, text, m, out, cap, span);
+    int size = spm_decode_pieces(t->spm, text, m, out, cap, span);
     xfree(text);
     return size;
 }
@@ -310,8 +314,7 @@ static int decode_tokens(const struct tokenizer *t, const int32_t *ids, int n, c
     if (spelled)
         size = decode_spelled(t, ids, n, out, cap, span);
     else
-        size = span ? sp_decode_spans(t->sp, piece, m, out, cap, span)
-                    : sp_decode(t->sp, piece, m, out, cap);
+        size = spm_decode(t->spm, piece, m, out, cap, span);
     if (piece != some) xfree(piece);
     for (int i = n, at = size; i-- > 0 && span && size >= 0; at = span[i].begin)
         span[i] = t->piece_of[ids[i]] == MARK ? (struct span){at, at} : span[--m];
@@ -319,10 +322,7 @@ static int decode_tokens(const struct tokenizer *t, const int32_t *ids, int n, c
 }
 
 int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int n, char *out, size_t cap) {
-    int rc = check_ids(t, ids, n);
-    if (rc) return rc;
-    return t->vocabulary ? decode_tokens(t, ids, n, out, cap, NULL)
-                         : sp_decode(t->sp, ids, n, out, cap);
+    return tokenizer_decode_spans(t, ids, n, out, cap, NULL);
 }
 
 int tokenizer_decode_spans(const struct tokenizer *t, const int32_t *ids, int n, char *out,
@@ -330,5 +330,5 @@ int tokenizer_decode_spans(const struct tokenizer *t, const int32_t *ids, int n,
     int rc = check_ids(t, ids, n);
     if (rc) return rc;
     return t->vocabulary ? decode_tokens(t, ids, n, out, cap, span)
-                         : sp_decode_spans(t->sp, ids, n, out, cap, span);
+                         : spm_decode(t->spm, ids, n, out, cap, span);
 }

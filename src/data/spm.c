@@ -1,0 +1,171 @@
+/* spm.c — see spm.h: opening. */
+#include "data/spm.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/sentencepiece.h"
+#include "data/spm_model.h"
+
+enum { MAX_USER_PREFIXES = 64 }; /* as many as the library looks at */
+
+static bool is_text(const struct piece *p) {
+    return p->kind == PIECE_NORMAL || p->kind == PIECE_USER_DEFINED || p->kind == PIECE_UNUSED;
+}
+
+/* Whether a space mark follows another character in it. */
+static bool joins_words(const struct piece *p) {
+    const char *at = p->text;
+    while (strncmp(at, spm_space, SPM_SPACE) == 0) at += SPM_SPACE;
+    return strstr(at, spm_space) != NULL;
+}
+
+/* A byte's piece is "<0xFF>". */
+static int enter_byte(struct spm *s, int id, struct err *err) {
+    const char *text = s->pieces.piece[id].text;
+    if (!s->pieces.byte_fallback)
+        return err_set(err, HEED_EFORMAT, "%.60s is a piece of a byte, which the file does not use",
+                       text);
+    for (unsigned b = 0; b < 256; b++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", b);
+        if (strcmp(name, text)) continue;
+        s->byte_id[b] = id;
+        return 0;
+    }
+    return err_set(err, HEED_EFORMAT, "%.60s is no piece of a byte", text);
+}
+
+static int enter_piece(struct spm *s, int id, struct err *err) {
+    const struct piece *p = &s->pieces.piece[id];
+    struct trie *trie = is_text(p) ? &s->text : &s->reserved;
+    if (trie_add(trie, p->text, p->size, id) != TRIE_NONE)
+        return err_set(err, HEED_EFORMAT, "%.60s is already defined", p->text);
+    switch (p->kind) {
+    case PIECE_NORMAL:
+        if (p->score < s->least) s->least = p->score;
+        if (s->most < p->score) s->most = p->score;
+        break;
+    case PIECE_UNKNOWN:
+        if (s->unk >= 0) return err_set(err, HEED_EFORMAT, "unk is already defined");
+        s->unk = id;
+        break;
+    case PIECE_USER_DEFINED:
+        s->has_user = true;
+        trie_add(&s->user, p->text, p->size, id);
+        break;
+    case PIECE_UNUSED:
+        s->has_unused = true;
+        break;
+    case PIECE_BYTE:
+        return enter_byte(s, id, err);
+    case PIECE_CONTROL:
+        break;
+    }
+    return 0;
+}
+
+/* How many of the user's pieces begin the text. */
+static int count_prefixes(const struct trie *user, const struct piece *p) {
+    int n = 0, id;
+    int32_t node = 0;
+    for (size_t i = 0; i < p->size; i++) {
+        node = trie_step(user, node, (unsigned char)p->text[i], &id);
+        n += id != TRIE_NONE;
+    }
+    return n;
+}
+
+static int enter_pieces(struct spm *s, struct err *err) {
+    const struct pieces *p = &s->pieces;
+    int rc = 0, n_text = 0;
+    for (int i = 0; i < p->n && !rc; i++) rc = enter_piece(s, i, err);
+    if (rc) return rc;
+    for (int i = 0; i < p->n; i++) {
+        const struct piece *piece = &p->piece[i];
+        n_text += is_text(piece);
+        if (is_text(piece))
+            s->joins_words = s->joins_words || (p->type == TOKENIZER_BPE && joins_words(piece));
+        else
+            s->ambiguous |= trie_find(&s->text, piece->text, piece->size) != TRIE_NONE;
+        if (piece->kind == PIECE_USER_DEFINED &&
+            count_prefixes(&s->user, piece) > MAX_USER_PREFIXES)
+            return err_set(err, HEED_EFORMAT, "more than %d user-defined pieces begin alike",
+                           MAX_USER_PREFIXES);
+    }
+    if (s->unk < 0) return err_set(err, HEED_EFORMAT, "unk is not defined");
+    for (int b = 0; b < 256 && p->byte_fallback; b++)
+        if (s->byte_id[b] < 0)
+            return err_set(err, HEED_EFORMAT, "there is no piece for byte 0x%02X", (unsigned)b);
+    if (n_text == 0 && p->type == TOKENIZER_UNIGRAM)
+        return err_set(err, HEED_EFORMAT, "no piece stands for text");
+    return 0;
+}
+
+/* A mark by its spelling, if it is there and is a mark. */
+static int mark_of(const struct spm *s, struct bytes given, const char *usual) {
+    const char *name = given.size ? (const char *)given.at : usual;
+    int id = spm_id_of(s, name, given.size ? strnlen(name, given.size) : strlen(usual));
+    return s->pieces.piece[id].kind == PIECE_CONTROL ? id : -1;
+}
+
+static int open_pieces(struct spm *s, struct err *err) {
+    const struct pieces *p = &s->pieces;
+    trie_init(&s->text, false, (size_t)p->n);
+    trie_init(&s->reserved, false, 0);
+    trie_init(&s->user, true, 0);
+    memset(s->byte_id, 0xFF, sizeof s->byte_id);
+    s->unk = -1;
+    s->least = FLT_MAX;
+    s->most = FLT_MIN;
+    int rc = enter_pieces(s, err);
+    if (rc) return rc;
+    s->bos = mark_of(s, p->bos, "<s>");
+    s->eos = mark_of(s, p->eos, "</s>");
+    rc = rules_init(&s->rules, &p->norm, p->space_last, s->has_user ? &s->user : NULL, err);
+    return rc ? rc : rules_init(&s->derules, &p->denorm, false, NULL, err);
+}
+
+/* The library runs the file's tests as it opens it. */
+static int run_tests(const void *data, size_t size, struct err *err) {
+    struct sp *sp;
+    int rc = sp_open(&sp, data, size, err);
+    if (!rc) sp_free(sp);
+    return rc;
+}
+
+int spm_open(struct spm **spm, const void *data, size_t size, struct err *err) {
+    struct spm *s = xcalloc(1, sizeof *s);
+    int rc = pieces_read(&s->pieces, data, size, err);
+    if (!rc) rc = open_pieces(s, err);
+    if (!rc && s->pieces.has_tests) rc = run_tests(data, size, err);
+    if (rc) spm_free(s);
+    *spm = rc ? NULL : s;
+    return rc;
+}
+
+void spm_free(struct spm *s) {
+    if (!s) return;
+    pieces_release(&s->pieces);
+    trie_release(&s->text);
+    trie_release(&s->reserved);
+    trie_release(&s->user);
+    xfree(s);
+}
+
+const struct pieces *spm_pieces(const struct spm *s) { return &s->pieces; }
+int spm_unk(const struct spm *s) { return s->unk; }
+int spm_bos(const struct spm *s) { return s->bos; }
+int spm_eos(const struct spm *s) { return s->eos; }
+
+int spm_find(const struct spm *s, const char *piece, size_t size) {
+    int id = trie_find(&s->reserved, piece, size);
+    return id >= 0 ? id : trie_find(&s->text, piece, size);
+}
+
+int spm_id_of(const struct spm *s, const char *text, size_t size) {
+    int id = spm_find(s, text, size);
+    return id >= 0 ? id : s->unk;
+}
