@@ -31,9 +31,9 @@ LIB_SRC := $(wildcard $(LIB_DIRS:%=src/%/*.c) src/data/sentencepiece.cc src/data
 CLI_SRC := $(wildcard src/cli/*.c src/bench/*.c)
 # The server is in the program only: whoever links the library needs nothing for it.
 SERVE_SRC := $(wildcard src/serve/*.c)
-# tests/test_NAME.c and selftest_NAME.c are programs, any other tests/*.c is shared by all of them.
+# tests/test_NAME.c and selftest_NAME.c are programs, any other file of tests/ is shared by them.
 TEST_SRC   := $(wildcard tests/test_*.c tests/selftest_*.c)
-HELPER_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
+HELPER_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c tests/*.cc))
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 
 objects = $(patsubst %,$(BUILD)/%.o,$(basename $1))

@@ -8,9 +8,9 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "data/pieces.h"
-#include "data/sentencepiece.h"
 #include "data/subword.h"
 #include "data/text.h"
+#include "library.h"
 #include "test.h"
 
 enum { MAX_IDS = 4096 };
@@ -252,18 +252,15 @@ struct judge {
 
 static struct judge judge_open(const struct tokenizer *t, double amount) {
     struct judge j = {.t = t, .amount = amount, .rng = {.key = 11}};
-    struct err err = {0};
     size_t size;
     const void *bytes = tokenizer_bytes(t, &size);
-    ASSERT_OK(sp_open(&j.sp, bytes, size, &err), err);
+    assert_int_equal(sp_open(&j.sp, bytes, size), 0);
     j.pieces = *tokenizer_pieces(t);
     sp_seed(3);
     return j;
 }
 
-static void judge_close(struct judge *j) {
-    sp_free(j->sp);
-}
+static void judge_close(struct judge *j) { sp_free(j->sp); }
 
 static int piece_at(const struct judge *j, const char *text, size_t size) {
     char piece[256];

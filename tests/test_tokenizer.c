@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "data/sample.h"
 #include "data/tokenizer.h"
+#include "proto.h"
 #include "test.h"
 
 /* ---- helpers --------------------------------------------------------------------------------- */
@@ -615,45 +616,6 @@ TEST(sample_is_even) {
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-/* A protocol buffer, written by hand. */
-struct proto {
-    unsigned char data[1 << 17];
-    size_t size;
-};
-
-static void put_byte(struct proto *p, unsigned v) { p->data[p->size++] = (unsigned char)v; }
-
-static void put_varint(struct proto *p, uint64_t v) {
-    for (; v > 127; v >>= 7) put_byte(p, (unsigned)(v & 127) | 128);
-    put_byte(p, (unsigned)v);
-}
-
-static void put_bytes(struct proto *p, unsigned field, const void *data, size_t size) {
-    put_varint(p, field << 3 | 2);
-    put_varint(p, size);
-    memcpy(p->data + p->size, data, size);
-    p->size += size;
-}
-
-static void put_number(struct proto *p, unsigned field, uint64_t v) {
-    put_varint(p, field << 3);
-    put_varint(p, v);
-}
-
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER = 4, BYTE = 6 };
-
-static void put_piece(struct proto *p, const char *text, unsigned type) {
-    struct proto *piece = calloc(1, sizeof *piece);
-    float score = -1;
-    put_bytes(piece, 1, text, strlen(text));
-    put_varint(piece, 2 << 3 | 5);
-    memcpy(piece->data + piece->size, &score, 4);
-    piece->size += 4;
-    put_number(piece, 3, type);
-    put_bytes(p, 1, piece->data, piece->size);
-    free(piece);
-}
 
 static int open_proto(struct tokenizer **t, const struct proto *p, struct err *err) {
     return tokenizer_open_memory(t, p->data, p->size, err);

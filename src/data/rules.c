@@ -127,7 +127,7 @@ struct step {
 };
 
 static struct step next_step(const struct rules *r, const char *text, size_t size) {
-    size_t n = r->user ? trie_prefix(r->user, text, size) : 0;
+    size_t n = r->user ? trie_prefix(r->user, text, size, NULL) : 0;
     if (n) return (struct step){text, n, n};
     if (r->unit) {
         uint32_t base = r->base, value = 0;

@@ -16,7 +16,7 @@
 struct rules {
     struct norm norm;
     bool space_last;
-    const struct trie *user;           /* of bytes: pieces of the user's own; may be NULL */
+    const struct trie *user;           /* pieces of the user's own; may be NULL */
     const unsigned char *unit, *value; /* of the trie; NULL: no rules */
     uint32_t base;                     /* of its root */
     bool plain[256]; /* an ASCII character that stays as it is if the next is ASCII, too */

@@ -2,7 +2,6 @@
 #include "data/spm.h"
 
 #include <float.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -22,26 +21,27 @@ static bool joins_words(const struct piece *p) {
     return strstr(at, spm_space) != NULL;
 }
 
+static int hex(char c) {
+    const char *digits = "0123456789ABCDEF", *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
 /* A byte's piece is "<0xFF>". */
 static int enter_byte(struct spm *s, int id, struct err *err) {
     const char *text = s->pieces.piece[id].text;
     if (!s->pieces.byte_fallback)
         return err_set(err, HEED_EFORMAT, "%.60s is a piece of a byte, which the file does not use",
                        text);
-    for (unsigned b = 0; b < 256; b++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", b);
-        if (strcmp(name, text)) continue;
-        s->byte_id[b] = id;
-        return 0;
-    }
-    return err_set(err, HEED_EFORMAT, "%.60s is no piece of a byte", text);
+    int high = strlen(text) == 6 && !memcmp(text, "<0x", 3) && text[5] == '>' ? hex(text[3]) : -1;
+    int low = high >= 0 ? hex(text[4]) : -1;
+    if (low < 0) return err_set(err, HEED_EFORMAT, "%.60s is no piece of a byte", text);
+    s->byte_id[16 * high + low] = id;
+    return 0;
 }
 
 static int enter_piece(struct spm *s, int id, struct err *err) {
     const struct piece *p = &s->pieces.piece[id];
-    struct trie *trie = is_text(p) ? &s->text : &s->reserved;
-    if (trie_add(trie, p->text, p->size, id) != TRIE_NONE)
+    if (piecemap_add(is_text(p) ? &s->text : &s->reserved, id) >= 0)
         return err_set(err, HEED_EFORMAT, "%.60s is already defined", p->text);
     switch (p->kind) {
     case PIECE_NORMAL:
@@ -54,7 +54,7 @@ static int enter_piece(struct spm *s, int id, struct err *err) {
         break;
     case PIECE_USER_DEFINED:
         s->has_user = true;
-        trie_add(&s->user, p->text, p->size, id);
+        trie_add(&s->user, p->text, p->size);
         break;
     case PIECE_UNUSED:
         s->has_unused = true;
@@ -67,20 +67,9 @@ static int enter_piece(struct spm *s, int id, struct err *err) {
     return 0;
 }
 
-/* How many of the user's pieces begin the text. */
-static int count_prefixes(const struct trie *user, const struct piece *p) {
-    int n = 0, id;
-    int32_t node = 0;
-    for (size_t i = 0; i < p->size; i++) {
-        node = trie_step(user, node, (unsigned char)p->text[i], &id);
-        n += id != TRIE_NONE;
-    }
-    return n;
-}
-
 static int enter_pieces(struct spm *s, struct err *err) {
     const struct pieces *p = &s->pieces;
-    int rc = 0, n_text = 0;
+    int rc = 0, n_text = 0, n_prefix;
     for (int i = 0; i < p->n && !rc; i++) rc = enter_piece(s, i, err);
     if (rc) return rc;
     for (int i = 0; i < p->n; i++) {
@@ -89,9 +78,10 @@ static int enter_pieces(struct spm *s, struct err *err) {
         if (is_text(piece))
             s->joins_words = s->joins_words || (p->type == TOKENIZER_BPE && joins_words(piece));
         else
-            s->ambiguous |= trie_find(&s->text, piece->text, piece->size) != TRIE_NONE;
-        if (piece->kind == PIECE_USER_DEFINED &&
-            count_prefixes(&s->user, piece) > MAX_USER_PREFIXES)
+            s->ambiguous |= piecemap_find(&s->text, piece->text, piece->size) >= 0;
+        if (piece->kind != PIECE_USER_DEFINED) continue;
+        trie_prefix(&s->user, piece->text, piece->size, &n_prefix);
+        if (n_prefix > MAX_USER_PREFIXES)
             return err_set(err, HEED_EFORMAT, "more than %d user-defined pieces begin alike",
                            MAX_USER_PREFIXES);
     }
@@ -113,9 +103,9 @@ static int mark_of(const struct spm *s, struct bytes given, const char *usual) {
 
 static int open_pieces(struct spm *s, struct err *err) {
     const struct pieces *p = &s->pieces;
-    trie_init(&s->text, false, (size_t)p->n);
-    trie_init(&s->reserved, false, 0);
-    trie_init(&s->user, true, 0);
+    piecemap_init(&s->text, p->piece, (size_t)p->n, p->type == TOKENIZER_UNIGRAM);
+    piecemap_init(&s->reserved, p->piece, 0, false);
+    trie_init(&s->user);
     memset(s->byte_id, 0xFF, sizeof s->byte_id);
     s->unk = -1;
     s->least = FLT_MAX;
@@ -128,19 +118,11 @@ static int open_pieces(struct spm *s, struct err *err) {
     return rc ? rc : rules_init(&s->derules, &p->denorm, false, NULL, err);
 }
 
-/* The library runs the file's tests as it opens it. */
-static int run_tests(const void *data, size_t size, struct err *err) {
-    struct sp *sp;
-    int rc = sp_open(&sp, data, size, err);
-    if (!rc) sp_free(sp);
-    return rc;
-}
-
 int spm_open(struct spm **spm, const void *data, size_t size, struct err *err) {
     struct spm *s = xcalloc(1, sizeof *s);
     int rc = pieces_read(&s->pieces, data, size, err);
     if (!rc) rc = open_pieces(s, err);
-    if (!rc && s->pieces.has_tests) rc = run_tests(data, size, err);
+    if (!rc && s->pieces.has_tests) rc = sp_test(data, size, err);
     if (rc) spm_free(s);
     *spm = rc ? NULL : s;
     return rc;
@@ -149,8 +131,8 @@ int spm_open(struct spm **spm, const void *data, size_t size, struct err *err) {
 void spm_free(struct spm *s) {
     if (!s) return;
     pieces_release(&s->pieces);
-    trie_release(&s->text);
-    trie_release(&s->reserved);
+    piecemap_release(&s->text);
+    piecemap_release(&s->reserved);
     trie_release(&s->user);
     xfree(s);
 }
@@ -161,8 +143,8 @@ int spm_bos(const struct spm *s) { return s->bos; }
 int spm_eos(const struct spm *s) { return s->eos; }
 
 int spm_find(const struct spm *s, const char *piece, size_t size) {
-    int id = trie_find(&s->reserved, piece, size);
-    return id >= 0 ? id : trie_find(&s->text, piece, size);
+    int id = piecemap_find(&s->reserved, piece, size);
+    return id >= 0 ? id : piecemap_find(&s->text, piece, size);
 }
 
 int spm_id_of(const struct spm *s, const char *text, size_t size) {

@@ -19,14 +19,14 @@
 
 #define UNKNOWN_PENALTY 10.0f /* below the lowest score */
 
-enum { FROZEN = 4 << 24 }; /* the label of a piece of the user's own; no character has it */
+enum { FROZEN = 4 << 24 }; /* the number of a piece of the user's own; no character has it */
 
 /* A text on its way. */
 struct work {
     const struct spm *spm;
     struct normal normal;
-    /* characters: their labels, and the byte each begins with, [n + 1] */
-    uint32_t *label, *begin;
+    /* characters: their numbers, and the byte each begins with, [n + 1] */
+    uint32_t *chars, *begin;
     uint32_t n;
     void *more; /* [n + 1] of what the method needs */
     const struct spm_out *out;
@@ -97,19 +97,19 @@ static int begin_work(struct work *w, const char *text, size_t size, size_t each
     int rc = rules_apply(&w->spm->rules, &w->normal, text, size);
     size_t n = w->normal.size;
     if (rc || n == 0) return rc;
-    each += 2 * sizeof *w->label;
+    each += 2 * sizeof *w->chars;
     w->more = mem_block((n + 1) * each);
     if (!w->more) return HEED_ENOMEM;
-    w->label = (uint32_t *)((char *)w->more + (n + 1) * (each - 2 * sizeof *w->label));
-    w->begin = w->label + n + 1;
+    w->chars = (uint32_t *)((char *)w->more + (n + 1) * (each - 2 * sizeof *w->chars));
+    w->begin = w->chars + n + 1;
     frozen = frozen && w->spm->has_user;
     for (size_t at = 0, taken; at < n; at += taken) {
         const char *here = w->normal.text + at;
         w->begin[w->n] = (uint32_t)at;
-        if (frozen && (taken = trie_prefix(&w->spm->user, here, n - at)))
-            w->label[w->n++] = FROZEN;
+        if (frozen && (taken = trie_prefix(&w->spm->user, here, n - at, NULL)))
+            w->chars[w->n++] = FROZEN;
         else
-            w->label[w->n++] = trie_label(here, n - at, &taken);
+            w->chars[w->n++] = piecemap_char(here, n - at, &taken);
     }
     w->begin[w->n] = (uint32_t)n;
     return 0;
@@ -137,20 +137,21 @@ static inline void take_way(struct way *way, double score, int id, uint32_t from
 /* All pieces that begin at character i. */
 static void add_ways(const struct work *w, struct way *way, uint32_t i) {
     const struct spm *s = w->spm;
+    const char *text = w->normal.text + w->begin[i];
     float here = way[i].score;
-    bool single = false;
-    int32_t node = 0;
+    bool single = false, longer;
+    uint64_t hash = 0;
     for (uint32_t to = i + 1; to <= w->n; to++) {
-        int id;
-        node = trie_step(&s->text, node, w->label[to - 1], &id);
-        if (node < 0) break;
-        if (id < 0) continue;
-        const struct piece *p = &s->pieces.piece[id];
-        if (p->kind == PIECE_UNUSED) continue;
-        double score = (double)p->score;
-        if (p->kind == PIECE_USER_DEFINED) score = (double)((float)p->size * s->most) - 0.1;
-        take_way(&way[to], score + (double)here, id, i);
-        single |= to == i + 1;
+        hash = piecemap_join(hash, w->chars[to - 1], PIECEMAP_SHIFT);
+        int id = piecemap_look(&s->text, hash, text, w->begin[to] - w->begin[i], &longer);
+        const struct piece *p = &s->pieces.piece[id >= 0 ? id : 0];
+        if (id >= 0 && p->kind != PIECE_UNUSED) {
+            double score = (double)p->score;
+            if (p->kind == PIECE_USER_DEFINED) score = (double)((float)p->size * s->most) - 0.1;
+            take_way(&way[to], score + (double)here, id, i);
+            single |= to == i + 1;
+        }
+        if (!longer && piecemap_marks(to - i)) break;
     }
     if (!single) take_way(&way[i + 1], (double)(s->least - UNKNOWN_PENALTY + here), s->unk, i);
 }
@@ -179,17 +180,16 @@ static int cut_unigram(struct work *w) {
 
 /* Characters that have been joined, by the first of them. */
 struct symbol {
+    uint64_t hash, shift;   /* of piecemap_join */
     uint32_t n;             /* characters; 0: joined to another */
     uint32_t before, after; /* NOBODY: none */
-    int32_t node;           /* of the trie; -1: no piece begins so */
-    int id;                 /* -1: it is none */
+    int id;                 /* of more than one character */
 };
 
 /* Two neighbours that would make a piece. */
 struct join {
     float score;
     uint32_t left, n; /* characters of both */
-    int32_t node;
     int id;
 };
 
@@ -231,15 +231,17 @@ static struct join pop(struct joins *j) {
 /* Notes the pair if it makes a piece. */
 static void look_at(const struct work *w, struct joins *j, uint32_t left, uint32_t right) {
     const struct symbol *symbol = w->more;
+    bool longer;
     if (left == NOBODY || right == NOBODY) return;
-    int32_t node = symbol[left].node;
-    int id = TRIE_NONE;
-    for (uint32_t i = right; i < right + symbol[right].n && node >= 0; i++)
-        node = trie_step(&w->spm->text, node, w->label[i], &id);
-    if (node < 0 || id < 0) return;
+    const struct symbol *l = &symbol[left], *r = &symbol[right];
+    if (w->chars[left] == FROZEN || w->chars[right] == FROZEN) return;
+    uint32_t begin = w->begin[left], end = w->begin[right + r->n];
+    int id = piecemap_look(&w->spm->text, piecemap_join(l->hash, r->hash, r->shift),
+                           w->normal.text + begin, end - begin, &longer);
+    if (id < 0) return;
     const struct piece *p = &w->spm->pieces.piece[id];
-    push(j, (struct join){p->score, left, symbol[left].n + symbol[right].n, node, id});
-    if (p->kind == PIECE_UNUSED) j->cut[id] = symbol[left].n;
+    push(j, (struct join){p->score, left, l->n + r->n, id});
+    if (p->kind == PIECE_UNUSED) j->cut[id] = l->n;
 }
 
 static void join_all(struct work *w, struct joins *j) {
@@ -250,8 +252,9 @@ static void join_all(struct work *w, struct joins *j) {
         if (left->n == 0 || left->after == NOBODY) continue;
         struct symbol *right = &symbol[left->after];
         if (left->n + right->n != top.n) continue; /* one of them is another by now */
+        left->hash = piecemap_join(left->hash, right->hash, right->shift);
+        left->shift *= right->shift;
         left->n = top.n;
-        left->node = top.node;
         left->id = top.id;
         left->after = right->after;
         right->n = 0;
@@ -278,19 +281,21 @@ static int put_symbol(struct work *w, const struct joins *j, uint32_t at) {
     const struct symbol *symbol = (const struct symbol *)w->more + at;
     uint32_t begin = w->begin[at], end = w->begin[at + symbol->n];
     if (j->cut) return put_apart(w, j, at, at + symbol->n);
-    if (w->label[at] == FROZEN || w->spm->reserved.begins[(unsigned char)w->normal.text[begin]])
+    if (symbol->n == 1 || w->spm->reserved.begins[(unsigned char)w->normal.text[begin]])
         return put_named(w, at, at + symbol->n);
-    return put_piece(w, symbol->id >= 0 ? symbol->id : w->spm->unk, begin, end);
+    return put_piece(w, symbol->id, begin, end);
 }
 
 /* Characters [from, to), which nothing joins to others. */
 static int cut_word(struct work *w, struct joins *j, uint32_t from, uint32_t to) {
     struct symbol *symbol = w->more;
-    for (uint32_t i = from; i < to; i++) {
-        struct symbol *s = &symbol[i];
-        *s = (struct symbol){1, i > from ? i - 1 : NOBODY, i + 1 < to ? i + 1 : NOBODY, -1, -1};
-        if (w->label[i] != FROZEN) s->node = trie_step(&w->spm->text, 0, w->label[i], &s->id);
-    }
+    for (uint32_t i = from; i < to; i++)
+        symbol[i] = (struct symbol){.hash = w->chars[i],
+                                    .shift = PIECEMAP_SHIFT,
+                                    .n = 1,
+                                    .before = i > from ? i - 1 : NOBODY,
+                                    .after = i + 1 < to ? i + 1 : NOBODY,
+                                    .id = -1};
     for (uint32_t i = from; i + 1 < to; i++) look_at(w, j, i, i + 1);
     join_all(w, j);
     int rc = 0;
@@ -301,8 +306,8 @@ static int cut_word(struct work *w, struct joins *j, uint32_t from, uint32_t to)
 /* Where the word that begins at `from` ends: before a space that does not follow another. */
 static uint32_t word_end(const struct work *w, uint32_t from) {
     size_t taken;
-    uint32_t space = trie_label(spm_space, SPM_SPACE, &taken), to = from + 1;
-    while (to < w->n && (w->label[to] != space || w->label[to - 1] == space)) to++;
+    uint32_t space = piecemap_char(spm_space, SPM_SPACE, &taken), to = from + 1;
+    while (to < w->n && (w->chars[to] != space || w->chars[to - 1] == space)) to++;
     return to;
 }
 
@@ -325,10 +330,10 @@ static int cut_bpe(struct work *w) {
 
 static int cut_words(struct work *w) {
     size_t taken;
-    uint32_t space = trie_label(spm_space, SPM_SPACE, &taken);
+    uint32_t space = piecemap_char(spm_space, SPM_SPACE, &taken);
     int rc = 0;
     for (uint32_t at = 0, end; at < w->n && !rc; at = end) {
-        for (end = at + 1; end < w->n && w->label[end] != space;) end++;
+        for (end = at + 1; end < w->n && w->chars[end] != space;) end++;
         rc = put_named(w, at, end);
     }
     return rc;

@@ -2,13 +2,15 @@
 #ifndef DATA_SPM_MODEL_H
 #define DATA_SPM_MODEL_H
 
+#include "data/piecemap.h"
 #include "data/rules.h"
 #include "data/spm.h"
 
 struct spm {
     struct pieces pieces;
-    /* by spelling: pieces that text is made of, all others, and of the former the user's own */
-    struct trie text, reserved, user;
+    /* by spelling: pieces that text is made of; all others */
+    struct piecemap text, reserved;
+    struct trie user; /* of the former, those of the user's own */
     bool has_user, has_unused;
     bool joins_words; /* some piece has a space mark behind another character */
     bool ambiguous;   /* some spelling is of two pieces */
