@@ -1,6 +1,6 @@
 /* test_spm.c — our own use of SentencePiece files against the library's: ids, spans, decoded text.
- * Files that are learnt, with every option; files made at random with all kinds of pieces, rules and
- * flags; texts that are real, random, and not UTF-8. */
+ * Files that are learnt, with every option; files made at random with all kinds of pieces, rules
+ * and flags; texts that are real, random, and not UTF-8. */
 #include <limits.h>
 
 #include "base/file.h"

@@ -58,10 +58,21 @@ static size_t ascii_prefix(const char *text, size_t size) {
     return i;
 }
 
+/* Three bytes whose first leaves the others free, as for most of the world's characters. */
+static int is_plain_three(const char *text, size_t size) {
+    const unsigned char *p = (const unsigned char *)text;
+    return size > 2 && (p[0] & 0xF0) == 0xE0 && p[0] != 0xE0 && p[0] != 0xED &&
+           (p[1] & 0xC0) == 0x80 && (p[2] & 0xC0) == 0x80;
+}
+
 size_t utf8_clean_prefix(const char *text, size_t size) {
     for (size_t i = 0;;) {
         i += ascii_prefix(text + i, size - i);
         if (i == size) return i;
+        if (is_plain_three(text + i, size - i)) {
+            i += 3;
+            continue;
+        }
         uint32_t code;
         int length = utf8_decode(&code, text + i, size - i);
         if (length < 0 || !code) return i;

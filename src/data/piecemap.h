@@ -4,8 +4,9 @@
  * character, and of two neighbours from theirs. A table is quick to fill: a trie of the same pieces
  * has three to six times as many nodes, each somewhere else in memory.
  *
- * What a trie has in advance, that a search ends where nothing goes on so, a table has if it is made
- * with marks: for prefixes of 2, 4, 8, ... characters it says whether longer pieces begin with them.
+ * What a trie has in advance, that a search ends where nothing goes on so, a table has if it is
+ * made with marks: for prefixes of 2, 4, 8, ... characters it says whether longer pieces begin with
+ * them.
  *
  * A character is what its first byte says, whether it is good UTF-8 or not, cut off at the end of
  * the text: SentencePiece counts so. */

@@ -2,8 +2,8 @@
  *
  * In the file: the trie's size in bytes, the trie, then strings that end in NUL, which its values
  * point at. A double-array trie is an array of units. unit[0] is the root; from a node with base q
- * the byte c leads to unit q ^ c if its label is c, and that node's base is (q ^ c) ^ offset; a node
- * where a rule ends has its value at unit[base]. */
+ * the byte c leads to unit q ^ c if its label is c, and that node's base is (q ^ c) ^ offset; a
+ * node where a rule ends has its value at unit[base]. */
 #include "data/rules.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* spm.h — text to the pieces of a SentencePiece file and back.
  *
  * The same ids, spans and texts as the SentencePiece library's, which is what this is judged by
- * (tests/test_spm.c): the library takes 40 ms to open a file of 32,000 pieces, half the time a model
- * needs until its first translation, and this 3 ms. Learning a vocabulary is the library's
+ * (tests/test_spm.c). The library took most of the time that a model needs until its first
+ * translation: docs/data.md has the figures. Learning a vocabulary is the library's
  * (sentencepiece.h).
  *
  * What it refuses beyond what the library does: pieces with NUL bytes, scores that are not numbers,

@@ -122,8 +122,8 @@ static void end_work(struct work *w) {
 
 /* ---- unigram --------------------------------------------------------------------------------- */
 
-/* The best way to a place: its score, and where its last piece begins; once it has been found, where
- * the next piece ends. */
+/* The best way to a place: its score, and where its last piece begins; once it has been found,
+ * where the next piece ends. */
 struct way {
     float score;
     int32_t id; /* -1: none yet */

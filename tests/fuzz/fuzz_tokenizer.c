@@ -1,9 +1,12 @@
 /* fuzz_tokenizer.c — any bytes are a tokenizer file: refused with a message, or it encodes and
- * decodes without harm, sensibly or not; and its segmentations can be sampled, or not. */
+ * decodes without harm, sensibly or not, and as the SentencePiece library does; and its
+ * segmentations can be sampled, or not. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../library.h"
+#include "data/spm.h"
 #include "data/subword.h"
 #include "data/tokenizer.h"
 
@@ -37,6 +40,22 @@ static void sample(const struct tokenizer *t, const int32_t *ids, int n) {
     }
 }
 
+/* What we open the library opens, and both make the same of texts. */
+static void compare(const uint8_t *data, size_t size, const char *const *texts, size_t n) {
+    struct err err = {0};
+    struct spm *spm;
+    struct sp *sp;
+    want(spm_open(&spm, data, size, &err) == 0);
+    want(sp_open(&sp, data, size) == 0);
+    want(!differ_file(spm, sp));
+    for (size_t i = 0; i < n; i++) want(!differ_text(spm, sp, texts[i], strlen(texts[i])));
+    int32_t ids[64];
+    for (int i = 0; i < 64; i++) ids[i] = i * 7 % spm_pieces(spm)->n;
+    want(!differ_ids(spm, sp, ids, 64));
+    spm_free(spm);
+    sp_free(sp);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const texts[] = {
         "", "bake limto sur",
@@ -60,5 +79,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     want(tokenizer_bos(t) < tokenizer_size(t) && tokenizer_eos(t) < tokenizer_size(t));
     tokenizer_check_ends(t, &err);
     tokenizer_free(t);
+    compare(data, size, texts, sizeof texts / sizeof *texts);
     return 0;
 }
