@@ -530,8 +530,7 @@ static int check_args(struct err *err) {
 static int run(struct err *err) {
     static const char *const standard_input[] = {"-"};
     int rc = check_args(err);
-    if (!rc && !args.interactive)
-        rc = ranks_launch(&args.ranks, &(struct ranks_job){.grace = 1}, err);
+    if (!rc && !args.interactive) rc = ranks_launch(&args.ranks, &(struct ranks_job){0}, err);
     args.quiet |= !ranks_first();
     if (!rc && !args.model.n) rc = models_choose(&args.model, args.from, args.to, args.quiet, err);
     if (rc) return rc;

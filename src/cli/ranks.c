@@ -54,59 +54,55 @@ int ranks_speaks(enum heed_status code) {
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-enum { MAX_WORDS = 48 };
-
-/* The words of mpirun before the command's own. Ranks are not bound to cores: two runs on a machine
- * would both be bound to its first. A launcher whose connection to another dies should notice
- * within seconds, which is not its habit. */
-static int mpirun_words(char **word, char text[2][16], const struct ranks_job *job, int n) {
-    static char *const fixed[] = {"--quiet",  "--oversubscribe", "--bind-to",
-                                  "none",     "--mca",           "plm",
-                                  "isolated", "--mca",           "mpi_yield_when_idle",
-                                  "1",        "--mca",           "oob_tcp_keepalive_time",
-                                  "2",        "--mca",           "oob_tcp_keepalive_intvl",
-                                  "1",        "--mca",           "oob_tcp_keepalive_probes",
-                                  "2",        "--mca",           "odls_base_sigkill_timeout"};
-    int k = 0;
-    snprintf(text[0], sizeof text[0], "%d", n);
-    snprintf(text[1], sizeof text[1], "%d", job->grace);
-    word[k++] = "mpirun";
-    word[k++] = "-n";
-    word[k++] = text[0];
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) word[k++] = fixed[i];
-    word[k++] = text[1];
-    BUG_ON(k >= MAX_WORDS);
-    return k;
-}
-
-/* Becomes mpirun; returns only if that is not there. */
-static void become_mpirun(const struct ranks_job *job, int n) {
-    char text[2][16], self[4096];
-    int n_own = 0;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    while (command[n_own]) n_own++;
-    char **word = xcalloc((size_t)n_own + MAX_WORDS + 1, sizeof *word);
-    int k = mpirun_words(word, text, job, n);
-    if (length > 0) self[length] = 0;
-    word[k++] = length > 0 ? self : command[0];
-    for (int i = 1; i < n_own; i++) word[k++] = command[i];
+/* How mpirun should behave. Ranks give way while they wait, since they may be more than there are
+ * cores; they are not bound to any, or two runs on a machine would both have its first. A connection
+ * to another machine that dies should be noticed within seconds, which is not mpirun's habit. */
+static void set_up_mpirun(void) {
+    static const char *const setting[][2] = {{"OMPI_MCA_plm", "isolated"},
+                                             {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                             {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                                             {"OMPI_MCA_mpi_yield_when_idle", "1"},
+                                             {"OMPI_MCA_oob_tcp_keepalive_time", "2"},
+                                             {"OMPI_MCA_oob_tcp_keepalive_intvl", "1"},
+                                             {"OMPI_MCA_oob_tcp_keepalive_probes", "2"}};
+    for (size_t i = 0; i < sizeof setting / sizeof *setting; i++)
+        setenv(setting[i][0], setting[i][1], 0);
     /* It was heed that was asked to run as root. */
     if (geteuid() == 0) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     }
+}
+
+/* Becomes mpirun; returns only if that is not there. */
+static void become_mpirun(int n) {
+    enum { OWN_WORDS = 5 };
+    char number[16], self[4096];
+    int n_word = 0;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    while (command[n_word]) n_word++;
+    char **word = xcalloc((size_t)n_word + OWN_WORDS + 1, sizeof *word);
+    snprintf(number, sizeof number, "%d", n);
+    if (length > 0) self[length] = 0;
+    char *own[OWN_WORDS] = {"mpirun", "--quiet", "-n", number, length > 0 ? self : command[0]};
+    memcpy(word, own, sizeof own);
+    memcpy(word + OWN_WORDS, command + 1, (size_t)(n_word - 1) * sizeof *word);
+    set_up_mpirun();
     execvp(word[0], word);
     xfree(word);
 }
 
 static volatile sig_atomic_t caught;
 static volatile pid_t launcher;
+static int orderly;
 
-/* A signal from the terminal has reached mpirun, too; any other has to be passed on. */
+/* Ranks that end in order are asked to, once; their mpirun is no part of the terminal's job. Where
+ * it is, a signal from the terminal has reached it, too. */
 static void pass_on(int number, siginfo_t *info, void *context) {
     (void)context;
+    if (launcher > 0 && (orderly || info->si_code != SI_KERNEL))
+        kill(launcher, orderly && !caught ? RANKS_STOP : number);
     caught = number;
-    if (info->si_code != SI_KERNEL && launcher > 0) kill(launcher, number);
 }
 
 static void watch_signals(void) {
@@ -117,14 +113,15 @@ static void watch_signals(void) {
 }
 
 /* Runs n ranks to their end: *status is mpirun's, as a shell would have it. */
-static int run_once(int *status, const struct ranks_job *job, int n, struct err *err) {
+static int run_once(int *status, int n, struct err *err) {
     enum { NOT_THERE = 127 };
     int state = 0;
     pid_t parent = getpid(), child = fork();
     if (child < 0) return err_set(err, HEED_EIO, "mpirun: cannot fork: %s", strerror(errno));
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (getppid() == parent) become_mpirun(job, n);
+        if (orderly) setpgid(0, 0);
+        if (getppid() == parent) become_mpirun(n);
         _exit(NOT_THERE);
     }
     launcher = child;
@@ -160,10 +157,11 @@ int ranks_launch(const struct ranks_options *options, const struct ranks_job *jo
     if (!rc && options->restarts && !n)
         return cli_usage(err, "--restarts: needs --ranks, which says how many to start");
     if (rc || !n) return 0;
+    orderly = job->orderly;
     watch_signals();
     for (int again = 0;; again++) {
         double begin = clock_seconds();
-        rc = run_once(&status, job, n, err);
+        rc = run_once(&status, n, err);
         if (rc) return rc;
         if (caught) signals_end_by(caught);
         if (!was_lost(status)) exit(status);
@@ -227,6 +225,17 @@ int ranks_open(struct comm **comm, const struct ranks_options *options,
     share_cpus(*comm, where);
     if (gpu) share_gpus(*comm, where);
     return comm_check(*comm, err);
+}
+
+void ranks_lost(void *ctx, const struct watch_report *report) {
+    const struct comm *comm = ctx;
+    char text[WATCH_TEXT];
+    /* Of rank 0 all the others know by themselves; one on each machine is enough. */
+    int says = report->told ? 0 : report->rank > 0 || comm->rank == 1 || comm->local_rank == 0;
+    if (says)
+        fprintf(stderr, "heed: %s; the same command continues from the last checkpoint\n",
+                watch_text(text, report));
+    _exit(report->kind == WATCH_FAILED ? 1 : RANKS_LOST);
 }
 
 int ranks_agree(struct comm *comm, int rc, struct err *err) {

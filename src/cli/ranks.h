@@ -6,9 +6,12 @@
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 
+#include <signal.h>
+
 #include "backend/backend.h"
 #include "cli/options.h"
 #include "comm/comm.h"
+#include "train/watch.h"
 
 enum { RANKS_LOST = 75, RANKS_MOST = 4096 };
 
@@ -42,11 +45,12 @@ int ranks_started(struct err *err);
 
 /* Where --ranks asks for processes and this is not one of them yet: starts them, waits, and ends
  * this process as they did; it does not return then, unless they cannot be started. `valid` says
- * which numbers of ranks a restart may take. `grace`: seconds that ranks have to end by themselves
- * when asked to. */
+ * which numbers of ranks a restart may take. `orderly`: ranks watch RANKS_STOP (signals.h) and end
+ * by themselves; mpirun leaves them a second. The first Ctrl-C or SIGTERM becomes RANKS_STOP then. */
+enum { RANKS_STOP = SIGUSR1 };
 struct ranks_job {
     int (*valid)(int n);
-    int grace;
+    int orderly;
 };
 int ranks_launch(const struct ranks_options *options, const struct ranks_job *job, struct err *err);
 
@@ -54,6 +58,10 @@ int ranks_launch(const struct ranks_options *options, const struct ranks_job *jo
  * the GPU (cuda: any) of *where become this rank's share of its machine. */
 int ranks_open(struct comm **comm, const struct ranks_options *options,
                struct backend_options *where, struct err *err);
+
+/* For struct watch_options: says which rank was lost and what to do, once, and ends the process. ctx
+ * is the comm. */
+void ranks_lost(void *ctx, const struct watch_report *report);
 
 /* After what ranks do each for itself: the first failure of any becomes everybody's, so that all can
  * end in order, and one of them says why. Collective. */

@@ -22,13 +22,13 @@ static void on_signal(int number) {
 }
 
 int signals_watch(struct err *err) {
-    static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    static const int watched[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE};
     struct sigaction action = {.sa_handler = on_signal}, before;
     if (pipe(wake))
         return err_set(err, HEED_EIO, "cannot make a pipe for signals: %s", strerror(errno));
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         sigaction(watched[i], NULL, &before);
-        if (i < 2 || before.sa_handler != SIG_IGN) sigaction(watched[i], &action, NULL);
+        if (i < 3 || before.sa_handler != SIG_IGN) sigaction(watched[i], &action, NULL);
     }
     return 0;
 }
