@@ -264,6 +264,7 @@ static int give_rows(void *ctx, int i, int first, int last, const struct frozen_
             to->q[(size_t)(r - first) * cols + (size_t)j] =
                 ((const int8_t *)v->data)[tiled_at(v, r, j)];
         to->scale[r - first] = i == g->bad_param ? g->bad_scale : v->scale[r];
+        if (to->unit) to->unit[r - first] = v->scale[r] / 2, to->zero[r - first] = (float)-r;
     }
     return 1;
 }
@@ -279,7 +280,7 @@ TEST(rows_from_elsewhere) {
     char *dir = at("int8"), *copy = at("copy"), *again = path_join(copy, MODELDIR_WEIGHTS);
     ASSERT_OK(modeldir_open_any(&md, dir, &err), err);
     struct given given = {&md, -1, 0};
-    struct frozen_source source = {give_rows, &given};
+    struct frozen_source source = {.rows = give_rows, .ctx = &given};
     ASSERT_OK(frozen_from_rows(&f, &c, &source, 2, &err), err);
     ASSERT_OK(frozen_write(f, copy, NULL, &err), err);
     frozen_close(f);
@@ -301,6 +302,50 @@ TEST(rows_from_elsewhere) {
     xfree(again);
     xfree(dir);
     xfree(copy);
+}
+
+/* bad_scale of a third of the matrices, all among those that are int8 already. */
+static float give_x_scale(void *ctx, int i) {
+    return i % 6 ? 0 : ((const struct given *)ctx)->bad_scale;
+}
+
+/* Factors for activations are written, read, copied, and refused if they are no factors. */
+TEST(x_scales_survive) {
+    struct err err = {0};
+    struct config c = toy_variant("foreign");
+    struct modeldir md, got;
+    struct frozen *f;
+    plain_dir("plain", &c);
+    freeze("int8", "plain", PRECISION_INT8);
+    char *dir = at("int8"), *copy = at("copy"), *odd = at("odd"), *third = at("third");
+    ASSERT_OK(modeldir_open_any(&md, dir, &err), err);
+    struct given given = {&md, -1, 12.5f};
+    struct frozen_source source = {.rows = give_rows, .x_scale = give_x_scale, .ctx = &given};
+    ASSERT_OK(frozen_from_rows(&f, &c, &source, 1, &err), err);
+    ASSERT_OK(frozen_write(f, copy, NULL, &err), err);
+    frozen_close(f);
+    freeze("third", "copy", PRECISION_INT8);
+    ASSERT_OK(modeldir_open_any(&got, third, &err), err);
+    int n = 0;
+    for (int i = 0; i < got.table.n_param; i++) {
+        const struct mat *v = &got.view[i];
+        float want = v->tiled && i % 6 == 0 ? 12.5f : 0;
+        assert_true(v->x_scale == want);
+        n += want > 0;
+        for (int r = 0; want > 0 && r < v->rows; r++)
+            assert_true(v->unit[r] == v->scale[r] / 2 && v->zero[r] == (float)-r);
+    }
+    assert_true(n > 1);
+    assert_int_equal(got.weights.n_tensor, md.weights.n_tensor + 3 * n);
+    modeldir_close(&got);
+    given.bad_scale = INFINITY;
+    ASSERT_OK(frozen_from_rows(&f, &c, &source, 1, &err), err);
+    ASSERT_OK(frozen_write(f, odd, NULL, &err), err);
+    frozen_close(f);
+    ASSERT_ERR(modeldir_open_any(&got, odd, &err), err, HEED_EFORMAT, "tgt_embed.x_scale': inf");
+    modeldir_close(&md);
+    char *paths[] = {dir, copy, odd, third};
+    for (int i = 0; i < 4; i++) xfree(paths[i]);
 }
 
 TEST(values_survive) {
@@ -788,7 +833,7 @@ TEST(not_a_number_on_a_device) {
     xfree(dir);
 }
 
-TESTS(T(rows_from_elsewhere), T(scores_are_log_softmax_of_the_logits),
+TESTS(T(rows_from_elsewhere), T(x_scales_survive), T(scores_are_log_softmax_of_the_logits),
       TP(computes_the_same, "post"), TP(computes_the_same, "pre"), TP(computes_the_same, "target"),
       TP(computes_the_same, "foreign"), TP(computes_the_same, "ssru"), TP(values_survive, "post"),
       TP(values_survive, "pre"), TP(values_survive, "target"), TP(values_survive, "foreign"),

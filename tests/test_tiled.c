@@ -45,7 +45,7 @@ static const uint32_t poison = 0x7fc0dead;
 struct product {
     struct tiled t;
     struct mat plain; /* w as it was before it was tiled, in the act type */
-    float *scale;
+    float *scale, *unit, *zero;
     int32_t *sum;
     size_t y_size;
 };
@@ -93,6 +93,8 @@ static struct product product_new(int m, int n, int k, enum dtype w_type, int bi
     if (bias) p.t.b = random_mat(1, n, n, act, &rng);
     p.scale = block(tiled_rows(n) * 4);
     p.sum = block(tiled_rows(n) * 4);
+    p.unit = block(tiled_rows(n) * 4);
+    p.zero = block(tiled_rows(n) * 4);
     p.t.w = (struct mat){.data = block(tiled_bytes(n, k, w_type)),
                          .ld = k,
                          .rows = n,
@@ -111,8 +113,8 @@ static struct product product_new(int m, int n, int k, enum dtype w_type, int bi
 }
 
 static void product_free(struct product *p) {
-    void *blocks[] = {p->t.y.data,   p->t.x.data, p->t.w.data, p->t.b.data,
-                      p->plain.data, p->scale,    p->sum};
+    void *blocks[] = {p->t.y.data, p->t.x.data, p->t.w.data, p->t.b.data, p->plain.data,
+                      p->scale,    p->sum,      p->unit,     p->zero};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mem_block_free(blocks[i]);
 }
 
@@ -211,6 +213,51 @@ static void check_i8(const struct isa *isa, struct product *p) {
 TEST(i8_is_ref) {
     NEED_ISA(isa);
     for_shapes(isa, DTYPE_I8, check_i8);
+}
+
+/* As marian-conv makes them. */
+static void give_scale(struct product *p, float x_scale) {
+    struct mat *w = &p->t.w;
+    w->x_scale = x_scale;
+    w->unit = p->unit;
+    w->zero = p->zero;
+    for (size_t i = 0; i < tiled_rows(w->rows); i++) {
+        p->unit[i] = w->scale[i] / x_scale;
+        p->zero[i] = -127 * (float)w->sum[i] * p->unit[i];
+    }
+}
+
+/* One factor for all rows of x: a quarter of them exceeds it and is clipped. */
+static void check_i8_given(const struct isa *isa, struct product *p) {
+    give_scale(p, 127 / 0.75f);
+    check_i8(isa, p);
+}
+
+TEST(i8_given_scale_is_ref) {
+    NEED_ISA(isa);
+    for_shapes(isa, DTYPE_I8, check_i8_given);
+}
+
+/* What it computes, once: x_scale 10 has steps of 0.1 up to 12.7. */
+TEST(i8_given_scale) {
+    NEED_ISA(isa);
+    struct product p = product_new(5, 1, 2, DTYPE_I8, 0, 1);
+    const float row[2] = {1, 127},
+                x[5][2] = {
+                    {1.26f, 0.04f}, {100, -100}, {-1e30f, FLT_MAX}, {NAN, 1}, {1, -INFINITY}};
+    const double want[5] = {1.3, 12.7 * (1 - 127), 12.7 * (127 - 1), NAN, NAN};
+    tile_pack(&p.t.w, row, 2, 0, 1);
+    give_scale(&p, 10);
+    for (int i = 0; i < 5; i++) memcpy((float *)p.t.x.data + i * p.t.x.ld, x[i], sizeof x[i]);
+    run(isa, &p.t, 1);
+    for (int i = 0; i < 5; i++) {
+        const double got = get(&p.t.y, i, 0);
+        if (isnan(want[i]))
+            assert_true(isnan(got));
+        else
+            ASSERT_NEAR(got, want[i], 1e-3);
+    }
+    product_free(&p);
 }
 
 static void check_plain(const struct isa *isa, struct product *p) {
@@ -645,6 +692,10 @@ TEST(refuses_what_it_must) {
     linear_fwd(be, &a);
     ASSERT_ERR(backend_sync(be, &err), err, HEED_EINVAL, "expected [20,30] f32");
     a = args_of(&p, p.t.y);
+    a.w.x_scale = 1;
+    linear_fwd(be, &a);
+    ASSERT_ERR(backend_sync(be, &err), err, HEED_EINVAL, "scale of x");
+    a = args_of(&p, p.t.y);
     linear_fwd(be, &a); /* nothing of it sticks */
     ASSERT_OK(backend_sync(be, &err), err);
     product_free(&p);
@@ -656,7 +707,8 @@ TEST(refuses_what_it_must) {
         TP(f, "amx")
 #define KERNELS(f) SETS(f), TP(f, "amx-emulated")
 
-TESTS(KERNELS(i8_is_ref), KERNELS(f32_is_plain), KERNELS(bf16_is_plain), KERNELS(near_ref),
-      KERNELS(rows_and_threads), KERNELS(many_rows), KERNELS(workspace_grows), KERNELS(i8_odd_rows),
-      KERNELS(any_int8_is_ref), T(int8_in_place), SETS(embed), SETS(linear_op), SETS(topk_op),
-      T(pack_and_back), T(quantised_form), T(quantise_odd_rows), T(refuses_what_it_must))
+TESTS(KERNELS(i8_is_ref), KERNELS(i8_given_scale_is_ref), KERNELS(i8_given_scale),
+      KERNELS(f32_is_plain), KERNELS(bf16_is_plain), KERNELS(near_ref), KERNELS(rows_and_threads),
+      KERNELS(many_rows), KERNELS(workspace_grows), KERNELS(i8_odd_rows), KERNELS(any_int8_is_ref),
+      T(int8_in_place), SETS(embed), SETS(linear_op), SETS(topk_op), T(pack_and_back),
+      T(quantised_form), T(quantise_odd_rows), T(refuses_what_it_must))

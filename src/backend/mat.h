@@ -65,15 +65,19 @@ struct mat {
     int rows, cols;
     enum dtype type;
     int tiled;          /* laid out as tile.h says; ld is not used */
-    const float *scale; /* I8 only, as sum */
+    const float *scale; /* I8 only, as sum and x_scale */
     const int32_t *sum;
+    /* I8 that brings a factor for what it is multiplied with, and how to leave the integers: see
+     * linear_args; 0: x is rounded row by row. unit and zero are as long as scale. */
+    float x_scale;
+    const float *unit, *zero;
 };
 
 static inline int mat_empty(const struct mat *m) { return m->cols == 0; }
 
 /* A view of rows that follow each other without gaps. */
 static inline struct mat mat_of(void *data, int rows, int cols, enum dtype type) {
-    struct mat m = {data, cols, rows, cols, type, 0, NULL, NULL};
+    struct mat m = {data, cols, rows, cols, type, 0, NULL, NULL, 0, NULL, NULL};
     return m;
 }
 

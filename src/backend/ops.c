@@ -69,6 +69,8 @@ static bool is_weight(struct caller by, const char *name, const struct mat *m, i
                      name, cols, TILE_I8_COLS);
         return false;
     }
+    if (!(m->x_scale >= 0) || (m->x_scale > 0 && !(m->unit && m->zero)))
+        return rule(by, false, "a scale of x is positive and has units and zeros");
     return rule(by,
                 t != DTYPE_F64 && (!quantised || backend_planning(by.be) || (m->scale && m->sum)),
                 "tiled weights are f32, bf16, or i8 with scales and sums");

@@ -80,7 +80,9 @@ struct embed_args {
  * u_ij = rint(x_ij * (127 / a_i)) (0 where a_i is 0 or 127 / a_i overflows), z_ij =
  * fma((float)(sum_k u_ik q_jk), (a_i / 127) * scale[j], b_j), in f32; the integer sum is exact, so
  * that z has the same bits on every instruction set. Where a row of x is not all finite, its row of
- * z is all NaN.
+ * z is all NaN. A w with an x_scale is one of Marian's and
+ * multiplies as there, in the same bits: u_ij = rint(x_ij * x_scale), at most 127 in size, and z_ij
+ * = (float)(sum_k (u_ik + 127) q_jk) * unit[j] + (zero[j] + b_j), each operation rounded.
  * bwd: dz = act'(z) * drop'(dy);  dx (=, or += if dx_add) dz w;  dw += dz^T x;  db += column sums
  * of dz. dy is scratch: it holds dz afterwards. dx may be absent. dx must not overlap dy. */
 struct linear_args {

@@ -37,6 +37,8 @@ struct mat tile_slice(const struct mat *m, int first, int last) {
     part.rows = last - first;
     if (m->scale) part.scale = m->scale + first;
     if (m->sum) part.sum = m->sum + first;
+    if (m->unit) part.unit = m->unit + first;
+    if (m->zero) part.zero = m->zero + first;
     return part;
 }
 

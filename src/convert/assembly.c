@@ -389,6 +389,21 @@ int assembly_is_int8(const struct assembly *a, int i) {
     return 1;
 }
 
+float assembly_x_scale(const struct assembly *a, int i) {
+    const struct assembled *p = &a->param[i];
+    for (int k = 1; k < p->n; k++)
+        if (p->part[k].x_scale != p->part[0].x_scale) return 0;
+    return assembly_is_int8(a, i) && p->factor == 1 ? p->part[0].x_scale : 0;
+}
+
+void assembly_leave(const struct assembly *a, int i, int r, int32_t sum, float *unit, float *zero) {
+    int row;
+    const struct foreign_mat *m = part_of(&a->param[i], r, &row);
+    float scale = scale_of(m, row), most = 127 / m->x_scale * (127 / scale);
+    *unit = 1 / (m->x_scale * scale);
+    *zero = (float)sum * (-most / 127);
+}
+
 void assembly_int8(const struct assembly *a, int i, int r, int8_t *q, float *scale) {
     int row;
     const struct foreign_mat *m = part_of(&a->param[i], r, &row);

@@ -41,6 +41,11 @@ int assembly_is_int8(const struct assembly *a, int i);
 /* Row r of such a parameter as it is: cols values q, and the scale, w = q * scale. */
 void assembly_int8(const struct assembly *a, int i, int r, int8_t *q, float *scale);
 
+/* The x_scale (backend/mat.h) of such a parameter, where all of its matrices have the same; or 0.
+ * And unit and zero of row r, whose values q add up to `sum`, in the bits that Marian's have. */
+float assembly_x_scale(const struct assembly *a, int i);
+void assembly_leave(const struct assembly *a, int i, int r, int32_t sum, float *unit, float *zero);
+
 /* model.safetensors of all parameters, in the plain form or, int8, tiled. *report says what became
  * of them. */
 int assembly_write(const struct assembly *a, const char *path,

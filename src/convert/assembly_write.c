@@ -130,15 +130,22 @@ static int write_plain(struct writing *w, const char *path, struct err *err) {
 static int give_rows(void *ctx, int i, int first, int last, const struct frozen_rows *to) {
     const struct assembly *a = ctx;
     int cols = a->table.param[i].cols, kept = to->q && assembly_is_int8(a, i);
-    for (int r = first; r < last && kept; r++)
-        assembly_int8(a, i, r, to->q + (size_t)(r - first) * (size_t)cols, &to->scale[r - first]);
+    for (int r = first; r < last && kept; r++) {
+        int8_t *q = to->q + (size_t)(r - first) * (size_t)cols;
+        int32_t sum = 0;
+        assembly_int8(a, i, r, q, &to->scale[r - first]);
+        for (int j = 0; to->unit && j < cols; j++) sum += q[j];
+        if (to->unit) assembly_leave(a, i, r, sum, &to->unit[r - first], &to->zero[r - first]);
+    }
     if (!kept) assembly_rows(a, i, first, last, to->values);
     return kept;
 }
 
+static float give_x_scale(void *ctx, int i) { return assembly_x_scale(ctx, i); }
+
 static int write_tiles(const struct assembly *a, const char *path, int n_thread, struct err *err) {
     struct frozen *frozen = NULL;
-    struct frozen_source source = {give_rows, (void *)(uintptr_t)a};
+    struct frozen_source source = {give_rows, give_x_scale, (void *)(uintptr_t)a};
     int rc = frozen_from_rows(&frozen, &a->config, &source, n_thread, err);
     if (!rc) rc = frozen_write_weights(frozen, path, err);
     frozen_close(frozen);

@@ -71,6 +71,7 @@ struct foreign_mat {
     enum foreign_type type;
     const float *scale; /* integers only: [n_scale] */
     int n_scale;        /* 1 or rows */
+    float x_scale;      /* I8 only: x_scale of backend/mat.h, or 0 */
 };
 
 size_t foreign_type_size(enum foreign_type type);

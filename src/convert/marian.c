@@ -8,6 +8,7 @@
  *
  * Everything of Marian's that changes what is computed is either taken over or refused by its name;
  * a tensor that no part of our model would take is refused, too. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ enum {
     MAX_LEN = 512, /* positions are computed, so any number would do; training sees fewer */
     NAME = 96
 };
+#define ALPHA "_QuantMultA" /* ends the name of a factor for activations */
 
 struct reader {
     struct bundle *bundle;
@@ -29,6 +31,7 @@ struct reader {
     json_t *decode; /* decoder.yml; an empty object where there is none */
     int *layer;     /* of the decoder, [n]: tied ones have the number of another; from 1 */
     int ssru;       /* the decoder has SSRUs instead of self-attention */
+    int alphas;     /* activations are rounded by factors that the model has */
 };
 
 static void marian_close(struct foreign *model) {
@@ -401,6 +404,25 @@ static int type_of(enum foreign_type *type, const struct marian_item *item) {
     return 0;
 }
 
+/* NAME_QuantMultA, by which Marian multiplies what a matrix is multiplied with before it rounds;
+ * 0: there is none. Itself it may be quantised. */
+static int find_alpha(float *alpha, const struct reader *r, const char *name, struct err *err) {
+    char full[NAME + 16];
+    snprintf(full, sizeof full, "%s" ALPHA, name);
+    const struct marian_item *item = r->alphas ? marian_file_item(&r->file, full) : NULL;
+    *alpha = 0;
+    if (!item) return 0;
+    if (strcmp(item->tensor.dtype, "F32") == 0 && item->tensor.size == sizeof *alpha)
+        memcpy(alpha, item->tensor.data, sizeof *alpha);
+    else if (strcmp(item->tensor.dtype, "I8") == 0 && item->tensor.size == 1 && item->scale > 0)
+        *alpha = (float)*(const int8_t *)item->tensor.data * (1 / item->scale);
+    else
+        return err_set(err, HEED_EFORMAT, "%.120s: %s is not one number", r->file.where, full);
+    if (*alpha > 0 && isfinite(*alpha) && isfinite(1 / *alpha)) return 0;
+    return err_set(err, HEED_EFORMAT, "%.120s: %s is %g, not a positive number", r->file.where,
+                   full, (double)*alpha);
+}
+
 static int marian_find(const struct foreign *m, const struct foreign_role *role,
                        struct foreign_mat *mat, struct err *err) {
     const struct reader *r = m->reader;
@@ -428,7 +450,7 @@ static int marian_find(const struct foreign *m, const struct foreign_role *role,
         mat->rows = (int)cols, mat->cols = (int)rows;
     }
     if (item->scale > 0) mat->scale = &item->scale, mat->n_scale = 1;
-    return 0;
+    return mat->type == FOREIGN_I8 ? find_alpha(&mat->x_scale, r, name, err) : 0;
 }
 
 /* Marks what a model of this configuration takes. */
@@ -462,8 +484,7 @@ static int check_used(const struct reader *r, const struct foreign *m, struct er
     if (m->positions == FOREIGN_TABLE) use(r, m, (struct foreign_role){.what = THE_POSITIONS});
     for (int i = 0; i < r->file.n_item; i++) {
         const char *name = r->file.item[i].tensor.name;
-        if (!r->file.item[i].used && strncmp(name, "special:", 8) != 0 &&
-            !ends_with(name, "_QuantMultA"))
+        if (!r->file.item[i].used && strncmp(name, "special:", 8) != 0 && !ends_with(name, ALPHA))
             return err_set(err, HEED_EFORMAT,
                            "%.100s: the tensor %.60s has no place in a model of ours",
                            r->file.where, name);
@@ -658,6 +679,8 @@ static int marian_open(struct foreign *m, struct bundle *bundle, struct err *err
     r->bundle = bundle;
     int rc = read_decode(r, decode, err);
     if (rc) return rc;
+    const char *products = json_string_value(json_object_get(r->decode, "gemm-precision"));
+    r->alphas = !products || strstr(products, "Alpha") != NULL;
     name = choose_weights(r, decode, err);
     if (!name) return HEED_EFORMAT;
     rc = marian_file_open(&r->file, bundle, name, &m->keep, err);

@@ -137,17 +137,9 @@ static int read_data(struct marianbin_tensor *item, const struct kind *kind, str
     return 0;
 }
 
-/* Alphas, by which Marian multiplies activations: one float each, of whatever type they say they
- * are. We have no use for them. */
-static int is_alpha(const char *name) {
-    static const char ending[] = "_QuantMultA";
-    size_t n = strlen(name), m = sizeof ending - 1;
-    return n >= m && strcmp(name + n - m, ending) == 0;
-}
-
 static int read_tensors(struct marianbin *bin, struct cursor *c, const char *header,
                         struct err *err) {
-    int rc = read_names(bin, c, header, err), n = 0;
+    int rc = read_names(bin, c, header, err);
     for (int i = 0; i < bin->n && !rc; i++)
         rc = read_shape(&bin->item[i].tensor, c, u64_at(header + (size_t)i * HEADER + 16), err);
     if (rc) return rc;
@@ -157,16 +149,10 @@ static int read_tensors(struct marianbin *bin, struct cursor *c, const char *hea
         struct marianbin_tensor *item = &bin->item[i];
         const char *h = header + (size_t)i * HEADER;
         const struct kind *kind;
-        if (is_alpha(item->tensor.name)) {
-            if (!take(c, u64_at(h + 24))) return ends_early(c, item->tensor.name, err);
-            continue;
-        }
         rc = read_kind(&kind, &item->tensor, u64_at(h + 8), c, err);
         if (!rc) rc = read_data(item, kind, c, u64_at(h + 24), err);
         if (rc) return rc;
-        bin->item[n++] = *item;
     }
-    bin->n = n;
     if (c->at != c->end)
         return err_set(err, HEED_EFORMAT, "%.150s: %zu bytes follow the last tensor", c->where,
                        (size_t)(c->end - c->at));

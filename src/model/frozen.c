@@ -150,7 +150,11 @@ static const float *given_rows(const struct frozen_source *given, const struct r
     if (to->tiled) {
         rows.q = xmalloc((size_t)to->rows * (size_t)to->cols);
         rows.scale = xcalloc((size_t)to->rows, sizeof *rows.scale);
+        rows.unit = (float *)(uintptr_t)to->unit;
+        rows.zero = (float *)(uintptr_t)to->zero;
     }
+    for (size_t i = (size_t)to->rows; rows.unit && i < tiled_rows(to->rows); i++)
+        rows.unit[i] = 1, rows.zero[i] = 0;
     int is_int8 = given->rows(given->ctx, r->param, r->first, r->last, &rows);
     if (is_int8) tile_place(to, rows.q, to->cols, rows.scale, 0, tile_count(to->rows));
     xfree(rows.q);
@@ -177,8 +181,8 @@ static void freeze_run(void *ctx, int task, int thread) {
     source_done(t->source, p, r.param, r.first, r.last);
 }
 
-/* Lays all views into the arena; over no memory it only measures. */
-static void carve(struct frozen *f, struct arena *arena) {
+/* Lays all views into the arena; over no memory it only measures. `given` may be NULL. */
+static void carve(struct frozen *f, const struct frozen_source *given, struct arena *arena) {
     enum dtype act = tile_act_type(f->type);
     for (int i = 0; i < f->table.n_param; i++) {
         const struct param *p = &f->table.param[i];
@@ -191,20 +195,24 @@ static void carve(struct frozen *f, struct arena *arena) {
         if (!tiled || f->type != DTYPE_I8) continue;
         v->scale = arena_take(arena, tiled_rows(p->rows) * sizeof *v->scale);
         v->sum = arena_take(arena, tiled_rows(p->rows) * sizeof *v->sum);
+        v->x_scale = given && given->x_scale ? given->x_scale(given->ctx, i) : 0;
+        if (!(v->x_scale > 0)) continue;
+        v->unit = arena_take(arena, tiled_rows(p->rows) * sizeof *v->unit);
+        v->zero = arena_take(arena, tiled_rows(p->rows) * sizeof *v->zero);
     }
 }
 
-static int reserve(struct frozen *f, struct err *err) {
+static int reserve(struct frozen *f, const struct frozen_source *given, struct err *err) {
     struct arena arena = {0};
     f->view = xcalloc((size_t)f->table.n_param, sizeof *f->view);
-    carve(f, &arena);
+    carve(f, given, &arena);
     arena.cap = arena.used;
     arena.used = 0;
     f->block = arena.base = mem_block(arena.cap);
     if (!f->block)
         return err_set(err, HEED_ENOMEM, "cannot allocate %.1f MiB for %s weights",
                        (double)arena.cap / 1048576.0, precision_name(f->precision));
-    carve(f, &arena);
+    carve(f, given, &arena);
     return 0;
 }
 
@@ -253,7 +261,7 @@ static int check_finite(const struct frozen *f, struct err *err) {
 static int tile_all(struct frozen *f, const struct source *source, struct err *err) {
     struct pool *pool = NULL;
     struct tiling t = {.f = f, .source = source};
-    int n_run, rc = f->block ? 0 : reserve(f, err);
+    int n_run, rc = f->block ? 0 : reserve(f, NULL, err);
     if (rc || (rc = pool_new(&pool, f->n_thread, err))) return rc;
     struct run *run = list_runs(&f->table, &n_run, &t.most);
     t.run = run;
@@ -293,6 +301,7 @@ static int finish(struct frozen *f, struct err *err) {
         f->bytes += v->tiled ? tiled_bytes(v->rows, v->cols, v->type)
                              : (size_t)v->rows * (size_t)v->cols * dtype_size(v->type);
         if (v->scale) f->bytes += tiled_rows(v->rows) * (sizeof *v->scale + sizeof *v->sum);
+        if (v->unit) f->bytes += tiled_rows(v->rows) * (sizeof *v->unit + sizeof *v->zero);
     }
     if (f->config.positions != POSITIONS_SINUSOIDAL) return 0;
     enum dtype act = tile_act_type(f->type);
@@ -361,7 +370,8 @@ int frozen_from_rows(struct frozen **out, const struct config *config,
     begin(f, config, PRECISION_INT8);
     f->step = -1;
     f->n_thread = n_thread;
-    int rc = tile_all(f, &(struct source){.given = given}, err);
+    int rc = reserve(f, given, err);
+    if (!rc) rc = tile_all(f, &(struct source){.given = given}, err);
     if (!rc) rc = finish(f, err);
     if (rc)
         frozen_close(f);

@@ -50,14 +50,18 @@ int frozen_refresh(struct frozen *frozen, struct model *model, struct err *err);
  * at a time, [last - first, cols] of it. It fills in `values`, which are quantised if it is a
  * matrix, and returns 0; or, where the numbers of a matrix are int8 already, q and one scale per
  * row, w = q * scale, which are kept bit for bit, and returns 1. q is NULL where the parameter
- * stays f32. Any q is taken, -128 too; a scale must be a positive number. */
+ * stays f32. Any q is taken, -128 too; a scale must be a positive number.
+ * x_scale is asked for every matrix: its x_scale (mat.h), 0 for none; NULL: none has any. Where
+ * there is one, rows has to return 1 and to fill in unit and zero, too. */
 struct frozen_rows {
     float *values;
     int8_t *q;
-    float *scale; /* [last - first] */
+    float *scale;       /* [last - first] */
+    float *unit, *zero; /* the same; NULL without an x_scale */
 };
 struct frozen_source {
     int (*rows)(void *ctx, int i, int first, int last, const struct frozen_rows *to);
+    float (*x_scale)(void *ctx, int i);
     void *ctx;
 };
 int frozen_from_rows(struct frozen **frozen, const struct config *config,

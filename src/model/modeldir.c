@@ -452,7 +452,7 @@ static int match_tiled(struct modeldir *md, const char *path, struct err *err) {
         if (rc) return rc;
         md->tensor[i] = safetensors_find(&md->weights, p->name);
     }
-    int n = tilefile_tensors(table, md->form.type); /* all of them have been found */
+    int n = tilefile_tensors(table, md->view, md->form.type); /* all of them have been found */
     if (md->weights.n_tensor != n)
         return err_set(err, HEED_EFORMAT, "%.120s: %d tensors instead of %d", path,
                        md->weights.n_tensor, n);

@@ -15,9 +15,18 @@ static const char *file_type(enum dtype type) {
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-/* What a parameter is in the file: the tensor of its name and, for I8, the two beside it. */
-enum part { PART_VALUES, PART_SCALE, PART_SUM, PART_COUNT };
-static const char *const part_suffix[PART_COUNT] = {"", ".scale", ".sum"};
+/* What a parameter is in the file: the tensor of its name and, for I8, those beside it. */
+enum part {
+    PART_VALUES,
+    PART_SCALE,
+    PART_SUM,
+    PART_X_SCALE, /* this and what follows: all or none */
+    PART_UNIT,
+    PART_ZERO,
+    PART_COUNT
+};
+static const char *const part_suffix[PART_COUNT] = {"",         ".scale", ".sum",
+                                                    ".x_scale", ".unit",  ".zero"};
 
 enum { NAME_SIZE = sizeof(((struct param *)NULL)->name) + 8 };
 
@@ -29,7 +38,7 @@ static void part_name(char name[NAME_SIZE], const struct param *p, enum part par
 static struct tensor_spec part_spec(const struct param *p, enum part part, enum dtype type) {
     struct tensor_spec spec = {.rank = 1, .dtype = part == PART_SUM ? "I32" : "F32"};
     if (part != PART_VALUES) {
-        spec.shape[0] = (int64_t)tiled_rows(p->rows);
+        spec.shape[0] = part == PART_X_SCALE ? 1 : (int64_t)tiled_rows(p->rows);
     } else if (param_is_matrix(p)) {
         spec = (struct tensor_spec){.rank = 4, .dtype = file_type(type)};
         spec.shape[0] = (int64_t)tiled_rows(p->rows) / TILE_ROWS;
@@ -49,11 +58,17 @@ static int part_exists(const struct param *p, enum part part, enum dtype type) {
     return part == PART_VALUES || (type == DTYPE_I8 && param_is_matrix(p));
 }
 
-int tilefile_tensors(const struct param_table *table, enum dtype type) {
+/* The same where there is a view, which says whether there is what need not be. */
+static int view_has(const struct mat *view, const struct param *p, enum part part,
+                    enum dtype type) {
+    return part_exists(p, part, type) && (part < PART_X_SCALE || view->x_scale > 0);
+}
+
+int tilefile_tensors(const struct param_table *table, const struct mat *view, enum dtype type) {
     int n = 0;
     for (int i = 0; i < table->n_param; i++)
         for (int part = 0; part < PART_COUNT; part++)
-            n += part_exists(&table->param[i], (enum part)part, type);
+            n += view_has(&view[i], &table->param[i], (enum part)part, type);
     return n;
 }
 
@@ -73,14 +88,15 @@ static int match_part(const void **data, const struct file *file, const struct p
     part_name(name, p, part);
     struct tensor_spec spec = part_spec(p, part, type);
     const struct tensor *t = safetensors_find(file->st, name);
+    if (!t && part == PART_X_SCALE) return 0;
     if (!t) return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' is missing", path, name);
     tensor_shape_text(is, sizeof is, t->shape, t->rank);
     tensor_shape_text(wanted, sizeof wanted, spec.shape, spec.rank);
     if (strcmp(t->dtype, spec.dtype) != 0 || strcmp(is, wanted) != 0)
         return err_set(err, HEED_EFORMAT, "%.70s: tensor '%s' is %s %s, the model's is %s %s", path,
                        name, t->dtype, is, spec.dtype, wanted);
-    size_t align = part == PART_VALUES && !param_is_matrix(p) ? dtype_size(tile_act_type(type))
-                                                              : (size_t)TILE_LINE_BYTES;
+    int small = part == PART_X_SCALE || (part == PART_VALUES && !param_is_matrix(p));
+    size_t align = small ? dtype_size(tile_act_type(type)) : (size_t)TILE_LINE_BYTES;
     if ((uintptr_t)t->data % align)
         return err_set(err, HEED_EFORMAT, "%.120s: tensor '%s' does not begin at a multiple of %zu",
                        path, name, align);
@@ -88,13 +104,15 @@ static int match_part(const void **data, const struct file *file, const struct p
     return 0;
 }
 
-static int check_scales(const float *scale, const struct param *p, const char *path,
+static int check_scales(const float *scale, const struct param *p, enum part part, const char *path,
                         struct err *err) {
-    for (size_t i = 0; i < tiled_rows(p->rows); i++)
-        if (!(scale[i] > 0) || !isfinite(scale[i]))
+    size_t n = part == PART_X_SCALE ? 1 : tiled_rows(p->rows);
+    int any = part == PART_ZERO;
+    for (size_t i = 0; scale && i < n; i++)
+        if (!isfinite(scale[i]) || !(scale[i] > 0 || any))
             return err_set(err, HEED_EFORMAT,
-                           "%.120s: tensor '%s.scale': %g in row %zu is not a positive number",
-                           path, p->name, (double)scale[i], i);
+                           "%.120s: tensor '%s%s': %g in row %zu is not a %snumber", path, p->name,
+                           part_suffix[part], (double)scale[i], i, any ? "" : "positive ");
     return 0;
 }
 
@@ -103,6 +121,7 @@ int tilefile_match(struct mat *view, const struct safetensors *st, const struct 
     const void *data[PART_COUNT] = {NULL};
     for (int part = 0; part < PART_COUNT; part++) {
         if (!part_exists(p, (enum part)part, type)) continue;
+        if (part > PART_X_SCALE && !data[PART_X_SCALE]) continue;
         int rc = match_part(&data[part], &(struct file){st, path, type}, p, (enum part)part, err);
         if (rc) return rc;
     }
@@ -114,14 +133,22 @@ int tilefile_match(struct mat *view, const struct safetensors *st, const struct 
                          .type = tiled ? type : tile_act_type(type),
                          .tiled = tiled,
                          .scale = data[PART_SCALE],
-                         .sum = data[PART_SUM]};
-    return view->scale ? check_scales(view->scale, p, path, err) : 0;
+                         .sum = data[PART_SUM],
+                         .unit = data[PART_UNIT],
+                         .zero = data[PART_ZERO]};
+    static const enum part numbers[] = {PART_SCALE, PART_X_SCALE, PART_UNIT, PART_ZERO};
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        int rc = check_scales(data[numbers[k]], p, numbers[k], path, err);
+        if (rc) return rc;
+    }
+    if (data[PART_X_SCALE]) view->x_scale = *(const float *)data[PART_X_SCALE];
+    return 0;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* A tensor to be written. Tiles come first, then scales and sums: their sizes are multiples of 64,
- * so all of them stay aligned. Vectors of any size end the file. */
+ * so all of them stay aligned. Vectors of any size and single numbers end the file. */
 struct item {
     char name[NAME_SIZE];
     const void *data;
@@ -129,13 +156,17 @@ struct item {
 };
 
 static struct item make_item(const struct param *p, enum part part, const struct mat *view) {
-    struct item item = {.data = part == PART_SCALE ? (const void *)view->scale
-                                : part == PART_SUM ? (const void *)view->sum
-                                                   : view->data};
+    struct item item = {.data = part == PART_SCALE     ? (const void *)view->scale
+                                : part == PART_SUM     ? (const void *)view->sum
+                                : part == PART_X_SCALE ? (const void *)&view->x_scale
+                                : part == PART_UNIT    ? (const void *)view->unit
+                                : part == PART_ZERO    ? (const void *)view->zero
+                                                       : view->data};
     part_name(item.name, p, part);
-    item.size = part != PART_VALUES ? tiled_rows(p->rows) * 4
-                : view->tiled       ? tiled_bytes(p->rows, p->cols, view->type)
-                                    : (size_t)p->rows * (size_t)p->cols * dtype_size(view->type);
+    item.size = part == PART_X_SCALE  ? sizeof view->x_scale
+                : part != PART_VALUES ? tiled_rows(p->rows) * 4
+                : view->tiled         ? tiled_bytes(p->rows, p->cols, view->type)
+                                      : (size_t)p->rows * (size_t)p->cols * dtype_size(view->type);
     return item;
 }
 
@@ -144,12 +175,14 @@ static int list_items(struct item *item, struct tensor_spec *spec, const struct 
     static const struct {
         enum part part;
         int matrix;
-    } order[] = {{PART_VALUES, 1}, {PART_SCALE, 1}, {PART_SUM, 1}, {PART_VALUES, 0}};
+    } order[] = {{PART_VALUES, 1}, {PART_SCALE, 1},  {PART_SUM, 1},    {PART_UNIT, 1},
+                 {PART_ZERO, 1},   {PART_VALUES, 0}, {PART_X_SCALE, 1}};
     int n = 0;
     for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)
         for (int i = 0; i < table->n_param; i++) {
             const struct param *p = &table->param[i];
-            if (param_is_matrix(p) != order[k].matrix || !part_exists(p, order[k].part, type))
+            if (param_is_matrix(p) != order[k].matrix ||
+                !view_has(&view[i], p, order[k].part, type))
                 continue;
             item[n] = make_item(p, order[k].part, &view[i]);
             spec[n] = part_spec(p, order[k].part, type);
@@ -161,7 +194,7 @@ static int list_items(struct item *item, struct tensor_spec *spec, const struct 
 
 int tilefile_write(const char *path, const struct param_table *table, const struct mat *view,
                    enum dtype type, int64_t step, struct err *err) {
-    size_t most = (size_t)tilefile_tensors(table, type);
+    size_t most = (size_t)tilefile_tensors(table, view, type);
     struct item *item = xcalloc(most, sizeof *item);
     struct tensor_spec *spec = xcalloc(most, sizeof *spec);
     int n = list_items(item, spec, table, view, type);

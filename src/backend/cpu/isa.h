@@ -80,8 +80,9 @@ struct tiled_part {
     int rows, tiles;
     int cols;             /* of y: 16 per tile, less at the end of w */
     struct gemm_store to; /* y's part, bias and ReLU */
-    const float *factor;  /* I8: a_i / 127 of each row of x */
-    const float *scale;   /* I8: of each row of w, as sum */
+    const float *factor;  /* I8: a_i / 127 of each row of x; with an x_scale 1 or NaN */
+    const float *scale;   /* I8: of each row of w, or its unit; as sum */
+    const float *zero;    /* I8 with an x_scale only */
     const int32_t *sum;
 };
 
@@ -90,7 +91,7 @@ struct tiled_part {
  * over x per product.
  *
  * stage:  rows [first, last) of x into dst (their own place; rows ld bytes apart, counted from row
- *         0); for I8 also factor. Rows from x->rows on are padding.
+ *         0); for I8 also factor, and x->x_scale is that of w. Rows from x->rows on are padding.
  * run:    the rectangle. An element's arithmetic depends on its row of x and its row of w alone.
  * peak, enter, leave: as of gemm_kernel; around any calls of run. */
 struct tiled_kernel {

@@ -93,7 +93,8 @@ static void stage_task(void *ctx, int task, int thread) {
     (void)thread;
     const int unit = j->kernel->row_unit, padded = ceil_div(j->rows, unit) * unit;
     const int first = task * STAGE_ROWS;
-    const struct mat x = mat_rows(j->t->x, j->row0, j->rows);
+    struct mat x = mat_rows(j->t->x, j->row0, j->rows);
+    x.x_scale = j->t->w.x_scale;
     j->kernel->stage(j->stage, j->ldx, j->factor, &x, first, min_int(first + STAGE_ROWS, padded));
 }
 
@@ -121,7 +122,8 @@ static struct tiled_part part_of(const struct job *j, struct range at, void *c, 
         p.to.bias = (const char *)t->b.data + (size_t)col * dtype_size(t->b.type);
     if (t->w.type == DTYPE_I8) {
         p.factor = j->factor + at.row;
-        p.scale = t->w.scale + col;
+        p.scale = (t->w.x_scale > 0 ? t->w.unit : t->w.scale) + col;
+        if (t->w.x_scale > 0) p.zero = t->w.zero + col;
         p.sum = t->w.sum + col;
     }
     return p;

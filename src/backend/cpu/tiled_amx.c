@@ -77,16 +77,24 @@ GEMM_INLINE void rows_16(const struct tiled_part *p, const char *x, const char *
 }
 
 /* The epilogue of I8, as tiled_i8.h has it: rows x cols of sums, nr apart. */
-static void store_i8(const struct gemm_store *to, const int32_t *t, const float *factor,
-                     const float *scale, int nr, int rows, int cols) {
+static void store_i8(const struct tiled_part *p, const struct gemm_store *to, const int32_t *t,
+                     const float *factor, int col, int nr, int rows, int cols) {
     for (int j = 0; j < cols; j += 16) {
         const __mmask16 there = cols - j < 16 ? (__mmask16)((1u << (cols - j)) - 1) : 0xffff;
-        const __m512 s = _mm512_loadu_ps(scale + j);
-        const __m512 bias = to->bias ? _mm512_maskz_loadu_ps(there, (const float *)to->bias + j)
-                                     : _mm512_setzero_ps();
+        const __m512 s = _mm512_loadu_ps(p->scale + col + j);
+        __m512 bias = to->bias ? _mm512_maskz_loadu_ps(there, (const float *)to->bias + j)
+                               : _mm512_setzero_ps();
+        __m512i lift = _mm512_setzero_si512();
+        if (p->zero) {
+            bias = _mm512_add_ps(_mm512_loadu_ps(p->zero + col + j), bias);
+            lift = _mm512_mullo_epi32(_mm512_set1_epi32(127), _mm512_loadu_si512(p->sum + col + j));
+        }
         for (int i = 0; i < rows; i++) {
-            const __m512 sum = _mm512_cvtepi32_ps(_mm512_loadu_si512(t + i * nr + j));
-            __m512 z = _mm512_fmadd_ps(sum, _mm512_mul_ps(_mm512_set1_ps(factor[i]), s), bias);
+            const __m512i whole = _mm512_add_epi32(_mm512_loadu_si512(t + i * nr + j), lift);
+            const __m512 sum = _mm512_cvtepi32_ps(whole);
+            const __m512 step = _mm512_mul_ps(_mm512_set1_ps(factor[i]), s);
+            __m512 z = p->zero ? _mm512_add_ps(_mm512_mul_ps(sum, step), bias)
+                               : _mm512_fmadd_ps(sum, step, bias);
             if (to->relu) z = _mm512_max_ps(_mm512_setzero_ps(), z); /* a NaN stays */
             _mm512_mask_storeu_ps((float *)to->c + i * to->ldc + j, there, z);
         }
@@ -100,8 +108,7 @@ GEMM_INLINE void finish(const struct tiled_part *p, const void *t, int row, int 
     const int cols = tiled_target(&to, p, row, tile, across);
     const int have = p->rows - row < rows ? p->rows - row : rows;
     if (i8)
-        store_i8(&to, t, p->factor + row, p->scale + tile * TILE_ROWS, across * TILE_ROWS, have,
-                 cols);
+        store_i8(p, &to, t, p->factor + row, tile * TILE_ROWS, across * TILE_ROWS, have, cols);
     else
         gemm_store_patch(&to, t, across * TILE_ROWS, have, cols);
 }
@@ -165,13 +172,17 @@ static void stage_i8(void *dst, int64_t ld, float *factor, const struct mat *x, 
         memset(to, 0, (size_t)ld);
         if (i >= x->rows) continue;
         const float *from = (const float *)x->data + i * x->ld;
-        const float a = largest(from, x->cols), inverse = 127 / a;
+        const float a = largest(from, x->cols), given = x->x_scale;
+        const float inverse = given > 0 ? given : 127 / a;
         const int finite = a <= __FLT_MAX__;
-        factor[i] = finite ? a / 127 : NAN;
+        factor[i] = !finite ? NAN : given > 0 ? 1 : a / 127;
         if (!finite || !(inverse <= __FLT_MAX__)) continue;
+        const __m512 most = _mm512_set1_ps(127);
         for (int k = 0; k < x->cols; k += 16) {
-            const __m512 v = _mm512_maskz_loadu_ps(first_lanes(x->cols - k), from + k);
-            const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(inverse)));
+            __m512 v = _mm512_maskz_loadu_ps(first_lanes(x->cols - k), from + k);
+            v = _mm512_mul_ps(v, _mm512_set1_ps(inverse));
+            v = _mm512_max_ps(_mm512_min_ps(v, most), _mm512_sub_ps(_mm512_setzero_ps(), most));
+            const __m512i q = _mm512_cvtps_epi32(v);
             _mm_storeu_si128((__m128i *)(to + k), _mm512_cvtepi32_epi8(q));
         }
     }

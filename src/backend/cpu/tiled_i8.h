@@ -54,19 +54,39 @@ static float i8_largest(const float *x, int n) {
     return a;
 }
 
-/* The row at x, times factor, to integers. */
-GEMM_INLINE void i8_quantise(char *to, const float *x, int n, float factor) {
+/* v, or the nearest number that is at most 127 in size. */
+GEMM_INLINE fvec i8_clip(fvec v) {
+    const fvec most = (fvec){0} + 127.0f;
+    const ivec above = v > most, below = v < -most;
+    return (fvec)(((ivec)v & ~(above | below)) | ((ivec)most & above) | ((ivec)-most & below));
+}
+
+/* The row at x, times factor, to integers, clipped if the factor is not the row's own. Returns the
+ * lanes in which a value was not finite, if they are clipped. */
+GEMM_INLINE ivec i8_quantise(char *to, const float *x, int n, float factor, const int clip) {
     const int64_t step = VL * (int64_t)(I8_WORD / 4);
+    ivec odd = {0};
     fvec v = {0};
     int k = 0;
     for (; k + VL <= n; k += VL, to += step) {
         memcpy(&v, x + k, sizeof v);
-        i8_put(to, i8_round(v * factor));
+        if (clip) odd |= ((ivec)v & 0x7fffffff) > 0x7f7fffff;
+        i8_put(to, i8_round(clip ? i8_clip(v * factor) : v * factor));
     }
-    if (k == n) return;
+    if (k == n) return odd;
     v = (fvec){0};
     memcpy(&v, x + k, (size_t)(n - k) * 4);
-    i8_put(to, i8_round(v * factor));
+    if (clip) odd |= ((ivec)v & 0x7fffffff) > 0x7f7fffff;
+    i8_put(to, i8_round(clip ? i8_clip(v * factor) : v * factor));
+    return odd;
+}
+
+/* One row by a factor that is given; returns 1, or NaN where it is not all finite. */
+static float i8_stage_given(char *to, const float *x, int n, float factor) {
+    const ivec odd = i8_quantise(to, x, n, factor, 1);
+    int32_t any = 0;
+    for (int i = 0; i < VL; i++) any |= odd[i];
+    return any ? NAN : 1;
 }
 
 static void i8_stage(void *dst, int64_t ld, float *factor, const struct mat *x, int first,
@@ -74,11 +94,15 @@ static void i8_stage(void *dst, int64_t ld, float *factor, const struct mat *x, 
     for (int i = first; i < last; i++) {
         char *to = (char *)dst + i * ld;
         const float *from = (const float *)x->data + i * x->ld;
+        if (x->x_scale > 0) {
+            factor[i] = i8_stage_given(to, from, x->cols, x->x_scale);
+            continue;
+        }
         const float a = i8_largest(from, x->cols), inverse = 127 / a;
         const int finite = a <= __FLT_MAX__;
         factor[i] = finite ? a / 127 : NAN;
         if (finite && inverse <= __FLT_MAX__)
-            i8_quantise(to, from, x->cols, inverse);
+            i8_quantise(to, from, x->cols, inverse, 0);
         else
             for (int k = 0; k < x->cols; k += VL)
                 i8_put(to + k * (int64_t)(I8_WORD / 4), (ivec){0});
@@ -87,22 +111,36 @@ static void i8_stage(void *dst, int64_t ld, float *factor, const struct mat *x, 
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* Sums to values: fma((float)sum, factor * scale, bias), then ReLU. */
-GEMM_INLINE fvec i8_value(ivec sum, fvec factor, const float *scale, fvec bias, int relu) {
-    fvec s;
-    memcpy(&s, scale, sizeof s);
-    const fvec z = F32_FMA(VL, __builtin_convertvector(sum, fvec), factor * s, bias);
+/* Sums to values: fma((float)sum, step, bias), or rounded twice; then ReLU. */
+GEMM_INLINE fvec i8_value(ivec sum, fvec step, fvec bias, int relu, const int twice) {
+    const fvec f = __builtin_convertvector(sum, fvec);
+    fvec z = f * step + bias;
+    if (!twice) z = F32_FMA(VL, f, step, bias);
     return relu ? (fvec)((ivec)z & ~(ivec)(z < (fvec){0})) : z; /* a NaN stays */
 }
 
-/* One vector of columns, or its first `size` bytes, in all rows. */
-GEMM_INLINE void i8_column(const struct gemm_store *to, const ivec *sum, const int nv,
-                           const float *factor, const float *scale, const int rows, size_t size) {
-    fvec bias = {0};
+/* One vector of columns, `col` the first of them, or its first `size` bytes, in all rows. */
+GEMM_INLINE void i8_column(const struct tiled_part *p, const struct gemm_store *to, const ivec *sum,
+                           const int nv, const float *factor, int col, const int rows,
+                           size_t size) {
+    fvec bias = {0}, scale, zero;
+    ivec all;
+    memcpy(&scale, p->scale + col, sizeof scale);
     if (to->bias) memcpy(&bias, to->bias, size);
+    if (p->zero) {
+        memcpy(&zero, p->zero + col, sizeof zero);
+        memcpy(&all, p->sum + col, sizeof all);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            const fvec z =
+                i8_value(sum[i * nv] + 127 * all, factor[i] * scale, zero + bias, to->relu, 1);
+            memcpy(&((float *)to->c)[i * to->ldc], &z, size);
+        }
+        return;
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
-        const fvec zero = {0}, z = i8_value(sum[i * nv], zero + factor[i], scale, bias, to->relu);
+        const fvec z = i8_value(sum[i * nv], factor[i] * scale, bias, to->relu, 0);
         memcpy(&((float *)to->c)[i * to->ldc], &z, size);
     }
 }
@@ -111,16 +149,14 @@ GEMM_INLINE void i8_finish(const struct tiled_part *p, const ivec *sum, int row,
                            const int rows, const int across) {
     struct gemm_store to;
     const int cols = tiled_target(&to, p, row, tile, across);
-    const float *scale = p->scale + tile * TILE_ROWS;
+    const float *factor = p->factor + row;
 #pragma GCC unroll 16
     for (int j = 0; j < across * I8_PARTS; j++) {
-        const int left = cols - j * VL;
+        const int left = cols - j * VL, col = tile * TILE_ROWS + j * VL;
         if (left >= VL)
-            i8_column(&to, sum + j, across * I8_PARTS, p->factor + row, scale + j * VL, rows,
-                      sizeof(fvec));
+            i8_column(p, &to, sum + j, across * I8_PARTS, factor, col, rows, sizeof(fvec));
         else if (left > 0)
-            i8_column(&to, sum + j, across * I8_PARTS, p->factor + row, scale + j * VL, rows,
-                      (size_t)left * 4);
+            i8_column(p, &to, sum + j, across * I8_PARTS, factor, col, rows, (size_t)left * 4);
         to.c = (float *)to.c + VL;
         if (to.bias) to.bias = (const float *)to.bias + VL;
     }

@@ -42,19 +42,23 @@ static double product(const struct linear_args *a, int i, int j) {
 
 /* The same with int8 weights. Every f32 operation here is part of the contract. */
 static double product_i8(const struct linear_args *a, int i, int j) {
+    const struct mat *w = &a->w;
     float most = 0, bias = mat_empty(&a->b) ? 0 : (float)get(&a->b, 0, j);
     for (int k = 0; k < a->x.cols; k++) {
         float size = fabsf((float)get(&a->x, i, k));
         if (!(size <= FLT_MAX)) return NAN;
         if (size > most) most = size;
     }
-    float inverse = 127 / most;
-    int32_t sum = 0;
-    for (int k = 0; k < a->x.cols && inverse <= FLT_MAX; k++) {
-        const int8_t *q = (const int8_t *)a->w.data + tiled_at(&a->w, j, k);
-        sum += (int32_t)rintf((float)get(&a->x, i, k) * inverse) * *q;
+    float factor = w->x_scale > 0 ? w->x_scale : 127 / most;
+    int32_t sum = 0, all = 0;
+    for (int k = 0; k < a->x.cols && factor <= FLT_MAX; k++) {
+        const int8_t *q = (const int8_t *)w->data + tiled_at(w, j, k);
+        float u = rintf((float)get(&a->x, i, k) * factor);
+        sum += (int32_t)fmaxf(fminf(u, 127), -127) * *q;
+        all += *q;
     }
-    return fmaf((float)sum, most / 127 * a->w.scale[j], bias);
+    if (w->x_scale > 0) return (float)(sum + 127 * all) * w->unit[j] + (w->zero[j] + bias);
+    return fmaf((float)sum, most / 127 * w->scale[j], bias);
 }
 
 void ref_linear_fwd(const struct linear_args *a) {
