@@ -42,6 +42,13 @@ refused marian-intgemm decoder_ff_logit_out_Wt decoder_ff_logit_out_Wx 'out_Wx h
 patch marian-bin-f16 '\x02\x04\x00\x00\x00\x00\x00\x00' '\x02\x08\x00\x00\x00\x00\x00\x00'
 expect 1 'packed16 is laid out for one processor' -- import patched --out x
 
+# Its factors for activations are kept, unless its products are others.
+expect 0 'int8 kept bit for bit' -- import "$models/bergamot" --out scaled
+grep -q 'dec.1.ssru.w_f.x_scale' scaled/model.safetensors || fail 'no scale of x'
+patch bergamot int8shiftAlphaAll int8shiftAlfaaAll
+expect 0 'int8 kept bit for bit' -- import patched --out unscaled
+! grep -q x_scale unscaled/model.safetensors || fail 'a scale of x that was not asked for'
+
 expect 0 '48 source and 40 target tokens' -- import "$models/marian-bin-pre" --out two
 
 # One file of the directory, or a configuration that names it.

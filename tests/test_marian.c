@@ -45,6 +45,10 @@ TEST(student) {
     assert_int_equal(mat.type, FOREIGN_I8);
     assert_int_equal(mat.n_scale, 1);
     assert_int_equal(mat.transposed, 0);
+    assert_true(mat.x_scale > 1);
+    role = (struct foreign_role){.decoder = 1, .what = THE_EMBEDDING};
+    assert_int_equal(m->find(m, &role, &mat, NULL), 0);
+    assert_true(mat.x_scale > 1); /* which is quantised itself */
     import_close(&import);
 }
 

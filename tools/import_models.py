@@ -75,15 +75,19 @@ def put(folder, name, data):
         f.write(data if isinstance(data, bytes) else data.encode())
 
 
-def expect(path, rows, runs=(("f32", 1e-4),), options=""):
-    """rows: (source, target, log-probabilities, greedy translation)."""
+def expect(path, rows, runs=(("f32", 1e-4),), options="", rounded=None):
+    """rows: (source, target, log-probabilities, greedy translation); rounded: the same of the same
+    sentences, as it comes out of integers, which runs of a third element are compared with."""
     with open(path, "w") as f:
         if options:
             f.write(f"# options {options}\n")
-        for dtype, tolerance in runs:
-            f.write(f"# run {dtype} {tolerance:g}\n")
-        for source, target, log_probs, greedy in rows:
-            f.write(f"{source}\t{target}\t{' '.join('%.6f' % x for x in log_probs)}\t{greedy}\n")
+        for dtype, tolerance, *which in runs:
+            f.write(f"# run {dtype} {tolerance:g}{' rounded' if which else ''}\n")
+        for i, (source, target, *answer) in enumerate(rows):
+            answers = [answer] + ([rounded[i][2:]] if rounded else [])
+            f.write("\t".join([source, target] + [
+                f"{' '.join('%.6f' % x for x in log_probs)}\t{greedy}"
+                for log_probs, greedy in answers]) + "\n")
 
 
 def ask(model, encode, decode, end, sources, targets, banned=(), most=6):
@@ -133,9 +137,11 @@ ACTIVATIONS = {
 
 
 class Marian:
-    """A model of Marian in double precision: tensors by Marian's names, settings of model.yml."""
+    """A model of Marian in double precision: tensors by Marian's names, settings of model.yml. With
+    alphas, by the names of matrices, what these are multiplied with is rounded by them."""
 
-    def __init__(self, tensors, settings):
+    def __init__(self, tensors, settings, alphas=None):
+        self.alphas, self.seen = alphas or {}, {}  # and the largest that each was multiplied with
         self.t = {k: np.asarray(v, np.float64) for k, v in tensors.items()}
         self.s = settings
         self.pre = settings["transformer-preprocess"] == "n"
@@ -144,8 +150,18 @@ class Marian:
     def norm(self, x, name, suffix=""):
         return norm(x, self.t[f"{name}_ln_scale{suffix}"], self.t[f"{name}_ln_bias{suffix}"], 1e-6)
 
+    def times(self, x, name, turned=False):
+        """x by a matrix."""
+        w = self.t[name].T if turned else self.t[name]
+        self.seen[name] = max(self.seen.get(name, 0), np.abs(x).max())
+        alpha = self.alphas.get(name)
+        if alpha is None:
+            return x @ w
+        u = np.clip(np.rint(x.astype(np.float32) * np.float32(alpha)), -127, 127)
+        return u.astype(np.float64) @ w / alpha
+
     def affine(self, x, name, which):
-        return x @ self.t[f"{name}_W{which}"] + self.t[f"{name}_b{which}"]
+        return self.times(x, f"{name}_W{which}") + self.t[f"{name}_b{which}"]
 
     def around(self, x, f, name, before=None):
         """A sub-layer with its residual connection and norm."""
@@ -178,7 +194,7 @@ class Marian:
     def ssru(self, x, name):
         def run(y):
             f = 1 / (1 + np.exp(-self.affine(y, name, "f")))
-            new, c, out = y @ self.t[name + "_W"], 0, np.empty_like(y)
+            new, c, out = self.times(y, name + "_W"), 0, np.empty_like(y)
             for i in range(len(y)):
                 c = f[i] * c + (1 - f[i]) * new[i]
                 out[i] = np.maximum(c, 0)
@@ -221,9 +237,10 @@ class Marian:
             y = self.norm(y, "decoder_top")
         out = "decoder_ff_logit_out_"
         if self.s["tied-embeddings-all"] or self.s["tied-embeddings"]:
-            y = y @ table.T
+            y = self.times(y, "Wemb" if self.shared else "decoder_Wemb", True)
         else:
-            y = y @ self.t[out + "Wt"].T if out + "Wt" in self.t else y @ self.t[out + "W"]
+            turned = out + "Wt" in self.t
+            y = self.times(y, out + ("Wt" if turned else "W"), turned)
         return log_softmax(y + self.t.get(out + "b", 0))
 
 
@@ -357,8 +374,9 @@ def bin_items(tensors, settings, kind=0x404):
     return items
 
 
-def intgemm(tensors, settings, kind, with_embeddings):
-    """Quantised as marian-conv does it; the items, and the tensors that they stand for."""
+def intgemm(tensors, settings, kind, with_embeddings, alphas=None):
+    """Quantised as marian-conv does it; the items, and the tensors that they stand for. Alphas of
+    Wemb are quantised too."""
     items, meant = bin_items(tensors, settings), dict(tensors)
     for name, t in tensors.items():
         last = name.rsplit("_", 1)[-1]
@@ -369,10 +387,24 @@ def intgemm(tensors, settings, kind, with_embeddings):
         meant[name] = q.astype(np.float64) / np.float64(scale)
         stored = q if "Wemb" in name else np.ascontiguousarray(q.T)
         items[name] = (kind, t.shape, padded(stored.tobytes() + struct.pack("<f", scale)))
-        items[name + "_QuantMultA"] = (kind if name == "Wemb" else 0x404, (1, 1),
-                                       padded(struct.pack("<f", 20)))
+    for name, alpha in (alphas or {}).items():
+        items[name + "_QuantMultA"] = (kind, (1, 1), padded(
+            struct.pack("<bf", 127, np.float32(127) / alpha))) if name == "Wemb" else (
+            0x404, (1, 1), padded(struct.pack("<f", alpha)))
     items["none_QuantMultA"] = (0x404, (1, 1), padded(struct.pack("<f", 20)))
     return items, meant
+
+
+def find_alphas(tensors, settings, quantised, spm, sources, targets):
+    """One for each quantised matrix, such that a few of the values exceed what it can express."""
+    model = Marian(tensors, settings)
+    for source, target in zip(sources, targets):
+        model(spm.encode(source) + [0], spm.encode(target))
+    alphas = {name: np.float32(150 / seen) for name, seen in model.seen.items()
+              if name in quantised}
+    if "Wemb" in alphas:  # as it comes out of an int8
+        alphas["Wemb"] = np.float32(127) * (1 / (np.float32(127) / alphas["Wemb"]))
+    return alphas
 
 
 def decoder_yml(models, vocabs, **more):
@@ -380,15 +412,16 @@ def decoder_yml(models, vocabs, **more):
                 **{k.replace("_", "-"): v for k, v in more.items()}})
 
 
-def search(make, settings, spm, pairs, end=0, unk=1):
+def search(make, settings, spm, pairs, end=0, unk=1, also=None):
     """The first seed whose model gives a fair test. make(tensors) are the tensors as they will be
-    read."""
+    read. also(tensors, rows) must come to something, too, and is returned."""
     for seed in range(1, 100):
         tensors = marian_tensors(seed, settings)
         rows = ask(Marian(make(tensors), settings), [s.encode for s in spm], spm[1].decode, end,
                    *pairs, banned=(unk,))
-        if rows:
-            return tensors, rows
+        more = also(tensors, rows) if rows and also else None
+        if rows and (more or not also):
+            return (tensors, rows, more) if also else (tensors, rows)
     raise SystemExit("no seed gives a fair test")
 
 
@@ -456,15 +489,26 @@ def bergamot(folder):
     n = spm.get_piece_size()
     s = marian_settings(tied_embeddings_all=True, dim_vocabs=[n, n], dec_cell="ssru",
                         transformer_decoder_autoreg="rnn", transformer_ffn_activation="relu")
-    tensors, rows = search(lambda t: intgemm(t, s, 0x4101, True)[1], s, [spm, spm], pairs())
+
+    def rounded(tensors, rows):
+        items, meant = intgemm(tensors, s, 0x4101, True)
+        names = [name for name in meant if items[name][0] == 0x4101]
+        alphas = find_alphas(meant, s, names, spm, *pairs())
+        rows = ask(Marian(meant, s, alphas), [spm.encode] * 2, spm.decode, 0,
+                   [r[0] for r in rows], [r[1] for r in rows], banned=(1,))
+        return rows and (alphas, rows)
+
+    tensors, rows, (alphas, integers) = search(lambda t: intgemm(t, s, 0x4101, True)[1], s,
+                                               [spm, spm], pairs(), also=rounded)
     put(folder, "bergamot/model.deen.intgemm.alphas.bin",
-        marian_bin(intgemm(tensors, s, 0x4101, True)[0]))
+        marian_bin(intgemm(tensors, s, 0x4101, True, alphas)[0]))
     put(folder, "bergamot/vocab.deen.spm", data)
     put(folder, "bergamot/config.intgemm8bitalpha.yml",
         decoder_yml(["model.deen.intgemm.alphas.bin"], ["vocab.deen.spm", "vocab.deen.spm"],
                     beam_size=1, normalize=1.0, word_penalty=0, max_length_factor=2.5,
                     gemm_precision="int8shiftAlphaAll"))
-    expect(os.path.join(folder, "bergamot.tsv"), rows, [("f32", 1e-4), ("auto", 0.5)])
+    expect(os.path.join(folder, "bergamot.tsv"), rows,
+           [("f32", 1e-4), ("auto", 0.02, "rounded")], rounded=integers)
 
 
 @case

@@ -97,12 +97,14 @@ if fetch_bergamot; then
         peer floats "$cache/students/$name" "$name.npz" || fail 'no weights as floats'
         ask "$name.npz" gemm-precision=float32 >"$name.want" || fail 'bergamot does not translate'
         alike "Bergamot $name beside bergamot in floats" "$name.out" "$name.want" 95
-        # Its int8 rounds activations by what it saw of other texts, which changes words of its own.
+        # Its int8 rounds activations by what its makers saw of other texts, which changes words; so
+        # does ours. Without VNNI bergamot's sums overflow, and ours do not.
         ask "$cache/students/$name" >"$name.shipped" || fail 'bergamot does not translate in int8'
         alike "bergamot $name in int8 beside itself in floats" "$name.shipped" "$name.want" 80 \
             >log && head -n 1 log
-        alike "Bergamot $name in int8 beside bergamot in int8" "$name.int8" "$name.shipped" 80 \
-            >log && head -n 1 log
+        least=95
+        grep -q avx512_vnni /proc/cpuinfo || least=80
+        alike "Bergamot $name in int8 beside bergamot in int8" "$name.int8" "$name.shipped" $least
         # The .npz is a model, too.
         expect 0 '' -- import "$name.npz/config.yml" --out "$name.again"
         "$heed" translate --model "$name.again" --quiet <"$from" | cmp - "$name.out" ||
