@@ -63,13 +63,18 @@ CUDA_OBJ  := $(CUDA_SRC:%=$(BUILD)/%.o) $(BUILD)/plugin/src/base/err.o \
              $(BUILD)/plugin/src/backend/device.o
 CUDA_SO   := $(if $(WITH_CUDA),$(BUILD)/libheed-cuda.so)
 
-# What carries bytes between ranks are plug-ins, too, built where the headers of Open MPI are; MPI=0
-# leaves it out.
+# What carries bytes between ranks are plug-ins, too, built where the headers of Open MPI are, and
+# those of NCCL (NCCL_HOME, with the toolkit's); MPI=0 leaves both out.
 MPI       ?= auto
 MPI_FLAGS := $(if $(filter 0,$(MPI)),,$(shell pkg-config --silence-errors --cflags ompi-c))
 MPI_OBJ    = $(addprefix $(BUILD)/plugin/src/,comm/mpi/mpi.o comm/transport.o base/err.o)
 MPI_SO    := $(if $(MPI_FLAGS),$(BUILD)/libheed-mpi.so)
-PLUGINS    = $(CUDA_SO) $(MPI_SO)
+NCCL_FLAGS := $(addprefix -I,$(wildcard $(NCCL_HOME:%=%/include) $(CUDA_HOME)/include))
+NCCL_OBJ   = $(addprefix $(BUILD)/plugin/src/,comm/nccl/nccl.o comm/transport.o base/loader.o \
+             base/place.o base/err.o)
+NCCL_SO   := $(if $(MPI_FLAGS),$(if $(shell echo '\#include <nccl.h>' | \
+             $(CC) $(NCCL_FLAGS) -E - >/dev/null 2>&1 && echo yes),$(BUILD)/libheed-nccl.so))
+PLUGINS    = $(CUDA_SO) $(MPI_SO) $(NCCL_SO)
 
 SHELLS      = bash zsh fish
 COMPLETIONS = $(SHELLS:%=$(BUILD)/heed.%)
@@ -157,6 +162,7 @@ $(BUILD)/plugin/%.o: %.c $(BUILD)/flags
 	    -fvisibility=hidden -Iinclude -Isrc $(patsubst -I%,-isystem %,$(OWN_FLAGS)) -MMD -MP \
 	    -c $< -o $@
 $(BUILD)/plugin/src/comm/mpi/mpi.o: private OWN_FLAGS = $(MPI_FLAGS)
+$(BUILD)/plugin/src/comm/nccl/nccl.o: private OWN_FLAGS = $(NCCL_FLAGS)
 
 $(BUILD)/flags-cuda: FORCE
 	@mkdir -p $(@D)
@@ -199,8 +205,15 @@ $(BUILD)/libheed-cuda.so: $(CUDA_OBJ)
 	    -Xlinker --version-script=$(BUILD)/exports-cuda,-z,defs \
 	    -Xlinker '-rpath=$$ORIGIN:$$ORIGIN/..:$$ORIGIN/../lib:/usr/local/cuda/lib64'
 
+# Of a plug-in named NAME nothing but heed_NAME_open is seen.
+PLUGIN_LINK = $(call short,link $@) mkdir -p $(@D) && \
+    echo '{ global: heed_$(1)_open; local: *; };' >$(BUILD)/exports-$(1) && $(CC) -shared \
+    -Wl,-z,defs -Wl,--version-script=$(BUILD)/exports-$(1) -o $@ $^
 $(BUILD)/libheed-mpi.so: $(MPI_OBJ)
-	$(call short,link $@) $(CC) -shared -Wl,-z,defs -o $@ $^ $(shell pkg-config --libs ompi-c)
+	$(call PLUGIN_LINK,mpi) $(shell pkg-config --libs ompi-c)
+
+$(BUILD)/libheed-nccl.so: $(NCCL_OBJ)
+	$(call PLUGIN_LINK,nccl) -ldl
 
 # Times single kernels, so it takes the plug-in's objects instead of loading it.
 $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
@@ -413,7 +426,7 @@ help: ## this list
 
 export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) \
-    $(CUDA_OBJ) $(MPI_OBJ))
+    $(CUDA_OBJ) $(MPI_OBJ) $(NCCL_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all demo demo-train test test-serve test-import soak test-gpu test-bare bench-gpu dist \

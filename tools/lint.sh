@@ -68,7 +68,8 @@ grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
 code '# *include +".*\.\./' "${sources[@]}" | bad "includes are written from src/, not relative"
 code '# *include +["<](immintrin|x86intrin|.*mmintrin|amx.*|cuda.*|cublas.*|nccl.*)\.h' \
     "${sources[@]}" |
-    grep -vE '^(src/backend|tests|bench)/' | bad "instruction sets and devices stay in src/backend"
+    grep -vE '^(src/backend|src/comm/nccl|tests|bench)/' |
+    bad "instruction sets and devices stay in src/backend, NCCL in src/comm/nccl"
 
 output='\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort)\('
 code "$output|\\b(std(out|err)\\b)" "${below_cli[@]}" |

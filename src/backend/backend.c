@@ -63,6 +63,7 @@ int backend_laps(const struct backend *be, const struct backend_lap **laps) {
     *laps = be->lap;
     return be->n_lap;
 }
+void *backend_queue(const struct backend *be) { return be->vt->queue ? be->vt->queue(be) : NULL; }
 int backend_wants_tiles(const struct backend *be) { return be->vt->wants_tiles; }
 
 int backend_check(struct backend *be, struct err *err) {

@@ -38,6 +38,9 @@ int backend_laps(const struct backend *be, const struct backend_lap **laps);
 
 /* What backend_alloc gives cannot be read by the host. */
 int backend_device_memory(const struct backend *be);
+/* The queue that calls go to, for others who order their own work against it: a CUDA stream; NULL
+ * where there is none. */
+void *backend_queue(const struct backend *be);
 /* Weights that are only run should be tiled (tile.h); a backend that says no takes only plain
  * ones. */
 int backend_wants_tiles(const struct backend *be);

@@ -27,6 +27,7 @@ struct backend_vtable {
     void (*cast)(struct backend *be, const struct mat *dst, const struct mat *src);
     void (*sync)(struct backend *be); /* waits for all queued work, turning failures into be->err */
     size_t (*available)(const struct backend *be); /* NULL: the host's memory */
+    void *(*queue)(const struct backend *be);      /* NULL: there is none */
     /* Profiling of a device with a queue (NULL: the host's clock around a sync). mark notes the
      * time at which an op begins or ends on the device; settle waits and adds what was noted to
      * be->cost[].ns. */

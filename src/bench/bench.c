@@ -1,5 +1,5 @@
-/* bench.c — `heed bench gemm|train|translate|serve|scale|data|layers`: the options. What they do is in the
- * files named after them. Nothing but this folder includes bench.h. */
+/* bench.c — `heed bench gemm|train|translate|serve|scale|data|layers|comm`: the options. What they
+ * do is in the files named after them. Nothing but this folder includes bench.h. */
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -68,6 +68,7 @@ static struct bench_serve_options serve;
 static struct bench_device scale;
 static struct bench_data_options data;
 static struct bench_layers_options layers;
+static struct bench_comm_options talk;
 static struct config fields;
 
 #define DTYPE_ROW(FIELD)                                                                           \
@@ -191,6 +192,11 @@ static const struct option layers_rows[] = {
     {.name = NULL},
 };
 
+#undef OPTIONS_OF
+#define OPTIONS_OF bench_comm_options
+static const struct option comm_rows[] = {
+    RANKS_ROWS(ranks), DEVICE_ROWS(where, "cpu"), JSON_ROW(json), {.name = NULL}};
+
 static struct option_group gemm_groups[] = {{.rows = gemm_rows, .values = &gemm}, {.rows = NULL}};
 static struct option_group train_groups[] = {
     {.rows = train_rows, .values = &train}, MODEL_FIELDS(&fields), {.rows = NULL}};
@@ -205,6 +211,7 @@ static struct option_group scale_groups[] = {{.rows = scale_rows, .values = &sca
 static struct option_group data_groups[] = {{.rows = data_rows, .values = &data}, {.rows = NULL}};
 static struct option_group layers_groups[] = {{.rows = layers_rows, .values = &layers},
                                               {.rows = NULL}};
+static struct option_group comm_groups[] = {{.rows = comm_rows, .values = &talk}, {.rows = NULL}};
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -230,6 +237,8 @@ static int run_train(struct err *err) {
 static int run_serve(struct err *err) { return bench_serve_run(&serve, err); }
 static int run_scale(struct err *err) { return bench_scale_run(&scale, err); }
 static int run_data(struct err *err) { return bench_data_run(&data, err); }
+
+static int run_comm(struct err *err) { return bench_comm_run(&talk, err); }
 
 static int run_layers(struct err *err) {
     if (layers.d % 64)
@@ -275,11 +284,18 @@ static const struct command layers_command = {
     .summary = "the paper's Table 1: what self-attention, recurrence and convolution cost",
     .groups = layers_groups,
     .run = run_layers};
+static const struct command comm_command = {
+    .name = "bench comm",
+    .summary = "what ranks have to say to each other, and how long it takes",
+    .usage = "--ranks N [options]",
+    .groups = comm_groups,
+    .run = run_comm};
 static const struct command *const commands[] = {
-    &gemm_command,  &train_command, &translate_command, &serve_command,
-    &scale_command, &data_command,  &layers_command,    NULL};
+    &gemm_command,   &train_command, &translate_command,
+    &serve_command,  &scale_command, &data_command,
+    &layers_command, &comm_command,  NULL};
 
 const struct command cmd_bench = {
     .name = "bench",
-    .summary = "measure this machine: gemm, train, translate, serve, scale, data, layers",
+    .summary = "measure this machine: gemm, train, translate, serve, scale, data, layers, comm",
     .sub = commands};

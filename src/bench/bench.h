@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/pool.h"
+#include "cli/ranks.h"
 #include "data/subword.h"
 #include "model/frozen.h"
 #include "search/search.h"
@@ -76,6 +77,14 @@ struct bench_data_options {
 };
 
 int bench_data_run(const struct bench_data_options *o, struct err *err);
+
+struct bench_comm_options {
+    struct backend_options where; /* whose memory travels */
+    struct ranks_options ranks;
+    int json;
+};
+
+int bench_comm_run(const struct bench_comm_options *o, struct err *err);
 
 struct bench_layers_options {
     struct backend_options where;

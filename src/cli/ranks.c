@@ -204,6 +204,13 @@ static void share_gpus(const struct comm *comm, struct backend_options *where) {
     where->device = name;
 }
 
+/* NCCL wants a GPU for every rank; where the launcher has said how many ranks this machine has, and
+ * there are fewer, they share GPUs and go through the host. NCCL_HOSTID makes it believe otherwise. */
+static int gpus_suffice(void) {
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    return !local || getenv("NCCL_HOSTID") || atoi(local) <= plugin_device_count();
+}
+
 int ranks_open(struct comm **comm, const struct ranks_options *options,
                struct backend_options *where, struct err *err) {
     struct comm_options o = {.path = getenv("HEED_PLUGIN_PATH")};
@@ -212,7 +219,7 @@ int ranks_open(struct comm **comm, const struct ranks_options *options,
     if (!rc) return comm_open(comm, &o, err);
     if (transport == NCCL && !gpu)
         return cli_usage(err, "--comm nccl: is for ranks with --device cuda");
-    o.name = gpu && transport != MPI ? "nccl" : "mpi";
+    o.name = gpu && (transport == NCCL || (transport == AUTO && gpus_suffice())) ? "nccl" : "mpi";
     rc = comm_open(comm, &o, err);
     if (rc && gpu && transport == AUTO) {
         o.name = "mpi";
@@ -225,6 +232,23 @@ int ranks_open(struct comm **comm, const struct ranks_options *options,
     share_cpus(*comm, where);
     if (gpu) share_gpus(*comm, where);
     return comm_check(*comm, err);
+}
+
+static void download(void *be, void *host, const void *device, size_t size) {
+    backend_download(be, host, device, size);
+}
+
+static void upload(void *be, void *device, const void *host, size_t size) {
+    backend_upload(be, device, host, size);
+}
+
+void ranks_attach(struct comm *comm, struct backend *be) {
+    struct comm_device device = {.ctx = be, .queue = backend_queue(be)};
+    if (backend_device_memory(be)) {
+        device.download = download;
+        device.upload = upload;
+    }
+    comm_attach(comm, &device);
 }
 
 void ranks_lost(void *ctx, const struct watch_report *report) {

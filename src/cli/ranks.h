@@ -59,6 +59,9 @@ int ranks_launch(const struct ranks_options *options, const struct ranks_job *jo
 int ranks_open(struct comm **comm, const struct ranks_options *options,
                struct backend_options *where, struct err *err);
 
+/* From now on the comm's device calls are about this backend's memory, which outlives them. */
+void ranks_attach(struct comm *comm, struct backend *be);
+
 /* For struct watch_options: says which rank was lost and what to do, once, and ends the process. ctx
  * is the comm. */
 void ranks_lost(void *ctx, const struct watch_report *report);

@@ -75,7 +75,8 @@ void comm_move(struct comm *comm, void *data, size_t size, int from, int to);
 
 /* How the memory of a device is reached. A transport that goes through the host copies with
  * download and upload, both of which are done with the host's side when they return; one that
- * knows the device itself waits for its queue. All NULL, as before any attach: host memory. */
+ * knows the device itself waits for its queue. All NULL, as before any attach: host memory.
+ * Collective. */
 struct comm_device {
     void *ctx;
     void (*download)(void *ctx, void *host, const void *device, size_t size);

@@ -61,6 +61,10 @@ static void cuda_free(struct backend *base, void *ptr) {
     cudaFree(ptr); /* waits for work that may still use it */
 }
 
+static void *cuda_queue(const struct backend *base) {
+    return ((const struct cuda_backend *)base)->stream;
+}
+
 static size_t cuda_available(const struct backend *base) {
     size_t left = 0, all = 0;
     cuda_bind((const struct cuda_backend *)base);
@@ -155,6 +159,7 @@ static const struct backend_vtable *cuda_vtable(void) {
     vt.cast = cuda_cast;
     vt.sync = cuda_sync;
     vt.available = cuda_available;
+    vt.queue = cuda_queue;
     vt.mark = cuda_mark;
     vt.settle = cuda_settle;
     vt.replay = cuda_replay;
