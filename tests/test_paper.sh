@@ -30,6 +30,26 @@ if grep -q '| not run' $page; then fail "a row was not run: $(cat $page)"; fi
 grep -qE '^\| C \| 8 \| -?[01]\.[0-9]+ ' $page || fail "no rank correlation: $(cat $page)"
 "$tree/recipes/paper/table3.sh" --quiet >out 2>err || fail "the second time: $(cat err)"
 
+# ---- Figures 3 to 5
+cat >trees <<'TREES'
+(S (NP (DT ba) (NN dodo)) (VP (VBD kili) (NP (PRP$ ba) (NN mumo) (NN repo) (NN tusi))) (. .))
+(S (NP (NN lada)) (VP (VBZ gila) (NP (NN dodo) (NN mumo) (NN repo) (NN tusi) (NN kili))) (. .))
+TREES
+MODEL=$dir/work/table3/base.1 TREES=$dir/trees "$tree/recipes/paper/figures.sh" \
+    --threads 1 >out 2>&1 || fail "figures.sh: $(cat out)"
+grep -q '^All heads of base.1 over 42 sentences' $page || fail "no figures: $(cat $page)"
+[ -s report/figure-structure-1.svg ] || fail "no picture: $(ls report)"
+
+# ---- questions
+unset DATA
+for i in first second; do
+    SIZE=smoke DEVICE=cpu "$tree/recipes/paper/questions.sh" >out 2>&1 ||
+        fail "questions.sh, the $i time: $(cat out)"
+done
+[ "$(grep -c '^!\[.*](question-.*\.svg)$' report/questions.md)" = 10 ] ||
+    fail "not all questions have pictures: $(cat report/questions.md)"
+if grep -q 'Not run' report/questions.md; then fail "$(cat report/questions.md)"; fi
+
 # ---- the report: what is committed is what the committed results give
 report=$tree/recipes/paper/report.py
 "$report" --check || fail "docs/paper is not what its results give: run recipes/paper/report.py"

@@ -111,7 +111,8 @@ def verdict(found):
         else:
             lines.append(f"- Figure {figure}: single words can be found that show it, but over "
                          f"many sentences **no head {does}** better than one that always looks at "
-                         f"the same offset: the best is {best['layer']}.{best['head']} with {says}.")
+                         f"the same offset: the best is {best['layer']}.{best['head']} with "
+                         f"{says}.")
     return lines
 
 
@@ -126,14 +127,15 @@ CAPTION = {"far.svg": "As Figure 3: what *{word}* looks at, all heads of layer {
 def section(files):
     found = files["figures"]
     lines = [f"All heads of {found['model']} over {found['sentences']:,} sentences "
-             f"({found['words']:,} words): trees of the CRAFT treebank (github.com/UCDenver-ccp/CRAFT, CC BY 3.0), "
-             "and 40 sentences written for this, in which a pronoun stands for one noun. Which "
-             "word depends on which follows from the trees by rules. The measures are in "
-             "[attention.md](../attention.md#finding-heads). Biomedical text is far from what the "
-             "model was trained on, and the treebank has no coreference, which is why the "
-             "pronouns have sentences of their own.", "",
+             f"({found['words']:,} words): trees of the CRAFT treebank "
+             "(github.com/UCDenver-ccp/CRAFT, CC BY 3.0), and 40 sentences written for this, in "
+             "which a pronoun stands for one noun. Which word depends on which follows from the "
+             "trees by rules. The measures are in [attention.md](../attention.md#finding-heads). "
+             "Biomedical text is far from what the model was trained on, and the treebank has no "
+             "coreference, which is why the pronouns have sentences of their own.", "",
              "Encoder heads by what they mostly do:", ""]
-    lines += kinds_table(found) + ["", "Agreement with syntax and with pronouns, encoder heads:", ""]
+    lines += kinds_table(found)
+    lines += ["", "Agreement with syntax and with pronouns, encoder heads:", ""]
     lines += best_table(found) + [""] + verdict(found)
     for figure in found.get("figures", []):
         heads = " and ".join(map(str, figure["heads"])) if len(figure["heads"]) < 3 else "all"
