@@ -88,8 +88,8 @@ all: $(BUILT) ## build/heed, the libraries, the plug-ins
 # are named after. None may contract a*b+c to an FMA: compilers choose differently, kernels say
 # which they want (fma.h). psabi: generic passes vectors of 32 bytes between its own functions only.
 ISA_generic    = -Wno-psabi
-ISA_avx2       = -mavx2 -mfma
-ISA_avx512     = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+ISA_avx2       = -mavx2 -mfma -mf16c
+ISA_avx512     = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
 ISA_avx512vnni = $(ISA_avx512) -mavx512vnni
 ISA_avx512bf16 = $(ISA_avx512) -mavx512bf16
 ISA_amx        = $(ISA_avx512) -mamx-tile -mamx-bf16

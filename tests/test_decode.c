@@ -35,13 +35,15 @@ static struct step_data step_data(void) {
     return d;
 }
 
-static double *run_step(struct backend *be, enum dtype type, const struct step_case *c) {
+/* F16 is the cache's type, beside F32. */
+static double *run_step(struct backend *be, enum dtype cache, const struct step_case *c) {
+    const enum dtype type = cache == DTYPE_F16 ? DTYPE_F32 : cache;
     struct step_data d = step_data();
     struct attention_step_args a = {.n_head = c->n_head, .max_len = LEN_MAX, .window = c->window};
     a.o = ops_mat(be, type, BEAMS, c->n_head * c->d_v, NULL);
     a.q = ops_random(be, type, BEAMS, c->n_head * c->d_k, 1);
-    a.k = ops_random(be, type, CACHE, c->n_head * c->d_k, 2);
-    a.v = ops_random(be, type, CACHE, c->n_head * c->d_v, 3);
+    a.k = ops_random(be, cache, CACHE, c->n_head * c->d_k, 2);
+    a.v = ops_random(be, cache, CACHE, c->n_head * c->d_v, 3);
     a.len = ops_ints(be, step_len, BEAMS);
     if (c->cross)
         a.start = ops_ints(be, d.start, BEAMS);
@@ -59,22 +61,31 @@ static double *run_step(struct backend *be, enum dtype type, const struct step_c
     return ops_values(be, &a.o);
 }
 
+/* Against ref; any number of threads has the same bits, and with an F16 cache, which int8 models
+ * have, any instruction set. */
+static void step_compare_types(struct ops_backend *list, struct backend *ref,
+                               const struct step_case *c, enum dtype cache) {
+    int cols = c->n_head * c->d_v;
+    double *want = run_step(ref, cache, c), *first = NULL;
+    for (int i = 0; list[i].be; i++) {
+        double *got = run_step(list[i].be, cache, c);
+        ops_check_near(cache == DTYPE_F16 ? DTYPE_F32 : cache, got, want, BEAMS, cols,
+                       list[i].text);
+        if (first) assert_memory_equal(got, first, BEAMS * (size_t)cols * sizeof *got);
+        first = i % 2 == 0 || cache == DTYPE_F16 ? got : NULL;
+    }
+    ops_release();
+}
+
 TEST(step_compare) {
     struct ops_backend *list = ops_open(TEST_ARG);
     struct backend *ref = ops_ref_open();
-    for (size_t n = 0; n < sizeof step_cases / sizeof *step_cases; n++)
-        for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
-            const struct step_case *c = &step_cases[n];
-            int cols = c->n_head * c->d_v;
-            double *want = run_step(ref, (enum dtype)type, c), *one_thread = NULL;
-            for (int i = 0; list[i].be; i++) {
-                double *got = run_step(list[i].be, (enum dtype)type, c);
-                ops_check_near((enum dtype)type, got, want, BEAMS, cols, list[i].text);
-                if (i % 2) assert_memory_equal(got, one_thread, BEAMS * (size_t)cols * sizeof *got);
-                one_thread = got;
-            }
-            ops_release();
-        }
+    for (size_t n = 0; n < sizeof step_cases / sizeof *step_cases; n++) {
+        step_compare_types(list, ref, &step_cases[n], DTYPE_F32);
+        step_compare_types(list, ref, &step_cases[n], DTYPE_BF16);
+        if (!backend_device_memory(list[0].be))
+            step_compare_types(list, ref, &step_cases[n], DTYPE_F16);
+    }
     backend_close(ref);
     ops_cpu_close(list);
 }
@@ -293,6 +304,52 @@ TEST(ssru_gates) {
     ops_cpu_close(list);
 }
 
+/* ---- F16 ------------------------------------------------------------------------------------- */
+
+/* Every number that F16 has, what lies halfway to the next one, and what lies next to that; then
+ * all that is too large, and NaN. */
+enum { HALVES = 0x7c00, ROUNDED = 2 * (4 * HALVES + 4) };
+static void numbers_to_round(float *x) {
+    static const float large[] = {65519, 65520, 1e38f, INFINITY};
+    int n = 0;
+    for (int h = 0; h < HALVES; h++) {
+        float a = f16_load((uint16_t)h), b = h + 1 < HALVES ? f16_load((uint16_t)(h + 1)) : 65536;
+        float middle = (a + b) / 2;
+        x[n++] = a;
+        x[n++] = nextafterf(middle, 0);
+        x[n++] = middle;
+        x[n++] = nextafterf(middle, 1e9f);
+    }
+    for (int i = 0; i < 4; i++) x[n++] = large[i];
+    for (int i = 0; i < n; i++) x[n + i] = -x[i];
+}
+
+TEST(f16_is_rounded_alike) {
+    struct ops_backend *list = ops_cpu_open();
+    float *x = xmalloc(ROUNDED * sizeof *x);
+    uint16_t *got = xmalloc(ROUNDED * sizeof *got);
+    numbers_to_round(x);
+    for (int i = 0; list[i].be; i++) {
+        struct mat from = mat_of(x, 1, ROUNDED, DTYPE_F32), to = mat_of(got, 1, ROUNDED, DTYPE_F16);
+        backend_cast(list[i].be, &to, &from);
+        op_check_sync(list[i].be, "cast");
+        for (int n = 0; n < ROUNDED; n++)
+            if (got[n] != f16_store_limited(x[n]))
+                fail_msg("%s: %.9g becomes %#x, want %#x", list[i].text, (double)x[n], got[n],
+                         f16_store_limited(x[n]));
+        float nan[] = {1, NAN, 2};
+        from = mat_of(nan, 1, 3, DTYPE_F32);
+        to = mat_of(got, 1, 3, DTYPE_F16);
+        backend_cast(list[i].be, &to, &from);
+        assert_true(isnan(f16_load(got[1])) && f16_load(got[2]) == 2);
+    }
+    assert_int_equal(f16_store_limited(65520), 0x7bff);
+    assert_int_equal(f16_store_limited(-INFINITY), 0xfbff);
+    xfree(x);
+    xfree(got);
+    ops_cpu_close(list);
+}
+
 /* ---- topk ------------------------------------------------------------------------------------ */
 
 struct topk_result {
@@ -423,7 +480,7 @@ TEST(topk_projects) {
 }
 
 TESTS(TP(step_compare, "cpu"), TP(step_compare, "cuda"), TP(step_is_attention_of_one_query, "cpu"),
-      TP(step_is_attention_of_one_query, "cuda"), T(step_window), TP(ssru_tree, "cpu"),
-      TP(ssru_tree, "cuda"), T(ssru_gates), TP(topk_against_ref, "cpu"),
+      TP(step_is_attention_of_one_query, "cuda"), T(step_window), T(f16_is_rounded_alike),
+      TP(ssru_tree, "cpu"), TP(ssru_tree, "cuda"), T(ssru_gates), TP(topk_against_ref, "cpu"),
       TP(topk_against_ref, "cuda"), TP(topk_order, "cpu"), TP(topk_order, "cuda"),
       TP(topk_projects, "cpu"), TP(topk_projects, "cuda"))

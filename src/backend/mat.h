@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F64, DTYPE_I8, DTYPE_COUNT }; /* I8: tiled weights only */
+#include "base/half.h"
+
+/* I8: tiled weights only; F16: caches of keys and values only. */
+enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F64, DTYPE_I8, DTYPE_F16, DTYPE_COUNT };
 
 static inline size_t dtype_size(enum dtype type) {
     return type == DTYPE_F64 ? 8 : type == DTYPE_F32 ? 4 : type == DTYPE_I8 ? 1 : 2;
@@ -38,10 +41,11 @@ static inline uint16_t bf16_store(float f) {
     return (uint16_t)((x.u + 0x7fffu + (x.u >> 16 & 1)) >> 16);
 }
 
-/* Element `at` of an array of F32, BF16 or F64. */
+/* Element `at` of an array of F32, BF16, F64 or F16; an F16 is at most 65504. */
 static inline double dtype_load(const void *data, enum dtype type, int64_t at) {
     return type == DTYPE_F64   ? ((const double *)data)[at]
            : type == DTYPE_F32 ? (double)((const float *)data)[at]
+           : type == DTYPE_F16 ? (double)f16_load(((const uint16_t *)data)[at])
                                : (double)bf16_load(((const uint16_t *)data)[at]);
 }
 static inline void dtype_store(void *data, enum dtype type, int64_t at, double x) {
@@ -49,6 +53,8 @@ static inline void dtype_store(void *data, enum dtype type, int64_t at, double x
         ((double *)data)[at] = x;
     else if (type == DTYPE_F32)
         ((float *)data)[at] = (float)x;
+    else if (type == DTYPE_F16)
+        ((uint16_t *)data)[at] = f16_store_limited((float)x);
     else
         ((uint16_t *)data)[at] = bf16_store((float)x);
 }

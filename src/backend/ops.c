@@ -201,15 +201,16 @@ static bool check_guide(struct caller by, const struct guide_args *a) {
 
 static bool check_attention_step(struct caller by, const struct attention_step_args *a) {
     int n = a->q.rows, cache = a->k.rows;
-    enum dtype t = a->q.type;
+    enum dtype t = a->q.type, kv = t;
     if (!act_type_ok(by, t)) return false;
+    if (t == DTYPE_F32 && !backend_device_memory(by.be) && a->k.type == DTYPE_F16) kv = DTYPE_F16;
     if (!RULE(a->n_head >= 1) || !RULE(a->q.cols % a->n_head == 0) ||
         !RULE(a->v.cols % a->n_head == 0) || !RULE(a->window >= 0) || !RULE(a->max_len >= 1))
         return false;
     if (a->index && !RULE(a->index_ld >= a->max_len)) return false;
     if (!backend_planning(by.be) && (!RULE(a->len) || !RULE(a->index || a->start))) return false;
     if (!RULE(mat_empty(&a->k_new) == mat_empty(&a->v_new))) return false;
-    return IS(q, n, a->q.cols, t) && IS(k, cache, a->q.cols, t) && IS(v, cache, a->v.cols, t) &&
+    return IS(q, n, a->q.cols, t) && IS(k, cache, a->q.cols, kv) && IS(v, cache, a->v.cols, kv) &&
            IS(o, n, a->v.cols, t) && IS_OR_ABSENT(k_new, n, a->q.cols, t) &&
            IS_OR_ABSENT(v_new, n, a->v.cols, t);
 }
@@ -281,7 +282,9 @@ static bool check_adam(struct caller by, const struct adam_args *a) {
 void backend_cast(struct backend *be, const struct mat *dst, const struct mat *src) {
     if (be->err.code || backend_planning(be)) return;
     struct caller by = {be, "cast"};
-    if (is(by, "src", src, dst->rows, dst->cols, src->type) &&
+    if (rule(by, !backend_device_memory(be) || (src->type != DTYPE_F16 && dst->type != DTYPE_F16),
+             "f16 is for host memory") &&
+        is(by, "src", src, dst->rows, dst->cols, src->type) &&
         is(by, "dst", dst, dst->rows, dst->cols, dst->type))
         be->vt->cast(be, dst, src);
 }

@@ -185,7 +185,9 @@ struct guide_args {
  * else start[b] + t (cross-attention over a sentence's rows). max_len >= every len[b]. With window
  * r > 0 only t >= len[b] - 1 - r. k_new [B, n_head*d_k] and v_new [B, n_head*d_v], present together
  * or absent, are first written into the cache at row(b, len[b] - 1), which no other hypothesis of
- * this call reads or writes. q, k_new and v_new may be column slices of one matrix. No backward. */
+ * this call reads or writes. q, k_new and v_new may be column slices of one matrix. Beside F32 the
+ * cache may be F16, in host memory: new rows are rounded to it, what is larger than 65504 to that.
+ * No backward. */
 struct attention_step_args {
     struct mat o, q, k, v, k_new, v_new;
     const int32_t *index, *start, *len;

@@ -1,6 +1,7 @@
 /* half.h — IEEE 754 half precision (f16: 1 bit sign, 5 exponent, 10 fraction) to f32 and back.
  *
- * Only a form of storage here: files have it, nothing computes in it. bf16 is backend/mat.h's. */
+ * Only a form of storage here: files and caches have it, nothing computes in it. bf16 is
+ * backend/mat.h's. */
 #ifndef BASE_HALF_H
 #define BASE_HALF_H
 
@@ -35,6 +36,11 @@ static inline uint16_t f16_store(float f) {
     }
     size += 0xfff + (size >> 13 & 1);
     return (uint16_t)(sign | (size - 0x38000000u) >> 13);
+}
+
+/* The same, but what is too large becomes the largest number, 65504. */
+static inline uint16_t f16_store_limited(float f) {
+    return f16_store(f > 65504 ? 65504 : f < -65504 ? -65504 : f);
 }
 
 #endif

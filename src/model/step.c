@@ -21,17 +21,28 @@ static void carve_join(struct stepper *s, struct join *j) {
     j->stats = mat_take(&s->arena, s->cap.hyp, 2, dtype_wide(t));
 }
 
+/* Source rows that are narrowed at a time. */
+enum { FRESH_ROWS = 128 };
+
+/* Weights with scales for activations are there to give the bits of another engine. */
+static enum dtype cache_type(const struct model *m) {
+    const struct mat *w = &m->w.dec[0].cross.w_kv;
+    return w->type == DTYPE_I8 && !(w->x_scale > 0) ? DTYPE_F16 : m->type;
+}
+
 static void carve(struct stepper *s) {
     const struct config *c = &s->model->config;
-    enum dtype t = s->model->type;
+    enum dtype t = s->model->type, kv = cache_type(s->model);
     int qk = c->n_head * c->d_k, vv = c->n_head * c->d_v, n = s->cap.hyp;
     int ssru = c->decoder == DECODER_SSRU;
     s->arena.used = 0;
     for (int l = 0; l < c->n_layer_dec; l++) {
         s->past[l] = ssru ? mat_take(&s->arena, s->cap.cache, c->d_model, dtype_wide(t))
-                          : mat_take(&s->arena, s->cap.cache, qk + vv, t);
-        s->cross_kv[l] = mat_take(&s->arena, s->cap.src, qk + vv, t);
+                          : mat_take(&s->arena, s->cap.cache, qk + vv, kv);
+        s->cross_kv[l] = mat_take(&s->arena, s->cap.src, qk + vv, kv);
     }
+    s->fresh = (struct mat){0};
+    if (kv != t) s->fresh = mat_take(&s->arena, min_int(s->cap.src, FRESH_ROWS), qk + vv, t);
     s->side.is_tgt = 1;
     s->side.x = mat_take(&s->arena, n, c->d_model, t);
     if (c->embed_norm) {
@@ -191,6 +202,21 @@ static void pick(const struct stepper *s, int k) {
                              .id = s->top});
 }
 
+/* Keys and values of source rows for layer l, from source row `at` on. */
+static void admit(struct stepper *s, int l, struct mat memory, int at) {
+    const struct cross_params *w = &s->model->w.dec[l].cross;
+    int narrows = !mat_empty(&s->fresh), most = narrows ? s->fresh.rows : memory.rows, n;
+    for (int first = 0; first < memory.rows; first += n) {
+        n = min_int(most, memory.rows - first);
+        struct mat to = mat_rows(s->cross_kv[l], at + first, n);
+        struct mat y = narrows ? mat_rows(s->fresh, 0, n) : to;
+        linear_fwd(s->model->be,
+                   &(struct linear_args){
+                       .y = y, .x = mat_rows(memory, first, n), .w = w->w_kv, .b = w->b_kv});
+        if (narrows) backend_cast(s->model->be, &to, &y);
+    }
+}
+
 /* ---- interface ------------------------------------------------------------------------------- */
 
 static int plan(struct stepper *s, struct err *err) {
@@ -198,15 +224,8 @@ static int plan(struct stepper *s, struct err *err) {
     struct stepper_rows rows = {.index_ld = s->cap.len};
     backend_plan(be);
     run_step(s, &rows, s->cap.hyp, s->cap.len);
-    for (int l = 0; l < s->model->config.n_layer_dec; l++) {
-        const struct cross_params *w = &s->model->w.dec[l].cross;
-        struct mat memory = {.ld = s->model->config.d_model,
-                             .rows = s->cap.src,
-                             .cols = s->model->config.d_model,
-                             .type = s->model->type};
-        linear_fwd(be, &(struct linear_args){
-                           .y = s->cross_kv[l], .x = memory, .w = w->w_kv, .b = w->b_kv});
-    }
+    for (int l = 0; l < s->model->config.n_layer_dec; l++)
+        admit(s, l, mat_of(NULL, s->cap.src, s->model->config.d_model, s->model->type), 0);
     pick(s, s->cap.top);
     project(s);
     pick(s, s->cap.top);
@@ -267,13 +286,7 @@ void stepper_free(struct stepper *s) {
 void stepper_admit(struct stepper *s, const struct acts *acts, int first, int n, int at) {
     struct mat memory = mat_rows(transformer_memory(acts), first, n);
     BUG_ON(at < 0 || at > s->cap.src - n);
-    for (int l = 0; l < s->model->config.n_layer_dec; l++) {
-        const struct cross_params *w = &s->model->w.dec[l].cross;
-        linear_fwd(s->model->be, &(struct linear_args){.y = mat_rows(s->cross_kv[l], at, n),
-                                                       .x = memory,
-                                                       .w = w->w_kv,
-                                                       .b = w->b_kv});
-    }
+    for (int l = 0; l < s->model->config.n_layer_dec; l++) admit(s, l, memory, at);
 }
 
 int stepper_begin(struct stepper *s, const struct packed *src, int n_seq, struct err *err) {

@@ -12,6 +12,9 @@
  * itself (stepper_queue and the op beam_step): then steps can be queued without knowing how the
  * last one went, and recorded.
  *
+ * Keys and values are cached in the act type; those of an int8 model (but Marian's) in F16, which is half of that
+ * and rounds some ten times finer than the products that made them do.
+ *
  * Owns one block of backend memory reserved by stepper_new; nothing is allocated later. Borrows the
  * model. */
 #ifndef MODEL_STEP_H
@@ -46,6 +49,7 @@ struct stepper {
     struct arena arena;
     struct mat *past;     /* [n_layer_dec] of [cap.cache, QK+VV]; SSRU: [cap.cache, D] states */
     struct mat *cross_kv; /* [n_layer_dec] of [cap.src, QK+VV] */
+    struct mat fresh;     /* [.,QK+VV] of the latter, on their way to a narrower type; or absent */
     struct side side;     /* one row per hypothesis */
     struct mat qkv;       /* [cap.hyp,2QK+VV]; cross-attention uses the first QK columns. SSRU:
                            * [cap.hyp,max(2D,QK)], gates and what they let in side by side */

@@ -20,17 +20,25 @@ struct step_job {
 };
 
 /* The new key and value go into the cache. Nobody but this hypothesis reads them in this call. */
-static void append(const struct attention_step_args *a, int b) {
+static void append(const struct step_job *j, int b) {
+    const struct attention_step_args *a = j->a;
+    const enum dtype to = a->k.type, from = a->q.type;
     int64_t row = attention_step_row(a, b, a->len[b] - 1);
-    size_t size = dtype_size(a->k.type);
-    memcpy(mat_row(&a->k, row), mat_row(&a->k_new, b), (size_t)a->k.cols * size);
-    memcpy(mat_row(&a->v, row), mat_row(&a->v_new, b), (size_t)a->v.cols * size);
+    void *k = mat_row(&a->k, row), *v = mat_row(&a->v, row);
+    const void *k_new = mat_row(&a->k_new, b), *v_new = mat_row(&a->v_new, b);
+    if (to == from) {
+        memcpy(k, k_new, (size_t)a->k.cols * dtype_size(to));
+        memcpy(v, v_new, (size_t)a->v.cols * dtype_size(to));
+    } else {
+        j->rows->convert(k, to, k_new, from, a->k.cols, 1);
+        j->rows->convert(v, to, v_new, from, a->v.cols, 1);
+    }
 }
 
 static void step_row(const struct step_job *j, int b, float *scratch) {
     const struct attention_step_args *a = j->a;
     int len = a->len[b];
-    if (!mat_empty(&a->k_new)) append(a, b);
+    if (!mat_empty(&a->k_new)) append(j, b);
     j->rows->attend(
         &(struct attend){.o = mat_row(&a->o, b),
                          .q = mat_row(&a->q, b),
@@ -47,6 +55,7 @@ static void step_row(const struct step_job *j, int b, float *scratch) {
                          .d_v = a->v.cols / a->n_head,
                          .scale = a->scale,
                          .type = a->q.type,
+                         .cache = a->k.type,
                          .score = scratch,
                          .sum = scratch + j->score_size});
 }

@@ -25,7 +25,8 @@ struct cast_job {
     int n_row, n_strip; /* rows per task; strips of FLAT columns per row */
 };
 
-/* F64 is a host-side visitor (totals, statistics): one element at a time will do. */
+/* F64 is a host-side visitor (totals, statistics), and nobody reads F16 but attention_step: one
+ * element at a time will do. */
 static void cast_wide(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int n) {
     for (int j = 0; j < n; j++) dtype_store(dst, dst_type, j, dtype_load(src, src_type, j));
 }
@@ -39,7 +40,8 @@ static void cast_task(void *ctx, int task, int thread) {
         enum dtype to = j->dst->type, from = j->src->type;
         void *dst = (char *)mat_row(j->dst, i) + (size_t)col * dtype_size(to);
         const void *src = (char *)mat_row(j->src, i) + (size_t)col * dtype_size(from);
-        if (to == DTYPE_F64 || from == DTYPE_F64)
+        if (to == DTYPE_F64 || from == DTYPE_F64 || from == DTYPE_F16 ||
+            (to == DTYPE_F16 && from != DTYPE_F32))
             cast_wide(dst, to, src, from, n);
         else
             j->rows->convert(dst, to, src, from, n, 1);

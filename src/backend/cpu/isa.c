@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    HAS_AVX2 = 1,       /* AVX2 and FMA */
+    HAS_AVX2 = 1,       /* AVX2, FMA and F16C */
     HAS_AVX512 = 2,     /* F, BW, DQ, VL */
     HAS_AVX512VNNI = 4, /* vpdpbusd */
     HAS_AVX512BF16 = 8, /* vdpbf16ps */
@@ -103,7 +103,7 @@ static uint64_t xcr0(void) {
 static unsigned features(void) {
     unsigned a, b, c, d, has = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
-    const unsigned fma = c & bit_FMA;
+    const unsigned more = bit_FMA | bit_F16C, both = (c & more) == more;
     const uint64_t saved = xcr0();
     const int ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
     const int amx_saved = (saved & 0x60000) == 0x60000;
@@ -113,7 +113,7 @@ static unsigned features(void) {
     /* registers, bf16, int8; compilers disagree on the names */
     const unsigned amx_bits = 1u << 24 | 1u << 22 | 1u << 25;
     const unsigned amx_there = (d & amx_bits) == amx_bits;
-    if (ymm && fma && (b & bit_AVX2)) has |= HAS_AVX2;
+    if (ymm && both && (b & bit_AVX2)) has |= HAS_AVX2;
     if (zmm && (b & avx512_bits) == avx512_bits) has |= HAS_AVX512;
     if (zmm && (c & bit_AVX512VNNI)) has |= HAS_AVX512VNNI;
 

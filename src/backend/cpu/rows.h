@@ -47,7 +47,7 @@ struct attention_block {
     uint32_t row; /* row in the batch of query q0 */
 };
 
-/* One hypothesis in attention_step, all heads: k and v are the whole cache. */
+/* One hypothesis in attention_step, all heads: k and v are the whole cache, of type `cache`. */
 struct attend {
     void *o;
     const void *q, *k, *v;
@@ -55,7 +55,7 @@ struct attend {
     const int32_t *index; /* cache row of step t, or NULL: start + t */
     int start, first, len, n_head, d_k, d_v;
     float scale;
-    enum dtype type;
+    enum dtype type, cache;
     float *score; /* [len + 1, attend_width(n_head)] scratch */
     float *sum;   /* [n_head * d_v] scratch */
 };
@@ -90,7 +90,7 @@ struct adam_factors {
 };
 
 struct row_kernels {
-    /* dst = factor * src, n elements, F32 or BF16 each. */
+    /* dst = factor * src, n elements, F32 or BF16 each, or from F32 to F16. */
     void (*convert)(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t n,
                     float factor);
     /* Rows first .. first + n - 1 of dst = factor[r * step] * row r of src, [n, dst->cols]

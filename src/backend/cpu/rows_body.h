@@ -53,7 +53,9 @@ INLINE void convert_body(void *dst, int dst_bf, const void *src, int src_bf, int
 static void convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t n,
                     float factor) {
     int from_bf = src_type == DTYPE_BF16;
-    if (dst_type == DTYPE_BF16)
+    if (dst_type == DTYPE_F16)
+        convert_body(dst, F16, src, 0, n, factor);
+    else if (dst_type == DTYPE_BF16)
         from_bf ? convert_body(dst, 1, src, 1, n, factor) : convert_body(dst, 1, src, 0, n, factor);
     else
         from_bf ? convert_body(dst, 0, src, 1, n, factor) : convert_body(dst, 0, src, 0, n, factor);

@@ -233,49 +233,50 @@ static float guide_row(const struct guide_row *g, float *z) {
 
 /* ---- decode ---------------------------------------------------------------------------------- */
 
-INLINE const char *cache_row(const struct attend *a, const void *base, int64_t ld, int t, int bf) {
+INLINE const char *cache_row(const struct attend *a, const void *base, int64_t ld, int t, int kv) {
     int64_t row = a->index ? a->index[t] : a->start + t;
-    return (const char *)base + (size_t)(row * ld) * elem(bf);
+    return (const char *)base + (size_t)(row * ld) * elem(kv);
 }
 
 /* Rows lie anywhere in the cache, and a processor guesses only within them: ask for the next
  * one. */
-INLINE void ask_row(const struct attend *a, const void *base, int64_t ld, int t, int n, int bf) {
+INLINE void ask_row(const struct attend *a, const void *base, int64_t ld, int t, int n, int kv) {
     if (t >= a->len) return;
-    const char *row = cache_row(a, base, ld, t, bf);
-    for (size_t at = 0; at < (size_t)n * elem(bf); at += 64) __builtin_prefetch(row + at);
+    const char *row = cache_row(a, base, ld, t, kv);
+    for (size_t at = 0; at < (size_t)n * elem(kv); at += 64) __builtin_prefetch(row + at);
 }
 
 /* q . k of one head, in two strands so that sums do not wait for each other. */
-INLINE vf attend_dot(const struct attend *a, const char *key, int h, const int d_k, int bf) {
+INLINE vf attend_dot(const struct attend *a, const char *key, int h, const int d_k, int bf,
+                     int kv) {
     vf even = {0}, odd = {0};
     int64_t at = (int64_t)h * d_k;
     int i = 0;
     for (; i + 2 * W <= d_k; i += 2 * W) {
-        even = vfma(vload(a->q, at + i, W, bf), vload(key, at + i, W, bf), even);
-        odd = vfma(vload(a->q, at + i + W, W, bf), vload(key, at + i + W, W, bf), odd);
+        even = vfma(vload(a->q, at + i, W, bf), vload(key, at + i, W, kv), even);
+        odd = vfma(vload(a->q, at + i + W, W, bf), vload(key, at + i + W, W, kv), odd);
     }
     for (; i < d_k; i += W) {
         int m = lanes(d_k - i);
-        even = vfma(vload(a->q, at + i, m, bf), vload(key, at + i, m, bf), even);
+        even = vfma(vload(a->q, at + i, m, bf), vload(key, at + i, m, kv), even);
     }
     return even + odd;
 }
 
 /* Scores of all heads against every key. Lane j of a vector is head h + j. */
-INLINE void attend_scores(const struct attend *a, const int d_k, int bf) {
+INLINE void attend_scores(const struct attend *a, const int d_k, int bf, int kv) {
     size_t width = attend_width(a->n_head);
     for (int t = a->first; t < a->len; t++) {
-        const char *key = cache_row(a, a->k, a->ld_k, t, bf);
+        const char *key = cache_row(a, a->k, a->ld_k, t, kv);
         float *score = a->score + (size_t)t * width;
-        ask_row(a, a->k, a->ld_k, t + 4, a->n_head * d_k, bf);
+        ask_row(a, a->k, a->ld_k, t + 4, a->n_head * d_k, kv);
         int h = 0;
         for (; h + W <= a->n_head; h += W) {
             vf dot[W];
-            for (int j = 0; j < W; j++) dot[j] = attend_dot(a, key, h + j, d_k, bf);
+            for (int j = 0; j < W; j++) dot[j] = attend_dot(a, key, h + j, d_k, bf, kv);
             vstore(score, h, W, 0, vsum_each(dot) * a->scale);
         }
-        for (; h < a->n_head; h++) score[h] = vsum(attend_dot(a, key, h, d_k, bf)) * a->scale;
+        for (; h < a->n_head; h++) score[h] = vsum(attend_dot(a, key, h, d_k, bf, kv)) * a->scale;
     }
 }
 
@@ -299,12 +300,12 @@ INLINE void attend_softmax(const struct attend *a) {
 }
 
 /* `n` steps from t on are added to the sums of all heads, in order. */
-INLINE void attend_steps(const struct attend *a, int t, const int n, const int d_v, int bf) {
+INLINE void attend_steps(const struct attend *a, int t, const int n, const int d_v, int kv) {
     size_t width = attend_width(a->n_head);
     const char *value[4];
     for (int j = 0; j < n; j++) {
-        value[j] = cache_row(a, a->v, a->ld_v, t + j, bf);
-        ask_row(a, a->v, a->ld_v, t + n + j, a->n_head * d_v, bf);
+        value[j] = cache_row(a, a->v, a->ld_v, t + j, kv);
+        ask_row(a, a->v, a->ld_v, t + n + j, a->n_head * d_v, kv);
     }
     for (int h = 0; h < a->n_head; h++) {
         float p[4];
@@ -313,7 +314,7 @@ INLINE void attend_steps(const struct attend *a, int t, const int n, const int d
         FOR_LANES(c, m, 0, d_v) {
             vf sum = vload(a->sum, at + c, m, 0);
             for (int j = 0; j < n; j++)
-                sum = vfma(splat(p[j]), vload(value[j], at + c, m, bf), sum);
+                sum = vfma(splat(p[j]), vload(value[j], at + c, m, kv), sum);
             vstore(a->sum, at + c, m, 0, sum);
         }
     }
@@ -321,13 +322,13 @@ INLINE void attend_steps(const struct attend *a, int t, const int n, const int d
 
 /* All heads together, step by step, so that a cached row is read as one stretch: heads apart would
  * read scattered pieces of it, and the cache is larger than the core's. */
-INLINE void attend_body(const struct attend *a, const int d_k, const int d_v, int bf) {
-    attend_scores(a, d_k, bf);
+INLINE void attend_body(const struct attend *a, const int d_k, const int d_v, int bf, int kv) {
+    attend_scores(a, d_k, bf, kv);
     attend_softmax(a);
     memset(a->sum, 0, (size_t)a->n_head * (size_t)d_v * sizeof *a->sum);
     int t = a->first;
-    for (; t + 4 <= a->len; t += 4) attend_steps(a, t, 4, d_v, bf);
-    for (; t < a->len; t++) attend_steps(a, t, 1, d_v, bf);
+    for (; t + 4 <= a->len; t += 4) attend_steps(a, t, 4, d_v, kv);
+    for (; t < a->len; t++) attend_steps(a, t, 1, d_v, kv);
     const float *inv = a->score + (size_t)a->len * attend_width(a->n_head);
     for (int h = 0; h < a->n_head; h++) FOR_LANES(c, m, 0, d_v) {
             int64_t at = (int64_t)h * d_v + c;
@@ -336,17 +337,22 @@ INLINE void attend_body(const struct attend *a, const int d_k, const int d_v, in
 }
 
 /* Heads of 64, the paper's, and of 32, as narrow models have them, get loops of known length. */
-INLINE void attend_width_known(const struct attend *a, int bf) {
+INLINE void attend_width_known(const struct attend *a, int bf, int kv) {
     if (a->d_k == 64 && a->d_v == 64)
-        attend_body(a, 64, 64, bf);
+        attend_body(a, 64, 64, bf, kv);
     else if (a->d_k == 32 && a->d_v == 32)
-        attend_body(a, 32, 32, bf);
+        attend_body(a, 32, 32, bf, kv);
     else
-        attend_body(a, a->d_k, a->d_v, bf);
+        attend_body(a, a->d_k, a->d_v, bf, kv);
 }
 
 static void attend_row(const struct attend *a) {
-    a->type == DTYPE_BF16 ? attend_width_known(a, 1) : attend_width_known(a, 0);
+    if (a->type == DTYPE_BF16)
+        attend_width_known(a, 1, 1);
+    else if (a->cache == DTYPE_F16)
+        attend_width_known(a, 0, F16);
+    else
+        attend_width_known(a, 0, 0);
 }
 
 INLINE void soft_sum_body(const void *x, int n, float *max, float *sum, int bf) {

@@ -10,9 +10,9 @@
  * same values in the same lanes give the same bits, whichever row, thread or processor they come
  * from. Rows end in a partial vector whose missing lanes read as 0.
  *
- * Types: 1 in the argument `bf` means bf16 in memory, 0 f32; it is always a constant where it
- * matters. bf16 rounds as bf16_store does, by integer arithmetic: the native instruction flushes
- * denormals. */
+ * Types: 1 in the argument `bf` means bf16 in memory, 0 f32, F16 that; it is always a constant
+ * where it matters. bf16 rounds as bf16_store does, by integer arithmetic: the native instruction
+ * flushes denormals. f16 rounds as f16_store_limited does. */
 #ifndef BACKEND_CPU_VEC_H
 #define BACKEND_CPU_VEC_H
 
@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "backend/cpu/fma.h"
+#include "base/half.h"
 #include "base/rng.h"
 
 #define VEC __attribute__((vector_size(32)))
@@ -30,7 +31,8 @@ typedef uint64_t vq VEC;
 typedef double vd VEC;
 typedef uint16_t vh __attribute__((vector_size(16)));
 typedef float vf_half __attribute__((vector_size(16)));
-enum { W = 8 }; /* f32 lanes */
+enum { W = 8 };   /* f32 lanes */
+enum { F16 = 2 }; /* of `bf` */
 
 #define INLINE      static inline __attribute__((always_inline))
 #define OUT_OF_LINE static __attribute__((noinline, unused))
@@ -128,6 +130,26 @@ INLINE vh narrow(vf x) {
     return vnarrow(r);
 }
 
+#ifdef __F16C__
+INLINE vf widen_f16(vh h) { return (vf)_mm256_cvtph_ps((__m128i)h); }
+INLINE vh narrow_f16(vf x) {
+    const vf c = vmin(splat(65504), vmax(splat(-65504), x)); /* a NaN stays */
+    return (vh)_mm256_cvtps_ph((__m256)c, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#else
+INLINE vf widen_f16(vh h) {
+    vf x;
+    for (int i = 0; i < W; i++) x[i] = f16_load(h[i]);
+    return x;
+}
+INLINE vh narrow_f16(vf x) {
+    vh h;
+    for (int i = 0; i < W; i++) h[i] = f16_store_limited(x[i]);
+    return h;
+}
+#endif
+INLINE vf widen_as(vh h, int bf) { return bf == F16 ? widen_f16(h) : widen(h); }
+
 /* The end of a row, out of line: the usual widths have none, and inline they would force vectors
  * through the stack. */
 OUT_OF_LINE vf load_part(const void *p, int m) {
@@ -148,18 +170,19 @@ INLINE vf vload(const void *p, int64_t i, int m, int bf) {
     const char *at = (const char *)p + (size_t)i * elem(bf);
     vf v;
     vh h;
-    if (__builtin_expect(m != W, 0)) return bf ? widen(load_part_bf(at, m)) : load_part(at, m);
+    if (__builtin_expect(m != W, 0))
+        return bf ? widen_as(load_part_bf(at, m), bf) : load_part(at, m);
     if (bf)
         memcpy(&h, at, sizeof h);
     else
         memcpy(&v, at, sizeof v);
-    return bf ? widen(h) : v;
+    return bf ? widen_as(h, bf) : v;
 }
 
 INLINE void vstore(void *p, int64_t i, int m, int bf, vf v) {
     char *at = (char *)p + (size_t)i * elem(bf);
     vh h;
-    if (bf) h = narrow(v);
+    if (bf) h = bf == F16 ? narrow_f16(v) : narrow(v);
     if (__builtin_expect(m != W, 0)) {
         if (bf)
             store_part_bf(at, m, h);
