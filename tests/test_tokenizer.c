@@ -262,7 +262,7 @@ TEST(symbols) {
     for (int type = 0; type < 2; type++) {
         struct tokenizer_train_options o = {.size = 120,
                                             .type = type ? TOKENIZER_UNIGRAM : TOKENIZER_BPE,
-                                            .symbols = "<bt>,ke,\xC3\x9F"};
+                                            .symbols = "<bt>,ke,\xC3\x9F,\xE2\x96\x81(S"};
         struct tokenizer *t = learn(o, path);
         int32_t ids[64];
         int bt = tokenizer_find(t, "<bt>"), ke = tokenizer_find(t, "ke");
@@ -279,6 +279,10 @@ TEST(symbols) {
         int n = tokenizer_encode(t, text, strlen(text), ids, 64), seen[2] = {0, 0};
         for (int i = 0; i < n; i++) seen[0] += ids[i] == bt, seen[1] += ids[i] == ke;
         assert_true(seen[0] == 2 && seen[1] == 2);
+        n = tokenizer_encode(t, "(S (S<bt>", 9, ids, 64); /* with the space before it */
+        int s = tokenizer_find(t, "\xE2\x96\x81(S");
+        assert_true(n == 3 && s > 2 && ids[0] == s && ids[1] == s && ids[2] == bt);
+        assert_string_equal(there_and_back(t, "(S (S"), "(S (S");
         n = tokenizer_encode(t, "< bt> <B", 8, ids, 64);
         for (int i = 0; i < n; i++) assert_true(ids[i] != bt);
         tokenizer_free(t);
@@ -291,7 +295,9 @@ TEST(symbols) {
                  {"<x>,<y>,<x>", "'<x>' is there twice"},
                  {"<x>,a b", "'a b' contains a space"},
                  {"a\"b", "a quotation mark"},
-                 {"\xE2\x96\x81x", "keeps for itself"},
+                 {"x\xE2\x96\x81", "keeps for itself"},
+                 {"\xE2\x96\x81", "keeps for itself"},
+                 {"\xE2\x96\x81\xE2\x96\x81x", "keeps for itself"},
                  {"</s>", "'</s>' is a special piece"},
                  {"\xFFx", "is not UTF-8"},
                  {"01234567890123456789012345678901234567890123456789012345678901234", "too long"}};

@@ -1,11 +1,13 @@
 /* cmd_trees.c — `heed trees`: parse trees as text that a model can learn, and back (data/tree.h,
  * docs/parsing.md). A line in is a line out, everywhere. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "data/text.h"
+#include "data/tokenizer.h"
 #include "data/tree.h"
 
 static struct trees_args {
@@ -50,7 +52,9 @@ struct job {
     struct text *text[MOST_FILES];
     struct tree tree, like;
     struct buffer out;
+    struct buffer symbols; /* of heed trees symbols, each with its NUL */
     uint64_t n_line, n_bad, changes;
+    int silent; /* nothing is written for a line */
     int report; /* bad lines are told, and counted; else the first one ends it */
 };
 
@@ -92,7 +96,7 @@ static int one_line(struct job *job, const struct line *line, struct err *err) {
     if (rc) {
         job->n_bad++;
         printf("%llu: %s\n", (unsigned long long)job->n_line, why.msg);
-    } else if (!job->report) {
+    } else if (!job->report && !job->silent) {
         buffer_puts(&job->out, "\n");
         fwrite(job->out.text, 1, job->out.size, stdout);
     }
@@ -199,6 +203,46 @@ static int run_restore(struct err *err) {
     return rc;
 }
 
+/* ---- symbols --------------------------------------------------------------------------------- */
+
+/* Adds it to those that lie behind each other, each with its NUL, unless it is there. */
+static void list_symbol(struct buffer *all, const char *symbol) {
+    for (size_t at = 0; at < all->size; at += strlen(all->text + at) + 1)
+        if (strcmp(all->text + at, symbol) == 0) return;
+    buffer_put(all, symbol, strlen(symbol) + 1);
+}
+
+/* The tokens that rows have, each once, as heed vocab wants them: behind a space, U+2581. */
+static int symbols_line(struct job *job, const struct line *line, const struct line *more,
+                        struct err *err) {
+    (void)more;
+    int rc = tree_read_row(&job->tree, line->text, line->size, err);
+    if (!rc) rc = tree_check(&job->tree, err);
+    for (int i = 0; i < job->tree.n && !rc; i++) {
+        const struct tree_item *item = &job->tree.item[i];
+        const char *bracket = item->kind == TREE_OPEN ? "(" : item->kind == TREE_CLOSE ? ")" : "";
+        char symbol[TOKENIZER_MAX_SYMBOL];
+        int n = snprintf(symbol, sizeof symbol, "\xE2\x96\x81%s%.*s", bracket, item->name.size,
+                         item->name.at);
+        if (n >= (int)sizeof symbol)
+            return err_set(err, HEED_ELIMIT, "'%.40s...' is too long for a symbol", symbol);
+        list_symbol(&job->symbols, symbol);
+    }
+    return rc;
+}
+
+static int run_symbols(struct err *err) {
+    struct job job = {.line = symbols_line, .path = {args.input}, .n_file = 1, .silent = 1};
+    int rc = work(&job, err);
+    for (size_t at = 0; at < job.symbols.size && !rc; at += strlen(job.symbols.text + at) + 1) {
+        if (at) printf(",");
+        for (const char *p = job.symbols.text + at; *p; p++) printf(*p == ',' ? "\\," : "%c", *p);
+    }
+    if (!rc) printf("\n");
+    xfree(job.symbols.text);
+    return rc;
+}
+
 /* ---- the commands ---------------------------------------------------------------------------- */
 
 static const char linearise_about[] =
@@ -207,6 +251,10 @@ static const char linearise_about[] =
 static const char restore_about[] =
     "Reads what a model wrote and puts the words back. Rows that are no trees are repaired: "
     "brackets that close nothing go, open ones are closed, words that are missing come at the end.";
+static const char symbols_about[] =
+    "Reads rows of heed trees linearise and prints what --symbols of heed vocab needs to make "
+    "every "
+    "bracket and every word of a tree one piece, as --trees of heed translate wants it.";
 static const char clean_about[] =
     "Empty elements (-NONE-) go, and phrases that have nothing else; labels lose functions and "
     "indices (NP-SBJ-1 becomes NP); NP in NP is one; the outermost bracket is called ROOT where it "
@@ -237,6 +285,13 @@ static const struct command restore = {.name = "trees restore",
                                        .groups = restore_groups,
                                        .run = run_restore};
 
-static const struct command *const sub[] = {&check, &clean, &words, &linearise, &restore, NULL};
+static const struct command symbols = {.name = "trees symbols",
+                                       .summary = "the tokens of rows, for heed vocab --symbols",
+                                       .about = symbols_about,
+                                       .groups = plain_groups,
+                                       .run = run_symbols};
+
+static const struct command *const sub[] = {&check,   &clean,   &words, &linearise,
+                                            &symbols, &restore, NULL};
 const struct command cmd_trees = {
     .name = "trees", .summary = "parse trees as text that models learn, and back", .sub = sub};

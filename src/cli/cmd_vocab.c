@@ -27,7 +27,8 @@ static const struct option rows[] = {
     ROW(FLAG, "split_digits", train.split_digits, NULL,
         "make every digit a piece of its own, so that numbers are spelt and copied"),
     ROW(STRING, "symbols", train.symbols, NULL,
-        "pieces of your own, separated by commas: tags (heed train --tags), placeholders",
+        "pieces of your own, separated by commas (\\, in one): tags (heed train --tags), "
+        "placeholders",
         .arg = "A,B,..."),
     ROW(F64, "coverage", train.coverage, "1", "share of the text whose characters get a piece",
         .min = 0.98, .max = 1),

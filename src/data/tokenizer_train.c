@@ -16,6 +16,7 @@
 
 #include <xxhash.h>
 
+#include "base/buffer.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -77,7 +78,9 @@ static const char *wrong_symbol(const char *symbol, size_t size, int byte_fallba
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)symbol[i] <= ' ' || symbol[i] == '"')
             return "contains a space or a quotation mark";
-    if (memmem(symbol, size, space_piece, sizeof space_piece - 1) ||
+    size_t space = sizeof space_piece - 1, first = size > space ? space : 0;
+    if (memcmp(symbol, space_piece, first) != 0) first = 0; /* it may begin with a space */
+    if (memmem(symbol + first, size - first, space_piece, space) ||
         memmem(symbol, size, reserved, sizeof reserved - 1))
         return "contains a character that SentencePiece keeps for itself";
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
@@ -87,22 +90,57 @@ static const char *wrong_symbol(const char *symbol, size_t size, int byte_fallba
     return NULL;
 }
 
+/* The symbol at *at, which moves to the next one, or is NULL then. A backslash before a comma makes
+ * that a part of it. What is too long is cut to one byte too many. */
+struct symbol {
+    char text[TOKENIZER_MAX_SYMBOL + 2];
+    size_t size;
+};
+static struct symbol next_symbol(const char **at) {
+    struct symbol s = {.size = 0};
+    const char *p = *at;
+    for (; *p && *p != ','; p++) {
+        if (p[0] == '\\' && p[1] == ',') p++;
+        if (s.size <= TOKENIZER_MAX_SYMBOL) s.text[s.size++] = *p;
+    }
+    *at = *p ? p + 1 : NULL;
+    return s;
+}
+
+static int same_symbol(const struct symbol *a, const struct symbol *b) {
+    return a->size == b->size && memcmp(a->text, b->text, a->size) == 0;
+}
+
 /* How many symbols there are, or an error. */
 static int check_symbols(const struct tokenizer_train_options *o, struct err *err) {
     int n = 0;
-    for (const char *at = o->symbols, *next; at; at = next) {
-        size_t size = strcspn(at, ",");
-        next = at[size] ? at + size + 1 : NULL;
-        const char *why = wrong_symbol(at, size, o->byte_fallback);
-        for (const char *before = o->symbols; before < at && !why; before = strchr(before, ',') + 1)
-            if (strcspn(before, ",") == size && memcmp(before, at, size) == 0)
-                why = "is there twice";
+    for (const char *at = o->symbols; at;) {
+        const char *here = at, *before = o->symbols;
+        struct symbol symbol = next_symbol(&at);
+        const char *why = wrong_symbol(symbol.text, symbol.size, o->byte_fallback);
+        while (before != here && !why) {
+            struct symbol other = next_symbol(&before);
+            if (same_symbol(&symbol, &other)) why = "is there twice";
+        }
         if (!why && ++n > TOKENIZER_MAX_SYMBOLS) why = "is one too many";
-        if (why)
-            return err_set(err, HEED_EINVAL, "symbols: '%.*s' %s", (int)(size < 80 ? size : 80), at,
-                           why);
+        if (why) return err_set(err, HEED_EINVAL, "symbols: '%s' %s", symbol.text, why);
     }
     return n;
+}
+
+/* As SentencePiece reads them: in quotation marks where there is a comma. */
+static char *list_symbols(const char *symbols) {
+    struct buffer out = {0};
+    for (const char *at = symbols; at;) {
+        struct symbol symbol = next_symbol(&at);
+        const char *quote = memchr(symbol.text, ',', symbol.size) ? "\"" : "";
+        if (out.size) buffer_puts(&out, ",");
+        buffer_puts(&out, quote);
+        buffer_put(&out, symbol.text, symbol.size);
+        buffer_puts(&out, quote);
+    }
+    if (out.text) buffer_put(&out, "", 1);
+    return out.text;
 }
 
 static int check_options(const struct tokenizer_train_options *o, struct err *err) {
@@ -292,7 +330,7 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
     snprintf(t->size, sizeof t->size, "%d", o->size);
     snprintf(t->coverage, sizeof t->coverage, "%.9g", o->coverage ? o->coverage : 1.0);
     snprintf(t->threads, sizeof t->threads, "%d", o->threads ? o->threads : 16);
-    char line[16];
+    char line[16], *symbols = list_symbols(o->symbols);
     snprintf(line, sizeof line, "%d", TOKENIZER_MAX_LINE);
     const struct sp_setting settings[] = {
         {"model_type", tokenizer_type_names[o->type]},
@@ -300,7 +338,7 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
         {"character_coverage", t->coverage},
         {"byte_fallback", o->byte_fallback ? "true" : "false"},
         {"split_digits", o->split_digits ? "true" : NULL},
-        {"user_defined_symbols", o->symbols},
+        {"user_defined_symbols", symbols},
         {"normalization_rule_name", normalization},
         {"remove_extra_whitespaces", exact ? "false" : "true"},
         {"num_threads", t->threads},
@@ -308,7 +346,9 @@ static int learn(struct training *t, void **model, size_t *size, struct err *err
         {"train_extremely_large_corpus", t->sample.bytes >> 30 ? "true" : "false"}};
     struct err why = {0};
     struct sp_training training = {settings, sizeof settings / sizeof *settings, next_sentence, t};
-    return sp_train(model, size, &training, &why) ? explain(t, &why, err) : 0;
+    int rc = sp_train(model, size, &training, &why) ? explain(t, &why, err) : 0;
+    xfree(symbols);
+    return rc;
 }
 
 /* Which of the characters that were read the tokenizer does not know. Words are not made of

@@ -406,19 +406,20 @@ static int gather(struct carousel *c) {
     return n;
 }
 
-/* Candidates for all rows: of those that go the fast way, and logits if any goes the full one. */
+/* What the rows of the step need: the best candidates of all, and logits. */
 static int candidates(struct carousel *c, struct mat *logits, struct err *err) {
-    int n_full = 0, n = 0;
+    unsigned needs = 0;
     c->got.k = 1;
     for (int i = 0; i < c->n_riding; i++) {
         const struct seat *seat = &c->seat[c->riding[i]];
         if (seat->held) continue;
-        n++;
-        n_full += rank_full_way(&seat->rules, &seat->sentence);
+        needs |= rank_needs(&seat->rules, &seat->sentence);
         c->got.k = max_int(c->got.k, seat->rules.k);
     }
-    for (int m = 0; n_full && m < c->ranker.n_model; m++) logits[m] = stepper_logits(c->stepper[m]);
-    if (n_full < n) return stepper_topk(c->stepper[0], c->got.k, c->got.value, c->got.id, err);
+    for (int m = 0; needs & RANK_LOGITS && m < c->ranker.n_model; m++)
+        logits[m] = stepper_logits(c->stepper[m]);
+    if (needs & RANK_TOPK)
+        return stepper_topk(c->stepper[0], c->got.k, c->got.value, c->got.id, err);
     return backend_sync(c->ranker.be, err);
 }
 
@@ -432,9 +433,7 @@ static void advance(struct carousel *c, const struct mat *logits) {
             c->riding[n++] = c->riding[i];
             continue;
         }
-        seat->rc = rank_full_way(&seat->rules, x)
-                       ? rank_full(&c->ranker, &seat->rules, x, logits, &c->got, &seat->err)
-                       : rank_fast(&c->ranker, &seat->rules, x, &c->got, &seat->err);
+        seat->rc = rank_next(&c->ranker, &seat->rules, x, logits, &c->got, &seat->err);
         if (seat->rc || x->beam.done) {
             seat->state = DONE;
             c->done[c->n_done++] = c->riding[i];

@@ -110,6 +110,8 @@ void rank_penalty(struct rank_rules *rules, double *penalty, int len) {
     rules->beam.falling = alpha < 0;
 }
 
+enum { TREES_K = 2 * SEARCH_MAX_BEAM };
+
 void rank_settle(struct rank_rules *rules, const struct ranker *r, const struct search_options *o) {
     int width = o->sample ? o->n_best : o->beam;
     *rules = (struct rank_rules){.options = *o};
@@ -121,6 +123,9 @@ void rank_settle(struct rank_rules *rules, const struct ranker *r, const struct 
     for (; beam->n_banned < r->marks.n_banned; beam->n_banned++)
         beam->banned[beam->n_banned] = r->marks.banned[beam->n_banned];
     if (o->ban_unk && r->marks.unk >= 0) beam->banned[beam->n_banned++] = r->marks.unk;
+    /* Trees: no number is enough, and many are rarely too few. */
+    if (o->trees) rules->k = min_int(TREES_K, r->n_vocab);
+    if (o->trees) return;
     /* Enough, because of the `width` candidates that live on and the `width` first among which
      * hypotheses end no more than `width` come from one hypothesis: a row's best `width` tokens
      * beside those that may be struck out, and these themselves, which may stand before them. */
@@ -143,6 +148,20 @@ static int check_ids(const int32_t *id, int n, int n_vocab, int s, const char *w
     return 0;
 }
 
+static int check_tree(const struct ranker *r, const struct search_input *in, int i, int most,
+                      struct err *err) {
+    if (!r->marks.brackets || in->n_prefix > in->n_lead || in->terms)
+        return err_set(err, HEED_EINVAL,
+                       "search: sentence %d is to become a tree: that takes brackets, and goes "
+                       "with neither prefix nor terms",
+                       i);
+    if (in->n_word > 0 && brackets_least(in->n_word) <= most - in->n_lead) return 0;
+    return err_set(err, HEED_ELIMIT,
+                   "search: sentence %d has %d words; its tree may have at most %d tokens, which "
+                   "are too few",
+                   i, in->n_word, most);
+}
+
 int rank_check(const struct ranker *r, const struct rank_rules *rules,
                const struct search_input *in, int i, int max_src, struct err *err) {
     if (in->n_src < 1 || in->n_src > max_src)
@@ -159,7 +178,8 @@ int rank_check(const struct ranker *r, const struct rank_rules *rules,
     if (in->terms && rules->options.sample)
         return err_set(err, HEED_EINVAL,
                        "search: sentence %d has terms; they are for a search, not for samples", i);
-    int rc = check_ids(in->src, in->n_src, r->n_vocab_src, i, "source", err);
+    int rc = rules->options.trees ? check_tree(r, in, i, most, err) : 0;
+    if (!rc) rc = check_ids(in->src, in->n_src, r->n_vocab_src, i, "source", err);
     if (!rc) rc = check_ids(in->prefix, in->n_prefix, r->n_vocab, i, "prefix", err);
     for (int t = 0; !rc && t < in->n_prefix; t++)
         if (in->prefix[t] == r->marks.eos)
@@ -183,8 +203,18 @@ static int forced(const struct sentence *x) { return x->beam.len < x->in.n_prefi
 /* And is it the one that is not scored? */
 static int leads(const struct sentence *x) { return x->beam.len < x->in.n_lead; }
 
-int rank_full_way(const struct rank_rules *rules, const struct sentence *x) {
+static int full_way(const struct rank_rules *rules, const struct sentence *x) {
     return rules->full || (!leads(x) && (x->in.terms || forced(x)));
+}
+
+unsigned rank_needs(const struct rank_rules *rules, const struct sentence *x) {
+    if (full_way(rules, x)) return RANK_LOGITS;
+    return rules->options.trees && !leads(x) ? RANK_TOPK | RANK_LOGITS : RANK_TOPK;
+}
+
+/* The log-probability of live hypothesis h with one more token, as beam.c has it. */
+static double longer(const struct sentence *x, int h, float value) {
+    return x->beam.log_prob[h] + (value < 0 ? (double)value : 0.0);
 }
 
 static int end_forbidden(const struct rank_rules *rules, const struct sentence *x) {
@@ -226,8 +256,21 @@ static int mix(struct ranker *r, const struct rank_rules *rules, const struct se
     return 0;
 }
 
+/* What may follow in the tree of the hypothesis that has been traced. */
+static struct brackets_view view_of(const struct ranker *r, const struct sentence *x) {
+    int lead = x->in.n_lead;
+    return brackets_view(r->marks.brackets, r->written + lead, x->beam.len - lead, x->in.n_word,
+                         x->beam.max_len - lead);
+}
+
 static void forbid(const struct ranker *r, const struct rank_rules *rules,
                    const struct sentence *x) {
+    if (rules->options.trees) {
+        struct brackets_view view = view_of(r, x);
+        for (int v = 0; v < r->n_vocab; v++)
+            if (!brackets_allow(r->marks.brackets, &view, v, r->marks.eos))
+                r->log_prob[v] = -INFINITY;
+    }
     if (end_forbidden(rules, x)) r->log_prob[r->marks.eos] = -INFINITY;
     for (int i = 0; i < rules->beam.n_banned; i++) r->log_prob[rules->beam.banned[i]] = -INFINITY;
     if (rules->options.no_repeat)
@@ -292,7 +335,7 @@ static void add_pick(struct picking *p, struct terms_read read, int h, int32_t i
     for (int i = p->first; i < p->n; i++)
         if (r->pick[i].it.id == id) return;
     if (value == -INFINITY) return;
-    double log_prob = p->x->beam.log_prob[h] + (value < 0 ? (double)value : 0.0);
+    double log_prob = longer(p->x, h, value);
     r->written[len] = id;
     struct terms_view v =
         terms_view(p->x->in.terms, &read, r->written + lead, len - lead + (id != r->marks.eos));
@@ -376,8 +419,8 @@ static int rank_terms(struct ranker *r, const struct rank_rules *rules, struct s
 /* ---- the full way ---------------------------------------------------------------------------- */
 
 /* The full way, for one sentence. */
-int rank_full(struct ranker *r, const struct rank_rules *rules, struct sentence *x,
-              const struct mat *logits, const struct candidates *got, struct err *err) {
+static int rank_full(struct ranker *r, const struct rank_rules *rules, struct sentence *x,
+                     const struct mat *logits, const struct candidates *got, struct err *err) {
     struct beam *b = &x->beam;
     size_t first = (size_t)x->row * (size_t)got->k;
     float drawn_value[SEARCH_MAX_BEAM];
@@ -405,9 +448,75 @@ int rank_full(struct ranker *r, const struct rank_rules *rules, struct sentence 
     return 0;
 }
 
+/* ---- trees ----------------------------------------------------------------------------------- */
+
+/* The candidates of the live hypotheses of a sentence, [n_live, k]. */
+struct shortlist {
+    float *value;
+    int32_t *id;
+    int k;
+    double bound[SEARCH_MAX_BEAM]; /* what a hypothesis lacks is no better; -INFINITY: nothing */
+};
+
+/* Keeps what may follow of the k candidates of hypothesis h, of which n were asked for. */
+static void keep_allowed(const struct ranker *r, const struct sentence *x, struct shortlist *s,
+                         int h, int n) {
+    const struct brackets *b = r->marks.brackets;
+    struct brackets_view view = view_of(r, x);
+    float *value = s->value + (size_t)h * (size_t)s->k, last = value[n - 1];
+    int32_t *id = s->id + (size_t)h * (size_t)s->k;
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        if (id[i] < 0 || !brackets_allow(b, &view, id[i], r->marks.eos)) continue;
+        value[kept] = value[i];
+        id[kept++] = id[i];
+    }
+    for (int i = kept; i < s->k; i++) value[i] = -INFINITY, id[i] = -1;
+    s->bound[h] = kept < brackets_choices(b, &view) ? longer(x, h, last) : -INFINITY;
+}
+
+/* Are there as many better candidates that go on as the beam is wide? */
+static int beaten(const struct ranker *r, const struct rank_rules *rules, const struct sentence *x,
+                  const struct shortlist *s, double bound) {
+    int n = 0;
+    for (int h = 0; h < x->beam.n_live; h++)
+        for (int i = 0; i < s->k; i++) {
+            size_t at = (size_t)h * (size_t)s->k + (size_t)i;
+            if (!(longer(x, h, s->value[at]) > bound)) break;
+            n += s->id[at] != r->marks.eos;
+        }
+    return n >= rules->beam.width;
+}
+
+static int rank_tree(struct ranker *r, const struct rank_rules *rules, struct sentence *x,
+                     const struct mat *logits, const struct candidates *got, struct err *err) {
+    struct beam *b = &x->beam;
+    size_t first = (size_t)x->row * (size_t)got->k;
+    struct shortlist s = {.value = got->value + first, .id = got->id + first, .k = got->k};
+    for (int h = 0; h < b->n_live; h++) {
+        for (int i = 0; i < rules->k; i++)
+            if (isnan(s.value[(size_t)h * (size_t)s.k + (size_t)i])) return rank_no_number(x, err);
+        beam_trace(r->written, NULL, b, &rules->beam, h, b->len);
+        keep_allowed(r, x, &s, h, rules->k);
+    }
+    for (int h = 0; h < b->n_live; h++) {
+        if (s.bound[h] == -INFINITY || beaten(r, rules, x, &s, s.bound[h])) continue;
+        beam_trace(r->written, NULL, b, &rules->beam, h, b->len);
+        int rc = mix(r, rules, x, h, logits, err);
+        if (rc) return rc;
+        forbid(r, rules, x);
+        logprob_best(s.value + (size_t)h * (size_t)s.k, s.id + (size_t)h * (size_t)s.k, s.k,
+                     r->log_prob, r->n_vocab);
+    }
+    beam_advance(b, &rules->beam, s.value, s.id, s.k);
+    return 0;
+}
+
+/* ---- the fast way ---------------------------------------------------------------------------- */
+
 /* The fast way, for one sentence. */
-int rank_fast(const struct ranker *r, const struct rank_rules *rules, struct sentence *x,
-              const struct candidates *got, struct err *err) {
+static int rank_fast(const struct ranker *r, const struct rank_rules *rules, struct sentence *x,
+                     const struct candidates *got, struct err *err) {
     size_t first = (size_t)x->row * (size_t)got->k;
     for (int h = 0; h < x->beam.n_live; h++) {
         size_t at = first + (size_t)h * (size_t)got->k;
@@ -418,6 +527,13 @@ int rank_fast(const struct ranker *r, const struct rank_rules *rules, struct sen
     }
     beam_advance(&x->beam, &rules->beam, got->value + first, got->id + first, got->k);
     return 0;
+}
+
+int rank_next(struct ranker *r, const struct rank_rules *rules, struct sentence *x,
+              const struct mat *logits, const struct candidates *got, struct err *err) {
+    if (full_way(rules, x)) return rank_full(r, rules, x, logits, got, err);
+    if (rules->options.trees && !leads(x)) return rank_tree(r, rules, x, logits, got, err);
+    return rank_fast(r, rules, x, got, err);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

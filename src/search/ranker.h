@@ -10,6 +10,11 @@
  *   penalty and no_repeat, and for the tokens of a forced prefix or of terms, which may be anywhere
  *   in the vocabulary.
  *
+ * Trees (brackets.h) go the fast way where that loses nothing. Of the candidates only those that
+ * may follow count, and these may be too few. What a hypothesis lacks is no better than the last
+ * candidate it was given: if the beam is full of better ones, nobody misses it; else its logits are
+ * read after all.
+ *
  * Sentences with terms (terms.h) are ranked in their own way once the prefix is over: candidates
  * are in banks by how many terms they have or have begun, and each bank keeps its best
  * (docs/math/terms.md).
@@ -27,6 +32,7 @@
 #include "backend/beam.h"
 #include "backend/mat.h"
 #include "base/mem.h"
+#include "search/brackets.h"
 #include "search/sample.h"
 #include "search/search.h"
 #include "search/terms.h"
@@ -95,15 +101,14 @@ int rank_longest(const struct rank_rules *rules, const struct ranker *ranker, in
 int rank_check(const struct ranker *ranker, const struct rank_rules *rules,
                const struct search_input *in, int number, int max_src, struct err *err);
 
-/* Which way does this sentence go in the coming step? */
-int rank_full_way(const struct rank_rules *rules, const struct sentence *sentence);
+/* What does this sentence need in the coming step: the best candidates, all logits, or both? */
+enum rank_needs { RANK_TOPK = 1, RANK_LOGITS = 2 };
+unsigned rank_needs(const struct rank_rules *rules, const struct sentence *sentence);
 
-/* The next token of every live hypothesis, the fast way out of `got`, or the full way out of logits
- * [n_model], which may be read by now; `got` is scratch then. An error is the sentence's own: the
- * model's scores are not numbers. */
-int rank_fast(const struct ranker *ranker, const struct rank_rules *rules,
-              struct sentence *sentence, const struct candidates *got, struct err *err);
-int rank_full(struct ranker *ranker, const struct rank_rules *rules, struct sentence *sentence,
+/* The next token of every live hypothesis, out of `got` or of logits [n_model], which may be read
+ * by now if they are needed; `got` is scratch for those that go the full way. An error is the
+ * sentence's own: the model's scores are not numbers. */
+int rank_next(struct ranker *ranker, const struct rank_rules *rules, struct sentence *sentence,
               const struct mat *logits, const struct candidates *got, struct err *err);
 
 /* That error. */

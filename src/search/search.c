@@ -56,6 +56,7 @@ struct searcher {
 enum { MANY = INT_MAX };
 static const char *const place_names[] = {"auto", "host", "backend", NULL};
 static const char *const length_names[] = {"paper", "power", NULL};
+static const char *const trees_names[] = {"none", "rows", "words", NULL};
 
 #define OPTIONS_OF search_options
 #define API(FIELD) API_FIELD(heed_translate_options, FIELD)
@@ -96,6 +97,10 @@ const struct option search_rows[] = {
         .min = 1e-45, .max = 1e38),
     ROW(FLAG, "no_unknown", ban_unk, NULL, "never write the unknown token", API(no_unknown),
         .of_model = 1),
+    ROW(CHOICE, "trees", trees, "none",
+        "write whole parse trees and nothing else: rows of brackets, as heed trees linearise, or "
+        "with the words of the line in them; if neither is named, words",
+        .of_model = 1, .choices = trees_names, .alone = "words"),
     ROW(CHOICE, "place", place, "auto", NULL, .choices = place_names),
     {.name = NULL},
 };
@@ -116,6 +121,10 @@ int search_check(const struct search_options *o, struct err *err) {
         return err_set(err, HEED_EINVAL,
                        "min_length: %d is more than the greatest length allowed, %d", o->min_len,
                        o->max_len);
+    if (o->trees && (o->min_len || o->force_len || o->no_repeat))
+        return err_set(err, HEED_EINVAL,
+                       "trees: not together with min_length, force_length or no_repeat_ngram, "
+                       "which would leave some of them unfinished");
     return 0;
 }
 
@@ -232,7 +241,8 @@ static int open_resident(struct searcher *s, struct err *err) {
     int wanted =
         s->rules.options.place == SEARCH_BACKEND ||
         (s->rules.options.place == SEARCH_AUTO && backend_device_memory(stepper->model->be));
-    if (!wanted || s->rules.full || stepper->value.type != DTYPE_F32) return 0;
+    if (!wanted || s->rules.full || s->rules.options.trees || stepper->value.type != DTYPE_F32)
+        return 0;
     struct resident_rules rules = {.beam = s->rules.beam,
                                    .bos = s->ranker.marks.bos,
                                    .min_len = s->rules.min_len,
@@ -354,19 +364,16 @@ static int begin(struct searcher *s, const struct search_input *in, int n_seq, s
 /* Every active sentence takes its token. */
 static int advance(struct searcher *s, struct err *err) {
     struct mat logits[SEARCH_MAX_MODELS] = {0};
-    int n_full = 0, rc = 0;
+    unsigned needs = 0;
+    int rc;
     for (int i = 0; i < s->n_active; i++)
-        n_full += rank_full_way(&s->rules, &s->sentence[s->active[i]]);
-    for (int m = 0; n_full && m < s->ranker.n_model; m++) logits[m] = stepper_logits(s->stepper[m]);
-    if (n_full < s->n_active)
-        rc = stepper_topk(s->stepper[0], s->got.k, s->got.value, s->got.id, err);
-    else
-        rc = backend_sync(s->ranker.be, err);
-    for (int i = 0; !rc && i < s->n_active; i++) {
-        struct sentence *x = &s->sentence[s->active[i]];
-        rc = rank_full_way(&s->rules, x) ? rank_full(&s->ranker, &s->rules, x, logits, &s->got, err)
-                                         : rank_fast(&s->ranker, &s->rules, x, &s->got, err);
-    }
+        needs |= rank_needs(&s->rules, &s->sentence[s->active[i]]);
+    for (int m = 0; needs & RANK_LOGITS && m < s->ranker.n_model; m++)
+        logits[m] = stepper_logits(s->stepper[m]);
+    rc = needs & RANK_TOPK ? stepper_topk(s->stepper[0], s->got.k, s->got.value, s->got.id, err)
+                           : backend_sync(s->ranker.be, err);
+    for (int i = 0; !rc && i < s->n_active; i++)
+        rc = rank_next(&s->ranker, &s->rules, &s->sentence[s->active[i]], logits, &s->got, err);
     return rc;
 }
 

@@ -42,6 +42,10 @@ enum search_place { SEARCH_AUTO, SEARCH_HOST, SEARCH_BACKEND };
  * ((5 + n) / 6)^alpha, or n^alpha. */
 enum length_rule { LENGTH_PAPER, LENGTH_POWER };
 
+/* Is the translation a tree (brackets.h)? As a row of tokens, or with the words of its source put
+ * back, which is not for the search to do. */
+enum search_trees { TREES_NONE, TREES_ROWS, TREES_WORDS };
+
 struct search_options {
     int beam;    /* hypotheses kept; 1 is greedy */
     int n_best;  /* wanted per sentence, at most beam (or the number of samples) */
@@ -61,6 +65,7 @@ struct search_options {
     /* divide positive and multiply negative logits of tokens already written; 1: off */
     float repetition;
     int ban_unk; /* never write the unknown mark */
+    enum search_trees trees;
     enum search_place place;
 };
 
@@ -75,12 +80,14 @@ int search_check(const struct search_options *options, struct err *err);
 int search_longest(const struct search_options *options, int positions, int n_src);
 
 /* Special ids. bos may be -1, the zero vector in the place of an embedding; unk -1, none. banned
- * [n_banned] are never written. */
+ * [n_banned] are never written. brackets, which must stay: NULL where nobody wants trees. */
+struct brackets;
 enum { SEARCH_MAX_BANNED = 16 };
 struct search_marks {
     int32_t bos, eos, unk;
     int32_t banned[SEARCH_MAX_BANNED];
     int n_banned;
+    const struct brackets *brackets;
 };
 
 /* What a searcher has room for: one call's sentences, source tokens, and source tokens of one
@@ -109,7 +116,8 @@ struct terms;
  * models.
  * key: chosen by the caller, decides the random stream (e.g. the line number). terms: what the
  * translation must contain (terms.h), or NULL; borrowed until the sentence is done; not for
- * samples. A sentence with terms needs a beam of at least search_terms_beam to do it well. */
+ * samples. A sentence with terms needs a beam of at least search_terms_beam to do it well.
+ * n_word: how many words its tree has; trees have neither prefix nor terms. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): an array and its length stay side by
  * side */
 struct search_input {
@@ -119,6 +127,7 @@ struct search_input {
     int n_prefix, n_lead;
     uint64_t key;
     const struct terms *terms;
+    int n_word;
 };
 
 /* How wide to search a sentence with these terms, where others are searched with the options: a

@@ -22,7 +22,9 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "data/passages.h"
+#include "data/tree.h"
 #include "data/words.h"
+#include "search/brackets.h"
 #include "search/defaults.h"
 #include "search/split.h"
 
@@ -71,6 +73,9 @@ struct part {
     const int32_t *prefix;
     int n_prefix;
     uint64_t key;
+    const char *line;          /* [n_line] its text, of a tree */
+    size_t n_line;             /* and */
+    int n_word;                /* the words of it, divided at spaces */
     const struct terms *terms; /* that it must contain, or NULL */
     int width;                 /* hypotheses that these take; 0: as many as the others */
     int missed;                /* terms that it lacks */
@@ -104,8 +109,9 @@ struct translator {
     int cap_coded;
     /* by length, and by how wide the search is: as the options say, or as terms want it */
     struct room room[1 + MAX_WIDTHS][MAX_ROOMS];
-    struct speller *speller;  /* made when there is a glossary */
-    struct words terms_words; /* scratch */
+    struct speller *speller;   /* made when there is a glossary */
+    struct brackets *brackets; /* made when trees are wanted */
+    struct words terms_words;  /* scratch */
     struct aligner *aligner;
     float threshold; /* of its links */
     struct keep keep;
@@ -234,6 +240,7 @@ void translator_free(struct translator *t) {
     words_release(&t->words);
     words_release(&t->terms_words);
     speller_free(t->speller);
+    brackets_free(t->brackets);
     xfree(t->span);
     xfree(t->part);
     xfree(t->order);
@@ -271,6 +278,10 @@ static int check_options(const struct translator *t, const struct translator_opt
         return err_set(err, HEED_EINVAL,
                        "min_length: %d is more than the %d tokens the model has positions for",
                        o->search.min_len, t->engine->max_len);
+    if (o->search.trees && (o->format || o->alignment || o->glossary))
+        return err_set(err, HEED_EINVAL,
+                       "trees: lines become trees one by one; not together with format, alignment "
+                       "or a glossary");
     int least = 1 + t->ended + tagged, limit = limit_of(t, o);
     if (limit < least || limit > t->engine->max_len)
         return err_set(
@@ -314,6 +325,8 @@ int translator_set(struct translator *t, const struct translator_options *given,
         tags.target == t->tags.target && rules == t->rules)
         return 0;
     if ((rc = check_options(t, given, tags.source >= 0, err))) return rc;
+    if (options.search.trees && !t->brackets) rc = brackets_new(&t->brackets, t->target, err);
+    if (rc) return rc;
     unset(t);
     t->options = options;
     t->suit = backend_device_memory(t->engine->be) ? suits_device : suits_host;
@@ -433,6 +446,9 @@ static void keep_part(struct translator *t, const struct source *of, const struc
     p->n_prefix = t->leads;
     p->said = read_ids(t, p);
     p->n_said = read_length(t, p);
+    p->line = of->in->text + at->at;
+    p->n_line = at->size;
+    if (t->options.search.trees) p->n_word = tree_words_in(p->line, p->n_line);
     find_terms(t, p, of->in->text + at->at, at->size);
     if (!wants_words(t)) return;
     int *word = keep_take(&t->keep, (size_t)n * sizeof *word),
@@ -525,6 +541,23 @@ static int decode(const struct translator *t, struct keep *keep, struct candidat
     return 0;
 }
 
+/* Puts the words of its line into a candidate's tree. */
+static int fill_tree(const struct part *p, struct tree *tree, struct keep *keep,
+                     struct candidate *c) {
+    struct buffer out = {0};
+    int rc = tree_read_row(tree, c->text, c->size, NULL);
+    if (!rc) rc = tree_fill(tree, p->line, p->n_line, NULL, NULL);
+    if (rc) return rc;
+    tree_put(&out, tree);
+    char *text = keep_take(keep, out.size + 1);
+    memcpy(text, out.text, out.size);
+    text[out.size] = 0;
+    c->text = text;
+    c->size = out.size;
+    xfree(out.text);
+    return 0;
+}
+
 struct reading {
     struct translator *t;
     int *rc; /* [tasks] */
@@ -534,9 +567,16 @@ static void read_parts(void *ctx, int task, int thread) {
     const struct reading *r = ctx;
     const struct translator *t = r->t;
     int last = min_int(t->n_part - task * TASK, TASK) + task * TASK;
+    struct keep *keep = &t->of_thread[thread];
+    struct tree tree = {0};
     for (int i = task * TASK; i < last; i++)
-        for (int k = 0; k < t->part[i].n && t->part[i].best[k].ids && !r->rc[task]; k++)
-            r->rc[task] = decode(t, &t->of_thread[thread], &t->part[i].best[k]);
+        for (int k = 0; k < t->part[i].n && t->part[i].best[k].ids && !r->rc[task]; k++) {
+            struct candidate *c = &t->part[i].best[k];
+            r->rc[task] = decode(t, keep, c);
+            if (t->options.search.trees == TREES_WORDS && !r->rc[task])
+                r->rc[task] = fill_tree(&t->part[i], &tree, keep, c);
+        }
+    tree_release(&tree);
 }
 
 /* The texts of all candidates. */
@@ -563,7 +603,7 @@ static int split(struct translator *t, const struct source *of, const struct pas
     struct err inner = {0};
     struct split_part *piece;
     int rc = 0;
-    if (t->options.refuse_long) {
+    if (t->options.refuse_long || t->options.search.trees) {
         snprintf(why, sizeof why, "%d tokens, and %d at most are translated at a time", n,
                  t->max_tok);
         return fail(in, HEED_ELIMIT, why, err);
@@ -583,6 +623,19 @@ static int split(struct translator *t, const struct source *of, const struct pas
     return rc;
 }
 
+/* Can the tree of the last part be written? */
+static int check_tree(struct translator *t, const struct source *of, struct err *err) {
+    const struct part *p = &t->part[t->n_part - 1];
+    int most = longest_target(t, p->n_said) - t->leads, least = brackets_least(p->n_word);
+    char why[160];
+    if (most >= least) return 0;
+    snprintf(why, sizeof why,
+             "a tree of its %d words has at least %d tokens, but %d at most are written; raise "
+             "max_extra or max_length",
+             p->n_word, least, most);
+    return fail(of->in, HEED_ELIMIT, why, err);
+}
+
 /* The parts of a sentence: one, unless it is too long. */
 static int add_sentence(struct translator *t, const struct source *of,
                         const struct passage *sentence, struct err *err) {
@@ -594,7 +647,7 @@ static int add_sentence(struct translator *t, const struct source *of,
                     err);
     if (n > t->max_tok) return split(t, of, sentence, n, err);
     if (n > 0) keep_part(t, of, sentence, n);
-    return 0;
+    return t->options.search.trees && n > 0 ? check_tree(t, of, err) : 0;
 }
 
 /* FORMAT_TEXT: what is between sentences goes to the part behind it. */
@@ -716,6 +769,12 @@ static struct room *rooms_of(struct translator *t, const struct part *p) {
     return t->room[k];
 }
 
+static struct search_marks marks_of(const struct translator *t) {
+    struct search_marks marks = engine_marks(t->engine);
+    marks.brackets = t->brackets;
+    return marks;
+}
+
 /* The searcher for the first of the n sentences in `order`, which is the longest of its kind: made
  * when first needed, and, on a device, made larger when more than a few of its length come. */
 static int find_room(struct translator *t, const int *order, int n, struct room **found,
@@ -743,7 +802,7 @@ static int find_room(struct translator *t, const int *order, int n, struct room 
     if (few) room->caps = cut_caps(room->caps, FEW);
     struct search_setup setup = {.model = t->engine->model,
                                  .n_model = t->engine->n,
-                                 .marks = engine_marks(t->engine),
+                                 .marks = marks_of(t),
                                  .caps = room->caps};
     int rc = searcher_new(&room->searcher, &setup, &options, err);
     if (rc) room->searcher = NULL;
@@ -900,7 +959,8 @@ static int search_batch(struct translator *t, struct searcher *searcher, const i
                                             .n_prefix = p->n_prefix,
                                             .n_lead = t->leads,
                                             .key = p->key,
-                                            .terms = p->terms};
+                                            .terms = p->terms,
+                                            .n_word = p->n_word};
         t->stats.src_tokens += (uint64_t)p->n_said;
     }
     double begin = clock_seconds();

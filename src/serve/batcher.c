@@ -124,6 +124,10 @@ static int open_carousel(struct batcher *b, struct err *err) {
     const struct engine *e = b->engine;
     struct translator_options defaults = defaults_of(b->engine);
     struct align_options align = defaults_align(b->engine, defaults.align);
+    if (defaults.search.trees)
+        return err_set(err, HEED_EINVAL,
+                       "the model writes parse trees, which are not served; heed translate has "
+                       "them");
     b->suit = backend_device_memory(b->engine->be) ? suits_device : suits_host;
     if (b->options.seats) b->suit.seats = b->options.seats;
     if (b->options.busy_rows) b->suit.busy_rows = b->options.busy_rows;

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""The same parser in PyTorch, to compare with: size, data, updates, batches and beam are heed's.
+
+    parsing_peer.py --tokenizer bpe.model --src train.words --tgt train.rows --out DIR \\
+        --parse test.words [options]
+
+Trains (or goes on with DIR/state.pt), averages the last checkpoints, and writes DIR/test.rows for
+test.words. The search is not constrained: `heed trees restore` repairs what is no tree, and says
+how often. Needs torch and sentencepiece.
+"""
+import argparse
+import json
+import math
+import os
+import random
+import time
+
+import sentencepiece
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+PAD = -1  # in batches; the vocabulary has no such token
+
+
+def options():
+    p = argparse.ArgumentParser()
+    for name in ("tokenizer", "src", "tgt", "out"):
+        p.add_argument("--" + name, required=True)
+    p.add_argument("--parse", nargs="*", default=[])
+    for name, value in dict(layers=4, d_model=1024, d_ff=4096, heads=16, steps=4000, tokens=8000,
+                            warmup=1000, every=250, average=5, max_length=300, beam=21, extra=300,
+                            batch=64, threads=0, seed=1).items():
+        p.add_argument("--" + name.replace("_", "-"), type=int, default=value)
+    for name, value in dict(dropout=0.1, alpha=0.3, smoothing=0.1, lr_scale=1.0).items():
+        p.add_argument("--" + name.replace("_", "-"), type=float, default=value)
+    p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    return p.parse_args()
+
+
+class Attention(nn.Module):
+    def __init__(self, d, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.kv, self.out = nn.Linear(d, d), nn.Linear(d, 2 * d), nn.Linear(d, d)
+
+    def split(self, x):
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def keys(self, memory):
+        return [self.split(x) for x in self.kv(memory).chunk(2, -1)]
+
+    def forward(self, x, keys, mask=None, causal=False):
+        y = F.scaled_dot_product_attention(self.split(self.q(x)), *keys, attn_mask=mask,
+                                           is_causal=causal)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    """Post-norm, as in the paper; a decoder's where cross is set."""
+
+    def __init__(self, a, cross):
+        super().__init__()
+        d = a.d_model
+        self.self = Attention(d, a.heads)
+        self.cross = Attention(d, a.heads) if cross else None
+        self.ff = nn.Sequential(nn.Linear(d, a.d_ff), nn.ReLU(), nn.Linear(a.d_ff, d))
+        self.norm = nn.ModuleList(nn.LayerNorm(d) for _ in range(3 if cross else 2))
+        self.drop = nn.Dropout(a.dropout)
+
+    def rest(self, x, memory, mask):
+        if self.cross:
+            x = self.norm[2](x + self.drop(self.cross(x, memory, mask)))
+        return self.norm[1](x + self.drop(self.ff(x)))
+
+    def forward(self, x, mask, memory=None, memory_mask=None):
+        y = self.self(x, self.self.keys(x), mask, causal=self.cross is not None)
+        x = self.norm[0](x + self.drop(y))
+        return self.rest(x, self.cross.keys(memory) if self.cross else None, memory_mask)
+
+    def step(self, x, past, memory, memory_mask):
+        """One token [n,1,D]; past: keys and values so far, which the new ones are added to."""
+        new = self.self.keys(x)
+        past = [torch.cat(p, 2) for p in zip(past, new)] if past else new
+        return self.rest(self.norm[0](x + self.self(x, past)), memory, memory_mask), past
+
+
+class Model(nn.Module):
+    def __init__(self, a, n_vocab):
+        super().__init__()
+        self.d, self.embedding = a.d_model, nn.Embedding(n_vocab, a.d_model)
+        self.enc = nn.ModuleList(Layer(a, False) for _ in range(a.layers))
+        self.dec = nn.ModuleList(Layer(a, True) for _ in range(a.layers))
+        self.drop = nn.Dropout(a.dropout)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+        nn.init.normal_(self.embedding.weight, std=a.d_model ** -0.5)
+        pos = torch.arange(4096.0)[:, None]
+        rate = torch.exp(torch.arange(0, self.d, 2) * (-math.log(10000.0) / self.d))
+        table = torch.stack([(pos * rate).sin(), (pos * rate).cos()], -1).flatten(1)
+        self.register_buffer("position", table, persistent=False)
+
+    def embed(self, ids, at=0):
+        x = self.embedding(ids.clamp(min=0)) * math.sqrt(self.d)
+        return self.drop(x + self.position[at:at + ids.shape[1]])
+
+    def encode(self, src):
+        mask = (src != PAD)[:, None, None, :]
+        x = self.embed(src)
+        for layer in self.enc:
+            x = layer(x, mask)
+        return x, mask
+
+    def logits(self, x):
+        return F.linear(x, self.embedding.weight)
+
+    def forward(self, src, tgt):
+        memory, mask = self.encode(src)
+        x = self.embed(tgt)
+        for layer in self.dec:
+            x = layer(x, None, memory, mask)
+        return self.logits(x)
+
+
+def read_lines(path):
+    with open(path, encoding="utf-8") as f:
+        return [line.rstrip("\n") for line in f]
+
+
+def padded(rows, device):
+    width = max(map(len, rows))
+    return torch.tensor([row + [PAD] * (width - len(row)) for row in rows], device=device)
+
+
+def batches(pairs, tokens, rng):
+    """One epoch: pairs of similar length, at most `tokens` source and target tokens each."""
+    order = list(range(len(pairs)))
+    rng.shuffle(order)
+    order.sort(key=lambda i: max(map(len, pairs[i])))
+    out, sums = [[]], [0, 0]
+    for i in order:
+        sums = [s + len(side) for s, side in zip(sums, pairs[i])]
+        if out[-1] and max(sums) > tokens:
+            out.append([])
+            sums = [len(side) for side in pairs[i]]
+        out[-1].append(i)
+    rng.shuffle(out)
+    return out
+
+
+def train(a, model, sp, log):
+    eos, bos, device = sp.eos_id(), sp.bos_id(), a.device
+    pairs = [(x + [eos], y + [eos]) for x, y in
+             zip(sp.encode(read_lines(a.src)), sp.encode(read_lines(a.tgt)))]
+    pairs = [p for p in pairs if max(map(len, p)) <= a.max_length]
+    rng, amp = random.Random(a.seed), torch.autocast(device.split(":")[0], torch.bfloat16,
+                                                     enabled=device != "cpu")
+    adam = torch.optim.Adam(model.parameters(), 0, (0.9, 0.98), 1e-9)
+    state = {"step": 0, "seconds": 0.0, "last": []}
+    path = os.path.join(a.out, "state.pt")
+    if os.path.exists(path):
+        state = torch.load(path, map_location="cpu", weights_only=False)
+        model.load_state_dict(state["model"])
+        adam.load_state_dict(state["adam"])
+        rng.setstate(state["rng"])
+    queue, begin = [], time.time() - state["seconds"]
+    model.train()
+    while state["step"] < a.steps:
+        queue = queue or batches(pairs, a.tokens, rng)
+        rows = [pairs[i] for i in queue.pop()]
+        src, out = padded([p[0] for p in rows], device), padded([p[1] for p in rows], device)
+        tgt = torch.cat([torch.full_like(out[:, :1], bos), out[:, :-1]], 1)
+        state["step"] = step = state["step"] + 1
+        rate = a.lr_scale * a.d_model ** -0.5 * min(step ** -0.5, step * a.warmup ** -1.5)
+        for group in adam.param_groups:
+            group["lr"] = rate
+        with amp:
+            loss = F.cross_entropy(model(src, tgt).float().flatten(0, 1), out.flatten(),
+                                   ignore_index=PAD, label_smoothing=a.smoothing)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        if step % a.every == 0 or step == a.steps:
+            weights = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
+            state["last"] = state["last"][-(a.average - 1):] + [weights]
+            state["seconds"] = time.time() - begin
+            torch.save(dict(state, model=weights, adam=adam.state_dict(), rng=rng.getstate()),
+                       path + ".part")
+            os.replace(path + ".part", path)
+            log(step=step, loss=round(loss.item(), 4), seconds=round(state["seconds"], 1))
+    n = len(state["last"])
+    model.load_state_dict({k: sum(w[k] for w in state["last"]) / n for k in state["last"][0]})
+    return state["seconds"]
+
+
+class Beam:
+    """One sentence: ended hypotheses, and when no live one can beat the best of them."""
+
+    def __init__(self, longest, alpha, eos):
+        self.longest, self.alpha, self.eos = longest, alpha, eos
+        self.best, self.ids, self.done = -math.inf, [], False
+
+    def penalty(self, n):
+        return ((5 + n) / 6) ** self.alpha
+
+    def take(self, values, parents, tokens, written):
+        """The candidates, best first; those that live on, as many as the beam is wide."""
+        width, n, live = len(written), len(written[0]) + 1, []
+        for rank, (value, parent, token) in enumerate(zip(values, parents, tokens)):
+            if token != self.eos:
+                live.append((value, parent, token))
+            elif rank < width and value / self.penalty(n) > self.best:
+                self.best, self.ids = value / self.penalty(n), written[parent]
+        live = live[:width]
+        if n == self.longest and live[0][0] / self.penalty(n) > self.best:
+            self.best, self.ids = live[0][0] / self.penalty(n), written[live[0][1]] + [live[0][2]]
+        self.done = n == self.longest or live[0][0] / self.penalty(self.longest) < self.best
+        return live
+
+
+@torch.inference_mode()
+def search(a, model, sources, bos, eos):
+    width, n, device = a.beam, len(sources), a.device
+    memory, mask = model.encode(padded(sources, device))
+    cross = [[x.repeat_interleave(width, 0) for x in layer.cross.keys(memory)]
+             for layer in model.dec]
+    mask = mask.repeat_interleave(width, 0)
+    beam = [Beam(len(s) + a.extra, a.alpha, eos) for s in sources]
+    written, past = [[[]] * width for _ in range(n)], [None] * len(model.dec)
+    last = torch.full((n * width, 1), bos, device=device)
+    score = torch.full((n, width), -math.inf, device=device)
+    score[:, 0] = 0
+    for t in range(max(b.longest for b in beam)):
+        x = model.embed(last, t)
+        for i, layer in enumerate(model.dec):
+            x, past[i] = layer.step(x, past[i], cross[i], mask)
+        prob = model.logits(x[:, 0]).float().log_softmax(-1).view(n, width, -1)
+        value, index = (score[:, :, None] + prob).flatten(1).topk(2 * width, 1)
+        parent, token = index // prob.shape[2], index % prob.shape[2]
+        value, parent, token = value.tolist(), parent.tolist(), token.tolist()
+        rows, ids, values = [], [], []
+        for s in range(n):
+            live = list(zip(value[s], parent[s], token[s]))[:width]
+            if not beam[s].done:
+                live = beam[s].take(value[s], parent[s], token[s], written[s])
+                written[s] = [written[s][p] + [k] for _, p, k in live]
+            rows += [s * width + p for _, p, _ in live]
+            ids += [[k] for _, _, k in live]
+            values.append([v for v, _, _ in live])
+        if all(b.done for b in beam):
+            break
+        rows = torch.tensor(rows, device=device)
+        past = [[x[rows] for x in layer] for layer in past]
+        last, score = torch.tensor(ids, device=device), torch.tensor(values, device=device)
+    return [b.ids for b in beam]
+
+
+def parse(a, model, sp, path):
+    sources = [ids + [sp.eos_id()] for ids in sp.encode(read_lines(path))]
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    rows = [""] * len(sources)
+    with torch.autocast(a.device.split(":")[0], torch.bfloat16, enabled=a.device != "cpu"):
+        for at in range(0, len(order), a.batch):
+            chunk = order[at:at + a.batch]
+            found = search(a, model, [sources[i] for i in chunk], sp.bos_id(), sp.eos_id())
+            for i, ids in zip(chunk, found):
+                rows[i] = sp.decode(ids)
+    name = os.path.splitext(os.path.basename(path))[0] + ".rows"
+    with open(os.path.join(a.out, name), "w", encoding="utf-8") as f:
+        f.writelines(row + "\n" for row in rows)
+
+
+def main():
+    a = options()
+    os.makedirs(a.out, exist_ok=True)
+    torch.manual_seed(a.seed)
+    torch.set_float32_matmul_precision("high")
+    if a.threads:
+        torch.set_num_threads(a.threads)
+    sp = sentencepiece.SentencePieceProcessor(model_file=a.tokenizer)
+    model = Model(a, sp.get_piece_size()).to(a.device)
+
+    def log(**line):
+        with open(os.path.join(a.out, "log.jsonl"), "a", encoding="utf-8") as f:
+            f.write(json.dumps(line) + "\n")
+
+    seconds = train(a, model, sp, log)
+    model.eval()
+    begin = time.time()
+    for path in a.parse:
+        parse(a, model, sp, path)
+    print(json.dumps({"parameters": sum(x.numel() for x in model.parameters()),
+                      "updates": a.steps, "train_seconds": round(seconds, 1),
+                      "parse_seconds": round(time.time() - begin, 1)}))
+
+
+if __name__ == "__main__":
+    main()
