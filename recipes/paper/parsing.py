@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""parsing.py — what parsing.sh does not leave to heed, and its section of the report.
+
+    parsing.py words FILE N       the first N sentences of a text, as a treebank divides words
+    parsing.py surest WORK/more ALPHA
+                                  the half of more.words whose trees in more.scored the parser is
+                                  surest of, as surest.words and surest.rows beside it
+    parsing.py result WORK COMMAND
+                                  what was scored in WORK, as JSON
+"""
+import gzip
+import json
+import lzma
+import math
+import pathlib
+import re
+import sys
+
+RUNS = {
+    "heed": "heed, CRAFT alone",
+    "semi": "heed, CRAFT and trees of its own",
+    "peer": "PyTorch, CRAFT alone",
+}
+SETS = {"valid": "CRAFT valid", "test": "CRAFT test", "gum": "GUM test"}
+# PAPER: Table 4, the Transformer's rows, on section 23 of the Wall Street Journal.
+PAPER = [("WSJ alone", 91.3), ("semi-supervised", 92.7)]
+
+TOKEN = re.compile(r"n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|"
+                   r"\d+(?:[.,]\d+)+|(?:[A-Za-z]\.){2,}|\w+|[^\w\s]")
+BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
+
+
+def words(path, most):
+    """Words, numbers and marks apart, as CRAFT has them: hyphens and slashes, too."""
+    opener = {".xz": lzma.open, ".gz": gzip.open}.get(pathlib.Path(path).suffix, open)
+    with opener(path, "rt", encoding="utf-8") as f:
+        for line in f:
+            found = TOKEN.findall(re.sub(r"(?<=\w)(n['’]t\b)", r" \1", line))
+            if not 4 <= len(found) <= 40:
+                continue
+            print(" ".join(BRACKETS.get(w, w) for w in found))
+            most -= 1
+            if most <= 0:
+                return
+
+
+def surest(stem, alpha):
+    rows = []
+    with open(stem + ".words", encoding="utf-8") as source, \
+            open(stem + ".scored", encoding="utf-8") as scored:
+        for sentence, line in zip(source, scored):
+            row, score = line.rsplit(" ||| ", 1)
+            n = len(row.split()) + 1
+            rows.append((float(score) * ((5 + n) / 6) ** alpha / n, sentence.strip(), row))
+    limit = sorted(r[0] for r in rows)[len(rows) // 2]
+    kept = [r for r in rows if r[0] >= limit]
+    out = pathlib.Path(stem).parent
+    for k, name in ((1, "surest.words"), (2, "surest.rows")):
+        part = out / (name + ".part")
+        part.write_text("".join(r[k] + "\n" for r in kept), encoding="utf-8")
+        part.replace(out / name)
+
+
+def numbers(line):
+    """Of what heed eval --metric parseval --json printed."""
+    got = json.loads(line)
+    found = dict(re.findall(r"(\w+) = ([0-9.]+)", got["verbose_score"]))
+    out = {"f1": got["score"]}
+    for key, name in (("P", "precision"), ("R", "recall"), ("exact", "exact")):
+        out[name] = float(found[key])
+    return dict(out, sentences=int(found["sentences"]), errors=int(found["errors"]))
+
+
+def parameters(path):
+    """How many numbers a file of tensors has: its head says the shape of each."""
+    with open(path, "rb") as f:
+        head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+    return sum(math.prod(x["shape"]) for k, x in head.items() if k != "__metadata__")
+
+
+def log_of(work, run):
+    """Parameters, updates and seconds of a run."""
+    if run == "peer":
+        return json.loads((work / "peer.json").read_text(encoding="utf-8"))
+    lines = (work / f"{run}.run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    last = [e for e in map(json.loads, lines) if "step" in e and "time" in e][-1]
+    return {"parameters": parameters(work / f"{run}.model" / "model.safetensors"),
+            "updates": last["step"], "train_seconds": round(last["time"], 1)}
+
+
+def result(work, command):
+    out = {"command": command, "runs": []}
+    for run in RUNS:
+        if not (work / f"{run}.test.json").exists():
+            continue
+        entry = {"name": run, "sets": {}}
+        entry.update(log_of(work, run))
+        for name in SETS:
+            entry["sets"][name] = numbers((work / f"{run}.{name}.json").read_text())
+            text = (work / f"{run}.{name}.repairs").read_text(encoding="utf-8")
+            found = re.search(r"repaired ([0-9,]+) of", text)
+            entry["sets"][name]["repaired"] = int(found[1].replace(",", "")) if found else 0
+        out["runs"].append(entry)
+    json.dump(out, sys.stdout, indent=1)
+    print()
+
+
+def table(f):
+    lines = ["| parser | parameters | updates | set | F1 | precision | recall | exact | no trees |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    for run in f["runs"]:
+        for name, got in run["sets"].items():
+            lines.append(
+                f"| {RUNS[run['name']]} | {run['parameters'] / 1e6:.1f} M | "
+                f"{run['updates']:,} | {SETS[name]} ({got['sentences']:,}) | {got['f1']:.2f} | "
+                f"{got['precision']:.2f} | {got['recall']:.2f} | {got['exact']:.2f} | "
+                f"{got['repaired']:,} |")
+    return "\n".join(lines)
+
+
+def section(files):
+    paper = ", ".join(f"{f1} ({name})" for name, f1 in PAPER)
+    out = [f"""The paper's parser reads a sentence and writes its tree as a row of brackets; it has
+4 layers of width 1024 and is searched with beam 21, α 0.3 and up to 300 tokens more than its input.
+Its F1 on the Wall Street Journal is {paper}. That treebank cannot be had here: these parsers learn
+from CRAFT, 17,356 sentences of biomedical articles, and GUM, text of other kinds with other habits
+of annotation, is only measured. The search of heed writes whole trees and nothing else
+([parsing.md](../parsing.md)); the peer's rows that are no trees are counted, and repaired. Brackets
+are scored as EVALB does."""]
+    for name, f in files.items():
+        out.append(f"### {name}\n\n{table(f)}" if len(files) > 1 else table(f))
+    return "\n\n".join(out)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["words"] and len(sys.argv) == 4:
+        words(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1:2] == ["surest"] and len(sys.argv) == 4:
+        surest(sys.argv[2], float(sys.argv[3]))
+    elif sys.argv[1:2] == ["result"] and len(sys.argv) == 4:
+        result(pathlib.Path(sys.argv[2]), sys.argv[3])
+    else:
+        sys.exit(__doc__)
