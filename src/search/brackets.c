@@ -48,24 +48,21 @@ static void add(struct brackets *b, const struct pieces *all, int id) {
 }
 
 int brackets_new(struct brackets **out, const struct tokenizer *tokenizer, struct err *err) {
-    struct pieces all = {0};
+    const struct pieces *all = tokenizer_pieces(tokenizer);
     *out = NULL;
     if (tokenizer_has_vocabulary(tokenizer))
         return err_set(err, HEED_EINVAL,
                        "trees: the model's tokens are not the pieces of its tokenizer");
-    int rc = pieces_read(&all, tokenizer, err);
-    if (rc) return rc;
     struct brackets *b = xcalloc(1, sizeof *b);
-    b->n = all.n;
-    b->kind = xcalloc((size_t)all.n + 1, sizeof *b->kind);
-    b->mate = xcalloc((size_t)all.n + 1, sizeof *b->mate);
-    for (int i = 0; i < all.n; i++) add(b, &all, i);
-    pieces_release(&all);
+    b->n = all->n;
+    b->kind = xcalloc((size_t)all->n + 1, sizeof *b->kind);
+    b->mate = xcalloc((size_t)all->n + 1, sizeof *b->mate);
+    for (int i = 0; i < all->n; i++) add(b, all, i);
     if (b->n_open && b->n_word) return *out = b, 0;
-    rc = err_set(err, HEED_EINVAL,
-                 "trees: the model's tokenizer has %d brackets and %d words of trees among its "
-                 "symbols; heed trees symbols lists what heed vocab needs",
-                 2 * b->n_open, b->n_word);
+    int rc = err_set(err, HEED_EINVAL,
+                     "trees: the model's tokenizer has %d brackets and %d words of trees among its "
+                     "symbols; heed trees symbols lists what heed vocab needs",
+                     2 * b->n_open, b->n_word);
     brackets_free(b);
     return rc;
 }

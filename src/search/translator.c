@@ -646,8 +646,10 @@ static int add_sentence(struct translator *t, const struct source *of,
                     n == HEED_ELIMIT ? "it is too long to tokenise" : "it cannot be tokenised",
                     err);
     if (n > t->max_tok) return split(t, of, sentence, n, err);
-    if (n > 0) keep_part(t, of, sentence, n);
-    return t->options.search.trees && n > 0 ? check_tree(t, of, err) : 0;
+    /* words that the tokenizer does not see have their place in a tree all the same */
+    int tree = t->options.search.trees && tree_words_in(of->in->text, of->in->size) > 0;
+    if (n > 0 || (tree && t->ended)) keep_part(t, of, sentence, n);
+    return tree ? check_tree(t, of, err) : 0;
 }
 
 /* FORMAT_TEXT: what is between sentences goes to the part behind it. */
