@@ -37,7 +37,8 @@ for way in '--beam 1' '--sample --seed 3' '--beam 21 --alpha 0.3'; do
         fail "$way: not only trees"
     "$heed" trees words --input some.tree | cmp - some.words
 done
-"$heed" translate --model model --trees --max-extra 60 --beam 21 --alpha 0.3 some.words --threads 1 |
+"$heed" translate --model model --trees --max-extra 60 --beam 21 --alpha 0.3 --threads 1 \
+    some.words |
     cmp - some.tree
 "$heed" translate --model model --max-extra 60 some.words --threads 1 >free.rows
 refuses 'a free row' 'free.rows: line 1' trees restore --strict --input free.rows --words some.words
@@ -54,7 +55,8 @@ if grep -q '(XX ' some.tree; then fail "a word without a tag"; fi
 printf 'a b\n\n\302\240\n' | "$heed" translate --model model --beam 1 --threads 1 >lines
 [ "$(awk '{ print (NF > 0) }' lines | tr -d '\n')" = 101 ] ||
     fail "a tree for nothing, or none for a word of white space: $(cat lines)"
-refuses 'no room for a tree' 'line 1: a tree of its' translate --model model --max-length 5 some.words
+refuses 'no room for a tree' 'line 1: a tree of its' \
+    translate --model model --max-length 5 some.words
 refuses 'a text with trees' 'trees: lines become trees one by one' \
     translate --model model --format text some.words
 "$heed" vocab --input ref.words --size 500 --out plain.spm --quiet

@@ -4,8 +4,8 @@
  * label, none is empty, one is around all, and there are as many words as the sentence has. With n
  * tokens written of at most L (the end mark counted), d brackets open and w words left,
  *
- *     an opening bracket   while w > 0, nothing is written or the root is open, and n + w + d + 3 <= L
- *     a word               while w > 0 and the root is open
+ *     an opening bracket   while w > 0 and n + w + d + 3 <= L
+ *     a word               while w > 0 and d > 0
  *     a closing bracket    of the innermost label, unless it is empty, or the root and w > 0
  *     the end mark         when the root is closed
  *
@@ -15,7 +15,8 @@
  * has written; nothing is stored with it.
  *
  * Brackets are the symbols (heed vocab --symbols) that begin with one, behind a space; a label
- * counts if both of its brackets are there. All other symbols behind a space are words: XX, or tags. */
+ * counts if both of its brackets are there. All other symbols behind a space are words: XX, or
+ * tags. */
 #ifndef SEARCH_BRACKETS_H
 #define SEARCH_BRACKETS_H
 
