@@ -27,7 +27,7 @@ parser() {
 }
 parser xx
 "$heed" average --out model --last 1 xx 2>/dev/null
-awk 'NF < 16' ref.words | head -250 >some.words
+awk 'NF < 16 && n++ < 250' ref.words >some.words
 for way in '--beam 1' '--sample --seed 3' '--beam 21 --alpha 0.3'; do
     [ "$way" != '--beam 21 --alpha 0.3' ] || sed -i 25q some.words
     # shellcheck disable=SC2086 # several options

@@ -17,7 +17,7 @@
 #     REPORT  where the report goes (docs/paper)
 #
 # Arguments, such as --device cuda, go to heed train and heed translate. What is done is not done
-# again: stop it and start it as you like. Meant for 15 minutes of an H200, and as much for the peer.
+# again: stop it and start it as you like. Meant for 15 minutes of an H200, the peer for as many.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 WORK=${WORK:-local/paper/parsing} HEED=${HEED:-build/heed} PYTHON=${PYTHON:-python3}

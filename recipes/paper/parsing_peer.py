@@ -184,14 +184,14 @@ def train(a, model, sp, log):
         adam.step()
         if step % a.every == 0 or step == a.steps:
             weights = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
-            state["last"] = state["last"][-(a.average - 1):] + [weights]
+            state["last"] = (state["last"] + [weights])[-a.average:]
             state["seconds"] = time.time() - begin
             torch.save(dict(state, model=weights, adam=adam.state_dict(), rng=rng.getstate()),
                        path + ".part")
             os.replace(path + ".part", path)
             log(step=step, loss=round(loss.item(), 4), seconds=round(state["seconds"], 1))
-    n = len(state["last"])
-    model.load_state_dict({k: sum(w[k] for w in state["last"]) / n for k in state["last"][0]})
+    last = state["last"][-a.average:]
+    model.load_state_dict({k: sum(w[k] for w in last) / len(last) for k in last[0]})
     return state["seconds"]
 
 
