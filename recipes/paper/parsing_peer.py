@@ -30,7 +30,7 @@ def options():
     p.add_argument("--parse", nargs="*", default=[])
     for name, value in dict(layers=4, d_model=1024, d_ff=4096, heads=16, steps=4000, tokens=8000,
                             warmup=1000, every=250, average=5, max_length=300, beam=21, extra=300,
-                            batch=64, threads=0, seed=1).items():
+                            batch=128, threads=0, seed=1).items():
         p.add_argument("--" + name.replace("_", "-"), type=int, default=value)
     for name, value in dict(dropout=0.1, alpha=0.3, smoothing=0.1, lr_scale=1.0).items():
         p.add_argument("--" + name.replace("_", "-"), type=float, default=value)
@@ -157,7 +157,7 @@ def train(a, model, sp, log):
     pairs = [p for p in pairs if max(map(len, p)) <= a.max_length]
     rng, amp = random.Random(a.seed), torch.autocast(device.split(":")[0], torch.bfloat16,
                                                      enabled=device != "cpu")
-    adam = torch.optim.Adam(model.parameters(), 0, (0.9, 0.98), 1e-9)
+    adam = torch.optim.Adam(model.parameters(), 0, (0.9, 0.98), 1e-9, fused=device != "cpu")
     state = {"step": 0, "seconds": 0.0, "last": []}
     path = os.path.join(a.out, "state.pt")
     if os.path.exists(path):

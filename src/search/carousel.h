@@ -20,7 +20,7 @@
  * and its own sentence; which hypotheses go which way (ranker.h), ties and random streams depend on
  * nothing else. A step's number of candidates k is that of the widest beam aboard; a narrower one
  * never looks at those beyond its own. Sentences may have options of their own: beam, length
- * penalty, lengths, n-best, prefix, sampling, penalties.
+ * penalty, lengths, n-best, prefix, sampling, penalties. Trees are refused.
  *
  * Memory. Reserved by carousel_new, nothing is allocated afterwards. A sentence takes, from getting
  * on to getting off, one seat; as many rows as its beam is wide; its source tokens, where its
