@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "bench/fit.h"
 #include "bench/layer.h"
+#include "gpu.h"
 #include "test.h"
 
 enum { N = 11, D = 64, REACH = 3 };
@@ -64,20 +65,21 @@ static void plain_attention(double *y, const double *x, const double *w, const d
     product(y, mixed, out, N, D, D);
 }
 
-static void plain_recurrent(double *y, const double *x, const double *w, const double *u) {
-    double h[D] = {0}, wx[2 * D], uh[2 * D];
+static void plain_recurrent(double *y, const double *x, const double *w) {
+    double xh[2 * D] = {0}, z[2 * D];
     for (int t = 0; t < N; t++) {
-        product(wx, x + t * D, w, 1, D, 2 * D);
-        product(uh, h, u, 1, D, 2 * D);
+        memcpy(xh, x + t * D, D * sizeof *xh);
+        product(z, xh, w, 1, 2 * D, 2 * D);
         for (int k = 0; k < D; k++) {
-            double f = sigmoid(wx[k] + uh[k]), c = fmax(0, wx[D + k] + uh[D + k]);
-            h[k] = f * h[k] + (1 - f) * c;
-            y[t * D + k] = h[k];
+            double f = sigmoid(z[k]), c = fmax(0, z[D + k]);
+            y[t * D + k] = xh[D + k] = f * xh[D + k] + (1 - f) * c;
         }
     }
 }
 
-static double at(const double *x, int i, int k) { return i < 0 || i >= N ? 0 : x[i * D + k]; }
+static double at(const double *x, int n, int i, int k) {
+    return i < 0 || i >= n ? 0 : x[i * D + k];
+}
 
 static void plain_conv(double *y, const double *x, const double *w, int dilation) {
     for (int i = 0; i < N; i++)
@@ -86,20 +88,22 @@ static void plain_conv(double *y, const double *x, const double *w, int dilation
             for (int t = 0; t < LAYER_TAPS; t++)
                 for (int k = 0; k < D; k++)
                     sum += w[o * LAYER_TAPS * D + t * D + k] *
-                           at(x, dilation ? i + (t - 2) * dilation : i + t - 1, k);
+                           at(x, N, dilation ? i + (t - 2) * dilation : i + t - 1, k);
             y[i * D + o] = sum;
         }
 }
 
-static void plain_separable(double *y, const double *x, const double *w, const double *logit) {
-    static double z[N * D];
-    for (int i = 0; i < N; i++)
+static void plain_separable(double *y, const double *x, int n, const double *w,
+                            const double *logit) {
+    double *z = xcalloc((size_t)n * D, sizeof *z);
+    for (int i = 0; i < n; i++)
         for (int k = 0; k < D; k++) {
             double f0 = sigmoid(logit[k]), f1 = sigmoid(logit[D + k]);
-            z[i * D + k] = fmax(0, f1 * f0 * at(x, i - 1, k) + f1 * (1 - f0) * at(x, i, k) +
-                                       (1 - f1) * at(x, i + 1, k));
+            z[i * D + k] = fmax(0, f1 * f0 * at(x, n, i - 1, k) + f1 * (1 - f0) * at(x, n, i, k) +
+                                       (1 - f1) * at(x, n, i + 1, k));
         }
-    product(y, z, w, N, D, D);
+    product(y, z, w, n, D, D);
+    xfree(z);
 }
 
 /* ---- comparison ------------------------------------------------------------------------------ */
@@ -123,35 +127,45 @@ static struct backend *device(const char *name) {
     return be;
 }
 
+/* Sequence s of the rows, which are the layer's (bench/layer.h). */
+static void sequence(double *out, const double *rows, const struct layer_shape *shape, int s) {
+    int apart = shape->kind == LAYER_ATTENTION || shape->kind == LAYER_RESTRICTED;
+    for (int i = 0; i < N; i++)
+        memcpy(out + i * D, rows + (apart ? s * N + i : i * shape->batch + s) * D, D * sizeof *out);
+}
+
 static void check_layer(struct backend *be, struct layer_shape shape, double tolerance) {
     struct layer *l;
     struct err err;
-    static double want[N * D];
+    static double want[N * D], one[N * D], got[N * D];
+    double size = 0;
     ASSERT_OK(layer_new(&l, be, &shape, &err), err);
     layer_run(l, LAYER_WHOLE);
     for (int i = 0; i < layer_facts[shape.kind].n_part; i++) layer_run(l, i); /* change nothing */
     double *x = numbers(l, layer_x(l)), *y = numbers(l, layer_y(l));
-    double *w = numbers(l, layer_weight(l, 0));
-    double *v = shape.kind == LAYER_CONV ? NULL : numbers(l, layer_weight(l, 1));
-    switch (shape.kind) {
-    case LAYER_RECURRENT:
-        plain_recurrent(want, x, w, v);
-        break;
-    case LAYER_CONV:
-        plain_conv(want, x, w, shape.dilation);
-        break;
-    case LAYER_SEPARABLE:
-        plain_separable(want, x, w, v);
-        break;
-    default:
-        plain_attention(want, x, w, v, shape.kind == LAYER_RESTRICTED ? shape.r : 0);
-    }
-    double size = 0;
-    for (int i = 0; i < N * D; i++) {
-        size = fmax(size, fabs(want[i]));
-        if (!(fabs(y[i] - want[i]) <= tolerance))
-            fail_msg("%s: y[%d,%d] is %g, want %g", layer_facts[shape.kind].name, i / D, i % D,
-                     y[i], want[i]);
+    double *w = numbers(l, layer_weight(l, 0)), *v = numbers(l, layer_weight(l, 1));
+    for (int s = 0; s < shape.batch; s++) {
+        sequence(one, x, &shape, s);
+        sequence(got, y, &shape, s);
+        switch (shape.kind) {
+        case LAYER_RECURRENT:
+            plain_recurrent(want, one, w);
+            break;
+        case LAYER_CONV:
+            plain_conv(want, one, w, shape.dilation);
+            break;
+        case LAYER_SEPARABLE:
+            plain_separable(want, one, N, w, v);
+            break;
+        default:
+            plain_attention(want, one, w, v, shape.kind == LAYER_RESTRICTED ? shape.r : 0);
+        }
+        for (int i = 0; i < N * D; i++) {
+            size = fmax(size, fabs(want[i]));
+            if (!(fabs(got[i] - want[i]) <= tolerance))
+                fail_msg("%s: y[%d,%d] of sequence %d is %g, want %g", layer_facts[shape.kind].name,
+                         i / D, i % D, s, got[i], want[i]);
+        }
     }
     assert_true(size > 0.01); /* of something, not of zeros */
     xfree(x);
@@ -162,15 +176,39 @@ static void check_layer(struct backend *be, struct layer_shape shape, double tol
 }
 
 TEST(layers_are_what_they_say) {
-    int exact = strcmp(TEST_ARG, "ref") == 0;
-    struct backend *be = device(TEST_ARG);
-    for (int kind = 0; kind < LAYER_KINDS; kind++) {
-        struct layer_shape shape = {.kind = (enum layer_kind)kind, .n = N, .d = D, .r = REACH};
-        shape.type = exact ? DTYPE_F64 : DTYPE_F32;
-        check_layer(be, shape, exact ? 1e-12 : 1e-5);
-        shape.dilation = 4;
-        if (kind == LAYER_CONV) check_layer(be, shape, exact ? 1e-12 : 1e-5);
-    }
+    int exact = strcmp(TEST_ARG, "ref") == 0, gpu = strcmp(TEST_ARG, "cuda") == 0;
+    struct backend *be = gpu ? gpu_open() : device(TEST_ARG);
+    double tolerance = exact ? 1e-12 : gpu ? 2e-2 : 1e-5; /* a GPU multiplies in TF32 */
+    for (int kind = 0; kind < LAYER_KINDS; kind++)
+        for (int batch = 1; batch <= 3; batch += 2) {
+            struct layer_shape shape = {(enum layer_kind)kind, N, D, batch, REACH, 0, DTYPE_F32};
+            if (exact) shape.type = DTYPE_F64;
+            check_layer(be, shape, tolerance);
+            shape.dilation = 4;
+            if (kind == LAYER_CONV) check_layer(be, shape, tolerance);
+        }
+    backend_close(be);
+}
+
+TEST(blocks_of_rows_meet) {
+    enum { LONG = 1100 }; /* three blocks of them */
+    struct backend *be = device("cpu");
+    struct layer *l;
+    struct err err;
+    struct layer_shape shape = {LAYER_SEPARABLE, LONG, D, 1, 0, 0, DTYPE_F32};
+    static double want[LONG * D];
+    ASSERT_OK(layer_new(&l, be, &shape, &err), err);
+    layer_run(l, LAYER_WHOLE);
+    double *x = numbers(l, layer_x(l)), *y = numbers(l, layer_y(l));
+    double *w = numbers(l, layer_weight(l, 0)), *v = numbers(l, layer_weight(l, 1));
+    plain_separable(want, x, LONG, w, v);
+    for (int i = 0; i < LONG * D; i++)
+        if (!(fabs(y[i] - want[i]) <= 1e-5)) fail_msg("row %d: %g, want %g", i / D, y[i], want[i]);
+    xfree(x);
+    xfree(y);
+    xfree(w);
+    xfree(v);
+    layer_free(l);
     backend_close(be);
 }
 
@@ -178,9 +216,9 @@ TEST(layers_are_what_they_say) {
 
 TEST(counts_what_waits) {
     static const int want[LAYER_KINDS] = {[LAYER_ATTENTION] = 3,
-                                          [LAYER_RECURRENT] = 1 + 2 * N,
+                                          [LAYER_RECURRENT] = 2 * N,
                                           [LAYER_CONV] = 2,
-                                          [LAYER_SEPARABLE] = 3,
+                                          [LAYER_SEPARABLE] = 4,
                                           [LAYER_RESTRICTED] = 3};
     struct backend *be = device("cpu");
     struct err err;
@@ -223,4 +261,5 @@ TEST(measures_paths) {
 }
 
 TESTS(T(fits_powers), T(leaves_fixed_cost_out), TP(layers_are_what_they_say, "ref"),
-      TP(layers_are_what_they_say, "cpu"), T(counts_what_waits), T(measures_paths))
+      TP(layers_are_what_they_say, "cpu"), TP(layers_are_what_they_say, "cuda"),
+      T(blocks_of_rows_meet), T(counts_what_waits), T(measures_paths))

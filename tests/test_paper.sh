@@ -20,8 +20,22 @@ export WORK=$dir/work HEED=$heed
 DATA=$dir/corpora PIECES=200 "$tree/recipes/paper/data.sh" >out 2>&1 || fail "data.sh: $(cat out)"
 [ "$(xz -dc work/data/train.de.xz | wc -l)" = 1200 ] || fail "not all training text"
 
-# ---- Table 3
+# ---- Table 1
 export RESULTS=$dir/results REPORT=$dir/report SMOKE=1
+"$tree/recipes/paper/table1.sh" cpu --n-max 64 --d 64 --n 128 --batch 8 --d-max 128 --seconds 1 \
+    >out 2>err || fail "table1.sh: $(cat err out)"
+for text in '^| recurrent .* 32 | 1.00 | O(n) | 8, 16, 32, 64 |$' \
+    '^| convolutional .* 7, 15, 31, 63; dilated: 2, 3, 4, 4 |$' \
+    '^| self-attention .* 1, 1, 1, 1 |$' '^| restricted .* 2, 4, 8, 16 |$' \
+    '^    recipes/paper/table1.sh cpu --n-max 64 '; do
+    grep -q "$text" report/README.md || fail "no '$text' in $(cat report/README.md)"
+done
+for svg in report/table1-cpu-n.svg report/table1-cpu-d.svg; do
+    [ "$(tail -n 1 $svg)" = '</svg>' ] || fail "$svg is no picture"
+    [ "$(grep -c '<circle' $svg)" -ge 45 ] || fail "$svg: not all points"
+done
+
+# ---- Table 3
 export DATA=$dir/work/data STEPS=20 TOKENS=500
 page=report/README.md
 "$tree/recipes/paper/table3.sh" --quiet >out 2>err || fail "table3.sh: $(tail -3 err; cat out)"

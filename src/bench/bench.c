@@ -180,10 +180,12 @@ static const struct option layers_rows[] = {
     ROW(INT, "d", d, "512", "width where lengths vary: a multiple of 64", .min = 64,
         .max = 1 << 14),
     ROW(INT, "d_max", d_max, "1024", "greatest width", .min = 128, .max = 1 << 14),
-    ROW(INT, "n", n, "1024", "length where widths vary", .min = 16, .max = 1 << 20),
+    ROW(INT, "n", n, "1024", "tokens where widths vary", .min = 16, .max = 1 << 20),
+    ROW(INT, "batch", batch, "128", "sequences that the recurrent layer reads those tokens as",
+        .min = 1, .max = 1 << 14),
     ROW(INT, "window", window, "64", "reach r of restricted self-attention", .min = 1,
         .max = 1 << 20),
-    ROW(F64, "seconds", seconds, "120", "how long it may take; larger sizes are left out",
+    ROW(F64, "seconds", seconds, "180", "how long it may take, about; larger sizes are left out",
         .min = 0.1, .max = 86400),
     DTYPE_ROW(dtype),
     DEVICE_ROWS(where, "cpu"),
@@ -243,6 +245,9 @@ static int run_comm(struct err *err) { return bench_comm_run(&talk, err); }
 static int run_layers(struct err *err) {
     if (layers.d % 64)
         return err_set(err, HEED_EINVAL, "--d: %d is not a multiple of 64", layers.d);
+    if (layers.n % layers.batch)
+        return err_set(err, HEED_EINVAL, "--n: %d is not a multiple of --batch, %d", layers.n,
+                       layers.batch);
     return bench_layers_run(&layers, err);
 }
 

@@ -90,7 +90,8 @@ struct bench_layers_options {
     struct backend_options where;
     int dtype;        /* of dtype_names */
     int n_max, d;     /* lengths up to n_max at width d */
-    int n, d_max;     /* widths up to d_max at length n */
+    int n, d_max;     /* widths up to d_max over n tokens */
+    int batch;        /* sequences that they are for the recurrent layer */
     int window;       /* reach of restricted self-attention */
     double seconds;   /* of it all, about; longer sequences are left out */
     const char *json; /* a file, or NULL */

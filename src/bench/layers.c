@@ -26,6 +26,7 @@ enum {
     MAX_POINTS = 24,
     FIXED = 10,
     FIXED_REACH = 4,
+    FAR = 8,
     PATH_FROM = 8,
     PATH_TO = 64,
     PATH_REACH = 4,
@@ -36,7 +37,7 @@ enum against { AGAINST_N, AGAINST_D, AGAINST_R, AGAINST_COUNT };
 static const char *const variable[AGAINST_COUNT] = {"n", "d", "r"};
 
 struct point {
-    int n, d, r, sequential;
+    int n, d, batch, r, sequential;
     double seconds, part[LAYER_MAX_PARTS];
     double bytes, scratch; /* of activations; of ops */
 };
@@ -47,6 +48,7 @@ struct series {
     enum against against;
     struct point point[MAX_POINTS];
     int n, cut; /* cut: the next size would have taken too long */
+    int parts;  /* that are timed; where it is one, it is timed alone */
 };
 
 /* Longest paths at several lengths of sequences. */
@@ -80,30 +82,29 @@ static double now(const struct bench *b) {
 static int time_part(struct bench *b, struct layer *l, int part, double *best, struct err *err) {
     int times = 1, rc = 0;
     *best = INFINITY;
-    const double begin = clock_seconds(), end = begin + 0.1;
-    for (int turn = 0; !rc && (turn < TURNS || clock_seconds() < end); turn++) {
+    const double begin = now(b), end = begin + fmin(0.1, b->o->seconds / 1000);
+    for (int turn = 0; !rc && (turn < TURNS || now(b) < end); turn++) {
         const double start = now(b);
         for (int i = 0; i < times; i++) layer_run(l, part);
         rc = backend_sync(b->be, err);
         const double took = (now(b) - start) / times;
         *best = fmin(*best, took);
         if (took * times < 1e-3) times = (int)(1e-3 / took) + 1, turn--;
-        if (clock_seconds() - begin > b->share / 4) break;
+        if (now(b) - begin > b->share / 4) break;
     }
     return rc;
 }
 
-static int measure(struct bench *b, enum layer_kind kind, struct point *p, struct err *err) {
-    struct layer_shape shape = {.kind = kind, .n = p->n, .d = p->d, .r = p->r, .type = b->type};
+static int measure(struct bench *b, const struct series *s, struct point *p, struct err *err) {
+    struct layer_shape shape = {s->kind, p->n, p->d, p->batch, p->r, 0, b->type};
     struct layer *l;
     int rc = layer_new(&l, b->be, &shape, err);
     if (rc) return rc;
     layer_run(l, LAYER_WHOLE); /* memory, caches, threads */
     rc = backend_sync(b->be, err);
-    if (!rc) rc = time_part(b, l, LAYER_WHOLE, &p->seconds, err);
-    p->part[0] = p->seconds;
-    for (int i = 0; i < layer_facts[kind].n_part && layer_facts[kind].n_part > 1 && !rc; i++)
-        rc = time_part(b, l, i, &p->part[i], err);
+    for (int i = 0; i < s->parts && !rc; i++) rc = time_part(b, l, i, &p->part[i], err);
+    p->seconds = p->part[0];
+    if (s->parts > 1 && !rc) rc = time_part(b, l, LAYER_WHOLE, &p->seconds, err);
     p->bytes = (double)layer_bytes(l);
     p->scratch = (double)layer_scratch(l);
     p->sequential = layer_sequential(l);
@@ -123,12 +124,16 @@ static int next_size(enum against against, int size) {
     return size & (size - 1) ? size / 3 * 4 : size / 2 * 3;
 }
 
-static struct point first_point(const struct bench *b, enum against against) {
+/* A recurrence reads the tokens of the others as several sequences: products of one row are bound
+ * by memory, and so their time tells where caches end, not how many operations there are. */
+static struct point first_point(const struct bench *b, const struct series *s) {
     const struct bench_layers_options *o = b->o;
-    struct point p = {.n = o->n_max, .d = o->d, .r = o->window};
+    enum against against = s->against;
+    struct point p = {.n = o->n_max, .d = o->d, .batch = 1, .r = o->window};
     if (against == AGAINST_N) p.n = 16;
     if (against == AGAINST_D) p.n = o->n, p.d = 32;
-    if (against == AGAINST_R) p.r = 4;
+    if (against == AGAINST_D && s->kind == LAYER_RECURRENT) p.batch = o->batch, p.n /= o->batch;
+    if (against == AGAINST_R) p.r = 16;
     return p;
 }
 
@@ -141,13 +146,12 @@ static int last_size(const struct bench *b, enum against against) {
 static double expected(const struct series *s, int size) {
     const struct point *last = &s->point[s->n - 1];
     double ratio = (double)size / size_of(last, s->against);
-    return 2 * TURNS * last->seconds * ratio * ratio;
+    return (s->parts > 1 ? 2 : 1) * TURNS * last->seconds * ratio * ratio;
 }
 
 static void print_point(const struct series *s, const struct point *p) {
-    const struct layer_facts *f = &layer_facts[s->kind];
     printf("%8d %12.4f", size_of(p, s->against), 1e3 * p->seconds);
-    for (int i = 0; i < f->n_part && f->n_part > 1; i++) printf(" %14.4f", 1e3 * p->part[i]);
+    for (int i = 0; i < s->parts && s->parts > 1; i++) printf(" %14.4f", 1e3 * p->part[i]);
     printf(" %11d %11.3f %11.3f\n", p->sequential, p->bytes / (1 << 20), p->scratch / (1 << 20));
     fflush(stdout);
 }
@@ -156,27 +160,29 @@ static void print_head(const struct series *s, const struct point *p) {
     const struct layer_facts *f = &layer_facts[s->kind];
     printf("\n%s, O(%s)", f->name, f->order);
     if (s->against != AGAINST_N) printf(", n = %d", p->n);
+    if (p->batch > 1) printf(", %d sequences", p->batch);
     if (s->against != AGAINST_D) printf(", d = %d", p->d);
     if (s->kind == LAYER_RESTRICTED && s->against != AGAINST_R) printf(", r = %d", p->r);
+    if (s->parts < f->n_part) printf(", %s alone", f->part[0].name);
     printf("\n%8s %12s", variable[s->against], "ms");
-    for (int i = 0; i < f->n_part && f->n_part > 1; i++) printf(" %14s", f->part[i].name);
+    for (int i = 0; i < s->parts && s->parts > 1; i++) printf(" %14s", f->part[i].name);
     printf(" %11s %11s %11s\n", "sequential", "MiB", "scratch");
 }
 
 static int run_series(struct bench *b, struct series *s, struct err *err) {
-    struct point p = first_point(b, s->against);
-    const double begin = clock_seconds();
+    struct point p = first_point(b, s);
+    const double begin = now(b);
     int last = last_size(b, s->against), rc = 0;
     print_head(s, &p);
     for (int size = size_of(&p, s->against); size <= last && s->n < MAX_POINTS;
          size = next_size(s->against, size)) {
         *(s->against == AGAINST_N ? &p.n : s->against == AGAINST_D ? &p.d : &p.r) = size;
-        if (s->n && clock_seconds() - begin + expected(s, size) > b->share) {
+        if (s->n && now(b) - begin + expected(s, size) > b->share) {
             printf("%8d and more: beyond --seconds\n", size);
             s->cut = 1;
             break;
         }
-        if ((rc = measure(b, s->kind, &p, err))) break;
+        if ((rc = measure(b, s, &p, err))) break;
         s->point[s->n++] = p;
         print_point(s, &p);
     }
@@ -190,14 +196,14 @@ static json_t *series_json(const struct series *s) {
     for (int i = 0; i < s->n; i++) {
         const struct point *p = &s->point[i];
         json_t *parts = json_object();
-        for (int k = 0; k < layer_facts[s->kind].n_part; k++)
+        for (int k = 0; k < s->parts; k++)
             json_object_set_new(parts, layer_facts[s->kind].part[k].name,
                                 json_out_real(p->part[k]));
-        json_array_append_new(points,
-                              json_pack("{si si si sf so si sf sf}", "n", p->n, "d", p->d, "r",
-                                        s->kind == LAYER_RESTRICTED ? p->r : 0, "seconds",
-                                        p->seconds, "parts", parts, "sequential", p->sequential,
-                                        "bytes", p->bytes, "scratch", p->scratch));
+        json_array_append_new(
+            points,
+            json_pack("{si si si si sf so si sf sf}", "n", p->n, "d", p->d, "batch", p->batch, "r",
+                      s->kind == LAYER_RESTRICTED ? p->r : 0, "seconds", p->seconds, "parts", parts,
+                      "sequential", p->sequential, "bytes", p->bytes, "scratch", p->scratch));
     }
     return json_pack("{ss ss ss so sb}", "layer", layer_facts[s->kind].name, "order",
                      layer_facts[s->kind].order, "against", variable[s->against], "points", points,
@@ -236,13 +242,16 @@ static void fit_series(struct bench *b, const struct series *s) {
     struct exponent e = {.layer = f->name, .against = variable[s->against], .x = x, .y = y};
     e.n = s->n;
     for (int i = 0; i < s->n; i++) x[i] = size_of(&s->point[i], s->against);
-    for (int k = 0; k < f->n_part; k++) {
+    for (int k = 0; k < s->parts; k++) {
         const struct layer_part *part = &f->part[k];
         for (int i = 0; i < s->n; i++) y[i] = s->point[i].part[k];
         e.what = part->name, e.order = part->order;
         e.theory = s->against == AGAINST_N ? part->n : s->against == AGAINST_D ? part->d : part->r;
         e.from = fit_begin(y, s->n, s->against == AGAINST_R ? FIXED_REACH : FIXED);
-        if (s->against != AGAINST_R || part->r) add_exponent(b, &e);
+        while (part->r && s->against == AGAINST_N && e.from < s->n &&
+               x[e.from] < FAR * s->point[0].r)
+            e.from++; /* shorter ones see all of themselves, or most */
+        add_exponent(b, &e);
     }
     if (s->against == AGAINST_R) return;
     for (int i = 0; i < s->n; i++) y[i] = s->point[i].bytes;
@@ -265,7 +274,7 @@ static int run_path(struct bench *b, enum layer_kind kind, int dilated, struct e
     if (dilated) *p = (struct path){"dilated", "log_k n", "log_k n", .theory = 1};
     printf("%-15s", p->layer);
     for (int n = PATH_FROM; n <= PATH_TO && !rc; n *= 2) {
-        struct layer_shape shape = {kind, n, 32, PATH_REACH, 0, b->type};
+        struct layer_shape shape = {kind, n, 32, 1, PATH_REACH, 0, b->type};
         int length = 0;
         rc = layer_path(&length, b->be, &shape, dilated, err);
         p->x[p->n] = dilated ? log(n) / log(LAYER_TAPS) : n;
@@ -297,13 +306,17 @@ static int run_all(struct bench *b, struct err *err) {
     enum { N_SERIES = 2 * LAYER_KINDS + 1 };
     struct series *s = xcalloc(N_SERIES, sizeof *s);
     int rc = 0;
-    b->share = b->o->seconds / N_SERIES;
-    for (int i = 0; i < N_SERIES && !rc; i++) {
+    const double end = now(b) + b->o->seconds;
+    /* from the last to the first: what one leaves of its time goes to those after it, and attention
+     * over the longest sequences can use most */
+    for (int i = N_SERIES - 1; i >= 0 && !rc; i--) {
         s[i].kind = i == N_SERIES - 1 ? LAYER_RESTRICTED : (enum layer_kind)(i % LAYER_KINDS);
         s[i].against = (enum against)(i / LAYER_KINDS);
+        s[i].parts = s[i].against == AGAINST_R ? 1 : layer_facts[s[i].kind].n_part;
+        b->share = (end - now(b)) / (i + 1);
         rc = run_series(b, &s[i], err);
-        json_array_append_new(b->series, series_json(&s[i]));
     }
+    for (int i = 0; i < N_SERIES; i++) json_array_append_new(b->series, series_json(&s[i]));
     if (!rc) rc = run_paths(b, err);
     if (!rc)
         printf("\n%-15s %-12s %-13s %-8s %9s %7s   %s\n", "layer", "what", "order", "against",
@@ -330,9 +343,10 @@ int bench_layers_run(const struct bench_layers_options *o, struct err *err) {
     }
     if (!rc && o->json) {
         json_t *all =
-            json_pack("{ss ss ss si si sO sO sO}", "bench", "layers", "device", backend_name(b.be),
-                      "dtype", dtype_name(b.type), "kernel", LAYER_TAPS, "path_reach", PATH_REACH,
-                      "series", b.series, "paths", b.paths, "fits", b.fits);
+            json_pack("{ss ss ss ss si si sO sO sO}", "bench", "layers", "device",
+                      backend_name(b.be), "dtype", dtype_name(b.type), "clock",
+                      b.processor ? "processor" : "wall", "kernel", LAYER_TAPS, "path_reach",
+                      PATH_REACH, "series", b.series, "paths", b.paths, "fits", b.fits);
         rc = json_out_file(o->json, all, err);
         json_decref(all);
     }
