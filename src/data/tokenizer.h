@@ -2,8 +2,8 @@
  *
  * A tokenizer is an ordinary SentencePiece .model file; other tools open ours, we open theirs. It
  * keeps the file's bytes, so that a model directory stores an exact copy and caches can be keyed by
- * its hash. Files are hostile: what the library would trust (tokenizer_check.c) is checked before
- * it sees them.
+ * its hash. Files are hostile, and checked as they are read. Vocabularies are learnt by the
+ * SentencePiece library (sentencepiece.h) and used by our own code (spm.h).
  *
  * The files we learn have unk 0, bos 1, eos 2 and no padding. In other people's files these ids are
  * what the file says, and may be missing (-1): tokenizer_check_ends tells whether translation can
@@ -95,8 +95,8 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int id);
 
 /* How many ids the text has, no end mark among them; the first `cap` of them are written. Text may
  * be anything: bytes that are not UTF-8 count as U+FFFD. Negative: HEED_ELIMIT beyond
- * TOKENIZER_MAX_TEXT, HEED_ENOMEM, HEED_EINTERNAL. Scratch memory belongs to the thread and is used
- * again. */
+ * TOKENIZER_MAX_TEXT or where the file's rules make too much of it, HEED_ENOMEM, HEED_EINTERNAL
+ * (spm_encode). */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                      int cap);
 /* The same, the end mark included, if there is one. */
