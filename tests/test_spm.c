@@ -163,7 +163,7 @@ static void put_pieces(struct rng *rng, struct proto *p, int bytes) {
         int twice = size >= sizeof *seen;
         for (uint32_t k = 0; k < i && !twice; k++) twice = strcmp(seen[k], text) == 0;
         if (twice && !chance(rng, 300)) continue;
-        if (size < sizeof *seen) strcpy(seen[i], text);
+        if (size < sizeof *seen) memcpy(seen[i], text, size + 1);
         float score = chance(rng, 3) ? -(float)rng_below(rng, 4) : -10 * (float)rng_uniform(rng);
         put_scored(p, text, chance(rng, 30) ? -score : score, kinds[rng_below(rng, n_kind)]);
     }

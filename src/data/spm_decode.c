@@ -72,7 +72,7 @@ static void add_bytes(struct text *t, const char *bytes, int n, struct span *spa
     }
 }
 
-/* Which pieces, by id or by spelling, if that is not NULL. */
+/* Which pieces: by id, or by spelling. */
 struct given {
     const int32_t *ids;
     const char *const *text;
@@ -81,7 +81,7 @@ struct given {
 
 static int given_piece(const struct spm *s, const struct given *g, int i, const char **text,
                        size_t *size) {
-    if (g->text) {
+    if (!g->ids) {
         *text = g->text[i];
         *size = strlen(*text);
         return spm_id_of(s, *text, *size);

@@ -241,7 +241,7 @@ static void look_at(const struct work *w, struct joins *j, uint32_t left, uint32
     if (id < 0) return;
     const struct piece *p = &w->spm->pieces.piece[id];
     push(j, (struct join){p->score, left, l->n + r->n, id});
-    if (p->kind == PIECE_UNUSED) j->cut[id] = l->n;
+    if (j->cut && p->kind == PIECE_UNUSED) j->cut[id] = l->n;
 }
 
 static void join_all(struct work *w, struct joins *j) {
