@@ -209,7 +209,7 @@ static void compare(const char *which, const char *device, const char *isa, enum
     check_logits(&o, &pass, tol);
     check_scores(&o, tol * 5);
 
-    backend_zero(o.be, o.opt->grads, optimizer_bytes(o.model, 1, 0) / 3);
+    backend_zero(o.be, o.opt->grads, optimizer_bytes(o.model, 1, 1, 0) / 3);
     const struct batch *batches[] = {&o.batch};
     for (int64_t i = 0; i < get(&o, "losses")->shape[0]; i++) {
         struct update_report report;

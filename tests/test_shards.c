@@ -71,15 +71,15 @@ TEST(depth_of_waiting_sums) {
 static void check_slices(const struct shards *s) {
     int64_t at = 0, total = 0, least = INT64_MAX, most = 0;
     for (int b = 0; b < shards_buckets(s); b++) {
-        struct span bucket = shards_bucket(s, b);
+        struct shard_span bucket = shards_bucket(s, b);
         assert_true(bucket.first == (int64_t)b * SHARD_BUCKET && bucket.count > 0);
         assert_true(bucket.count == SHARD_BUCKET || bucket.first + bucket.count == s->n);
         for (int i = 0; i < s->size; i++) {
-            struct span slice = shards_slices(s, b, i, 1);
+            struct shard_span slice = shards_slices(s, b, i, 1);
             assert_true(slice.first == at && slice.count >= 0);
             assert_true(slice.first % SHARD_RANGE == 0 || slice.count == 0);
             at += slice.count;
-            struct span some = shards_slices(s, b, i / 2, i - i / 2 + 1);
+            struct shard_span some = shards_slices(s, b, i / 2, i - i / 2 + 1);
             assert_true(some.first + some.count == at);
         }
         assert_true(at == bucket.first + bucket.count);

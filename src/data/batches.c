@@ -32,6 +32,8 @@ struct batches {
     struct batches_state front; /* position of the next batch to prepare; the thread's */
     struct batches_state taken; /* position after the batch last taken; the consumer's */
     struct batches_epoch epoch;
+    struct batches_share share;
+    uint64_t origin; /* n_batch where shares begin to be counted */
     int32_t bos;
     struct slot *slot; /* [n_slot] */
     int n_slot;
@@ -48,21 +50,38 @@ struct batches {
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-/* Fills a slot with the batch at the front and moves the front on. */
-static int prepare(struct batches *b, struct slot *slot, struct err *err) {
+/* Moves the front on by one batch, which is filled in, or only counted where `batch` is NULL. */
+static int take_front(struct batches *b, struct batch *batch, struct err *err) {
     struct batches_state *front = &b->front;
     struct stream_place place = {front->epoch, front->pool, front->batch};
-    int rc = stream_fill(&b->stream, &place, &slot->batch, err);
+    struct stream_size size = {0};
+    int rc = batch ? stream_fill(&b->stream, &place, batch, err)
+                   : stream_skip(&b->stream, &place, &size, err);
     if (rc) return rc;
+    if (batch) size = (struct stream_size){batch->n_seq, batch->src.n_tok, batch->tgt.n_tok};
     front->epoch = place.epoch;
     front->pool = place.pool;
     front->batch = place.batch;
     front->n_batch++;
-    front->n_pair += (uint64_t)slot->batch.n_seq;
-    front->n_src_tok += (uint64_t)slot->batch.src.n_tok;
-    front->n_tgt_tok += (uint64_t)slot->batch.tgt.n_tok;
-    slot->after = *front;
+    front->n_pair += (uint64_t)size.n_pair;
+    front->n_src_tok += (uint64_t)size.n_src_tok;
+    front->n_tgt_tok += (uint64_t)size.n_tgt_tok;
     return 0;
+}
+
+/* The number of the front batch within its group. */
+static int within_group(const struct batches *b) {
+    return (int)((b->front.n_batch - b->origin) % (uint64_t)b->share.every);
+}
+
+/* Fills a slot with the next own batch and moves the front on, to the next group after the last. */
+static int prepare(struct batches *b, struct slot *slot, struct err *err) {
+    int rc = 0;
+    while (!rc && within_group(b) < b->share.first) rc = take_front(b, NULL, err);
+    if (!rc) rc = take_front(b, &slot->batch, err);
+    while (!rc && within_group(b) >= b->share.first + b->share.n) rc = take_front(b, NULL, err);
+    slot->after = b->front;
+    return rc;
 }
 
 static void *prefetch_main(void *arg) {
@@ -170,7 +189,13 @@ int batches_new(struct batches **out, const struct batches_options *o, struct er
     if (o->prefetch < 0 || o->prefetch > MAX_PREFETCH)
         return err_set(err, HEED_EINVAL, "prefetch: %d is not between 0 and %d", o->prefetch,
                        MAX_PREFETCH);
+    const struct batches_share *share = &o->share;
+    if (share->every &&
+        (share->first < 0 || share->n < 1 || share->every < share->first + share->n))
+        return err_set(err, HEED_EINVAL, "batches: %d from %d on is no share of %d", share->n,
+                       share->first, share->every);
     struct batches *b = xcalloc(1, sizeof *b);
+    b->share = share->every ? *share : (struct batches_share){1, 0, 1};
     int rc = stream_init(&b->stream, o, true, err);
     if (rc) {
         xfree(b);
@@ -284,8 +309,10 @@ int batches_restore(struct batches *b, const struct batches_state *state, struct
     halt(b);
     int rc = stream_check(&b->stream,
                           &(struct stream_place){state->epoch, state->pool, state->batch}, err);
-    if (!rc) b->taken = b->front = *state;
-    return rc;
+    if (rc) return rc;
+    b->taken = b->front = *state;
+    b->origin = state->n_batch;
+    return 0;
 }
 
 int batches_restart_epoch(struct batches *b, const struct batches_state *state, struct err *err) {
@@ -335,6 +362,13 @@ int sweep_next(struct sweep *s, const struct batch **batch, struct err *err) {
     if (rc) return rc;
     *batch = &s->batch;
     return 1;
+}
+
+int sweep_skip(struct sweep *s, struct err *err) {
+    struct stream_size size;
+    if (s->place.epoch > 0) return 0;
+    int rc = stream_skip(&s->stream, &s->place, &size, err);
+    return rc ? rc : 1;
 }
 
 void sweep_rewind(struct sweep *s) { s->place = (struct stream_place){0}; }

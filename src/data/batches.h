@@ -18,6 +18,11 @@
  * Links. Where a corpus was built with links (corpus.h), the batches have them (batch.h), in the
  * pieces as sampled.
  *
+ * Shares. Where several take the batches of one stream, each runs the whole stream, in which the
+ * next is known only from those before, and is given its own batches: of every `every` in a row,
+ * beginning where the stream was begun or restored, n from `first` on. Positions and totals are
+ * those of the whole stream: after the last own batch of a group, those behind the group.
+ *
  * Time. With prefetch > 0 a thread prepares that many batches ahead. It reads and sorts; it owns
  * buffers reserved at the start and allocates nothing. Its errors appear in batches_next. The state
  * is that of the batch last taken, not of what was prepared. Results do not depend on prefetch.
@@ -53,6 +58,9 @@ struct batches_options {
     const struct subword *sample_src, *sample_tgt;
     int sample_len;
     int sample_threads; /* 0: 1 */
+    struct batches_share {
+        int every, first, n; /* all 0: all batches */
+    } share;
 };
 
 /* A position between two batches, as a checkpoint keeps it: plain numbers, all meaningful
@@ -115,5 +123,7 @@ void sweep_free(struct sweep *sweep);
  * error. */
 int sweep_next(struct sweep *sweep, const struct batch **batch, struct err *err);
 void sweep_rewind(struct sweep *sweep);
+/* The same as sweep_next without the batch. */
+int sweep_skip(struct sweep *sweep, struct err *err);
 
 #endif

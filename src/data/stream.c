@@ -181,6 +181,35 @@ int stream_check(struct stream *s, const struct stream_place *place, struct err 
                    (unsigned long long)place->epoch);
 }
 
+/* The batch at the place was dealt with. */
+static int move_on(struct stream *s, struct stream_place *place, struct err *err) {
+    int rc = drawer_samples(&s->drawer) ? load_ahead(s, place->batch + 1, err) : 0;
+    if (rc) return rc;
+    if (++place->batch == (uint64_t)s->n_batch) {
+        place->batch = 0;
+        if (++place->pool == s->drawer.n_pool) {
+            place->pool = 0;
+            place->epoch++;
+        }
+    }
+    return 0;
+}
+
+int stream_skip(struct stream *s, struct stream_place *place, struct stream_size *size,
+                struct err *err) {
+    *size = (struct stream_size){0};
+    int rc = stream_check(s, place, err);
+    if (rc) return rc;
+    uint32_t turn = s->turn[place->batch];
+    for (uint32_t i = s->cut[turn]; i < s->cut[turn + 1]; i++) {
+        const struct draw *draw = &s->now.draw[s->order[i]];
+        size->n_pair++;
+        size->n_src_tok += draw->n_src;
+        size->n_tgt_tok += draw->n_tgt;
+    }
+    return move_on(s, place, err);
+}
+
 int stream_fill(struct stream *s, struct stream_place *place, struct batch *out, struct err *err) {
     int rc = stream_check(s, place, err);
     if (rc) return rc;
@@ -196,13 +225,5 @@ int stream_fill(struct stream *s, struct stream_place *place, struct batch *out,
         if ((rc = draws_links(&s->now, &s->drawer, draw, err)) < 0) return rc;
         batch_link(out, s->drawer.link, rc);
     }
-    if (drawer_samples(&s->drawer) && (rc = load_ahead(s, place->batch + 1, err))) return rc;
-    if (++place->batch == (uint64_t)s->n_batch) {
-        place->batch = 0;
-        if (++place->pool == s->drawer.n_pool) {
-            place->pool = 0;
-            place->epoch++;
-        }
-    }
-    return 0;
+    return move_on(s, place, err);
 }

@@ -41,6 +41,14 @@ void stream_release(struct stream *stream);
 int stream_fill(struct stream *stream, struct stream_place *place, struct batch *out,
                 struct err *err);
 
+/* Moves *place on to the next batch as stream_fill does, but only says what is in this one: its ids
+ * are not read. */
+struct stream_size {
+    int n_pair, n_src_tok, n_tgt_tok;
+};
+int stream_skip(struct stream *stream, struct stream_place *place, struct stream_size *size,
+                struct err *err);
+
 /* Whether there is a batch at the place. */
 int stream_check(struct stream *stream, const struct stream_place *place, struct err *err);
 

@@ -15,7 +15,9 @@
 #include "backend/backend.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "model/modeldir.h"
+#include "train/agree.h"
 
 #define STATE_FILE   "state.safetensors"
 #define CRC_TENSOR   "crc32c"
@@ -28,6 +30,13 @@ enum { CHUNK = 1 << 16 /* values at a time */ };
 static const char flat_letters[] = "mvp";
 
 static int n_flat_of(const struct optimizer *opt) { return opt->avg ? 3 : 2; }
+
+/* The parts of a checkpoint in the order of its files: the weights first. */
+static const enum optimizer_part parts[2][4] = {{OPT_PARAMS, OPT_M, OPT_V},
+                                                {OPT_AVERAGE, OPT_M, OPT_V, OPT_PARAMS}};
+static enum optimizer_part part_of(const struct optimizer *opt, int i) {
+    return parts[opt->avg != NULL][i];
+}
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -87,14 +96,20 @@ void checkpoint_list_release(struct checkpoint_list *list) {
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
-/* All that writing state.safetensors needs. */
+/* All that writing a checkpoint needs. */
 struct saving {
     struct safetensors_writer file;
-    const struct optimizer *opt;
+    struct optimizer *opt;
+    int n_pulled;  /* parts that were gathered */
     float *buffer; /* [CHUNK] */
     uint32_t *crc; /* [1 + (n_flat + 1) * n_param]: header, m, v, p, weights */
     int n_flat;
 };
+
+/* The next part, whole. */
+static const void *pull(struct saving *s) {
+    return optimizer_gather(s->opt, part_of(s->opt, s->n_pulled++));
+}
 
 static int save_flat(struct saving *s, const void *flat, uint32_t *crc, struct err *err) {
     const struct model *model = s->opt->model;
@@ -161,7 +176,6 @@ static void free_metadata(struct metadata *list) {
 static int save_state(struct saving *s, const char *path, const struct state *state,
                       struct err *err) {
     const struct param_table *table = &s->opt->model->table;
-    const void *const flat[] = {s->opt->m, s->opt->v, s->opt->model->flat};
     size_t n = (size_t)table->n_param, n_flat = (size_t)s->n_flat;
     struct tensor_spec *spec = xcalloc(n_flat * n + 1, sizeof *spec);
     char(*names)[64] = xcalloc(n_flat * n, sizeof *names);
@@ -173,7 +187,7 @@ static int save_state(struct saving *s, const char *path, const struct state *st
     xfree(spec);
     if (rc) return rc;
     s->crc[0] = s->file.header_crc;
-    for (size_t i = 0; i < n_flat && !rc; i++) rc = save_flat(s, flat[i], s->crc + 1 + i * n, err);
+    for (size_t i = 0; i < n_flat && !rc; i++) rc = save_flat(s, pull(s), s->crc + 1 + i * n, err);
     if (rc) {
         safetensors_abort(&s->file);
         return rc;
@@ -190,40 +204,46 @@ static int copy_from(const char *dir, const char *to, const char *name, struct e
     return rc;
 }
 
+struct average {
+    struct backend *be;
+    const float *flat;
+};
+
 static int from_average(void *ctx, size_t offset, size_t count, float *out, struct err *err) {
-    const struct optimizer *opt = ctx;
-    backend_download(opt->model->be, out, (const float *)opt->avg + offset, count * sizeof *out);
-    return backend_sync(opt->model->be, err);
+    const struct average *from = ctx;
+    backend_download(from->be, out, from->flat + offset, count * sizeof *out);
+    return backend_sync(from->be, err);
 }
 
-static int save_weights(struct optimizer *opt, const char *path,
-                        const struct weights_options *options, struct err *err) {
-    if (!opt->avg || opt->model->type == DTYPE_F64)
-        return model_save(opt->model, path, options, err);
-    return weights_write(path, &opt->model->table, from_average, opt, options, err);
+static int save_weights(struct saving *s, const char *path, const struct weights_options *options,
+                        struct err *err) {
+    struct model *model = s->opt->model;
+    const float *flat = pull(s);
+    if (!s->opt->avg || model->type == DTYPE_F64) return model_save(model, path, options, err);
+    return weights_write(path, &model->table, from_average, &(struct average){model->be, flat},
+                         options, err);
 }
 
 /* Everything of the checkpoint into the directory `temp`. */
-static int fill(const char *temp, const char *dir, struct optimizer *opt, const struct state *state,
+static int fill(struct saving *s, const char *temp, const char *dir, const struct state *state,
                 struct err *err) {
-    size_t n = (size_t)opt->model->table.n_param, n_flat = (size_t)n_flat_of(opt);
+    struct optimizer *opt = s->opt;
+    size_t n = (size_t)opt->model->table.n_param, n_flat = (size_t)s->n_flat;
     int rc = copy_from(dir, temp, MODELDIR_CONFIG, err);
     if (!rc) rc = modeldir_copy_tokenizers(temp, dir, err);
     if (rc) return rc;
-    struct saving s = {.opt = opt,
-                       .buffer = xmalloc(CHUNK * sizeof(float)),
-                       .n_flat = (int)n_flat,
-                       .crc = xcalloc(1 + (n_flat + 1) * n, sizeof(uint32_t))};
+    s->buffer = xmalloc(CHUNK * sizeof(float));
+    s->crc = xcalloc(1 + (n_flat + 1) * n, sizeof(uint32_t));
     struct weights_options options = {
-        .step = opt->step, .type = DTYPE_F32, .crc = s.crc + 1 + n_flat * n};
+        .step = opt->step, .type = DTYPE_F32, .crc = s->crc + 1 + n_flat * n};
     char *weights = path_join(temp, MODELDIR_WEIGHTS), *path = path_join(temp, STATE_FILE);
-    rc = save_weights(opt, weights, &options, err);
-    if (!rc) rc = save_state(&s, path, state, err);
+    rc = save_weights(s, weights, &options, err);
+    if (!rc) rc = save_state(s, path, state, err);
     if (!rc) rc = dir_sync(temp, err);
     xfree(weights);
     xfree(path);
-    xfree(s.buffer);
-    xfree(s.crc);
+    xfree(s->buffer);
+    xfree(s->crc);
     return rc;
 }
 
@@ -242,18 +262,32 @@ static int take_name(const char *temp, const char *path, struct err *err) {
     return rc;
 }
 
-int checkpoint_save(const char *dir, struct optimizer *opt, const struct state *state,
-                    struct err *err) {
-    BUG_ON(opt->shown);
-    char *path = checkpoint_path(dir, opt->step), *temp = path_append(path, ".tmp");
+static int save_files(struct saving *s, const char *dir, const struct state *state,
+                      struct err *err) {
+    char *path = checkpoint_path(dir, s->opt->step), *temp = path_append(path, ".tmp");
     int rc = dir_remove(temp, err);
     if (!rc) rc = dir_make(temp, err);
-    if (!rc) rc = fill(temp, dir, opt, state, err);
+    if (!rc) rc = fill(s, temp, dir, state, err);
     if (!rc) rc = take_name(temp, path, err);
     if (rc) dir_remove(temp, NULL);
     xfree(temp);
     xfree(path);
     return rc;
+}
+
+int checkpoint_save(const char *dir, struct optimizer *opt, const struct state *state,
+                    struct err *err) {
+    BUG_ON(opt->shown);
+    struct comm *comm = opt->options.comm;
+    struct saving s = {.opt = opt, .n_flat = n_flat_of(opt)};
+    int rc = agree_first(comm) ? save_files(&s, dir, state, err) : 0;
+    while (!agree_alone(comm) && s.n_pulled < 1 + s.n_flat) pull(&s); /* also after a failure */
+    if (!agree_alone(comm)) {
+        struct err why = {0};
+        int back = optimizer_discard(opt, &why);
+        if (!rc && back) rc = back, *err = why;
+    }
+    return agree_with_first(comm, rc, err);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -416,17 +450,62 @@ int checkpoint_verify(const char *path, int deep, struct err *err) {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* The model has the weights beside the state already: those of its average, if it has one. */
-static void upload_state(struct optimizer *opt, const struct opened *o) {
+/* A part of rank 0's, parameter by parameter: from `tensor` [n_param] of a file, or, where that is
+ * NULL, from its model. It comes to all. */
+static void deal(struct optimizer *opt, enum optimizer_part part, const struct tensor **tensor) {
     struct model *model = opt->model;
+    struct comm *comm = opt->options.comm;
+    float *buffer = xmalloc(CHUNK * sizeof *buffer);
+    for (int i = 0; i < model->table.n_param; i++) {
+        const struct param *p = &model->table.param[i];
+        size_t n = (size_t)p->rows * (size_t)p->cols, count;
+        for (size_t done = 0; done < n; done += count) {
+            count = min_size(n - done, CHUNK);
+            if (agree_first(comm) && tensor)
+                memcpy(buffer, (const float *)tensor[i]->data + done, count * sizeof *buffer);
+            else if (agree_first(comm))
+                backend_download(model->be, buffer, (float *)model->flat + p->offset + done,
+                                 count * sizeof *buffer);
+            if (comm) comm_bcast(comm, buffer, count * sizeof *buffer, 0);
+            optimizer_set(opt, part, p->offset + done, count, buffer);
+        }
+    }
+    xfree(buffer);
+}
+
+/* Rank 0's model has the weights beside the state already: those of its average, if it has one. */
+static int deal_parts(struct optimizer *opt, const struct opened *o, struct err *err) {
+    struct model *model = opt->model;
+    struct comm *comm = opt->options.comm;
     int n = model->table.n_param;
-    float *const flat[] = {opt->m, opt->v, model->flat};
+    if (!agree_alone(comm)) deal(opt, OPT_PARAMS, NULL);
     if (opt->avg) optimizer_take_average(opt);
-    for (int i = 0; i < o->n_flat * n; i++)
-        backend_upload(model->be, flat[i / n] + model->table.param[i % n].offset, o->flat[i]->data,
-                       o->flat[i]->size);
-    if (opt->avg) model_follow(model);
+    for (int i = 0; i < n_flat_of(opt); i++)
+        deal(opt, part_of(opt, i + 1), agree_first(comm) ? o->flat + (ptrdiff_t)i * n : NULL);
+    model_follow(model);
     backend_zero(model->be, opt->grads, model->table.n_elem * sizeof(float));
+    int rc = backend_sync(model->be, err);
+    return rc || !comm ? rc : comm_check(comm, err);
+}
+
+/* What rank 0 read comes to all. */
+static int deal_state(struct comm *comm, struct state *state, struct err *err) {
+    int n = state->n_item, rc = 0;
+    if (agree_alone(comm)) return 0;
+    comm_bcast(comm, &n, sizeof n, 0);
+    for (int i = 0; i < n && !comm->err.code && !rc; i++) {
+        char *value = comm->rank == 0 ? state_item_format(&state->item[i]) : NULL;
+        char *key = comm->rank == 0 ? xstrdup(state->item[i].key) : NULL;
+        size_t size[2] = {key ? strlen(key) + 1 : 0, value ? strlen(value) + 1 : 0};
+        comm_bcast(comm, size, sizeof size, 0);
+        if (!key) key = xcalloc(size[0] + 1, 1), value = xcalloc(size[1] + 1, 1);
+        comm_bcast(comm, key, size[0], 0);
+        comm_bcast(comm, value, size[1], 0);
+        if (comm->rank != 0) rc = state_parse(state, key, value, err);
+        xfree(key);
+        xfree(value);
+    }
+    return rc ? rc : comm_check(comm, err);
 }
 
 static int check_average(const struct optimizer *opt, const struct opened *o, const char *path,
@@ -443,24 +522,31 @@ static int check_average(const struct optimizer *opt, const struct opened *o, co
                    path);
 }
 
-int checkpoint_load(const char *path, struct optimizer *opt, struct state *state, struct err *err) {
+/* Rank 0's part: everything that can fail. */
+static int load_files(struct opened *o, const char *path, struct optimizer *opt,
+                      struct state *found, struct err *err) {
     if (opt->model->type == DTYPE_F64)
         return err_set(err, HEED_EINVAL, "%.180s: an f64 model cannot continue from it", path);
-    struct opened o;
+    int rc = opened_init(o, path, err);
+    if (!rc) rc = check_average(opt, o, path, err);
+    if (!rc) rc = check_sums(o, path, err);
+    if (!rc) rc = read_items(&o->st, found, err);
+    return rc ? rc : model_load_weights(opt->model, &o->md, err);
+}
+
+int checkpoint_load(const char *path, struct optimizer *opt, struct state *state, struct err *err) {
+    struct comm *comm = opt->options.comm;
+    struct opened o = {0};
     struct state found = {0};
-    int rc = opened_init(&o, path, err);
-    if (rc) return rc;
-    rc = check_average(opt, &o, path, err);
-    if (!rc) rc = check_sums(&o, path, err);
-    if (!rc) rc = read_items(&o.st, &found, err);
-    if (!rc) rc = model_load_weights(opt->model, &o.md, err);
+    int rc = agree_first(comm) ? load_files(&o, path, opt, &found, err) : 0;
+    rc = agree_with_first(comm, rc, err);
+    if (!rc) rc = deal_state(comm, &found, err);
+    if (!rc) rc = deal_parts(opt, &o, err);
     if (!rc) {
-        upload_state(opt, &o);
-        rc = backend_sync(opt->model->be, err);
-    }
-    if (!rc) {
-        opt->step = o.step;
-        opt->n_batch = o.n_batch;
+        int64_t counter[2] = {o.step, o.n_batch};
+        if (comm) comm_bcast(comm, counter, sizeof counter, 0);
+        opt->step = counter[0];
+        opt->n_batch = counter[1];
         if (state) state_move(state, &found);
     }
     state_release(&found);

@@ -35,9 +35,10 @@ static int fitting_tokens(struct model *model, int tokens, int max_length, size_
 static int fitting_batches(struct model *model, const struct plan_run *run, size_t room,
                            int *times) {
     int fits = run->tokens, before = 0, batches = max_int(run->accumulate, 1);
+    int ranks = max_int(run->n_rank, 1);
     for (*times = 1; *times != before && fits > 0;) {
         before = *times;
-        size_t state = optimizer_bytes(model, batches * before, run->ema);
+        size_t state = optimizer_bytes(model, batches * before, ranks, run->ema);
         fits = fitting_tokens(model, run->tokens, run->max_length, room > state ? room - state : 0);
         if (fits > 0) *times = max_int(before, ceil_div(run->tokens, fits));
     }
@@ -51,10 +52,11 @@ int plan_memory(struct plan_memory *memory, struct model *model, const struct pl
     struct acts_need need;
     int rc = acts_measure(&need, model, tokens, tokens, 1, err);
     if (rc) return rc;
-    *memory = (struct plan_memory){.model = model_bytes(&model->config, model->type),
-                                   .state = optimizer_bytes(model, batches, run->ema),
-                                   .acts = need.acts,
-                                   .workspace = need.workspace};
+    *memory = (struct plan_memory){
+        .model = model_bytes(&model->config, model->type),
+        .state = optimizer_bytes(model, batches, max_int(run->n_rank, 1), run->ema),
+        .acts = need.acts,
+        .workspace = need.workspace};
     memory->total = memory->model + memory->state + memory->acts + memory->workspace;
     size_t more = memory->total - memory->model;
     if (more <= room) return 0;

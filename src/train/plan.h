@@ -16,6 +16,7 @@ struct plan_run {
     int tokens;     /* of a batch, a side */
     int max_length; /* of a sentence */
     int accumulate; /* batches per update; 0: 1 */
+    int n_rank;     /* ranks that share them; 0: 1 */
     int ema;        /* an average of the parameters is kept */
     size_t room;    /* bytes left beside the model */
 };

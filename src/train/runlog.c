@@ -58,6 +58,7 @@ void runlog_close(struct runlog *log) {
 int64_t runlog_size(const struct runlog *log) { return log->size; }
 
 int runlog_error(struct runlog *log, struct err *err) {
+    if (!log) return 0;
     int code = log->err.code;
     if (code && err) *err = log->err;
     log->err = (struct err){0};
@@ -89,6 +90,7 @@ static void put(json_t *object, const char *key, double value) {
 }
 
 void runlog_train(struct runlog *log, const struct runlog_train *x) {
+    if (!log) return;
     json_t *o = json_pack("{s:I,s:I}", "step", (json_int_t)x->step, "epoch", (json_int_t)x->epoch);
     put(o, "loss", x->loss);
     put(o, "nll", x->nll);
@@ -110,6 +112,7 @@ void runlog_train(struct runlog *log, const struct runlog_train *x) {
 }
 
 void runlog_valid(struct runlog *log, const struct runlog_valid *x) {
+    if (!log) return;
     json_t *o = json_pack("{s:I}", "step", (json_int_t)x->step);
     put(o, "valid_loss", x->loss);
     put(o, "valid_nll", x->nll);
@@ -127,5 +130,6 @@ void runlog_valid(struct runlog *log, const struct runlog_valid *x) {
 }
 
 void runlog_note(struct runlog *log, int64_t step, const char *event, const char *text) {
+    if (!log) return;
     append(log, json_pack("{s:I,s:s,s:s}", "step", (json_int_t)step, "event", event, "text", text));
 }

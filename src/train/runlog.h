@@ -40,6 +40,7 @@ int runlog_open(struct runlog **log, const char *dir, int64_t size, int64_t firs
 void runlog_close(struct runlog *log);
 int64_t runlog_size(const struct runlog *log);
 
+/* Where log is NULL, as on ranks that keep none, these do nothing. */
 void runlog_train(struct runlog *log, const struct runlog_train *line);
 void runlog_valid(struct runlog *log, const struct runlog_valid *line);
 

@@ -42,20 +42,20 @@ int shards_buckets(const struct shards *s) {
     return (int)((s->n + SHARD_BUCKET - 1) / SHARD_BUCKET);
 }
 
-struct span shards_bucket(const struct shards *s, int bucket) {
+struct shard_span shards_bucket(const struct shards *s, int bucket) {
     int64_t first = (int64_t)bucket * SHARD_BUCKET;
-    return (struct span){first, min_i64(SHARD_BUCKET, s->n - first)};
+    return (struct shard_span){first, min_i64(SHARD_BUCKET, s->n - first)};
 }
 
-struct span shards_slices(const struct shards *s, int bucket, int first, int n) {
-    struct span b = shards_bucket(s, bucket);
+struct shard_span shards_slices(const struct shards *s, int bucket, int first, int n) {
+    struct shard_span b = shards_bucket(s, bucket);
     int64_t n_range = (b.count + SHARD_RANGE - 1) / SHARD_RANGE;
     int64_t begin = min_i64(n_range * first / s->size * SHARD_RANGE, b.count);
     int64_t end = min_i64(n_range * (first + n) / s->size * SHARD_RANGE, b.count);
-    return (struct span){b.first + begin, end - begin};
+    return (struct shard_span){b.first + begin, end - begin};
 }
 
-struct span shards_own(const struct shards *s, int bucket) {
+struct shard_span shards_own(const struct shards *s, int bucket) {
     return shards_slices(s, bucket, s->place, 1);
 }
 

@@ -39,18 +39,18 @@ struct shards {
     int size, place; /* ranks, and which slice of every bucket is this one's */
 };
 
-struct span {
+struct shard_span {
     int64_t first, count; /* elements */
 };
 
 int shards_buckets(const struct shards *s);
-struct span shards_bucket(const struct shards *s, int bucket);
+struct shard_span shards_bucket(const struct shards *s, int bucket);
 
 /* The slices of places first .. first + n - 1, which lie behind each other. */
-struct span shards_slices(const struct shards *s, int bucket, int first, int n);
+struct shard_span shards_slices(const struct shards *s, int bucket, int first, int n);
 
 /* This rank's, and where it begins in the rank's shard. */
-struct span shards_own(const struct shards *s, int bucket);
+struct shard_span shards_own(const struct shards *s, int bucket);
 int64_t shards_offset(const struct shards *s, int bucket);
 
 /* Elements of the shard of a place, and the most of any. */

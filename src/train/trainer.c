@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "model/modeldir.h"
+#include "train/agree.h"
 
 enum { MAX_BAD = 10, MAX_REWINDS = 3 }; /* in a row, before the run is given up */
 
@@ -22,8 +24,12 @@ struct trainer {
     struct trainer_options o;
     struct optimizer *opt; /* of o, like batches: they are everywhere */
     struct batches *batches;
-    struct batch *batch; /* [accumulate] */
+    struct comm *comm;   /* NULL: alone */
+    int n_own;           /* batches of an update that are this rank's */
+    struct batch *batch; /* [n_own] */
     const struct batch **batch_list;
+    struct moment *moments; /* [ranks] */
+    int stopping;           /* a rank was asked to stop */
     struct runlog *log;
     struct window window;
     struct train_status status;
@@ -35,6 +41,24 @@ struct trainer {
     int n_bad, n_rewind;
     char text[256];
 };
+
+/* What every rank knows by itself, and all must act on at the same time. */
+struct moment {
+    double seconds;
+    int stop;
+};
+
+static int is_first(const struct trainer *t) { return agree_first(t->comm); }
+
+/* Time is what rank 0's clock says. */
+static void agree_moment(struct trainer *t) {
+    struct moment now = {t->status.seconds, t->o.stop && *t->o.stop};
+    t->stopping = now.stop;
+    if (agree_alone(t->comm)) return;
+    comm_gather(t->comm, t->moments, &now, sizeof now);
+    t->status.seconds = t->moments[0].seconds;
+    for (int r = 0; r < t->comm->size; r++) t->stopping |= t->moments[r].stop;
+}
 
 static void tell(struct trainer *t, enum train_event event) {
     struct runlog *log = t->log;
@@ -198,39 +222,54 @@ static int publish(struct trainer *t, struct err *err) {
     return checkpoint_publish(t->o.dir, there ? step : t->opt->step, err);
 }
 
+/* The last checkpoint, as rank 0 finds it; the others learn whether there is one. */
+static int find_last(struct trainer *t, struct checkpoint_found *found, int *there,
+                     struct err *err) {
+    int rc = is_first(t) ? checkpoint_find_last(found, t->o.dir, err) : 0;
+    *there = found->path != NULL;
+    if (t->comm) comm_bcast(t->comm, there, sizeof *there, 0);
+    return agree_with_first(t->comm, rc, err);
+}
+
+/* The run is at what was found and loaded: says so, and tidies up. */
+static int settle(struct trainer *t, const struct checkpoint_found *found,
+                  const struct state *state, struct err *err) {
+    t->saved_step = t->opt->step;
+    if (found->n_damaged)
+        snprintf(t->text, sizeof t->text, "from step %lld; %d newer checkpoint%s damaged: %.120s",
+                 (long long)t->opt->step, found->n_damaged, found->n_damaged == 1 ? " is" : "s are",
+                 found->damage.msg);
+    else
+        snprintf(t->text, sizeof t->text, "from step %lld", (long long)t->opt->step);
+    note_cooldown(t, state);
+    if (!is_first(t)) return 0;
+    /* Damaged ones must not count as newer than what this part will save: pruning keeps the
+     * newest. */
+    int rc = found->n_damaged ? checkpoint_forget(t->o.dir, found->step, err) : 0;
+    /* A kill may have come between a save, its publication and the removal of older ones. */
+    if (!rc) rc = publish(t, err);
+    return rc ? rc : checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
+}
+
 /* Continues from the last checkpoint, if there is one. */
 static int resume(struct trainer *t, struct err *err) {
     struct checkpoint_found found = {0};
     struct state state = {0};
-    int rc = checkpoint_clean(t->o.dir, err);
-    if (!rc) rc = checkpoint_find_last(&found, t->o.dir, err);
+    int there = 0, rc = is_first(t) ? checkpoint_clean(t->o.dir, err) : 0;
+    rc = agree_with_first(t->comm, rc, err);
+    if (!rc) rc = find_last(t, &found, &there, err);
     if (!rc && !found.path && found.n_damaged)
-        return err_set(err, HEED_EFORMAT,
-                       "%.150s; no checkpoint is intact: --overwrite starts over",
-                       found.damage.msg);
-    if (rc || !found.path) return rc;
-    rc = checkpoint_load(found.path, t->opt, &state, err);
-    if (!rc) rc = restore(t, &state, err);
-    /* Damaged ones must not count as newer than what this part will save: pruning keeps the
-     * newest. */
-    if (!rc && found.n_damaged) rc = checkpoint_forget(t->o.dir, found.step, err);
-    if (!rc) {
-        t->saved_step = t->opt->step;
-        if (found.n_damaged)
-            snprintf(t->text, sizeof t->text,
-                     "from step %lld; %d newer checkpoint%s damaged: %.120s",
-                     (long long)t->opt->step, found.n_damaged,
-                     found.n_damaged == 1 ? " is" : "s are", found.damage.msg);
-        else
-            snprintf(t->text, sizeof t->text, "from step %lld", (long long)t->opt->step);
-        note_cooldown(t, &state);
-        /* A kill may have come between a save, its publication and the removal of older ones. */
-        rc = publish(t, err);
-        if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
+        rc = err_set(err, HEED_EFORMAT, "%.150s; no checkpoint is intact: --overwrite starts over",
+                     found.damage.msg);
+    rc = agree_with_first(t->comm, rc, err);
+    if (!rc && there) {
+        rc = checkpoint_load(found.path, t->opt, &state, err);
+        if (!rc) rc = restore(t, &state, err);
+        if (!rc) rc = settle(t, &found, &state, err);
     }
     state_release(&state);
     xfree(found.path);
-    return rc;
+    return agree_with_first(t->comm, rc, err);
 }
 
 static int due_at(int64_t step, int every) { return every && step % every == 0; }
@@ -244,15 +283,32 @@ static int drop_stop(struct trainer *t, struct err *err) {
     return step == t->best_step ? 0 : checkpoint_drop(t->o.dir, step, err);
 }
 
+/* All ranks should have computed with the same parameters; memory and wires that err, and mistakes,
+ * must not get into a checkpoint. */
+static int compare_params(struct trainer *t, struct err *err) {
+    uint32_t sum = 0;
+    char what[64];
+    if (agree_alone(t->comm)) return 0;
+    int rc = optimizer_checksum(t->opt, &sum, err);
+    if (rc) return rc;
+    snprintf(what, sizeof what, "parameters of step %lld", (long long)t->opt->step);
+    return agree_same(t->comm, sum, what, err);
+}
+
 static int save(struct trainer *t, struct err *err) {
     if (t->saved_step == t->opt->step) return 0;
     struct state state = {0};
-    state_collect(t, &state);
-    int rc = checkpoint_save(t->o.dir, t->opt, &state, err);
-    if (!rc) rc = publish(t, err);
-    if (!rc) rc = drop_stop(t, err);
-    if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
+    int rc = compare_params(t, err);
+    if (rc) return rc;
+    if (is_first(t)) state_collect(t, &state);
+    rc = checkpoint_save(t->o.dir, t->opt, &state, err);
+    if (!rc && is_first(t)) {
+        rc = publish(t, err);
+        if (!rc) rc = drop_stop(t, err);
+        if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
+    }
     state_release(&state);
+    rc = agree_with_first(t->comm, rc, err);
     if (rc) return rc;
     t->saved_step = t->opt->step;
     t->n_rewind = 0;
@@ -264,16 +320,64 @@ static int save(struct trainer *t, struct err *err) {
 
 static int due(const struct trainer *t, int every) { return due_at(t->opt->step, every); }
 
-static int validate_shown(struct trainer *t, int last, struct err *err) {
-    struct update_report sum = {0};
+/* Losses of the batches in turn: of W ranks each has evaluated every W-th. */
+struct losses {
+    struct update_report *own;
+    int n_own, n;
+};
+
+static void add_report(struct update_report *sum, const struct update_report *more) {
+    sum->loss += more->loss;
+    sum->nll += more->nll;
+    sum->n_tok += more->n_tok;
+    sum->guided += more->guided;
+    sum->n_guided += more->n_guided;
+}
+
+/* Adds up all of them in the order of the batches. */
+static int add_losses(struct trainer *t, const struct losses *l, struct update_report *sum,
+                      struct err *err) {
+    int ranks = t->comm ? t->comm->size : 1, most = ceil_div(l->n, ranks);
+    struct update_report *all = xcalloc((size_t)most * (size_t)ranks + 1, sizeof *all);
+    if (t->comm) comm_gather(t->comm, all, l->own, (size_t)most * sizeof *all);
+    const struct update_report *from = t->comm ? all : l->own;
+    for (int i = 0; i < l->n; i++) add_report(sum, &from[i % ranks * most + i / ranks]);
+    xfree(all);
+    return t->comm ? comm_check(t->comm, err) : 0;
+}
+
+/* The losses of this rank's batches; the others are only counted. */
+static int evaluate(struct trainer *t, struct losses *l, struct err *err) {
+    int ranks = t->comm ? t->comm->size : 1, rank = t->comm ? t->comm->rank : 0, rc;
     const struct batch *batch;
-    double begin = clock_seconds();
-    int rc;
     sweep_rewind(t->o.valid);
-    while ((rc = sweep_next(t->o.valid, &batch, err)) > 0) {
-        if ((rc = optimizer_evaluate(t->opt, batch, &sum, err))) return rc;
+    for (;; l->n++) {
+        int own = l->n % ranks == rank;
+        rc = own ? sweep_next(t->o.valid, &batch, err) : sweep_skip(t->o.valid, err);
+        if (rc <= 0) return rc;
+        /* Room for one more: a rank whose turn does not come gives zeros. */
+        l->own = xrealloc(l->own, (size_t)(l->n_own + 2) * sizeof *l->own);
+        memset(&l->own[l->n_own], 0, 2 * sizeof *l->own);
+        if (!own) continue;
+        if ((rc = optimizer_evaluate(t->opt, batch, &l->own[l->n_own++], err))) return rc;
         tell(t, TRAIN_VALIDATING);
     }
+}
+
+/* Rank 0 translates; the others learn the score. */
+static int measure_bleu(struct trainer *t, struct err *err) {
+    int rc = is_first(t) ? t->o.bleu(t->o.bleu_ctx, &t->status.valid_bleu, err) : 0;
+    if (t->comm) comm_bcast(t->comm, &t->status.valid_bleu, sizeof t->status.valid_bleu, 0);
+    return agree_with_first(t->comm, rc, err);
+}
+
+static int validate_shown(struct trainer *t, int last, struct err *err) {
+    struct update_report sum = {0};
+    struct losses losses = {0};
+    double begin = clock_seconds();
+    int rc = evaluate(t, &losses, err);
+    if (!rc) rc = add_losses(t, &losses, &sum, err);
+    xfree(losses.own);
     if (rc) return rc;
     double n = (double)sum.n_tok;
     t->status.valid_loss = sum.loss / n;
@@ -287,7 +391,7 @@ static int validate_shown(struct trainer *t, int last, struct err *err) {
     }
     t->status.valid_bleu = NAN;
     if (t->o.bleu_every && (due(t, t->o.bleu_every) || last))
-        if ((rc = t->o.bleu(t->o.bleu_ctx, &t->status.valid_bleu, err))) return rc;
+        if ((rc = measure_bleu(t, err))) return rc;
     runlog_valid(t->log, &(struct runlog_valid){.step = t->opt->step,
                                                 .loss = t->status.valid_loss,
                                                 .nll = t->status.valid_nll,
@@ -332,9 +436,9 @@ static int diverged(struct trainer *t, const struct update_report *r,
 
 static int rewind_run(struct trainer *t, struct err *err) {
     struct checkpoint_found found = {0};
-    int rc = checkpoint_find_last(&found, t->o.dir, err);
+    int there, rc = find_last(t, &found, &there, err);
     if (rc) return rc;
-    if (!found.path)
+    if (!there)
         return err_set(err, HEED_EINTERNAL,
                        "diverged at %.150s; there is no checkpoint to go back to", t->text);
     int64_t n_batch = t->opt->n_batch; /* masks and data go on: repeating them would fail again */
@@ -421,20 +525,21 @@ static double fraction_done(const struct trainer *t) {
 
 static int one_update(struct trainer *t, struct err *err) {
     struct update_report report;
-    struct batches_state at;
+    struct batches_state at, after;
     double begin = clock_seconds();
     int rc = 0;
     batches_state(t->batches, &at);
-    for (int i = 0; i < t->o.accumulate && !rc; i++)
-        rc = batches_next(t->batches, &t->batch[i], err);
-    if (!rc) rc = optimizer_gradient(t->opt, t->batch_list, t->o.accumulate, &report, err);
+    for (int i = 0; i < t->n_own && !rc; i++) rc = batches_next(t->batches, &t->batch[i], err);
+    batches_state(t->batches, &after);
+    struct update update = {t->batch_list, t->n_own, (int64_t)(after.n_tgt_tok - at.n_tgt_tok)};
+    if (!rc) rc = optimizer_gradient(t->opt, &update, &report, err);
     if (rc) return rc;
     if (diverged(t, &report, &at)) return handle_divergence(t, err);
     if ((rc = optimizer_apply(t->opt, &report, err))) return rc;
     t->n_bad = 0;
     add_to_window(t, &report, clock_seconds() - begin);
-    batches_state(t->batches, &at);
-    t->status.epoch = (int64_t)at.epoch;
+    agree_moment(t);
+    t->status.epoch = (int64_t)after.epoch;
     t->status.fraction = fraction_done(t);
     tell(t, TRAIN_STEP);
     return 0;
@@ -454,18 +559,23 @@ static int out_of_patience(const struct trainer *t) {
     return t->o.patience && t->n_stale >= t->o.patience;
 }
 
-static int stop_asked(const struct trainer *t) { return t->o.stop && *t->o.stop; }
+/* Is there an update to do? */
+static int goes_on(struct trainer *t) {
+    agree_moment(t);
+    return !limit_reached(t) && !out_of_patience(t) && !t->stopping;
+}
 
 int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
     *end = out_of_patience(t) ? TRAIN_PATIENCE : TRAIN_DONE;
     if (t->saved_step >= 0 && (limit_reached(t) || out_of_patience(t))) return 0;
-    int rc = runlog_open(&t->log, t->o.dir, t->log_size, t->opt->step + 1, err);
+    int rc = is_first(t) ? runlog_open(&t->log, t->o.dir, t->log_size, t->opt->step + 1, err) : 0;
+    rc = agree_with_first(t->comm, rc, err);
     if (rc) return rc;
     if (t->opt->step > 0) runlog_note(t->log, t->opt->step, "resumed", t->text);
     /* The first checkpoint is of the untrained model: a full or read-only disk shows now and not
      * after hours, and a run that diverges early has something to go back to. */
     if (t->saved_step < 0) rc = save(t, err);
-    while (!rc && !limit_reached(t) && !out_of_patience(t) && !stop_asked(t)) {
+    while (!rc && goes_on(t)) {
         int64_t before = t->opt->step;
         rc = one_update(t, err);
         if (rc || t->opt->step <= before) continue; /* skipped or rewound */
@@ -477,7 +587,7 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
             rc = save(t, err);
     }
     if (!rc) rc = save(t, err);
-    if (stop_asked(t) && !limit_reached(t)) *end = TRAIN_STOPPED;
+    if (t->stopping && !limit_reached(t)) *end = TRAIN_STOPPED;
     if (out_of_patience(t)) *end = TRAIN_PATIENCE;
     return rc;
 }
@@ -491,16 +601,20 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
     struct trainer *t = xcalloc(1, sizeof *t);
     *t = (struct trainer){.o = *options,
                           .opt = options->opt,
+                          .comm = options->opt->options.comm,
                           .batches = options->batches,
                           .best_loss = INFINITY,
                           .best_step = -1,
                           .saved_step = -1};
     t->status.valid_loss = t->status.valid_nll = t->status.valid_bleu = t->status.fraction = NAN;
     t->status.guided = t->status.valid_guided = NAN;
-    t->batch = xcalloc((size_t)options->accumulate, sizeof *t->batch);
-    t->batch_list = xcalloc((size_t)options->accumulate, sizeof(const struct batch *));
+    size_t ranks = t->comm ? (size_t)t->comm->size : 1;
+    t->n_own = options->accumulate / (int)ranks;
+    t->moments = xcalloc(ranks, sizeof *t->moments);
+    t->batch = xcalloc((size_t)t->n_own, sizeof *t->batch);
+    t->batch_list = xcalloc((size_t)t->n_own, sizeof(const struct batch *));
     int rc = 0;
-    for (int i = 0; i < options->accumulate && !rc; i++) {
+    for (int i = 0; i < t->n_own && !rc; i++) {
         rc = batches_batch_init(t->batches, &t->batch[i], err);
         t->batch_list[i] = &t->batch[i];
     }
@@ -522,7 +636,8 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 
 void trainer_free(struct trainer *t) {
     if (!t) return;
-    for (int i = 0; i < t->o.accumulate; i++) batch_release(&t->batch[i]);
+    for (int i = 0; i < t->n_own; i++) batch_release(&t->batch[i]);
+    xfree(t->moments);
     xfree(t->batch);
     xfree(t->batch_list);
     runlog_close(t->log);

@@ -5,6 +5,11 @@
  * started again gives the same final file, byte for byte, as one that was not (unless --minutes
  * ends it).
  *
+ * With several ranks (the comm of the optimizer's options) all call these functions together, each
+ * with batches that are its share of `accumulate`, and the files are rank 0's: on the others `dir`,
+ * listener and bleu are not used. Which ranks there are, and whether they change when a run is
+ * continued, leaves no trace either. Whoever is asked to stop stops all.
+ *
  * The trainer borrows what it works on (optimizer, batches, sweep) and owns the run directory's
  * log. It prints nothing: it reports progress to `listener`, and the caller asks for an orderly end
  * through `stop`, which the trainer looks at after every update. */
@@ -59,7 +64,7 @@ struct trainer_options {
     int64_t max_steps;  /* 0: no limit; counts from the run's beginning, also after a resume */
     int64_t max_epochs; /* 0: no limit */
     double max_minutes; /* 0: no limit; training time of all processes of the run together */
-    int accumulate;     /* batches per update */
+    int accumulate;     /* batches per update, of all ranks together */
     int log_every, valid_every, save_every; /* updates */
     int keep;                               /* checkpoints kept beside the best one */
     int patience; /* validations without a better loss before the run ends; 0: never */

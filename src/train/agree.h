@@ -1,0 +1,20 @@
+/* agree.h — one outcome for all ranks, where only some of them could fail. */
+#ifndef TRAIN_AGREE_H
+#define TRAIN_AGREE_H
+
+#include "comm/comm.h"
+
+/* Is this rank the first of all, or alone (comm NULL)? The one that reads and writes the run's
+ * files. */
+static inline int agree_first(const struct comm *comm) { return !comm || comm->rank == 0; }
+static inline int agree_alone(const struct comm *comm) { return !comm || comm->size == 1; }
+
+/* Collective. What rank 0 came to, of which the others knew nothing: rc and *err of rank 0 come to
+ * all. A rank that failed where rank 0 did not keeps its own. */
+int agree_with_first(struct comm *comm, int rc, struct err *err);
+
+/* Collective. The same number on all ranks? HEED_EINTERNAL names those that have another than most,
+ * or than rank 0 where there is no majority; `what` is what differs. */
+int agree_same(struct comm *comm, uint32_t number, const char *what, struct err *err);
+
+#endif
