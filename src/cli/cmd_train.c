@@ -14,8 +14,10 @@
 #include "cli/cli.h"
 #include "cli/signals.h"
 #include "cli/train_bleu.h"
+#include "cli/train_ranks.h"
 #include "model/modeldir.h"
 #include "search/defaults.h"
+#include "train/agree.h"
 #include "train/target.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -137,6 +139,11 @@ static const struct option rows[] = {
     ROW(STRING, "cache", cache, NULL,
         "where to keep tokenised corpora; the run's DIR/cache if not given", .arg = "DIR",
         .made = 1),
+    RANKS_ROWS(ranks),
+    ROW(INT, "restarts", ranks.restarts, "0",
+        "with --ranks: how often to start anew after a rank was lost, with fewer if they did not "
+        "last",
+        .max = MANY, .once = 1),
     ROW(INT, "prefetch", prefetch, "4", "batches prepared ahead by a thread", .max = 64),
     DEVICE_ROWS(where, "auto"),
     ROW(CHOICE, "dtype", dtype, "auto", "type to compute in; auto: bf16 on a GPU, else f32",
@@ -286,28 +293,62 @@ static void listen(void *ctx, enum train_event event, const struct train_status 
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* A few updates on real batches, timed and thrown away. */
-static int dry_run(struct train_setup *s, struct err *err) {
-    struct batch batch = {0};
-    struct update_report report;
-    const struct batch *one[] = {&batch};
-    int rc = batches_batch_init(s->batches, &batch, err);
-    double seconds = 0, tokens = 0;
-    for (int i = 0; i < DRY_STEPS && !rc; i++) {
-        rc = batches_next(s->batches, &batch, err);
-        double begin = clock_seconds();
-        if (!rc) rc = optimizer_update(s->opt, one, 1, &report, err);
-        if (i == 0) continue; /* first touch of everything */
-        seconds += clock_seconds() - begin;
-        tokens += (double)report.n_tok;
+/* One update on this rank's next batches. */
+static int dry_update(struct train_setup *s, struct batch *batch, struct update_report *report,
+                      struct err *err) {
+    struct batches_state before, after;
+    int n = args.trainer.accumulate / s->comm->size, rc = 0;
+    const struct batch **list = xcalloc((size_t)n, sizeof *list);
+    batches_state(s->batches, &before);
+    for (int i = 0; i < n && !rc; i++) {
+        rc = batches_next(s->batches, &batch[i], err);
+        list[i] = &batch[i];
     }
-    batch_release(&batch);
-    if (rc) return rc;
+    batches_state(s->batches, &after);
+    struct update update = {list, n, (int64_t)(after.n_tgt_tok - before.n_tgt_tok)};
+    if (!rc) rc = optimizer_gradient(s->opt, &update, report, err);
+    if (!rc) rc = optimizer_apply(s->opt, report, err);
+    xfree(list);
+    return rc;
+}
+
+/* A few updates on real batches, timed and thrown away: their seconds and tokens. */
+static int time_updates(struct train_setup *s, double *seconds, double *tokens, struct err *err) {
+    int n = args.trainer.accumulate / s->comm->size, rc = 0;
+    struct batch *batch = xcalloc((size_t)n, sizeof *batch);
+    for (int i = 0; i < n && !rc; i++) rc = batches_batch_init(s->batches, &batch[i], err);
+    for (int i = 0; i < DRY_STEPS && !rc; i++) {
+        struct update_report report;
+        double begin = clock_seconds();
+        rc = dry_update(s, batch, &report, err);
+        if (i == 0) continue; /* first touch of everything */
+        *seconds += clock_seconds() - begin;
+        *tokens += (double)report.n_tok;
+    }
+    for (int i = 0; i < n; i++) batch_release(&batch[i]);
+    xfree(batch);
+    return rc;
+}
+
+/* How the run would be divided. */
+static void say_ranks(const struct train_setup *s) {
+    int ranks = s->comm->size, own = args.trainer.accumulate / ranks;
+    if (ranks == 1) return;
+    printf("%d ranks (%s): %d batch%s of every update and 1/%d of the optimizer's state each\n",
+           ranks, comm_name(s->comm), own, own == 1 ? "" : "es", ranks);
+}
+
+static int dry_run(struct train_setup *s, struct err *err) {
+    double seconds = 0, tokens = 0;
+    int rc = time_updates(s, &seconds, &tokens, err);
+    if (rc || s->comm->rank > 0) return rc;
+    say_ranks(s);
     struct batches_epoch epoch = batches_epoch(s->batches);
     double per_epoch = epoch.n_tgt_tok / tokens * seconds;
-    double per_update = seconds / (DRY_STEPS - 1) * args.trainer.accumulate;
-    printf("%s parameters, %.2f GiB of memory (training and validation)\n",
-           text_grouped(s->model->table.n_value), gib(s->memory.total));
+    double per_update = seconds / (DRY_STEPS - 1);
+    printf("%s parameters, %.2f GiB of memory%s (training and validation)\n",
+           text_grouped(s->model->table.n_value), gib(s->memory.total),
+           s->comm->size > 1 ? " per rank" : "");
     printf("%s source and %s target tokens per epoch%s\n", text_grouped((uint64_t)epoch.n_src_tok),
            text_grouped((uint64_t)epoch.n_tgt_tok),
            s->subword ? ", an estimate: sampled segmentations have more" : "");
@@ -376,20 +417,23 @@ static int train(struct train_setup *s, enum train_end *end, struct err *err) {
     struct trainer *trainer = NULL;
     struct train_bleu *bleu = NULL;
     struct trainer_options o = args.trainer;
-    int rc = o.bleu_every ? train_bleu_open(&bleu, s, args.bleu_lines, &signals_caught, err) : 0;
+    int first = s->comm->rank == 0, rc = 0;
+    if (o.bleu_every && first)
+        rc = train_bleu_open(&bleu, s, args.bleu_lines, &signals_caught, err);
     o.opt = s->opt;
     o.batches = s->batches;
     o.valid = s->sweep;
     o.tokenizer = s->src_tokenizer;
     o.target = s->tgt_tokenizer;
-    o.listener = listen;
+    o.listener = first ? listen : NULL;
     o.listener_ctx = s->progress;
     o.stop = &signals_caught;
     o.bleu = train_bleu_measure;
     o.bleu_ctx = bleu;
-    if (!rc && args.overwrite) rc = target_clear(o.dir, err);
+    if (!rc && args.overwrite && first) rc = target_clear(o.dir, err);
+    rc = agree_with_first(s->comm, rc, err);
     if (!rc) rc = trainer_new(&trainer, &o, err);
-    if (!rc) rc = write_config(s, err);
+    if (!rc) rc = agree_with_first(s->comm, first ? write_config(s, err) : 0, err);
     if (!rc && o.max_steps && s->opt->step >= o.max_steps)
         progress_note(s->progress,
                       "nothing left to do: the run is at step %lld; --steps %lld counts from its "
@@ -403,29 +447,59 @@ static int train(struct train_setup *s, enum train_end *end, struct err *err) {
     return rc;
 }
 
+static int valid_ranks(int n) { return shards_valid(args.trainer.accumulate, n); }
+
+/* Everything until the first update. */
+static int prepare(struct train_setup *s, int *lock, struct err *err) {
+    int rc = setup_check(s, err);
+    if (!rc && !args.dry_run && s->comm->rank == 0) rc = lock_dir(lock, err);
+    if ((rc = ranks_agree(s->comm, rc, err))) return rc;
+    rc = ranks_agree(s->comm, setup_build(s, err), err);
+    progress_end(s->progress);
+    return rc ? rc : ranks_agree(s->comm, train_ranks_guard(s, err), err);
+}
+
+/* Opens what ranks talk through, and sees to it that none waits for one that is lost. */
+static int join_ranks(struct train_setup *s, struct err *err) {
+    int rc = ranks_open(&s->comm, &args.ranks, &args.where, err);
+    if (!rc) rc = train_ranks_check(s->comm, args.trainer.accumulate, err);
+    if (rc) return rc;
+    return watch_new(&s->watch, s->comm,
+                     &(struct watch_options){.lost = ranks_lost, .ctx = s->comm}, err);
+}
+
+/* Ranks that all know that they end do so together; else whoever waits for this one is told. */
+static void leave_ranks(struct train_setup *s, int rc, int together) {
+    watch_free(s->watch, rc && !together);
+    if (!rc || together) comm_close(s->comm);
+}
+
 static int run(struct err *err) {
     enum train_end end = TRAIN_DONE;
     struct progress progress;
-    int rc = check_args(err), lock = -1;
+    int rc = check_args(err), lock = -1, together = 1;
+    if (!rc) rc = ranks_launch(&args.ranks, &(struct ranks_job){valid_ranks, 1}, err);
     if (rc) return rc;
     if (args.init) models_find(&args.init, args.init, NULL); /* a run that continues needs none */
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not lose a run */
     signal(SIGHUP, SIG_IGN);
-    progress_begin(&progress, args.quiet);
+    progress_begin(&progress, args.quiet || !ranks_first());
     struct train_setup s = {.a = &args, .groups = groups, .progress = &progress};
-    rc = setup_check(&s, err);
-    if (!rc && !args.dry_run) rc = lock_dir(&lock, err);
-    if (!rc) rc = setup_build(&s, err);
-    progress_end(&progress);
+    rc = join_ranks(&s, err);
+    if (rc) return rc;
+    rc = prepare(&s, &lock, err);
     if (!rc && args.dry_run) {
         rc = dry_run(&s, err);
     } else if (!rc) {
         rc = signals_watch(err);
         if (!rc) rc = train(&s, &end, err);
+        together = s.comm->ends;
     }
     setup_release(&s);
     file_unlock(lock);
-    if (!rc && end == TRAIN_STOPPED) signals_end_by(signals_caught);
+    int alone = s.comm->size == 1; /* whoever started ranks ends as the signal would have it */
+    leave_ranks(&s, rc, together);
+    if (!rc && end == TRAIN_STOPPED && alone) signals_end_by(signals_caught);
     return rc;
 }
 

@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "data/batches.h"
 #include "data/subword.h"
 #include "data/tokenizer.h"
@@ -33,6 +34,7 @@ struct train_args {
     double guided_weight;
     struct trainer_options trainer; /* as the options set it */
     struct backend_options where;
+    struct ranks_options ranks;
     int dry_run, overwrite, quiet;
 };
 
@@ -41,7 +43,10 @@ struct train_setup {
     const struct train_args *a;
     const struct option_group *groups; /* of the command: which model fields were given */
     struct progress *progress;
+    struct comm *comm;        /* a process alone has one, too */
+    struct watch *watch;      /* of the ranks; NULL: alone */
     int continues;            /* an earlier part of the run */
+    char *home;               /* where the run's configuration and tokenizers can be read */
     char *cache;              /* directory */
     struct model_notes notes; /* of the model that it begins with, or of the run which continues */
     struct tokenizer *tokenizer;

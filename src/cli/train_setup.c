@@ -3,14 +3,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/backend.h"
 #include "base/pool.h"
 #include "cli/cmd_train.h"
 #include "cli/models.h"
+#include "cli/train_ranks.h"
 #include "model/modeldir.h"
 #include "search/defaults.h"
 #include "search/engine.h"
+#include "train/agree.h"
 #include "train/target.h"
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -141,7 +144,7 @@ static int find_init(struct train_setup *s, struct err *err) {
     if (s->continues && a->init)
         progress_note(s->progress,
                       "--init is not read again: the run goes on with its own weights");
-    if (s->continues) return modeldir_read_config(a->trainer.dir, &s->begun, &s->notes, err);
+    if (s->continues) return modeldir_read_config(s->home, &s->begun, &s->notes, err);
     if (!a->init) return 0;
     if (target_contains(a->trainer.dir, a->init))
         return err_set(err, HEED_EINVAL,
@@ -171,11 +174,11 @@ static int find_tongues(struct train_setup *s, const char *dir, struct err *err)
 static int find_tokenizer(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     int of_init = a->init && !s->continues;
-    const char *base = s->continues ? a->trainer.dir : a->init;
+    const char *base = s->continues ? s->home : a->init;
     if (base && !a->tokenizer && (s->notes.tokens || modeldir_has_tongues(base)))
         return find_tongues(s, base, err);
     char *path = a->tokenizer ? xstrdup(a->tokenizer)
-                              : path_join(of_init ? a->init : a->trainer.dir, MODELDIR_TOKENIZER);
+                              : path_join(of_init ? a->init : s->home, MODELDIR_TOKENIZER);
     if (!a->tokenizer && !of_init && (a->overwrite || !file_exists(path))) return xfree(path), 0;
     s->tokenizer_path = path;
     int rc = open_tokenizer(s, path, err);
@@ -403,7 +406,7 @@ static int get_config(struct train_setup *s, struct err *err) {
         rc = plan_init(a->init, &s->config, a->tokenizer ? s->tokenizer : NULL, err);
     if (!rc) rc = check_positions(s, err);
     if (!rc) rc = get_guided(s, err);
-    if (!rc && known && s->continues) rc = plan_shape(a->trainer.dir, &s->config, err);
+    if (!rc && known && s->continues) rc = plan_shape(s->home, &s->config, err);
     return rc;
 }
 
@@ -429,6 +432,7 @@ static int get_model(struct train_setup *s, struct err *err) {
                          &(struct plan_run){.tokens = a->tokens,
                                             .max_length = longest(a),
                                             .accumulate = a->trainer.accumulate,
+                                            .n_rank = s->comm->size,
                                             .ema = a->ema > 0,
                                             .room = backend_available(s->be)},
                          err);
@@ -455,6 +459,7 @@ static int get_state(struct train_setup *s, struct err *err) {
     o.clip = a->clip;
     o.ema = a->ema;
     o.accumulate = a->trainer.accumulate;
+    o.comm = s->comm->size > 1 ? s->comm : NULL;
     o.measure = 1;
     o.seed = a->seed;
     int rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);
@@ -470,18 +475,21 @@ static int get_batches(struct train_setup *s, struct err *err) {
     int32_t bos = tokenizer_bos(s->tgt_tokenizer);
     const struct subword *src = a->sample_side == SAMPLE_TGT ? NULL : s->subword;
     const struct subword *tgt = a->sample_side == SAMPLE_SRC ? NULL : s->subword;
-    int rc = batches_new(&s->batches,
-                         &(struct batches_options){.source = s->source,
-                                                   .n_source = s->n_corpus,
-                                                   .seed = a->seed,
-                                                   .tokens = a->tokens,
-                                                   .prefetch = a->prefetch,
-                                                   .bos = bos,
-                                                   .sample_src = src,
-                                                   .sample_tgt = tgt,
-                                                   .sample_len = a->max_length,
-                                                   .sample_threads = sample_threads(s)},
-                         err);
+    int own = a->trainer.accumulate / s->comm->size;
+    int rc = batches_new(
+        &s->batches,
+        &(struct batches_options){.source = s->source,
+                                  .n_source = s->n_corpus,
+                                  .seed = a->seed,
+                                  .tokens = a->tokens,
+                                  .prefetch = a->prefetch,
+                                  .bos = bos,
+                                  .sample_src = src,
+                                  .sample_tgt = tgt,
+                                  .sample_len = a->max_length,
+                                  .sample_threads = sample_threads(s),
+                                  .share = {a->trainer.accumulate, s->comm->rank * own, own}},
+        err);
     if (!rc && s->has_valid) rc = sweep_new(&s->sweep, &s->valid_source, a->tokens, bos, err);
     if (rc) return rc;
     struct batches_epoch epoch = batches_epoch(s->batches);
@@ -494,15 +502,41 @@ static int get_batches(struct train_setup *s, struct err *err) {
     return 0;
 }
 
+/* The run's directory is rank 0's: what the others need of it comes to a place of their own. */
+static int find_home(struct train_setup *s, struct err *err) {
+    const char *dir = s->a->trainer.dir;
+    char name[48];
+    snprintf(name, sizeof name, "rank-%d.%d", s->comm->rank, (int)getpid());
+    s->home = s->comm->rank == 0 ? xstrdup(dir) : path_join(s->cache, name);
+    s->continues = s->comm->rank == 0 && !s->a->overwrite && target_has_run(dir);
+    comm_bcast(s->comm, &s->continues, sizeof s->continues, 0);
+    int rc = comm_check(s->comm, err);
+    if (rc || (s->comm->size == 1 || !s->continues)) return rc;
+    return train_ranks_fetch(s->comm, dir, s->home, err);
+}
+
+/* A tokenizer for all is learnt by one. */
+static int get_tokenizer(struct train_setup *s, struct err *err) {
+    struct comm *comm = s->comm;
+    if (s->src_tokenizer) return 0;
+    int rc = comm->rank == 0 ? learn_tokenizer(s, err) : 0;
+    rc = agree_with_first(comm, rc, err);
+    if (rc || comm->size == 1) return rc;
+    rc = train_ranks_fetch_file(comm, s->tokenizer_path, s->home, MODELDIR_TOKENIZER, err);
+    if (rc || comm->rank == 0) return rc;
+    s->tokenizer_path = path_join(s->home, MODELDIR_TOKENIZER);
+    return open_tokenizer(s, s->tokenizer_path, err);
+}
+
 /* A typing error must not surface after an hour of tokenising. */
 int setup_check(struct train_setup *s, struct err *err) {
     const struct train_args *a = s->a;
     s->cache = a->cache ? xstrdup(a->cache) : path_join(a->trainer.dir, "cache");
     s->corpus = xcalloc((size_t)a->src.n, sizeof *s->corpus);
     s->source = xcalloc((size_t)a->src.n, sizeof *s->source);
-    s->continues = !a->overwrite && target_has_run(a->trainer.dir);
-    int rc = check_tokens(s, err);
-    if (!rc) rc = target_for_run(a->trainer.dir, a->overwrite, err);
+    int rc = find_home(s, err); /* what all do together comes first */
+    if (!rc) rc = check_tokens(s, err);
+    if (!rc && s->comm->rank == 0) rc = target_for_run(a->trainer.dir, a->overwrite, err);
     if (!rc) rc = check_texts(s, err);
     if (!rc) rc = find_init(s, err);
     if (!rc) rc = find_tokenizer(s, err);
@@ -518,7 +552,7 @@ int setup_check(struct train_setup *s, struct err *err) {
 
 /* Memory before the corpora, which take longer. */
 int setup_build(struct train_setup *s, struct err *err) {
-    int rc = s->src_tokenizer ? 0 : learn_tokenizer(s, err);
+    int rc = get_tokenizer(s, err);
     if (!rc) rc = find_tags(s, err);
     if (!rc) rc = get_subword(s, err);
     if (!rc) rc = get_config(s, err);
@@ -545,5 +579,7 @@ void setup_release(struct train_setup *s) {
     tongues_free(s->tongues);
     model_notes_release(&s->notes);
     xfree(s->tokenizer_path);
+    if (s->home && s->comm->rank > 0) dir_remove(s->home, NULL);
+    xfree(s->home);
     xfree(s->cache);
 }

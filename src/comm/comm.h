@@ -43,6 +43,7 @@ struct comm {
     uint64_t sent;              /* bytes this rank gave to others in device calls */
     const struct comm_transport *vt;
     struct err err; /* sticky */
+    int ends;       /* all ranks know that they end with an error (train/agree.h) */
 };
 
 enum comm_level { COMM_INSIDE, COMM_ACROSS };

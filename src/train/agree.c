@@ -15,8 +15,10 @@ int agree_with_first(struct comm *comm, int rc, struct err *err) {
     if (rc && err) said.err = *err;
     comm_bcast(comm, &said, sizeof said, 0);
     if (comm->err.code) return comm_check(comm, err);
-    if (said.rc && err) *err = said.err;
-    return said.rc ? said.rc : rc;
+    if (!said.rc) return rc;
+    comm->ends = 1;
+    if (err && comm->rank > 0) err_set(err, HEED_EINVAL, "%s", said.err.msg);
+    return said.rc;
 }
 
 /* The number that most ranks have; the first of those, if several are as frequent. */
@@ -45,6 +47,7 @@ int agree_same(struct comm *comm, uint32_t number, const char *what, struct err 
     }
     xfree(all);
     if (rc || !n_other) return rc;
-    return err_set(err, HEED_EINTERNAL, "%.100s: rank%s %s differ%s from the others", what,
-                   n_other == 1 ? "" : "s", text, n_other == 1 ? "s" : "");
+    err_set(err, HEED_EINTERNAL, "%.100s: rank%s %s differ%s from the others", what,
+            n_other == 1 ? "" : "s", text, n_other == 1 ? "s" : "");
+    return agree_with_first(comm, HEED_EINTERNAL, err);
 }

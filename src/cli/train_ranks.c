@@ -1,0 +1,170 @@
+/* train_ranks.c — see train_ranks.h. */
+#include "cli/train_ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/cpu/isa.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "heed.h"
+#include "train/agree.h"
+
+int train_ranks_check(const struct comm *comm, int accumulate, struct err *err) {
+    char valid[200];
+    if (shards_valid(accumulate, comm->size)) return 0;
+    shards_valid_text(accumulate, valid, sizeof valid);
+    return cli_usage(err,
+                     "train: %d ranks cannot share the --accumulate %d batches of an update; give "
+                     "as many to each, a power of two: for %d the ranks may be %s",
+                     comm->size, accumulate, accumulate, valid);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+enum { FILE_LIMIT = 1 << 28 };
+
+int train_ranks_fetch_file(struct comm *comm, const char *path, const char *home, const char *name,
+                           struct err *err) {
+    char *data = NULL;
+    size_t size = 0;
+    int rc = comm->rank == 0 ? file_read_all(&data, &size, path, FILE_LIMIT, err) : 0;
+    rc = agree_with_first(comm, rc, err);
+    if (rc || comm->size == 1) return xfree(data), rc;
+    comm_bcast(comm, &size, sizeof size, 0);
+    if (comm->rank > 0) data = xmalloc(size + 1);
+    comm_bcast(comm, data, size, 0);
+    rc = comm_check(comm, err);
+    if (!rc && comm->rank > 0) {
+        char *to = path_join(home, name);
+        rc = dir_make(home, err);
+        if (!rc) rc = file_write_all(to, data, size, err);
+        xfree(to);
+    }
+    xfree(data);
+    return rc;
+}
+
+/* A file that need not be there. */
+static int fetch_if_there(struct comm *comm, const char *dir, const char *home, const char *name,
+                          struct err *err) {
+    char *path = path_join(dir, name);
+    int there = comm->rank == 0 && file_exists(path);
+    comm_bcast(comm, &there, sizeof there, 0);
+    int rc = there ? train_ranks_fetch_file(comm, path, home, name, err) : comm_check(comm, err);
+    xfree(path);
+    return rc;
+}
+
+int train_ranks_fetch(struct comm *comm, const char *dir, const char *home, struct err *err) {
+    int rc = fetch_if_there(comm, dir, home, MODELDIR_CONFIG, err);
+    for (int i = 0; modeldir_tokenizer_files[i] && !rc; i++)
+        rc = fetch_if_there(comm, dir, home, modeldir_tokenizer_files[i], err);
+    return rc;
+}
+
+/* ---- guard ----------------------------------------------------------------------------------- */
+
+/* What must be the same on all ranks, as text. */
+enum { PROGRAM, PROCESSOR, MODEL, TOKENS, DATA, VALID, OPTIONS, N_FACT, FACT_SIZE = 80 };
+static const char *const fact_names[N_FACT] = {
+    "program",       "processor or device", "model",           "tokenizer",
+    "training data", "validation data",     "training options"};
+
+struct facts {
+    char host[64];
+    char text[N_FACT][FACT_SIZE];
+};
+
+static const char *isa_text(const struct train_setup *s) {
+    const struct isa *isa = NULL;
+    const char *asked = s->a->where.isa, *env = getenv("HEED_ISA");
+    if (!asked && env && *env) asked = env;
+    return isa_select(&isa, asked, NULL) ? "?" : isa->name;
+}
+
+/* Two builds may have the same version: the file is the program. */
+static uint32_t program_sum(void) {
+    char *data = NULL;
+    size_t size = 0;
+    if (file_read_all(&data, &size, "/proc/self/exe", FILE_LIMIT, NULL)) return 0;
+    uint32_t sum = crc32c(0, data, size);
+    xfree(data);
+    return sum;
+}
+
+static void options_text(const struct train_args *a, char *text) {
+    const struct trainer_options *t = &a->trainer;
+    const struct {
+        double number[20];
+    } all = {{(double)a->seed,
+              a->tokens,
+              t->accumulate,
+              (double)a->warmup,
+              (double)a->cooldown,
+              a->lr_scale,
+              a->clip,
+              a->ema,
+              (double)t->max_steps,
+              (double)t->max_epochs,
+              t->max_minutes,
+              t->log_every,
+              t->valid_every,
+              t->save_every,
+              t->bleu_every,
+              t->patience,
+              t->on_divergence,
+              a->guided_weight,
+              a->guided_layer,
+              a->guided_head}};
+    snprintf(text, FACT_SIZE, "seed %llu, %08x", (unsigned long long)a->seed,
+             crc32c(0, &all, sizeof all));
+}
+
+static void collect(const struct train_setup *s, struct facts *f) {
+    struct batches_state at;
+    char hash[2][TOKENIZER_HASH_TEXT];
+    gethostname(f->host, sizeof f->host - 1);
+    snprintf(f->text[PROGRAM], FACT_SIZE, "%s, %08x", heed_version(), program_sum());
+    snprintf(f->text[PROCESSOR], FACT_SIZE, "%s%s%s, %s", backend_name(s->be),
+             backend_device_memory(s->be) ? "" : " ",
+             backend_device_memory(s->be) ? "" : isa_text(s), dtype_name(s->type));
+    for (const struct option *o = config_rows; o->name; o++) {
+        char value[OPTION_TEXT];
+        option_text(o, &s->config, value);
+        uint32_t sum = (uint32_t)strtoul(f->text[MODEL], NULL, 16);
+        snprintf(f->text[MODEL], FACT_SIZE, "%08x", crc32c(sum, value, strlen(value)));
+    }
+    tokenizer_hash_text(s->src_tokenizer, hash[0]);
+    tokenizer_hash_text(s->tgt_tokenizer, hash[1]);
+    snprintf(f->text[TOKENS], FACT_SIZE, "%.38s %.38s", hash[0], hash[1]);
+    batches_state(s->batches, &at);
+    snprintf(f->text[DATA], FACT_SIZE, "%016llx%016llx", (unsigned long long)at.data[0],
+             (unsigned long long)at.data[1]);
+    if (s->has_valid)
+        snprintf(f->text[VALID], FACT_SIZE, "%08x",
+                 crc32c(0, s->valid_corpus.key, CORPUS_KEY_SIZE));
+    options_text(s->a, f->text[OPTIONS]);
+}
+
+int train_ranks_guard(const struct train_setup *s, struct err *err) {
+    struct facts mine = {0}, *all;
+    if (s->comm->size == 1) return 0;
+    collect(s, &mine);
+    all = xcalloc((size_t)s->comm->size, sizeof *all);
+    comm_gather(s->comm, all, &mine, sizeof mine);
+    int rc = comm_check(s->comm, err);
+    for (int i = 0; i < N_FACT && !rc; i++)
+        for (int r = 1; r < s->comm->size && !rc; r++)
+            if (strcmp(all[r].text[i], all[0].text[i]) != 0)
+                rc = err_set(err, HEED_ECONFIG,
+                             "rank %d on %s has another %s than rank 0 on %s: '%s', not '%s'", r,
+                             all[r].host, fact_names[i], all[0].host, all[r].text[i],
+                             all[0].text[i]);
+    xfree(all);
+    return rc;
+}
