@@ -542,6 +542,54 @@ TEST(resume_is_exact_everywhere) {
     corpus_close(&c);
 }
 
+/* Shares of a stream are its batches, each once, and they know where the whole stream is; also when
+ * they begin in the middle of a group. */
+TEST(shares_are_the_whole_stream) {
+    enum { EVERY = 6, GROUPS = 9 };
+    int prefetch = atoi(TEST_ARG);
+    struct corpus c;
+    corpora_make(&c, "a", 120, VOCAB);
+    struct batches_source source = {.corpus = &c, .weight = 0.9};
+    struct batches *b = open_stream(&source, 1, 11, 50, 0);
+    struct batch batch = room(b);
+    struct batches_state begin, after[GROUPS], now;
+    uint64_t want[GROUPS * EVERY];
+    struct err err;
+    for (int i = 0; i < 4; i++) next(b, &batch);
+    batches_state(b, &begin);
+    for (int i = 0; i < GROUPS * EVERY; i++) {
+        next(b, &batch);
+        want[i] = digest(&batch);
+        batches_state(b, &after[i / EVERY]);
+    }
+    for (int own = 1; own <= EVERY; own++)
+        for (int first = 0; first + own <= EVERY; first += own) {
+            struct batches_options o = {.source = &source,
+                                        .n_source = 1,
+                                        .seed = 11,
+                                        .tokens = TOKENS,
+                                        .pool = 50,
+                                        .prefetch = prefetch,
+                                        .bos = 1,
+                                        .share = {EVERY, first, own}};
+            struct batches *part;
+            ASSERT_OK(batches_new(&part, &o, &err), err);
+            ASSERT_OK(batches_restore(part, &begin, &err), err);
+            for (int g = 0; g < GROUPS; g++) {
+                for (int i = 0; i < own; i++) {
+                    next(part, &batch);
+                    assert_true(digest(&batch) == want[g * EVERY + first + i]);
+                }
+                batches_state(part, &now);
+                assert_memory_equal(&now, &after[g], sizeof now);
+            }
+            batches_free(part);
+        }
+    batch_release(&batch);
+    batches_free(b);
+    corpus_close(&c);
+}
+
 TEST(foreign_states_are_refused) {
     struct corpus c, d;
     corpora_make(&c, "a", 120, VOCAB);
@@ -754,6 +802,7 @@ TESTS(T(shuffle_visits_everything_once), T(shuffle_is_uniform), T(shuffle_depend
       T(weight_half_is_another_half_each_epoch), T(weight_one_and_a_half), T(corpora_are_mixed),
       T(neighbours_are_alike), T(sentences_are_limited), TP(resume_is_exact_everywhere, "0"),
       TP(resume_is_exact_everywhere, "1"), TP(resume_is_exact_everywhere, "4"),
+      TP(shares_are_the_whole_stream, "0"), TP(shares_are_the_whole_stream, "3"),
       T(foreign_states_are_refused), T(refused_restore_changes_nothing),
       T(sampling_changes_pieces_alone), T(sampling_nothing_is_reading),
       T(sampled_sentences_stay_short), T(sampled_resume_is_exact),

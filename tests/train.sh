@@ -47,3 +47,25 @@ newest() { printf '%s/ckpt-%08d' "$1" "$(steps "$1" | awk '{ print $NF }')"; }
 # The numbers of a log: without notes and times, which differ between runs that are the same.
 log_lines() { grep -v '"event"' "$1" | sed -e 's/,"\(tok_s\|time\|valid_time\)":[0-9.e+-]*//g'; }
 log_steps() { sed -n 's/^{"step":\([0-9]*\),"epoch".*/\1/p' "$1"; }
+
+# same_states CHECKPOINT CHECKPOINT — all tensors and values of their states but for times
+same_states() {
+    command -v python3 >/dev/null || return 0
+    python3 - "$1" "$2" <<'END' || fail "states of $1 and $2"
+import json, struct, sys
+def load(path):
+    data = open(path + "/state.safetensors", "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + n])
+    meta = head.pop("__metadata__")
+    del head["crc32c"]  # sums over the header, which holds times
+    for key in "seconds", "window.seconds", "log_size":  # the log has notes of every resume
+        del meta["state." + key]
+    at = {k: [8 + n + x for x in v["data_offsets"]] for k, v in head.items()}
+    return meta, {k: data[begin:end] for k, (begin, end) in at.items()}
+a, b = load(sys.argv[1]), load(sys.argv[2])
+assert a[0] == b[0], (a[0], b[0])
+assert len(a[1]) > 10 and a[1] == b[1], [k for k in a[1] if a[1][k] != b[1].get(k)]
+assert any(any(v) for v in a[1].values())
+END
+}

@@ -460,6 +460,7 @@ static int get_state(struct train_setup *s, struct err *err) {
     o.ema = a->ema;
     o.accumulate = a->trainer.accumulate;
     o.comm = s->comm->size > 1 ? s->comm : NULL;
+    o.watch = s->watch;
     o.measure = 1;
     o.seed = a->seed;
     int rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);

@@ -161,6 +161,7 @@ static void reduce_level(struct optimizer *opt, int bucket, enum comm_level leve
 }
 
 static void reduce(struct optimizer *opt) {
+    watch_phase(opt->options.watch, opt->step, WATCH_EXCHANGE);
     for (int b = 0; !alone(opt) && b < shards_buckets(&opt->shards); b++) {
         reduce_level(opt, b, COMM_INSIDE);
         reduce_level(opt, b, COMM_ACROSS);
@@ -405,6 +406,7 @@ int optimizer_gradient(struct optimizer *opt, const struct update *update,
     int rc = 0, norm = opt->options.clip > 0 || opt->options.measure, depth = 0;
     int64_t first = opt->n_batch + (alone(opt) ? 0 : (int64_t)opt->options.comm->rank * n);
     memset(opt->mine, 0, (size_t)opt->n_mine * sizeof *opt->mine);
+    watch_phase(opt->options.watch, opt->step, WATCH_GRADIENT);
     for (int i = 0; i < n && !rc; i++) {
         if (depth)
             backend_zero(opt->model->be, grad_rows(opt, depth, 1).data, flat_size(opt->model));
@@ -431,11 +433,13 @@ int optimizer_gradient(struct optimizer *opt, const struct update *update,
 
 int optimizer_apply(struct optimizer *opt, struct update_report *report, struct err *err) {
     opt->step++;
+    watch_phase(opt->options.watch, opt->step, WATCH_UPDATE);
     const struct optimizer_options *o = &opt->options;
     report->rate = schedule_rate(opt->model->config.d_model, o->warmup, o->lr_scale, opt->step) *
                    schedule_cooldown(o->steps, o->cooldown, opt->step);
     apply_adam(opt, report->rate);
     if (!alone(opt)) {
+        watch_phase(opt->options.watch, opt->step, WATCH_EXCHANGE);
         backend_zero(opt->model->be, opt->grads, flat_size(opt->model));
         spread_params(opt);
     }

@@ -24,6 +24,7 @@
 #include "comm/comm.h"
 #include "model/acts.h"
 #include "train/shards.h"
+#include "train/watch.h"
 
 struct optimizer_options {
     double beta1, beta2, eps; /* PAPER: 5.3: 0.9, 0.98, 1e-9 */
@@ -33,9 +34,10 @@ struct optimizer_options {
     double lr_scale;
     int64_t steps, cooldown; /* the rate falls to 0 over the last `cooldown` of `steps` updates */
     double ema; /* decay of the parameters' moving average (schedule_average); 0: none is kept */
-    int accumulate;    /* most batches of an update, of all ranks together */
-    struct comm *comm; /* borrowed; NULL: alone. The number of ranks is valid (shards_valid) */
-    uint64_t seed;     /* of the dropout masks */
+    int accumulate;      /* most batches of an update, of all ranks together */
+    struct comm *comm;   /* borrowed; NULL: alone. The number of ranks is valid (shards_valid) */
+    struct watch *watch; /* of the ranks, told what this one does; or NULL */
+    uint64_t seed;       /* of the dropout masks */
 };
 extern const struct optimizer_options optimizer_defaults;
 

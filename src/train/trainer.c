@@ -29,6 +29,7 @@ struct trainer {
     struct batch *batch; /* [n_own] */
     const struct batch **batch_list;
     struct moment *moments; /* [ranks] */
+    double busy;            /* seconds that this rank had worked at the last line of the log */
     int stopping;           /* a rank was asked to stop */
     struct runlog *log;
     struct window window;
@@ -48,6 +49,10 @@ struct moment {
     int stop;
 };
 
+static void begin_phase(const struct trainer *t, enum watch_phase phase) {
+    watch_phase(t->opt->options.watch, t->opt->step, phase);
+}
+
 static int is_first(const struct trainer *t) { return agree_first(t->comm); }
 
 /* Time is what rank 0's clock says. */
@@ -55,6 +60,7 @@ static void agree_moment(struct trainer *t) {
     struct moment now = {t->status.seconds, t->o.stop && *t->o.stop};
     t->stopping = now.stop;
     if (agree_alone(t->comm)) return;
+    begin_phase(t, WATCH_WAIT);
     comm_gather(t->comm, t->moments, &now, sizeof now);
     t->status.seconds = t->moments[0].seconds;
     for (int r = 0; r < t->comm->size; r++) t->stopping |= t->moments[r].stop;
@@ -298,8 +304,10 @@ static int compare_params(struct trainer *t, struct err *err) {
 static int save(struct trainer *t, struct err *err) {
     if (t->saved_step == t->opt->step) return 0;
     struct state state = {0};
+    begin_phase(t, WATCH_WAIT);
     int rc = compare_params(t, err);
     if (rc) return rc;
+    begin_phase(t, is_first(t) ? WATCH_SAVE : WATCH_WAIT);
     if (is_first(t)) state_collect(t, &state);
     rc = checkpoint_save(t->o.dir, t->opt, &state, err);
     if (!rc && is_first(t)) {
@@ -366,6 +374,7 @@ static int evaluate(struct trainer *t, struct losses *l, struct err *err) {
 
 /* Rank 0 translates; the others learn the score. */
 static int measure_bleu(struct trainer *t, struct err *err) {
+    if (is_first(t)) begin_phase(t, WATCH_VALIDATE);
     int rc = is_first(t) ? t->o.bleu(t->o.bleu_ctx, &t->status.valid_bleu, err) : 0;
     if (t->comm) comm_bcast(t->comm, &t->status.valid_bleu, sizeof t->status.valid_bleu, 0);
     return agree_with_first(t->comm, rc, err);
@@ -375,7 +384,9 @@ static int validate_shown(struct trainer *t, int last, struct err *err) {
     struct update_report sum = {0};
     struct losses losses = {0};
     double begin = clock_seconds();
+    begin_phase(t, WATCH_VALIDATE);
     int rc = evaluate(t, &losses, err);
+    begin_phase(t, WATCH_WAIT);
     if (!rc) rc = add_losses(t, &losses, &sum, err);
     xfree(losses.own);
     if (rc) return rc;
@@ -490,6 +501,21 @@ static void add_to_window(struct trainer *t, const struct update_report *r, doub
     t->status.tok_s = t->window.tokens / t->window.seconds;
 }
 
+/* A rank that was slower than the others since the last line of the log makes all wait. */
+static void name_straggler(struct trainer *t) {
+    char text[80];
+    double ratio, busy = watch_busy(t->opt->options.watch), mine = busy - t->busy;
+    t->busy = busy;
+    if (agree_alone(t->comm)) return;
+    double *all = xcalloc((size_t)t->comm->size, sizeof *all);
+    comm_gather(t->comm, all, &mine, sizeof mine);
+    int slow = watch_straggler(all, t->comm->size, &ratio);
+    xfree(all);
+    if (slow < 0 || !is_first(t)) return;
+    snprintf(text, sizeof text, "rank %d took %.2f times as long as the others", slow, ratio);
+    runlog_note(t->log, t->opt->step, "straggler", text);
+}
+
 static void log_window(struct trainer *t) {
     struct batches_state at;
     batches_state(t->batches, &at);
@@ -505,6 +531,7 @@ static void log_window(struct trainer *t) {
                                                 .tok_s = s->tok_s,
                                                 .seconds = s->seconds});
     tell(t, TRAIN_LOGGED);
+    name_straggler(t);
     t->window = (struct window){0};
 }
 
@@ -529,6 +556,7 @@ static int one_update(struct trainer *t, struct err *err) {
     double begin = clock_seconds();
     int rc = 0;
     batches_state(t->batches, &at);
+    begin_phase(t, WATCH_DATA);
     for (int i = 0; i < t->n_own && !rc; i++) rc = batches_next(t->batches, &t->batch[i], err);
     batches_state(t->batches, &after);
     struct update update = {t->batch_list, t->n_own, (int64_t)(after.n_tgt_tok - at.n_tgt_tok)};
@@ -572,6 +600,7 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
     rc = agree_with_first(t->comm, rc, err);
     if (rc) return rc;
     if (t->opt->step > 0) runlog_note(t->log, t->opt->step, "resumed", t->text);
+    t->busy = watch_busy(t->opt->options.watch);
     /* The first checkpoint is of the untrained model: a full or read-only disk shows now and not
      * after hours, and a run that diverges early has something to go back to. */
     if (t->saved_step < 0) rc = save(t, err);

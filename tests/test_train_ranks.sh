@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# test_train_ranks.sh — heed train as several processes: the bytes of one, for any number that can
+# share an update, in f32 and bf16; killed with four ranks and continued by two, then eight; without
+# a directory in common; and ranks that differ are refused before anything is learnt.
+# timeout: 300
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/train.sh
+. "$here/train.sh"
+# shellcheck source=tests/ranks.sh
+. "$here/ranks.sh"
+
+run=("${data[@]}" "${small[@]}" --steps 20 --log-every 5 --valid-every 6 --save-every 4 --keep 9
+    --clip 0.5 --dropout 0.2 --cache cache --tokens 150)
+
+# by RANKS OUT OPTION... — a run of so many
+by() {
+    local n=$1 out=$2
+    shift 2
+    mpirun -n "$n" "$heed" train "${run[@]}" --out "$out" "$@" >"$out.log" 2>&1 ||
+        fail "$n ranks: $(cat "$out.log")"
+}
+
+# compare ONE MANY — weights of all checkpoints, state of the last, log
+compare() {
+    [ "$(steps "$1")" = "$(steps "$2")" ] || fail "$2: steps $(steps "$2"), not $(steps "$1")"
+    same "$1/model.safetensors" "$2/model.safetensors"
+    for c in "$1"/ckpt-????????; do
+        same "$c/model.safetensors" "$2/${c##*/}/model.safetensors"
+    done
+    same_states "$(newest "$1")" "$(newest "$2")"
+    diff <(log_lines "$1/log.jsonl") <(log_lines "$2/log.jsonl") || fail "logs of $1 and $2"
+}
+
+f32=(--accumulate 8)
+"$heed" train "${run[@]}" "${f32[@]}" --out one --quiet
+for n in 2 4 8; do
+    by "$n" "f32-$n" "${f32[@]}"
+    compare one "f32-$n"
+done
+# A buffer of several slices per rank, of which some are empty; an average; six batches of which
+# each rank has two.
+bf16=(--accumulate 6 --dtype bf16 --ema 0.9 --d-model 48 --n-head 4)
+"$heed" train "${run[@]}" "${bf16[@]}" --out one16 --quiet
+for n in 3 6; do
+    by "$n" "bf16-$n" "${bf16[@]}"
+    compare one16 "bf16-$n"
+done
+differ one/model.safetensors one16/model.safetensors
+
+# Sampled segmentations and links come from the same stream on all ranks.
+sampled=("${f32[@]}" --steps 6 --bpe-dropout 0.2 --guided-alignment t.links)
+"$heed" train "${run[@]}" "${sampled[@]}" --out sampled1 --quiet
+by 2 sampled2 "${sampled[@]}"
+compare sampled1 sampled2
+
+# Killed at some checkpoint with four ranks, then continued by two to another, then by eight.
+begun() { # RUN STEP — the run's checkpoint of that step is there, within a minute
+    for _ in {1..600}; do
+        [ -d "$1/ckpt-$(printf %08d "$2")" ] && return 0
+        sleep 0.1
+    done
+    fail "$1: no step $2: $(cat "$1.log")"
+}
+long=("${f32[@]}" --steps 60 --save-every 4 --keep 99)
+"$heed" train "${run[@]}" "${long[@]}" --out straight --quiet
+rank_pid() { # TEXT — the process of rank 1 with it in its command line
+    for process in /proc/[0-9]*/environ; do
+        if tr '\0' '\n' 2>/dev/null <"$process" | grep -qx 'OMPI_COMM_WORLD_RANK=1' &&
+            tr '\0' ' ' 2>/dev/null <"${process%environ}cmdline" | grep -qF -- "$1"; then
+            echo "${process//[^0-9]/}"
+            return
+        fi
+    done
+}
+kills=0
+for round in 4:8 2:24; do
+    mpirun -n "${round%:*}" "$heed" train "${run[@]}" "${long[@]}" --out killed >killed.log 2>&1 &
+    launcher=$!
+    begun killed "${round#*:}"
+    victim=$(rank_pid '--out killed')
+    [ -z "$victim" ] || kill -9 "$victim" && kills=$((kills + 1))
+    wait $launcher && [ -n "$victim" ] && [ ! -d killed/ckpt-00000060 ] && fail 'not killed'
+    gone '--out killed'
+done
+by 8 killed "${long[@]}"
+compare straight killed
+[ $kills -gt 0 ] || echo 'note: the runs were too fast to be killed'
+
+# Nothing in common but the texts: the others get tokenizer, configuration and weights from rank 0.
+apart() {
+    mpirun -n 1 "$heed" train "${run[@]}" --cache apart0/c --out apart0 "${f32[@]}" "$@" : \
+        -n 1 "$heed" train "${run[@]}" --cache apart1/c --out apart1 "${f32[@]}" "$@" \
+        >apart.log 2>&1 || fail "apart: $(cat apart.log)"
+}
+apart --steps 8
+apart # an end that was put off leaves traces in the log, not in the weights
+same one/ckpt-00000020/model.safetensors apart0/ckpt-00000020/model.safetensors
+for left in apart1/*; do
+    [ "${left##*/}" = c ] || fail "rank 1 has written $left"
+done
+
+# What ranks cannot do together is refused, and said once.
+refuse() { # STATUS TEXT COMMAND...
+    expect "$@"
+    [ "$(grep -c '^heed:' <<<"$out")" = 1 ] || fail "not once: $out"
+}
+refuse 2 'ranks may be 1, 2, 4 or 8' mpirun -n 3 "$heed" train "${run[@]}" "${f32[@]}" --out no
+[ ! -e no ] || fail 'a refused run has written something'
+verb=(train "${run[@]}" --out no "${f32[@]}")
+refuse 2 'has another training options than rank 0' \
+    mpirun -n 1 "$heed" "${verb[@]}" : -n 1 "$heed" "${verb[@]}" --warmup 51
+refuse 2 'has another processor or device than rank 0' \
+    mpirun -n 1 "$heed" "${verb[@]}" : -n 1 "$heed" "${verb[@]}" --isa generic
+sed 's/a/e/' t.src >other.src
+refuse 2 'has another training data than rank 0' \
+    mpirun -n 1 "$heed" "${verb[@]}" : -n 1 "$heed" "${verb[@]/#t.src/other.src}"
+rm -rf no
+"$heed" train "${run[@]}" "${f32[@]}" --ranks 2 --dry-run --out no >dry.log 2>&1 ||
+    fail "$(cat dry.log)"
+grep -q '^2 ranks (mpi): 4 batches of every update' dry.log || fail "$(cat dry.log)"
