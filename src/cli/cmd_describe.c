@@ -64,7 +64,7 @@ static int change_translate(struct model_notes *notes, const struct config *conf
     if (!notes->translate) notes->translate = json_object();
     for (int i = 0; i < args.set.n && !rc; i++)
         if ((rc = defaults_set(notes->translate, args.set.item[i], &why)))
-            err_set(err, rc, "--set: %.200s", why.msg);
+            err_set(err, rc, "--set: %.240s", why.msg);
     if (!rc && defaults_read(&checked, notes->translate, config, args.dir.item[0], err))
         rc = HEED_EINVAL;
     if (!rc) rc = check_tag(checked.prefix_token, config, notes->tokens, err);

@@ -81,7 +81,7 @@ struct align_options defaults_align(const struct engine *engine, struct align_op
 }
 
 static int unknown(const char *name, size_t length, struct err *err) {
-    char known[200] = "";
+    char known[320] = "";
     size_t at = 0;
     for (int i = 0; i < 2; i++)
         for (const struct option *o = i ? translator_rows : search_rows; o->name; o++)
