@@ -113,6 +113,7 @@ $(BUILD)/src/base/%.o: private WARN += -Wconversion
 KERNEL_CHECKS ?= -fno-sanitize=undefined
 $(BUILD)/src/backend/cpu/tiled_%.o: private OWN_FLAGS = $(KERNEL_CHECKS)
 $(BUILD)/tests/amx_emulated.o $(BUILD)/tests/amx_emulated_tiled.o: private WARN += $(ISA_avx512)
+$(BUILD)/tests/fuzz/%.o: private OWN_FLAGS = -Itests
 
 # Where models are installed, for a program that is not where it was installed. Another PREFIX
 # compiles this file only.

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../library.h"
 #include "data/spm.h"
 #include "data/subword.h"
 #include "data/tokenizer.h"
+#include "library.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
