@@ -15,6 +15,10 @@ GROUPS = (("embeddings", ("embed",)), ("attention", ("self.w", "cross.w")), ("ff
           ("biases", (".b_",)), ("norms", ("gamma", "beta")))
 
 
+def ppl(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 def best(rows):
     return min(rows, key=lambda name: rows[name]["ppl"])
 
@@ -34,7 +38,7 @@ def table(rows, order, label, skip):
         if name in rows:
             r = rows[name]
             bleu = f"{r['bleu']:.1f}" if "bleu" in r else "–"
-            lines.append(f"| {name[skip:]} | {r['ppl']:.3g} | {bleu} |")
+            lines.append(f"| {name[skip:]} | {ppl(r['ppl'])} | {bleu} |")
     return lines
 
 
@@ -231,7 +235,7 @@ def heads(found, base):
 
 def amounts(found, base):
     rows = with_base(found, "data", "base-1")
-    sizes = [s for s in ("narrow", "base", "wide") if any(n.startswith(s + "-") for n in rows)]
+    sizes = [s for s in ("narrow", "base", "wide") if f"{s}-1" in rows]
     parts = sorted({int(n.split("-")[1]) for n in rows}, reverse=True)
     lines = ["| text | " + " | ".join(sizes) + " |", "|---|" + "---:|" * len(sizes)]
     for part in parts:
@@ -240,13 +244,23 @@ def amounts(found, base):
         lines.append(f"| {'all' if part == 1 else f'1/{part}'} | " + " | ".join(cells) + " |")
     text = ["The same number of updates for all, on a part of the text; perplexity of held-out "
             "text. narrow has half the width of base, wide twice.", "", *lines, ""]
-    falls = {s: rows[f"{s}-4"]["ppl"] / rows[f"{s}-1"]["ppl"] for s in sizes
-             if f"{s}-4" in rows and f"{s}-1" in rows}
-    if falls:
-        text += ["Four times the text divides perplexity by "
-                 + ", ".join(f"{f:.2f} ({s})" for s, f in falls.items())
-                 + ". No model is saturated while that is well above 1; with little text the wide "
-                   "model has nothing to gain from its width."]
+    def gain(s, few, many):
+        if f"{s}-{few}" in rows and f"{s}-{many}" in rows:
+            return rows[f"{s}-{few}"]["ppl"] / rows[f"{s}-{many}"]["ppl"]
+        return None
+    first, last = ({s: gain(s, *pair) for s in sizes if gain(s, *pair)}
+                   for pair in ((16, 4), (4, 1)))
+    if first and last:
+        text += ["Perplexity falls by a factor of "
+                 + ", ".join(f"{f:.2f} ({s})" for s, f in first.items())
+                 + " from a sixteenth of the text to a quarter, and of "
+                 + ", ".join(f"{f:.2f} ({s})" for s, f in last.items())
+                 + " from there to all. "
+                 + ("The wider a model, the more of the text it can use; in so few updates"
+                    if len(last) > 1 and sorted(last.values()) == list(last.values()) else
+                    "**That wider models can use more of the text is not what this shows**; in so "
+                    "few updates")
+                 + " the last three quarters are worth little to any of them."]
     lines = [points(s, [(1 / p, math.log(rows[f"{s}-{p}"]["ppl"])) for p in parts
                         if f"{s}-{p}" in rows]) for s in sizes]
     return ("How much data saturates a model?", text,
@@ -259,7 +273,7 @@ def norm(found, base):
     depths = sorted({int(n.split("-")[1]) for n in rows})
     lines = ["| layers | post-norm | pre-norm |", "|---:|---:|---:|"]
     for d in depths:
-        cells = [f"{rows[f'{n}-{d}']['ppl']:.3g}" if f"{n}-{d}" in rows else "–"
+        cells = [ppl(rows[f"{n}-{d}"]["ppl"]) if f"{n}-{d}" in rows else "–"
                  for n in ("post", "pre")]
         lines.append(f"| {d} | {cells[0]} | {cells[1]} |")
     text = ["Perplexity of held-out text after the same updates with the same warm-up.", "", *lines]
@@ -267,9 +281,10 @@ def norm(found, base):
     if len(deep) > 1:
         post, pre = rows[f"post-{deep[-1]}"]["ppl"], rows[f"pre-{deep[-1]}"]["ppl"]
         text += ["", f"At {deep[-1]} layers "
-                 + (f"post-norm has stopped learning ({post:.3g}) where pre-norm has not "
-                    f"({pre:.3g}): residuals that pass through every normalisation carry little "
-                    "gradient to the lower layers, which is what long warm-ups are for."
+                 + (f"post-norm fails ({ppl(post)}) where pre-norm learns ({ppl(pre)}), with a "
+                    "warm-up that is long enough for fewer layers. The usual explanation: "
+                    "gradients that pass through every normalisation are badly scaled at first, "
+                    "which is what longer warm-ups and lower rates are for; it was not tested here."
                     if post > 2 * pre else
                     f"both still learn ({post:.3g} and {pre:.3g}); the known failure of deep "
                     "post-norm models is not reached at this depth.")]
