@@ -259,6 +259,12 @@ test-serve: ## heed serve against programs from PyPI that know LibreTranslate
 	@$(MAKE) --no-print-directory $(BUILD)/heed
 	@tests/serve/peers.sh
 
+# Machines made of network namespaces; as root.
+test-cluster: ## ranks on four machines, or what looks like them: same bytes, faults; needs root
+	@tools/deps.sh cluster
+	@$(MAKE) --no-print-directory all test-programs
+	@tests/cluster.sh
+
 test-import: ## trained models of CTranslate2, Argos and Bergamot from PyPI, beside their engines
 	@tools/deps.sh test
 	@$(MAKE) --no-print-directory $(BUILD)/heed
@@ -430,7 +436,7 @@ export BUILD TEST_SCALE TEST_SLOW
     $(CUDA_OBJ) $(MPI_OBJ) $(NCCL_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo demo-train test test-serve test-import soak test-gpu test-bare bench-gpu dist \
-        dist-built test-programs fuzz paper-smoke \
+.PHONY: all demo demo-train test test-serve test-cluster test-import soak test-gpu \
+        test-bare bench-gpu dist dist-built test-programs fuzz paper-smoke \
         fuzz-programs asan tsan bench scores lint tidy format deps install install-built uninstall \
         clean help FORCE

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # ranks.sh — what scripts that start ranks share: mpirun on one machine that may be smaller than the
 # number of ranks, used by root, and without ssh. To be sourced after shell.sh.
+# shellcheck disable=SC2154 # whose $build it is
 if sanitized; then skip 'MPI is not instrumented, and keeps memory to its end'; fi
 if ! command -v mpirun >/dev/null; then skip 'no mpirun here (tools/deps.sh ranks)'; fi
 if ! [ -e "$build/libheed-mpi.so" ]; then skip 'built without Open MPI: no libheed-mpi.so'; fi

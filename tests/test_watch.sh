@@ -32,6 +32,7 @@ ended() {
     case " $1 " in *" $rc "*) ;; *) fail "exit $rc, not $1: $(cat "$dir/log")" ;; esac
     [ $((SECONDS - began)) -lt 120 ] || fail "it took $((SECONDS - began)) s"
     gone "$program together"
+    # shellcheck disable=SC2254 # a pattern
     case $(grep -c LOST "$dir/log") in $3) ;; *) fail "not $3 lines: $(cat "$dir/log")" ;; esac
     grep -qE "$2" "$dir/log" || fail "no '$2': $(cat "$dir/log")"
 }

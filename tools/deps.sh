@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # deps.sh — makes sure that what heed needs is installed.
 #
-#     tools/deps.sh [--check] build|test|ranks|oracle|browser|fuzz|lint|bare
+#     tools/deps.sh [--check] build|test|ranks|cluster|oracle|browser|fuzz|lint|bare
 #
-# Each group but bare includes build; ranks, browser, fuzz and lint include test. Missing packages
-# are installed with apt-get, as root or through sudo without a password; where neither is possible,
-# and always with --check, the one command to run is printed and the exit status is 1. Quick and
-# silent when nothing is missing.
+# Each group but bare includes build; ranks, cluster, browser, fuzz and lint include test. Missing
+# packages are installed with apt-get, as root or through sudo without a password; where neither is
+# possible, and always with --check, the one command to run is printed and the exit status is 1.
+# Quick and silent when nothing is missing.
 set -uo pipefail
 
 # group  probe                  Debian and Ubuntu package
@@ -32,6 +32,8 @@ test     command:python3        python3
 test     command:openssl        openssl
 ranks    module:ompi-c          libopenmpi-dev
 ranks    command:mpirun         openmpi-bin
+cluster  command:/usr/sbin/sshd openssh-server
+cluster  command:ip             iproute2
 oracle   module:gumbo           libgumbo-dev
 browser  command:chromium       chromium
 browser  command:chromedriver   chromium-driver
@@ -53,13 +55,14 @@ case ${1:-} in
 build) groups=" build " ;;
 test) groups=" build test " ;;
 ranks) groups=" build test ranks " ;;
+cluster) groups=" build test ranks cluster " ;;
 oracle) groups=" build test oracle " ;;
 browser) groups=" build test browser " ;;
 fuzz) groups=" build test fuzz " ;;
 lint) groups=" build test lint " ;;
 bare) groups=" bare " ;;
 *)
-    echo "usage: tools/deps.sh [--check] build|test|ranks|oracle|browser|fuzz|lint|bare" >&2
+    echo "usage: tools/deps.sh [--check] build|test|ranks|cluster|oracle|browser|fuzz|lint|bare" >&2
     exit 2
     ;;
 esac

@@ -197,7 +197,11 @@ static const struct option layers_rows[] = {
 #undef OPTIONS_OF
 #define OPTIONS_OF bench_comm_options
 static const struct option comm_rows[] = {
-    RANKS_ROWS(ranks), DEVICE_ROWS(where, "cpu"), JSON_ROW(json), {.name = NULL}};
+    RANKS_ROWS(ranks),
+    ROW(INT, "largest", largest, "64", "MiB of the largest message", .min = 1, .max = 64),
+    DEVICE_ROWS(where, "cpu"),
+    JSON_ROW(json),
+    {.name = NULL}};
 
 static struct option_group gemm_groups[] = {{.rows = gemm_rows, .values = &gemm}, {.rows = NULL}};
 static struct option_group train_groups[] = {

@@ -81,6 +81,7 @@ int bench_data_run(const struct bench_data_options *o, struct err *err);
 struct bench_comm_options {
     struct backend_options where; /* whose memory travels */
     struct ranks_options ranks;
+    int largest; /* MiB of a message */
     int json;
 };
 

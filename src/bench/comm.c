@@ -13,14 +13,15 @@
 #include "bench/bench.h"
 #include "cli/cli.h"
 
-enum { ROUNDS = 5, LARGEST = 64 << 20, CALLS = 200 };
+enum { ROUNDS = 5, MIB = 1 << 20, CALLS = 200 };
 
 struct talk {
     struct comm *comm;
     struct backend *be;
     int json;
-    char *host, *all;        /* [LARGEST], [64 * ranks] */
-    void *device, *received; /* [LARGEST] each */
+    size_t largest;          /* bytes of a message */
+    char *host, *all;        /* [largest], [4096 * ranks] */
+    void *device, *received; /* [largest] each */
     size_t *count;           /* [ranks] */
 };
 
@@ -110,7 +111,7 @@ static int run_all(struct talk *t, struct err *err) {
                                         {"gather", gather, 1},
                                         {"exchange", exchange, 1},
                                         {"allgather", allgather, 1}};
-    static const size_t sizes[] = {8, 1 << 12, 1 << 20, 8 << 20, LARGEST};
+    static const size_t sizes[] = {8, 1 << 12, MIB, 8 * MIB, 64 * MIB};
     const struct comm *comm = t->comm;
     int rc = 0;
     if (comm->rank == 0 && !t->json)
@@ -121,7 +122,7 @@ static int run_all(struct talk *t, struct err *err) {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !rc; k++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++) {
             double seconds;
-            if (kinds[k].call == gather && sizes[i] > 1 << 12) continue;
+            if (sizes[i] > t->largest || (kinds[k].call == gather && sizes[i] > 1 << 12)) continue;
             rc = measure(t, &kinds[k], sizes[i], &seconds, err);
             if (!rc) report(t, &kinds[k], sizes[i], seconds);
         }
@@ -130,20 +131,20 @@ static int run_all(struct talk *t, struct err *err) {
 
 static int open_memory(struct talk *t, struct err *err) {
     size_t n = (size_t)t->comm->size;
-    t->host = xcalloc(1, LARGEST);
+    t->host = xcalloc(1, t->largest);
     t->all = xcalloc(n, 1 << 12);
     t->count = xcalloc(n, sizeof *t->count);
-    t->device = backend_alloc(t->be, LARGEST, err);
+    t->device = backend_alloc(t->be, t->largest, err);
     if (!t->device) return HEED_ENOMEM;
-    t->received = backend_alloc(t->be, LARGEST + (n << 10), err);
+    t->received = backend_alloc(t->be, t->largest + (n << 10), err);
     if (!t->received) return HEED_ENOMEM;
-    backend_zero(t->be, t->device, LARGEST);
+    backend_zero(t->be, t->device, t->largest);
     ranks_attach(t->comm, t->be);
     return wait(t, err);
 }
 
 int bench_comm_run(const struct bench_comm_options *o, struct err *err) {
-    struct talk t = {.json = o->json};
+    struct talk t = {.json = o->json, .largest = (size_t)o->largest * MIB};
     struct backend_options where = o->where;
     int rc = ranks_launch(&o->ranks, &(struct ranks_job){0}, err);
     if (!rc) rc = ranks_open(&t.comm, &o->ranks, &where, err);

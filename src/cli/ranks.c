@@ -46,10 +46,13 @@ int ranks_first(void) {
     return !rank || strcmp(rank, "0") == 0;
 }
 
-static int spoken_for; /* another rank says it */
+static enum { NOT_AGREED, SPEAKER, SPOKEN_FOR } part; /* of ranks_agree */
 int ranks_speaks(enum heed_status code) {
-    /* All are given the same words. */
-    return !spoken_for && (ranks_first() || code != HEED_EINVAL);
+    if (part != NOT_AGREED) return part == SPEAKER;
+    /* All are given the same words, as a rule: then the first one's end is the end of this one, too,
+     * and it has a second for that. */
+    if (code == HEED_EINVAL && !ranks_first()) sleep(1);
+    return 1;
 }
 
 /* ---- starting -------------------------------------------------------------------------------- */
@@ -285,7 +288,7 @@ int ranks_agree(struct comm *comm, int rc, struct err *err) {
         *err = all[first].err;
         if (n_failed < comm->size)
             err_set(err, rc, "rank %d on %s: %.170s", first, all[first].host, all[first].err.msg);
-        spoken_for = comm->rank != first;
+        part = comm->rank == first ? SPEAKER : SPOKEN_FOR;
     }
     xfree(all);
     return rc;

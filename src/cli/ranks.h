@@ -36,7 +36,7 @@ void ranks_command(char **argv);
 /* Is this process the first of its ranks, or alone, as far as the environment says? */
 int ranks_first(void);
 
-/* Should this process say why it fails with `code`? Not what another rank says, too. */
+/* Should this process say why it fails with `code`? Not what another rank says, too. May wait. */
 int ranks_speaks(enum heed_status code);
 
 /* Was this process started as one of several? An error where it was, but in a way that they cannot

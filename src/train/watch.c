@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <math.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -24,12 +25,14 @@ enum {
     MAX_ADDRESS = 16,
     HISTORY = 15,       /* durations that a median is taken of */
     ENOUGH = 3,         /* durations without which there is no median */
+    DOZE_MS = 200,      /* most between two looks */
     BEAT_MS = 1000,     /* between two words */
     CONNECT_MS = 60000, /* for all to connect */
     TRY_MS = 5000,      /* for one address */
     HELLO_MS = 5000     /* for whoever has connected to say who it is */
 };
 static const double straggles = 1.2;
+static const double suspicious = 2.5; /* seconds of silence, when the launcher ends the ranks */
 
 enum word_kind { WORD_HELLO, WORD_BEAT, WORD_BYE, WORD_LOST };
 
@@ -448,7 +451,9 @@ static int look(struct watch *w, double now, double late, struct watch_report *r
         if (peer->fd < 0) continue;
         if (attend(w, peer, now, report)) return 1;
         peer->heard += late;
-        if (peer->fd >= 0 && now - peer->heard > w->options.silence) {
+        double silence = w->options.silence;
+        if (w->options.stop && *w->options.stop && silence > suspicious) silence = suspicious;
+        if (peer->fd >= 0 && now - peer->heard > silence) {
             *report = report_on(peer, WATCH_SILENT, now - peer->heard);
             return 1;
         }
@@ -459,7 +464,7 @@ static int look(struct watch *w, double now, double late, struct watch_report *r
 /* Sleeps until there is something to read or it is time to speak. */
 static void doze(struct watch *w, struct pollfd *p, double until) {
     int n = 0;
-    double left = until - clock_seconds();
+    double left = fmin(until - clock_seconds(), 1e-3 * DOZE_MS);
     p[n++] = (struct pollfd){.fd = w->wake[0], .events = POLLIN};
     for (int r = 0; r < w->size; r++)
         if (w->peer[r].fd >= 0) p[n++] = (struct pollfd){.fd = w->peer[r].fd, .events = POLLIN};

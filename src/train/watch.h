@@ -5,7 +5,8 @@
  * that was killed, stopped or cut off is missed. Rank 0 decides, and says so to all:
  *
  *   gone     its connection ended without a goodbye: at once
- *   silent   not heard for `silence` seconds
+ *   silent   not heard for `silence` seconds; or for some, and the launcher, which may have noticed
+ *            first, asks this rank to end (`stop`)
  *   stuck    in one phase for more than `least` seconds and `factor` times the median of those
  *            before; before there is a median, `first` seconds. A rank that only waits for others
  *            is not stuck, unless all do.
@@ -60,6 +61,7 @@ const char *watch_text(char text[WATCH_TEXT], const struct watch_report *report)
 
 struct watch_options {
     double silence, least, factor, first; /* 0: 10 s, 60 s, 20, 600 s */
+    const volatile int *stop;             /* non-zero: this rank was asked to end; may be NULL */
     void (*lost)(void *ctx, const struct watch_report *report);
     void *ctx;
 };
