@@ -52,11 +52,32 @@ done
 
 # int8 is int8 there, and the same when it comes back.
 "$heed" import "$models/argos.argosmodel" --out argos --quiet
-expect 0 'CTranslate2 model, int8' "$heed" export --model argos --out argos.ct2 \
-    --format ctranslate2 --precision int8
+expect 0 'CTranslate2 model, int8' "$heed" export --model argos --out argos.ct2 --format ctranslate2
 expect 0 'int8 kept bit for bit' "$heed" import argos.ct2 --out argos.back
 same argos/model.safetensors argos.back/model.safetensors 'int8 weights'
-expect 2 'the weights are int8' "$heed" export --model argos --out x --format ctranslate2
+expect 2 'the weights are int8' "$heed" export --model argos --out x --format ctranslate2 \
+    --precision f32
+
+# f16 stays f16, if only matrices were; f32 becomes f16 if it can.
+"$heed" import "$models/hf-marian" --out half --dtype f16 --quiet
+expect 0 'MarianMT model, f16' "$heed" export --model half --out half.hf --format huggingface
+grep -q '"dtype": "float16"' half.hf/config.json || fail 'its config does not say f16'
+expect 0 'parameters, f16' "$heed" import half.hf --out half.back
+"$heed" import "$models/hf-marian" --out whole --dtype f32 --quiet
+expect 0 'MarianMT model, f32' "$heed" export --model whole --out whole.hf --format huggingface
+expect 0 'MarianMT model, f16' "$heed" export --model whole --out whole.f16 --format huggingface \
+    --precision f16
+same half.hf/model.safetensors whole.f16/model.safetensors 'f16 of f32, and f16'
+sed 's/\t.*//; /^#/d' "$models/hf-marian.tsv" >src
+for model in half half.back; do
+    "$heed" translate --model "$model" --target-lang xxa --beam 1 --max-length 8 --quiet <src \
+        >"$model.out"
+done
+same half.out half.back.out 'translations in f16'
+expect 2 '--precision f16 is for --format huggingface, not ctranslate2' "$heed" export \
+    --model whole --out x --format ctranslate2 --precision f16
+expect 2 '--precision f32 is for other engines; --format bf16' "$heed" export \
+    --model whole --out x --format bf16 --precision f32
 
 # A start from the zero vector is a token of its own there.
 "$heed" import "$models/ct2-f32" --out zero --quiet

@@ -48,7 +48,8 @@ expect 0 'CTranslate2 model, int8' "$heed" export --model m --out ct2-int8 --for
     --precision int8
 same m/tokenizer.model ct2/tokenizer.model
 expect 2 'the weights are int8' "$heed" export --model int8 --out x --format f32
-expect 2 'the weights are int8' "$heed" export --model int8 --out x --format ctranslate2
+expect 2 'the weights are int8' "$heed" export --model int8 --out x --format ctranslate2 \
+    --precision f32
 expect 2 '--precision int8 is for' "$heed" export --model m --out x --format huggingface \
     --precision int8
 [ ! -e x ] || fail 'a refused export left a directory'

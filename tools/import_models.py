@@ -889,6 +889,10 @@ def ct2_quantise(w, kind):
         scale = np.float32(1000)
         q = np.rint(w * scale).astype(np.int16)
         return {"": q, "_scale": scale}, q / np.float64(scale)
+    if kind == "bf16":
+        bits = w.astype(np.float32).view(np.uint32)
+        bits = bits + 0x7fff + (bits >> 16 & 1) & 0xffff0000
+        return {"": (bits >> 16).astype(np.uint16)}, bits.view(np.float32).astype(np.float64)
     w = w.astype(np.float16 if kind == "f16" else np.float32)
     return {"": w}, w.astype(np.float64)
 
@@ -933,10 +937,10 @@ def ct2_variables(tensors, s, kind):
             continue
         if not name.endswith("weight"):
             v = np.concatenate([tensors[p][0] for p in parts])
-            out[name] = v.astype(np.float16) if kind == "f16" else v
-            at = 0
+            stored, value = ct2_quantise(v, kind if kind.endswith("f16") else "f32")
+            out[name], at = stored[""], 0
             for p in parts:
-                meant[p] = out[name][None, at:at + tensors[p].shape[1]].astype(np.float64)
+                meant[p] = value[None, at:at + tensors[p].shape[1]]
                 at += tensors[p].shape[1]
             continue
         stored, w = ct2_quantise(np.concatenate([tensors[p].T for p in parts]), kind)
@@ -959,7 +963,8 @@ def ct2_variables(tensors, s, kind):
 def ct2_bin(version, spec, revision, variables, aliases=()):
     def string(text):
         return struct.pack("<H", len(text.encode()) + 1) + text.encode() + b"\0"
-    types = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4}
+    types = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4,
+             "uint16": 5}  # the last stands for bf16
     out = struct.pack("<I", version)
     if version > 1:
         out += string(spec) + struct.pack("<I", revision)
@@ -1145,6 +1150,26 @@ def ct2_f16(folder):
     put(folder, "ct2-f16/tokenizer.model", data)
     ct2_confirm(os.path.join(folder, "ct2-f16"), pieces_of(spm), pieces_of(spm), rows, ["</s>"])
     expect(os.path.join(folder, "ct2-f16.tsv"), rows, [("auto", 1e-4), ("bf16", 0.5)])
+
+
+@case
+def ct2_bf16(folder):
+    """Version 6, bfloat16 throughout, the paper's post-norm layers, a start mark."""
+    data = tokenizer(36, "abdeiknorst", 40, eos=2, unk=3, bos=1)
+    spm = [open_tokenizer(data)] * 2
+    tokens = [spm[0].id_to_piece(i) for i in range(spm[0].get_piece_size())]
+    s = marian_settings(tied_embeddings_all=True, dim_vocabs=[len(tokens)] * 2, enc_depth=1,
+                        dec_depth=1, transformer_ffn_activation="relu")
+    variables, rows = ct2_search(s, "bf16", spm, [tokens] * 2, start=2, banned=(1,))
+    flags = ct2_flags(s, **{"decoder/scale_embeddings": np.int8(1),
+                            "encoder/scale_embeddings": np.int8(1)})
+    put(folder, "ct2-bf16/model.bin",
+        ct2_bin(6, "TransformerSpec", 7, {**variables, **flags}, TIED))
+    put(folder, "ct2-bf16/config.json", ct2_config("</s>", False))
+    put(folder, "ct2-bf16/shared_vocabulary.json", json.dumps(tokens, indent=0))
+    put(folder, "ct2-bf16/tokenizer.model", data)
+    ct2_confirm(os.path.join(folder, "ct2-bf16"), pieces_of(spm), pieces_of(spm), rows, ["</s>"])
+    expect(os.path.join(folder, "ct2-bf16.tsv"), rows, [("auto", 1e-4), ("f16", 0.02)])
 
 
 # --------------------------------------------------------------------------------------------------

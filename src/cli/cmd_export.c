@@ -17,11 +17,12 @@
 enum { FORMAT_CTRANSLATE2 = PRECISION_INT8 + 1, FORMAT_HUGGINGFACE }; /* behind the precisions */
 static const char *const format_names[] = {"",  "f32", "bf16", "int8", "ctranslate2", "huggingface",
                                            NULL};
-static const char *const ctranslate2_names[] = {"f32", "int8", NULL};
+enum { THEIRS_AUTO, THEIRS_F32, THEIRS_F16, THEIRS_INT8 }; /* precisions of other engines' */
+static const char *const theirs_names[] = {"auto", "f32", "f16", "int8", NULL};
 
 static struct export_args {
     const char *model, *out;
-    int format, int8, overwrite, threads;
+    int format, precision, overwrite, threads;
 } args;
 
 #define OPTIONS_OF export_args
@@ -35,8 +36,10 @@ static const struct option export_rows[] = {
     MODEL_ROW(model),
     OUT_ROW,
     ROW(CHOICE, "format", format, NULL, "what to write", .choices = format_names, .required = 1),
-    ROW(CHOICE, "precision", int8, "f32", "precision of ctranslate2's weights",
-        .choices = ctranslate2_names),
+    ROW(CHOICE, "precision", precision, "auto",
+        "weights for another engine: f32, f16 for huggingface, int8 for ctranslate2; auto: what "
+        "the model has, if the engine can have it",
+        .choices = theirs_names),
     OVERWRITE_ROWS,
     THREADS_ROW(threads),
     {.name = NULL},
@@ -68,17 +71,35 @@ static int export_tiled(struct err *err) {
     return rc;
 }
 
+/* Are all matrices of the model f16? */
+static int is_half(const struct modeldir *md) {
+    int n = 0;
+    for (int i = 0; i < md->table.n_param; i++) {
+        if (!param_is_matrix(&md->table.param[i])) continue;
+        if (strcmp(md->tensor[i]->dtype, "F16") != 0) return 0;
+        n++;
+    }
+    return n > 0;
+}
+
+static int their_precision(const struct modeldir *md) {
+    int int8 = md->form.tiled && md->form.type == DTYPE_I8;
+    if (args.precision != THEIRS_AUTO) return args.precision;
+    if (args.format == FORMAT_CTRANSLATE2) return int8 ? THEIRS_INT8 : THEIRS_F32;
+    return is_half(md) ? THEIRS_F16 : THEIRS_F32;
+}
+
 static int write_foreign(const struct modeldir *md, struct err *err) {
     struct tongues *tongues = NULL;
-    int theirs = args.format == FORMAT_HUGGINGFACE;
+    int theirs = args.format == FORMAT_HUGGINGFACE, precision = their_precision(md);
     int rc = tongues_open(&tongues, args.model, &md->config, md->notes.tokens, err);
     if (!rc)
-        rc = theirs ? huggingface_write(args.out, md, tongues, err)
-                    : ctranslate2_write(args.out, md, tongues, args.int8, err);
+        rc = theirs ? huggingface_write(args.out, md, tongues, precision == THEIRS_F16, err)
+                    : ctranslate2_write(args.out, md, tongues, precision == THEIRS_INT8, err);
     tongues_free(tongues);
     if (!rc)
         printf("%s: %s model, %s, %.1f MB; %s has %.1f MB\n", args.out,
-               theirs ? "MarianMT" : "CTranslate2", ctranslate2_names[args.int8],
+               theirs ? "MarianMT" : "CTranslate2", theirs_names[precision],
                megabytes(args.out, theirs ? MODELDIR_WEIGHTS : MODELDIR_CTRANSLATE2), args.model,
                megabytes(args.model, MODELDIR_WEIGHTS));
     return rc;
@@ -95,8 +116,16 @@ static int export_foreign(struct err *err) {
 }
 
 static int run_export(struct err *err) {
-    if (args.int8 && args.format != FORMAT_CTRANSLATE2)
-        return cli_usage(err, "export: --precision int8 is for --format ctranslate2");
+    int only = args.precision == THEIRS_INT8  ? FORMAT_CTRANSLATE2
+               : args.precision == THEIRS_F16 ? FORMAT_HUGGINGFACE
+                                              : args.format;
+    if (only != args.format)
+        return cli_usage(err, "export: --precision %s is for --format %s, not %s",
+                         theirs_names[args.precision], format_names[only],
+                         format_names[args.format]);
+    if (args.precision != THEIRS_AUTO && args.format < FORMAT_CTRANSLATE2)
+        return cli_usage(err, "export: --precision %s is for other engines; --format %s says it",
+                         theirs_names[args.precision], format_names[args.format]);
     int rc = target_for_model(args.out, &args.model, 1, args.overwrite, err);
     if (rc) return rc;
     return args.format >= FORMAT_CTRANSLATE2 ? export_foreign(err) : export_tiled(err);

@@ -4,11 +4,13 @@
  * and how many. Then they are written in one pass over the mapped weights. */
 #include "convert/huggingface_write.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/ops.h"
 #include "base/buffer.h"
+#include "base/half.h"
 #include "base/mem.h"
 #include "base/newdir.h"
 #include "base/num.h"
@@ -60,6 +62,7 @@ struct export {
     int apart;      /* each side has a vocabulary of its own */
     int extra;      /* rows added to embeddings: a start from the zero vector, 0 or 1 */
     int start, pad; /* ids */
+    int half;       /* weights are f16 */
     const char *dir;
 };
 
@@ -175,7 +178,7 @@ static int write_config(const struct export *x, struct err *err) {
     json_object_set_new(root, "dropout", json_out_float(c->dropout));
     json_object_set_new(root, "attention_dropout", json_out_float(c->attention_dropout));
     json_object_set_new(root, "activation_dropout", json_out_float(c->activation_dropout));
-    json_object_set_new(root, "dtype", json_string("float32"));
+    json_object_set_new(root, "dtype", json_string(x->half ? "float16" : "float32"));
     return write_json(x, "config.json", root, err);
 }
 
@@ -276,38 +279,64 @@ static void item_values(const struct export *x, const struct item *item, size_t 
     for (size_t i = item->param >= 0 ? own : 0; i < n; i++) out[i] = i < own ? 0 : item->fill;
 }
 
+static int narrow(uint16_t *half, const float *values, size_t n, const char *name,
+                  struct err *err) {
+    for (size_t i = 0; i < n; i++) {
+        half[i] = f16_store(values[i]);
+        if (isfinite(values[i]) && !isfinite(f16_load(half[i])))
+            return err_set(err, HEED_EFORMAT, "%s has the value %g, which f16 cannot hold", name,
+                           (double)values[i]);
+    }
+    return 0;
+}
+
+static int write_item(struct safetensors_writer *w, const struct export *x, const struct item *item,
+                      const float *sinusoids, struct err *err) {
+    size_t all = (size_t)max_int(item->rows, 1) * (size_t)item->cols;
+    float *values = xmalloc(CHUNK * sizeof *values);
+    uint16_t *half = xmalloc(CHUNK * sizeof *half);
+    int rc = 0;
+    for (size_t at = 0; at < all && !rc; at += CHUNK) {
+        size_t n = min_size(CHUNK, all - at);
+        if (item->sinusoids)
+            memcpy(values, sinusoids + at, n * sizeof *values);
+        else
+            item_values(x, item, at, n, values);
+        if (x->half) rc = narrow(half, values, n, item->name, err);
+        if (x->half)
+            safetensors_write(w, half, n * sizeof *half);
+        else
+            safetensors_write(w, values, n * sizeof *values);
+    }
+    xfree(half);
+    xfree(values);
+    return rc;
+}
+
 static int write_weights(const struct export *x, struct err *err) {
     static const struct metadata metadata[] = {{"format", "pt"}, {NULL, NULL}};
     struct items list = {0};
     list_items(&list, x);
     struct tensor_spec *spec = xcalloc((size_t)list.n, sizeof *spec);
     for (int i = 0; i < list.n; i++) {
-        spec[i] = (struct tensor_spec){.name = list.item[i].name, .dtype = "F32"};
+        spec[i] = (struct tensor_spec){.name = list.item[i].name, .dtype = x->half ? "F16" : "F32"};
         if (list.item[i].rows) spec[i].shape[spec[i].rank++] = list.item[i].rows;
         spec[i].shape[spec[i].rank++] = list.item[i].cols;
     }
     const struct config *c = &x->md->config;
     size_t table = (size_t)c->max_len * (size_t)c->d_model;
-    float *values = xmalloc(CHUNK * sizeof *values),
-          *sinusoids = c->positions == POSITIONS_SINUSOIDAL ? xmalloc(table * sizeof(float)) : NULL;
+    float *sinusoids =
+        c->positions == POSITIONS_SINUSOIDAL ? xmalloc(table * sizeof *sinusoids) : NULL;
     if (sinusoids) model_sinusoids(sinusoids, DTYPE_F32, c->max_len, c->d_model);
     struct safetensors_writer w;
     char *path = path_join(x->dir, "model.safetensors");
     int rc = safetensors_create(&w, path, spec, list.n, metadata, err);
-    for (int i = 0; i < list.n && !rc; i++) {
-        const struct item *item = &list.item[i];
-        size_t all = (size_t)max_int(item->rows, 1) * (size_t)item->cols;
-        if (item->sinusoids) safetensors_write(&w, sinusoids, table * sizeof *sinusoids);
-        for (size_t at = 0; at < all && !item->sinusoids; at += CHUNK) {
-            size_t n = min_size(CHUNK, all - at);
-            item_values(x, item, at, n, values);
-            safetensors_write(&w, values, n * sizeof *values);
-        }
-    }
+    int open = !rc;
+    for (int i = 0; i < list.n && !rc; i++) rc = write_item(&w, x, &list.item[i], sinusoids, err);
+    if (open && rc) safetensors_abort(&w);
     if (!rc) rc = safetensors_commit(&w, err);
     xfree(path);
     xfree(sinusoids);
-    xfree(values);
     xfree(spec);
     xfree(list.item);
     return rc;
@@ -316,8 +345,8 @@ static int write_weights(const struct export *x, struct err *err) {
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 int huggingface_write(const char *dir, const struct modeldir *md, const struct tongues *tongues,
-                      struct err *err) {
-    struct export x = {.md = md, .tongues = tongues};
+                      int half, struct err *err) {
+    struct export x = {.md = md, .tongues = tongues, .half = half};
     struct newdir new;
     int rc = check(md, tongues, err);
     if (!rc) rc = plan(&x, err);

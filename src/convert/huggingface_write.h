@@ -1,7 +1,7 @@
 /* huggingface_write.h — a model as a directory that Hugging Face's transformers opens as a MarianMT
  * model.
  *
- *     model.safetensors         its tensors by MarianMTModel's names, F32
+ *     model.safetensors         its tensors by MarianMTModel's names, F32 or F16
  *     config.json               its shape
  *     generation_config.json    how to search with it
  *     vocab.json                token to id; target_vocab.json where the target has another
@@ -18,8 +18,9 @@
 #include "model/modeldir.h"
 #include "model/tongues.h"
 
-/* Writes DIR from an open model and what it reads and writes; as a whole or not at all. */
+/* Writes DIR from an open model and what it reads and writes; as a whole or not at all. half: all
+ * tensors in f16, which a value beyond its range forbids. */
 int huggingface_write(const char *dir, const struct modeldir *md, const struct tongues *tongues,
-                      struct err *err);
+                      int half, struct err *err);
 
 #endif
