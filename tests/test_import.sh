@@ -73,6 +73,17 @@ cp -r "$models/ct2-f32" piped && rm piped/sentencepiece.model && mkfifo piped/se
 expect 1 'without a SentencePiece file' -- import piped --out x
 mkdir empty fairseq
 expect 1 'not a model of a known format' -- import empty --out x
+mkdir both && cp -r "$models/ct2-f32" "$models/bergamot" both
+expect 1 "both: several folders with weights, 'bergamot' and 'ct2-f32' among them" -- \
+    import both --out x
+expect 1 'several folders' -- import both --out x --format marian
+expect 1 "$models/bergamot: no list of tokens" -- import "$models/bergamot" --out x --tokenizer words
+cp -r "$models/ct2-f32" other && cp "$models/ct2-bf16/model.bin" other
+expect 1 'other: the vocabularies have 46 and 46 tokens, but the model has 40' -- \
+    import other --out x
+echo text >text
+expect 1 'text: tokenizer: not a SentencePiece model' -- import "$models/ct2-f32" --out x \
+    --tokenizer text
 touch fairseq/model.pt fairseq/dict.de.txt
 expect 1 'fairseq checkpoint, which is not supported' -- import fairseq --out x
 expect 1 'fairseq checkpoint, which is not supported' -- import fairseq/model.pt --out x

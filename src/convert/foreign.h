@@ -111,6 +111,7 @@ struct foreign_languages {
 enum { FOREIGN_BANNED = 16, FOREIGN_ZERO = -1 };
 
 struct foreign {
+    const char *path;     /* begins messages */
     const char *format;   /* as people call it: "CTranslate2 v6" */
     struct config config; /* checked by foreign_write; positions and max_len: see below */
 

@@ -184,15 +184,23 @@ static int write_config(const char *dir, const struct foreign *m, const struct a
     return rc;
 }
 
+/* Both sides, which must go together. */
+static int open_sides(const struct foreign *m, struct side *source, struct side *target,
+                      struct err *err) {
+    struct err why;
+    int rc = side_open(source, &m->source, &m->source, &why);
+    if (!rc) rc = side_open(target, &m->target, &m->source, &why);
+    if (!rc) rc = check_ids(m, source, target, &why);
+    return rc ? err_set(err, why.code, "%.120s: %s", m->path, why.msg) : 0;
+}
+
 static int write_all(const char *dir, const struct foreign *m, const struct assembly *a,
                      const struct foreign_options *options, struct foreign_report *report,
                      struct err *err) {
     struct side source = {0}, target = {0};
     char *weights = path_join(dir, MODELDIR_WEIGHTS);
     int rc = card_check(&m->card, err);
-    if (!rc) rc = side_open(&source, &m->source, &m->source, err);
-    if (!rc) rc = side_open(&target, &m->target, &m->source, err);
-    if (!rc) rc = check_ids(m, &source, &target, err);
+    if (!rc) rc = open_sides(m, &source, &target, err);
     if (!rc) rc = write_sides(dir, &source, &target, err);
     if (!rc) rc = assembly_write(a, weights, options, report, err);
     if (!rc) rc = write_config(dir, m, a, tokens_json(m, &source, &target), report->dtype, err);

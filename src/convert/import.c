@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "convert/words.h"
+#include "data/tokenizer.h"
 
 /* The first that recognises a bundle gets it. */
 static const struct foreign_reader *const readers[] = {&ct2_reader, &huggingface_reader,
@@ -43,6 +44,38 @@ static int unknown(struct bundle *bundle, struct err *err) {
                    path);
 }
 
+/* The folder of a file that may be weights, of so many letters; -1: it is no such file. */
+static int weights_folder(const char *name) {
+    static const char *const endings[] = {".bin", ".npz", ".safetensors"};
+    const char *slash = strrchr(name, '/');
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(name), m = strlen(endings[i]);
+        if (n > m && strcmp(name + n - m, endings[i]) == 0) return slash ? (int)(slash - name) : 0;
+    }
+    return -1;
+}
+
+/* A folder of models is none, even if the parts of several could be put together. */
+static int check_single(const struct bundle *bundle, struct err *err) {
+    const char *first = NULL, *other = NULL;
+    int length = 0, more = 0;
+    for (int i = 0; i < bundle_count(bundle) && !bundle_main(bundle); i++) {
+        const char *name = bundle_name(bundle, i);
+        int n = weights_folder(name);
+        if (n == 0) return 0; /* it is a model itself, whatever else it has */
+        if (n > 0 && !first)
+            first = name, length = n;
+        else if (n > 0 && (n != length || strncmp(name, first, (size_t)n) != 0) && !other)
+            other = name, more = n;
+    }
+    if (!other) return 0;
+    return err_set(err, HEED_EFORMAT,
+                   "%.100s: several folders with weights, '%.*s' and '%.*s' among them; import one "
+                   "of these",
+                   bundle_path(bundle), length < 40 ? length : 40, first, more < 40 ? more : 40,
+                   other);
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static int choose(const struct foreign_reader **reader, struct bundle *bundle, int format,
@@ -51,6 +84,8 @@ static int choose(const struct foreign_reader **reader, struct bundle *bundle, i
     if (is_ours(bundle))
         return err_set(err, HEED_EINVAL, "%.160s: this is a heed model already",
                        bundle_path(bundle));
+    int rc = check_single(bundle, err);
+    if (rc) return rc;
     for (int i = 0; i < N_READERS && !*reader; i++)
         if (readers[i]->looks(bundle)) *reader = readers[i];
     return *reader ? 0 : unknown(bundle, err);
@@ -62,8 +97,13 @@ static int give_tokenizer(struct import *import, int target, const char *path, s
     struct file_map *map = &import->tokenizer[target];
     if (!path) return 0;
     if (strcmp(path, IMPORT_WORDS) == 0) return words_tokenizers(m, err);
+    struct tokenizer *opened;
+    struct err why;
     int rc = file_map_open(map, path, err);
     if (rc) return rc;
+    if (tokenizer_open_memory(&opened, map->data, map->size, &why))
+        return err_set(err, HEED_EFORMAT, "%.120s: %s", path, why.msg);
+    tokenizer_free(opened);
     side->tokenizer = map->data;
     side->tokenizer_size = map->size;
     if (!target) m->target.tokenizer = NULL; /* it serves both, unless there is another */
@@ -72,7 +112,7 @@ static int give_tokenizer(struct import *import, int target, const char *path, s
 
 int import_open(struct import *import, const struct import_options *options, struct err *err) {
     const struct foreign_reader *reader;
-    *import = (struct import){0};
+    *import = (struct import){.model.path = options->path};
     int rc = bundle_open(&import->bundle, options->path, err);
     if (!rc) rc = choose(&reader, import->bundle, options->format, err);
     if (!rc) rc = reader->open(&import->model, import->bundle, err);

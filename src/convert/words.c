@@ -109,7 +109,8 @@ int words_tokenizers(struct foreign *m, struct err *err) {
     if (!rc) rc = check(target, err);
     if (rc) return rc;
     if (!m->source.token)
-        return err_set(err, HEED_EFORMAT, "the model has no vocabulary to make a tokenizer of");
+        return err_set(err, HEED_EFORMAT, "%.120s: no list of tokens to make a tokenizer of",
+                       m->path);
     struct marks marks = {target->token[m->unknown], m->start >= 0 ? target->token[m->start] : NULL,
                           target->token[m->end]};
     make_tokenizer(m, &m->source, &marks);
