@@ -81,6 +81,10 @@ expect 1 "$models/bergamot: no list of tokens" -- import "$models/bergamot" --ou
 cp -r "$models/ct2-f32" other && cp "$models/ct2-bf16/model.bin" other
 expect 1 'other: the vocabularies have 46 and 46 tokens, but the model has 40' -- \
     import other --out x
+seq 1000 3000 >numbers
+"$heed" vocab --input numbers --size 60 --out numbers.model --quiet
+expect 1 'ct2-f32: the vocabulary of 46 tokens has only 3 of the 60 pieces' -- \
+    import "$models/ct2-f32" --out x --tokenizer numbers.model
 echo text >text
 expect 1 'text: tokenizer: not a SentencePiece model' -- import "$models/ct2-f32" --out x \
     --tokenizer text

@@ -35,6 +35,17 @@ static int own_ids(const struct side *s) {
     return 1;
 }
 
+/* A tokenizer most of whose pieces the vocabulary does not know is that of another model. */
+static int check_pieces(const struct side *s, struct err *err) {
+    int known = 0, n = tokenizer_size(s->tokenizer);
+    for (int i = 0; i < s->n_token; i++) known += tokenizer_find(s->tokenizer, s->token[i]) >= 0;
+    if (known >= n / 2) return 0;
+    return err_set(err, HEED_EFORMAT,
+                   "the vocabulary of %d tokens has only %d of the %d pieces of the SentencePiece "
+                   "file, which must be that of another model",
+                   s->n_token, known, n);
+}
+
 static int side_open(struct side *s, const struct foreign_side *from,
                      const struct foreign_side * or, struct err *err) {
     *s = (struct side){.bytes = from->tokenizer, .size = from->tokenizer_size};
@@ -45,8 +56,9 @@ static int side_open(struct side *s, const struct foreign_side *from,
         return err_set(err, HEED_EFORMAT,
                        "the model comes without a SentencePiece file; name one by --tokenizer");
     int rc = tokenizer_open_memory(&s->tokenizer, s->bytes, s->size, err);
-    if (!rc) s->own_ids = own_ids(s);
-    return rc;
+    if (rc) return rc;
+    s->own_ids = own_ids(s);
+    return from->tokenizer && s->token && !s->own_ids ? check_pieces(s, err) : 0;
 }
 
 static int side_size(const struct side *s) {
