@@ -203,7 +203,8 @@ static int open_sides(const struct foreign *m, struct side *source, struct side 
     int rc = side_open(source, &m->source, &m->source, &why);
     if (!rc) rc = side_open(target, &m->target, &m->source, &why);
     if (!rc) rc = check_ids(m, source, target, &why);
-    return rc ? err_set(err, why.code, "%.120s: %s", m->path, why.msg) : 0;
+    if (rc) err_set(err, (enum heed_status)rc, "%.120s: %s", m->path, why.msg);
+    return rc;
 }
 
 static int write_all(const char *dir, const struct foreign *m, const struct assembly *a,
