@@ -268,7 +268,7 @@ test-cluster: ## ranks on four machines, or what looks like them: same bytes, fa
 test-import: ## trained models of CTranslate2, Argos and Bergamot from PyPI, beside their engines
 	@tools/deps.sh test
 	@$(MAKE) --no-print-directory $(BUILD)/heed
-	@tests/import/real.sh
+	@tests/import/real.sh || [ $$? = 77 ] # it says what it left out, and why
 
 soak: ## heed serve for SECONDS=600 under 200 clients that ask, abort and talk nonsense
 	@tools/deps.sh test
