@@ -26,7 +26,9 @@ awk -v a="$(place 16)" -v b="$(place 64)" -v c="$(place 256)" \
 grep -q 'prefers-color-scheme:dark' c.svg || fail 'no dark colours'
 # many names go below the title, and the picture grows
 names=
-for i in 1 2 3 4 5 6 7 8; do names+="${names:+, }{\"name\": \"curve number $i\", \"x\": [1], \"y\": [$i]}"; done
+for i in 1 2 3 4 5 6 7 8; do
+    names+="${names:+, }{\"name\": \"curve number $i\", \"x\": [1], \"y\": [$i]}"
+done
 chart linear linear "$names" >many.json
 expect 0 '' -- plot many.json --out many.svg
 tall() { sed -n "s/.*viewBox='0 0 860 \([0-9]*\)'.*/\1/p" "$1"; }
@@ -52,6 +54,7 @@ expect 2 'out' -- plot c.json
 expect 1 'there.json' -- plot there.json --out x.svg
 if python3 -c 'import xml.dom.minidom' 2>/dev/null; then
     for svg in c.svg many.svg; do
-        python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' $svg || fail $svg
+        python3 - $svg <<<'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' ||
+            fail "$svg is no XML"
     done
 fi

@@ -176,7 +176,7 @@ static const struct option data_rows[] = {
 #undef OPTIONS_OF
 #define OPTIONS_OF bench_layers_options
 static const struct option layers_rows[] = {
-    ROW(INT, "n_max", n_max, "8192", "longest sequence, in tokens", .min = 64, .max = 1 << 20),
+    ROW(INT, "n_max", n_max, "8192", "longest sequence, in tokens", .min = 128, .max = 1 << 20),
     ROW(INT, "d", d, "512", "width where lengths vary: a multiple of 64", .min = 64,
         .max = 1 << 14),
     ROW(INT, "d_max", d_max, "1024", "greatest width", .min = 128, .max = 1 << 14),

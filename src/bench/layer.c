@@ -110,7 +110,7 @@ static void op_copy(struct layer *l, const struct mat *to, const struct mat *fro
 /* ---- forward --------------------------------------------------------------------------------- */
 
 static void run_attention(struct layer *l, int part) {
-    int n = l->s.n, d = l->s.d;
+    int n = l->s.n, d = l->s.d, d_k = d / heads(l);
     struct rows rows = {l->ints, l->s.batch, l->rows, n};
     struct attention_args a = {.o = l->att,
                                .q = mat_cols(l->qkv, 0, d),
@@ -121,7 +121,7 @@ static void run_attention(struct layer *l, int part) {
                                .rk = rows,
                                .n_head = heads(l),
                                .window = l->s.kind == LAYER_RESTRICTED ? l->s.r : 0,
-                               .scale = 1 / sqrtf((float)(d / heads(l)))};
+                               .scale = 1 / sqrtf((float)d_k)};
     if (part != 0) op_linear(l, &(struct linear_args){.y = l->qkv, .x = l->x, .w = l->w[0]});
     if (part != 1 && !counted(l, LIST(&a.q, &a.k, &a.v), LIST(&a.o, &a.lse)))
         attention_fwd(l->be, &a);

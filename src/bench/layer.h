@@ -1,5 +1,5 @@
-/* layer.h — one layer of each kind in the paper's Table 1, made of the seam's own ops (ops.h), to be
- * timed, counted and poked.
+/* layer.h — one layer of each kind in the paper's Table 1, made of the seam's own ops (ops.h), to
+ * be timed, counted and poked.
  *
  * All map x [n,d] to y [n,d], forward, for each of a batch of sequences:
  * - self-attention: q, k, v = x W; y = attention(q, k, v) O; heads of 64
@@ -8,10 +8,10 @@
  *       f_t = sigmoid(W_f x_t + U_f h_{t-1});  c_t = max(0, W_c x_t + U_c h_{t-1});
  *       h_t = f_t h_{t-1} + (1 - f_t) c_t
  *   two linear and one ssru_step for each t
- * - convolutional: y_i = sum of W_t x_{i + t} over t = -1, 0, 1, zero beyond the ends; rows side by
- *   side, then one linear. Dilated by D: the sum of W_t x_{i + t D} over t = -2, -1, 0
- * - separable: z_i = max(0, sum_t a_t x_{i + t}) for each column by itself, then y = z W. The kernel
- *   a is positive and sums to 1 in each column: that is what ssru makes of three rows,
+ * - convolutional: y_i = sum of W_t x_{i + t} over t = -1, 0, 1, zero beyond the ends; rows side
+ *   by side, then one linear. Dilated by D: the sum of W_t x_{i + t D} over t = -2, -1, 0
+ * - separable: z_i = max(0, sum_t a_t x_{i + t}) for each column by itself, then y = z W. The
+ *   kernel a is positive and sums to 1 in each column: that is what ssru makes of three rows,
  *       a_1 = 1 - f_1;  a_0 = f_1 (1 - f_0);  a_-1 = f_1 f_0
  *   in blocks of rows that caches hold
  * So no op is missing. The layer owns its memory on the backend; the backend is the caller's. */
@@ -72,18 +72,18 @@ int layer_sequential(struct layer *layer);
 size_t layer_bytes(const struct layer *layer);
 size_t layer_scratch(struct layer *layer);
 
-/* Views on the backend: the rows of x and of y, position i of sequence s being row i * batch + s (with
- * attention s * n + i); weight i, which is, attention: [W_q; W_k; W_v] [3d,d] and O [d,d]; recurrent:
- * [W_f U_f; W_c U_c] [2d,2d]; convolutional: [W_-1 W_0 W_1] [d,3d]; separable: W [d,d] and the logits
- * of f_0 and f_1 [2,d]. layer_read copies a view out, without gaps, and waits. */
+/* Views on the backend: the rows of x and of y, position i of sequence s being row i * batch + s
+ * (with attention s * n + i); weight i, which is, attention: [W_q; W_k; W_v] [3d,d] and O [d,d];
+ * recurrent: [W_f U_f; W_c U_c] [2d,2d]; convolutional: [W_-1 W_0 W_1] [d,3d]; separable: W [d,d]
+ * and the logits of f_0 and f_1 [2,d]. layer_read copies a view out, without gaps, and waits. */
 struct mat layer_x(const struct layer *layer), layer_y(const struct layer *layer);
 struct mat layer_weight(const struct layer *layer, int i);
 int layer_read(struct layer *layer, const struct mat *view, void *out, struct err *err);
 
 /* How many times a signal must be handed on until the last of n positions has what the first one
- * said (batch 1): by layers stacked on each other, or by steps of a recurrence. Measured: each position that
- * has it is changed in turn, and those whose bits change with it have it next. Layers are dilated by
- * 1, 3, 9 ... if `dilated`. */
+ * said (batch 1): by layers stacked on each other, or by steps of a recurrence. Measured: each
+ * position that has it is changed in turn, and those whose bits change with it have it next.
+ * Layers are dilated by 1, 3, 9 ... if `dilated`. */
 int layer_path(int *length, struct backend *be, const struct layer_shape *shape, int dilated,
                struct err *err);
 

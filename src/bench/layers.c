@@ -4,8 +4,8 @@
  * One layer of each kind (layer.h), forward: time, sequential operations, memory, and how far a
  * signal has to go. Exponents are fitted to the times of each part (fit.h) from where they are
  * FIXED times that of the smallest size on: below, most of the time is what calling an op costs,
- * about which O() says nothing (against r, FIXED_REACH times: kernels compute whole blocks of keys).
- * Counts and lengths have no fixed cost, so that all points count.
+ * about which O() says nothing (against r, FIXED_REACH times: kernels compute whole blocks of
+ * keys). Counts and lengths have no fixed cost, so that all points count.
  *
  * With one thread on the cpu device times are the processor's, so that other programs do not make
  * them longer; else they are the clock's. */
@@ -237,8 +237,9 @@ static void add_exponent(struct bench *b, const struct exponent *e) {
 }
 
 static void fit_series(struct bench *b, const struct series *s) {
+    BUG_ON(s->n < 1);
     const struct layer_facts *f = &layer_facts[s->kind];
-    double x[MAX_POINTS], y[MAX_POINTS];
+    double x[MAX_POINTS] = {0}, y[MAX_POINTS] = {0};
     struct exponent e = {.layer = f->name, .against = variable[s->against], .x = x, .y = y};
     e.n = s->n;
     for (int i = 0; i < s->n; i++) x[i] = size_of(&s->point[i], s->against);

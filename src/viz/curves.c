@@ -231,8 +231,8 @@ static double legend_width(const struct panel *p) {
     return width;
 }
 
-/* How many rows names take below the title: none if they fit beside it, or if there is a lone curve,
- * which is what the title says. */
+/* How many rows names take below the title: none if they fit beside it, or if there is a lone
+ * curve, which is what the title says. */
 static int legend_rows(const struct panel *p) {
     if (p->n_curve < 2 || legend_width(p) + 8.2 * (double)strlen(p->title) < PLOT) return 0;
     double at = 0;
