@@ -9,6 +9,7 @@ test.words. The search is not constrained: `heed trees restore` repairs what is 
 how often. Needs torch and sentencepiece.
 """
 import argparse
+import glob
 import json
 import math
 import os
@@ -150,6 +151,11 @@ def batches(pairs, tokens, rng):
     return out
 
 
+def save(what, path):
+    torch.save(what, path + ".part")
+    os.replace(path + ".part", path)
+
+
 def train(a, model, sp, log):
     eos, bos, device = sp.eos_id(), sp.bos_id(), a.device
     pairs = [(x + [eos], y + [eos]) for x, y in
@@ -158,7 +164,7 @@ def train(a, model, sp, log):
     rng, amp = random.Random(a.seed), torch.autocast(device.split(":")[0], torch.bfloat16,
                                                      enabled=device != "cpu")
     adam = torch.optim.Adam(model.parameters(), 0, (0.9, 0.98), 1e-9, fused=device != "cpu")
-    state = {"step": 0, "seconds": 0.0, "last": []}
+    state = {"step": 0, "seconds": 0.0}
     path = os.path.join(a.out, "state.pt")
     if os.path.exists(path):
         state = torch.load(path, map_location="cpu", weights_only=False)
@@ -183,16 +189,20 @@ def train(a, model, sp, log):
         loss.backward()
         adam.step()
         if step % a.every == 0 or step == a.steps:
-            weights = {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}
-            state["last"] = (state["last"] + [weights])[-a.average:]
             state["seconds"] = time.time() - begin
-            torch.save(dict(state, model=weights, adam=adam.state_dict(), rng=rng.getstate()),
-                       path + ".part")
-            os.replace(path + ".part", path)
+            save(model.state_dict(), os.path.join(a.out, f"weights-{step:08}.pt"))
+            save(dict(state, model=model.state_dict(), adam=adam.state_dict(), rng=rng.getstate()),
+                 path)
             log(step=step, loss=round(loss.item(), 4), seconds=round(state["seconds"], 1))
-    last = state["last"][-a.average:]
-    model.load_state_dict({k: sum(w[k] for w in last) / len(last) for k in last[0]})
+    average(a, model)
     return state["seconds"]
+
+
+def average(a, model):
+    """The mean of the last checkpoints."""
+    last = [torch.load(path, map_location="cpu") for path in
+            sorted(glob.glob(os.path.join(a.out, "weights-*.pt")))[-a.average:]]
+    model.load_state_dict({k: sum(w[k] for w in last) / len(last) for k in last[0]})
 
 
 class Beam:
@@ -258,6 +268,9 @@ def search(a, model, sources, bos, eos):
 
 
 def parse(a, model, sp, path):
+    name = os.path.splitext(os.path.basename(path))[0] + ".rows"
+    if os.path.exists(os.path.join(a.out, name)):
+        return
     sources = [ids + [sp.eos_id()] for ids in sp.encode(read_lines(path))]
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     rows = [""] * len(sources)
@@ -267,9 +280,9 @@ def parse(a, model, sp, path):
             found = search(a, model, [sources[i] for i in chunk], sp.bos_id(), sp.eos_id())
             for i, ids in zip(chunk, found):
                 rows[i] = sp.decode(ids)
-    name = os.path.splitext(os.path.basename(path))[0] + ".rows"
-    with open(os.path.join(a.out, name), "w", encoding="utf-8") as f:
+    with open(os.path.join(a.out, name + ".part"), "w", encoding="utf-8") as f:
         f.writelines(row + "\n" for row in rows)
+    os.replace(os.path.join(a.out, name + ".part"), os.path.join(a.out, name))
 
 
 def main():
