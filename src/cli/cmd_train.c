@@ -464,8 +464,9 @@ static int join_ranks(struct train_setup *s, struct err *err) {
     int rc = ranks_open(&s->comm, &args.ranks, &args.where, err);
     if (!rc) rc = train_ranks_check(s->comm, args.trainer.accumulate, err);
     if (rc) return rc;
-    return watch_new(&s->watch, s->comm,
-                     &(struct watch_options){.lost = ranks_lost, .ctx = s->comm}, err);
+    return watch_new(
+        &s->watch, s->comm,
+        &(struct watch_options){.stop = &signals_caught, .lost = ranks_lost, .ctx = s->comm}, err);
 }
 
 /* Ranks that all know that they end do so together; else whoever waits for this one is told. */

@@ -248,9 +248,11 @@ static void session_close(struct session *s) {
     lanes_free(s->lanes);
     free_glossaries();
     engine_close(s->engine);
-    struct tally *const tallies[] = {&s->replaced, &s->replaced_prefix, &s->split, &s->cut,
-                                     &s->missed};
-    for (size_t i = 0; i < sizeof tallies / sizeof *tallies; i++) xfree(tallies[i]->name);
+    xfree(s->replaced.name);
+    xfree(s->replaced_prefix.name);
+    xfree(s->split.name);
+    xfree(s->cut.name);
+    xfree(s->missed.name);
     xfree(s->note);
     comm_close(s->comm);
 }

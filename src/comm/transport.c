@@ -54,6 +54,7 @@ static int regular(const int *machine, int size, int n) {
 void comm_set_levels(struct comm *comm, const int *machine) {
     int n = 0;
     for (int r = 0; r < comm->size; r++) n += machine[r] == machine[0];
+    BUG_ON(n < 1);
     comm->inside = regular(machine, comm->size, n) ? n : 1;
 }
 

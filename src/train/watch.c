@@ -230,8 +230,13 @@ static void list_addresses(struct invitation *inv) {
 static int open_door(int *port, struct err *err) {
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
     struct sockaddr_in old = {.sin_family = AF_INET};
-    struct sockaddr_storage bound = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in old;
+        struct sockaddr_in6 new;
+    } bound;
     socklen_t size = sizeof bound;
+    memset(&bound, 0, sizeof bound);
     int zero = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), six = fd >= 0;
     if (six) {
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
@@ -245,12 +250,11 @@ static int open_door(int *port, struct err *err) {
             fd = -1;
         }
     }
-    if (fd < 0 || listen(fd, 128) != 0 || getsockname(fd, (struct sockaddr *)&bound, &size) != 0) {
+    if (fd < 0 || listen(fd, 128) != 0 || getsockname(fd, &bound.any, &size) != 0) {
         if (fd >= 0) close(fd);
         return err_set(err, HEED_EIO, "watch: cannot listen: %s", strerror(errno));
     }
-    *port = ntohs(bound.ss_family == AF_INET ? ((struct sockaddr_in *)&bound)->sin_port
-                                             : ((struct sockaddr_in6 *)&bound)->sin6_port);
+    *port = ntohs(bound.any.sa_family == AF_INET ? bound.old.sin_port : bound.new.sin6_port);
     return fd;
 }
 
