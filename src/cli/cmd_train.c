@@ -454,6 +454,7 @@ static int prepare(struct train_setup *s, int *lock, struct err *err) {
     int rc = setup_check(s, err);
     if (!rc && !args.dry_run && s->comm->rank == 0) rc = lock_dir(lock, err);
     if ((rc = ranks_agree(s->comm, rc, err))) return rc;
+    ranks_attach(s->comm, s->be);
     rc = ranks_agree(s->comm, setup_build(s, err), err);
     progress_end(s->progress);
     return rc ? rc : ranks_agree(s->comm, train_ranks_guard(s, err), err);
@@ -496,10 +497,10 @@ static int run(struct err *err) {
         if (!rc) rc = train(&s, &end, err);
         together = s.comm->ends;
     }
+    int alone = s.comm->size == 1; /* whoever started ranks ends as the signal would have it */
+    leave_ranks(&s, rc, together); /* while there is still a backend */
     setup_release(&s);
     file_unlock(lock);
-    int alone = s.comm->size == 1; /* whoever started ranks ends as the signal would have it */
-    leave_ranks(&s, rc, together);
     if (!rc && end == TRAIN_STOPPED && alone) signals_end_by(signals_caught);
     return rc;
 }

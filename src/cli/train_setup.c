@@ -580,7 +580,7 @@ void setup_release(struct train_setup *s) {
     tongues_free(s->tongues);
     model_notes_release(&s->notes);
     xfree(s->tokenizer_path);
-    if (s->home && s->comm->rank > 0) dir_remove(s->home, NULL);
+    if (s->home && strcmp(s->home, s->a->trainer.dir) != 0) dir_remove(s->home, NULL);
     xfree(s->home);
     xfree(s->cache);
 }
