@@ -298,7 +298,7 @@ static int dry_update(struct train_setup *s, struct batch *batch, struct update_
                       struct err *err) {
     struct batches_state before, after;
     int n = args.trainer.accumulate / s->comm->size, rc = 0;
-    const struct batch **list = xcalloc((size_t)n, sizeof *list);
+    const struct batch **list = xcalloc((size_t)n, sizeof(const struct batch *));
     batches_state(s->batches, &before);
     for (int i = 0; i < n && !rc; i++) {
         rc = batches_next(s->batches, &batch[i], err);
