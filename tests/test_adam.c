@@ -138,7 +138,7 @@ TEST(adam_zero_gradient_cuda) { zero_gradient_on_all(ops_cuda_open()); }
 
 /* The sums of [rows, cols], added to 3, in order. xfree. */
 static double *run_sumsq(struct backend *be, enum dtype type, int rows, int cols) {
-    size_t n = (size_t)(rows * ceil_div(cols, SUMSQ_RANGE));
+    size_t n = (size_t)rows * (size_t)ceil_div(cols, SUMSQ_RANGE);
     double *out = xmalloc(n * sizeof *out);
     for (size_t i = 0; i < n; i++) out[i] = 3;
     struct sumsq_args a = {.x = ops_random(be, type, rows, cols, 4)};

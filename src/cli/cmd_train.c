@@ -463,8 +463,9 @@ static int prepare(struct train_setup *s, int *lock, struct err *err) {
 /* Opens what ranks talk through, and sees to it that none waits for one that is lost. */
 static int join_ranks(struct train_setup *s, struct err *err) {
     int rc = ranks_open(&s->comm, &args.ranks, &args.where, err);
-    if (!rc) rc = train_ranks_check(s->comm, args.trainer.accumulate, err);
     if (rc) return rc;
+    rc = train_ranks_check(s->comm, args.trainer.accumulate, err);
+    if ((rc = ranks_agree(s->comm, rc, err))) return comm_close(s->comm), rc;
     return watch_new(
         &s->watch, s->comm,
         &(struct watch_options){.stop = &signals_caught, .lost = ranks_lost, .ctx = s->comm}, err);
@@ -496,6 +497,7 @@ static int run(struct err *err) {
         rc = signals_watch(err);
         if (!rc) rc = train(&s, &end, err);
         together = s.comm->ends;
+        if (rc && together) rc = ranks_agree(s.comm, rc, err); /* on who says it */
     }
     int alone = s.comm->size == 1; /* whoever started ranks ends as the signal would have it */
     leave_ranks(&s, rc, together); /* while there is still a backend */

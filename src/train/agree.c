@@ -17,7 +17,7 @@ int agree_with_first(struct comm *comm, int rc, struct err *err) {
     if (comm->err.code) return comm_check(comm, err);
     if (!said.rc) return rc;
     comm->ends = 1;
-    if (err && comm->rank > 0) err_set(err, HEED_EINVAL, "%s", said.err.msg);
+    if (err) *err = said.err;
     return said.rc;
 }
 

@@ -493,6 +493,7 @@ static int deal_state(struct comm *comm, struct state *state, struct err *err) {
     int n = state->n_item, rc = 0;
     if (agree_alone(comm)) return 0;
     comm_bcast(comm, &n, sizeof n, 0);
+    BUG_ON(comm->rank == 0 && n > 0 && !state->item);
     for (int i = 0; i < n && !comm->err.code && !rc; i++) {
         char *value = comm->rank == 0 ? state_item_format(&state->item[i]) : NULL;
         char *key = comm->rank == 0 ? xstrdup(state->item[i].key) : NULL;
