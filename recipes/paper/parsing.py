@@ -121,7 +121,7 @@ def table(f):
 def section(files):
     paper = ", ".join(f"{f1} ({name})" for name, f1 in PAPER)
     out = [f"""The paper's parser reads a sentence and writes its tree as a row of brackets. It has
-4 layers of width 1024, and is searched with beam 21, α 0.3 and up to 300 tokens more than its input.
+4 layers of width 1024; beam 21, α 0.3 and up to 300 tokens more than its input find the best row.
 On the Wall Street Journal its F1 is {paper}. That
 treebank cannot be had here: these parsers learn from CRAFT, 17,356 sentences of biomedical
 articles; GUM, text of other kinds with other habits of annotation, is only measured. The search of
