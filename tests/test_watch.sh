@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_watch.sh — kills, stops and hangs a rank of test_watch.c: all end with 75, nobody is left, and
-# one line says who it was.
+# test_watch.sh — kills, stops and hangs a rank of test_watch.c: all end with 75, nobody is left,
+# and one line says who it was.
 # timeout: 300
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"

@@ -5,8 +5,8 @@
 #     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS MODELS  (`make dist` calls it; OUT/heed is linked)
 #
 # OUT/heed-VERSION/bin/heed, lib/ with libheed, every shared library the program and the plug-ins
-# need beside the C library, the GPU's driver, MPI and NCCL, lib/heed/ with the plug-ins, include/, share/ with
-# the models of the folder MODELS and the licences of what is taken along; and
+# need beside the C library, the GPU's driver, MPI and NCCL, lib/heed/ with the plug-ins, include/,
+# share/ with the models of the folder MODELS and the licences of what is taken along; and
 # OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt (half a gigabyte), 0 leaves it to the
 # machine.
 set -euo pipefail

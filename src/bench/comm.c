@@ -2,9 +2,9 @@
  *
  * Run as several processes (`mpirun -n 4 heed bench comm`, or --ranks 4). Two tables: words that go
  * from one rank to another and back, or from all to all, for the time a call takes at least; and
- * large messages, for the bytes per second that it has. Exchange and allgather are what an update of
- * ranks consists of: each moves (n - 1) / n of the bytes to and from every rank, on the memory of
- * --device. Rank 0 prints; the time of a call is the slowest rank's, the best of several. */
+ * large messages, for the bytes per second that it has. Exchange and allgather are what an update
+ * of ranks consists of: each moves (n - 1) / n of the bytes to and from every rank, on the memory
+ * of --device. Rank 0 prints; the time of a call is the slowest rank's, the best of several. */
 #include <stdio.h>
 #include <string.h>
 

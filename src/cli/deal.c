@@ -100,18 +100,19 @@ static int read_round(struct lanes *lanes, struct feed *feed, struct window *w, 
     return got < 0 ? got : 0;
 }
 
-/* Writes what rank r made of its window, unless something before it has failed. */
+/* Writes what rank r made of its window; where ops is NULL, since something before it has failed,
+ * it is only taken. */
 static int take_reply(struct comm *comm, int r, const struct window *w, struct buffer *body,
-                      const struct deal_ops *ops, int rc, struct err *err) {
+                      const struct deal_ops *ops, struct err *err) {
     struct reply reply = {0};
     comm_move(comm, &reply, sizeof reply, r, 0);
     move_bytes(comm, body, r, 0);
-    if (rc || comm_check(comm, err)) return rc ? rc : comm_check(comm, err);
+    if (!ops || comm_check(comm, err)) return ops ? comm_check(comm, err) : 0;
     struct deal_answer answer = {.note = (const unsigned char *)body->text,
                                  .n_done = reply.n_done,
                                  .bytes = body->text + reply.n_done,
                                  .size = reply.size};
-    rc = ops->write(ops->ctx, w->line, w->n, &answer, err);
+    int rc = ops->write(ops->ctx, w->line, w->n, &answer, err);
     if (!rc && reply.rc) *err = reply.err;
     return rc ? rc : reply.rc;
 }
@@ -133,7 +134,10 @@ static int lead(struct comm *comm, struct lanes *lanes, struct feed *feed,
             rc = ops->write(ops->ctx, w[0].line, w[0].n, &own, err);
             if (own_rc) rc = own_rc;
         }
-        for (int r = 1; r < n; r++) rc = take_reply(comm, r, &w[r], &body, ops, rc, err);
+        for (int r = 1; r < n; r++) {
+            int taken = take_reply(comm, r, &w[r], &body, rc ? NULL : ops, err);
+            if (!rc) rc = taken;
+        }
         if (!rc && read_rc) *err = why;
         if (!rc) rc = read_rc;
     }

@@ -2,8 +2,8 @@
  *
  * Rank 0 reads windows of lines (lanes.h), the same ones as a process alone would, and deals them
  * out, one per rank and round. Each rank translates its own and hands back what is to be printed.
- * So the output has the same bytes whatever the number of ranks, and only rank 0 needs the text; all
- * need the model. A round lasts as long as its slowest window; windows are large. */
+ * So the output has the same bytes whatever the number of ranks, and only rank 0 needs the text;
+ * all need the model. A round lasts as long as its slowest window; windows are large. */
 #ifndef CLI_DEAL_H
 #define CLI_DEAL_H
 

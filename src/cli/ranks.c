@@ -49,8 +49,8 @@ int ranks_first(void) {
 static enum { NOT_AGREED, SPEAKER, SPOKEN_FOR } part; /* of ranks_agree */
 int ranks_speaks(enum heed_status code) {
     if (part != NOT_AGREED) return part == SPEAKER;
-    /* All are given the same words, as a rule: then the first one's end is the end of this one, too,
-     * and it has a second for that. */
+    /* All are given the same words, as a rule: then the first one's end is the end of this one,
+     * too, and it has a second for that. */
     if (code == HEED_EINVAL && !ranks_first()) sleep(1);
     return 1;
 }
@@ -58,8 +58,9 @@ int ranks_speaks(enum heed_status code) {
 /* ---- starting -------------------------------------------------------------------------------- */
 
 /* How mpirun should behave. Ranks give way while they wait, since they may be more than there are
- * cores; they are not bound to any, or two runs on a machine would both have its first. A connection
- * to another machine that dies should be noticed within seconds, which is not mpirun's habit. */
+ * cores; they are not bound to any, or two runs on a machine would both have its first. A
+ * connection to another machine that dies should be noticed within seconds, which is not mpirun's
+ * habit. */
 static void set_up_mpirun(void) {
     static const char *const setting[][2] = {{"OMPI_MCA_plm", "isolated"},
                                              {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
@@ -208,7 +209,8 @@ static void share_gpus(const struct comm *comm, struct backend_options *where) {
 }
 
 /* NCCL wants a GPU for every rank; where the launcher has said how many ranks this machine has, and
- * there are fewer, they share GPUs and go through the host. NCCL_HOSTID makes it believe otherwise. */
+ * there are fewer, they share GPUs and go through the host. NCCL_HOSTID makes it believe
+ * otherwise. */
 static int gpus_suffice(void) {
     const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     return !local || getenv("NCCL_HOSTID") || atoi(local) <= plugin_device_count();

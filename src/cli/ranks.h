@@ -2,7 +2,8 @@
  *
  * Ranks are started by mpirun, by srun, or by heed itself: `--ranks N` runs mpirun on this machine
  * with the same command line and waits for it. A rank that is lost (killed, or found silent by the
- * watch of train/watch.h) ends them all with RANKS_LOST, after which --restarts starts them anew. */
+ * watch of train/watch.h) ends them all with RANKS_LOST, after which --restarts starts them
+ * anew. */
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 
@@ -46,7 +47,8 @@ int ranks_started(struct err *err);
 /* Where --ranks asks for processes and this is not one of them yet: starts them, waits, and ends
  * this process as they did; it does not return then, unless they cannot be started. `valid` says
  * which numbers of ranks a restart may take. `orderly`: ranks watch RANKS_STOP (signals.h) and end
- * by themselves; mpirun leaves them a second. The first Ctrl-C or SIGTERM becomes RANKS_STOP then. */
+ * by themselves; mpirun leaves them a second. The first Ctrl-C or SIGTERM becomes RANKS_STOP
+ * then. */
 enum { RANKS_STOP = SIGUSR1 };
 struct ranks_job {
     int (*valid)(int n);
@@ -62,12 +64,12 @@ int ranks_open(struct comm **comm, const struct ranks_options *options,
 /* From now on the comm's device calls are about this backend's memory, which outlives them. */
 void ranks_attach(struct comm *comm, struct backend *be);
 
-/* For struct watch_options: says which rank was lost and what to do, once, and ends the process. ctx
- * is the comm. */
+/* For struct watch_options: says which rank was lost and what to do, once, and ends the process.
+ * ctx is the comm. */
 void ranks_lost(void *ctx, const struct watch_report *report);
 
-/* After what ranks do each for itself: the first failure of any becomes everybody's, so that all can
- * end in order, and one of them says why. Collective. */
+/* After what ranks do each for itself: the first failure of any becomes everybody's, so that all
+ * can end in order, and one of them says why. Collective. */
 int ranks_agree(struct comm *comm, int rc, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* signals.h — SIGINT, SIGTERM, SIGHUP, SIGPIPE and SIGUSR1 (which mpirun and Slurm pass on to ranks)
- * ask for an orderly end.
+/* signals.h — SIGINT, SIGTERM, SIGHUP, SIGPIPE and SIGUSR1 (which mpirun and Slurm pass on to
+ * ranks) ask for an orderly end.
  *
  * The first one is recorded for loops to check, and wakes those who wait; a second one has its
  * usual effect at once. SIGHUP and SIGPIPE stay ignored where they are (nohup). */

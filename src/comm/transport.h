@@ -1,8 +1,8 @@
 /* transport.h — what carries bytes between ranks: only for those who write one.
  *
  * A transport embeds struct comm as its first member, fills in its place in the world and a table.
- * The program's side is comm.c; transport.c is linked into plug-ins, too, which need no other symbol
- * of the program that loads them (base/loader.h) and allocate what they own themselves. */
+ * The program's side is comm.c; transport.c is linked into plug-ins, too, which need no other
+ * symbol of the program that loads them (base/loader.h) and allocate what they own themselves. */
 #ifndef COMM_TRANSPORT_H
 #define COMM_TRANSPORT_H
 

@@ -226,6 +226,17 @@ static void list_addresses(struct invitation *inv) {
     freeifaddrs(all);
 }
 
+/* A socket at any port of this address, or -1. */
+static int bind_to(const struct sockaddr *address) {
+    int zero = 0, fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    if (address->sa_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    if (bind(fd, address, size_of(address)) == 0 && listen(fd, 128) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
 /* On all interfaces, of both families where there are both. */
 static int open_door(int *port, struct err *err) {
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
@@ -237,23 +248,10 @@ static int open_door(int *port, struct err *err) {
     } bound;
     socklen_t size = sizeof bound;
     memset(&bound, 0, sizeof bound);
-    int zero = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), six = fd >= 0;
-    if (six) {
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
-        six = bind(fd, (const struct sockaddr *)&any, sizeof any) == 0;
-        if (!six) close(fd);
-    }
-    if (!six) {
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && bind(fd, (const struct sockaddr *)&old, sizeof old) != 0) {
-            close(fd);
-            fd = -1;
-        }
-    }
-    if (fd < 0 || listen(fd, 128) != 0 || getsockname(fd, &bound.any, &size) != 0) {
-        if (fd >= 0) close(fd);
-        return err_set(err, HEED_EIO, "watch: cannot listen: %s", strerror(errno));
-    }
+    int fd = bind_to((const struct sockaddr *)&any);
+    if (fd < 0) fd = bind_to((const struct sockaddr *)&old);
+    if (fd < 0 || getsockname(fd, &bound.any, &size) != 0)
+        err_set(err, HEED_EIO, "watch: cannot listen: %s", strerror(errno));
     *port = ntohs(bound.any.sa_family == AF_INET ? bound.old.sin_port : bound.new.sin6_port);
     return fd;
 }

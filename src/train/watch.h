@@ -1,8 +1,8 @@
 /* watch.h — sees to it that ranks which wait for each other do not wait for ever.
  *
- * Every rank has a thread that tells rank 0 each second, over a TCP connection of its own, where the
- * training stands: step, phase, and since when. So a rank is heard whose engine is stuck, and one
- * that was killed, stopped or cut off is missed. Rank 0 decides, and says so to all:
+ * Every rank has a thread that tells rank 0 each second, over a TCP connection of its own, where
+ * the training stands: step, phase, and since when. So a rank is heard whose engine is stuck, and
+ * one that was killed, stopped or cut off is missed. Rank 0 decides, and says so to all:
  *
  *   gone     its connection ended without a goodbye: at once
  *   silent   not heard for `silence` seconds; or for some, and the launcher, which may have noticed

@@ -2,8 +2,8 @@
  *
  * Device memory that the host cannot read goes through buffers here, which grow to the largest call
  * and stay. Slices travel as single messages between two ranks and not through MPI's collectives:
- * every rank then sees how many bytes each of its peers sent, and a peer that counts otherwise is an
- * error instead of garbage. Messages between two ranks arrive in order, so calls do not mix. */
+ * every rank then sees how many bytes each of its peers sent, and a peer that counts otherwise is
+ * an error instead of garbage. Messages between two ranks arrive in order, so calls do not mix. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

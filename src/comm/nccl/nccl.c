@@ -82,8 +82,10 @@ static int find(void *library, const char *name, void *function, const char *fro
 
 static int load(struct err *err) {
     static const char nccl_name[] = "libnccl.so.2", cuda_name[] = "libcuda.so.1";
+    /* Both stay loaded. */
     void *cuda = dlopen(cuda_name, RTLD_NOW | RTLD_LOCAL), *nccl = NULL;
     if (cuda) nccl = dlopen(nccl_name, RTLD_NOW | RTLD_LOCAL);
+    /* cppcheck-suppress resourceLeak ; as said */
     if (!nccl) return err_set(err, HEED_EDEVICE, "nccl: cannot be loaded: %.200s", dlerror());
     int rc = 0;
 #define FIND(name, result, parameters)                                                             \
