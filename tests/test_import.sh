@@ -77,7 +77,8 @@ mkdir both && cp -r "$models/ct2-f32" "$models/bergamot" both
 expect 1 "both: several folders with weights, 'bergamot' and 'ct2-f32' among them" -- \
     import both --out x
 expect 1 'several folders' -- import both --out x --format marian
-expect 1 "$models/bergamot: no list of tokens" -- import "$models/bergamot" --out x --tokenizer words
+expect 1 "$models/bergamot: no list of tokens" -- import "$models/bergamot" --out x \
+    --tokenizer words
 cp -r "$models/ct2-f32" other && cp "$models/ct2-bf16/model.bin" other
 expect 1 'other: the vocabularies have 46 and 46 tokens, but the model has 40' -- \
     import other --out x

@@ -1,7 +1,7 @@
 #!/bin/bash
 # test_paper.sh — the recipes of the paper's tables and figures, at toy size: that they run, resume
 # and report, not what comes out. `make paper-smoke` is this test alone.
-# timeout: 240
+# timeout: 600
 # shellcheck source=tests/train.sh
 . "$(dirname "$0")/train.sh"
 slow 'every recipe trains; too slow in sanitizer builds'
@@ -71,7 +71,9 @@ some 1,150 >treebanks/craft-treebank/train.tree.xz
 some 151,165 >treebanks/craft-treebank/valid.tree.xz
 some 166,180 >treebanks/craft-treebank/test.tree.xz
 some 181,195 >treebanks/gum/test.tree.xz
-for _ in 1 2 3 4 5; do echo "It's small (I don't see it), and the half-full cup isn't."; done >more.txt
+for _ in 1 2 3 4 5; do
+    echo "It's small (I don't see it), and the half-full cup isn't."
+done >more.txt
 peer=
 if python3 -c 'import torch, sentencepiece' 2>/dev/null; then peer=1; fi
 smoke() {

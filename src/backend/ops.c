@@ -55,8 +55,8 @@ static bool rule(struct caller by, bool ok, const char *what) {
     return ok;
 }
 
-/* A weight of linear_fwd, embed_fwd or topk: plain, or tiled. Activations of type t; I8 weights go with
- * f32. */
+/* A weight of linear_fwd, embed_fwd or topk: plain, or tiled. Activations of type t; I8 weights go
+ * with f32. */
 static bool is_weight(struct caller by, const char *name, const struct mat *m, int rows, int cols,
                       enum dtype t) {
     if (!m->tiled) return is(by, name, m, rows, cols, t);

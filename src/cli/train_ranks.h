@@ -8,8 +8,8 @@
 /* Can so many ranks share the batches of an update? A usage error names the numbers that do. */
 int train_ranks_check(const struct comm *comm, int accumulate, struct err *err);
 
-/* Collective. Configuration and tokenizers that rank 0 has in the directory `dir`, be it a run's or a
- * model's, come to all: on the others they are in the directory `home`, which is made. */
+/* Collective. Configuration and tokenizers that rank 0 has in the directory `dir`, be it a run's or
+ * a model's, come to all: on the others they are in the directory `home`, which is made. */
 int train_ranks_fetch(struct comm *comm, const char *dir, const char *home, struct err *err);
 
 /* Collective. The same for one file: `path` on rank 0, `name` in `home` on the others. */

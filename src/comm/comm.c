@@ -11,9 +11,9 @@
 /* ---- alone ----------------------------------------------------------------------------------- */
 
 static void alone_close(struct comm *comm) { xfree(comm); }
-static void alone_abort(struct comm *comm, int status) { (void)comm, (void)status; }
+static void alone_quit(struct comm *comm, int status) { (void)comm, (void)status; }
 static const struct comm_transport alone = {
-    .name = "none", .close = alone_close, .abort = alone_abort};
+    .name = "none", .close = alone_close, .quit = alone_quit};
 
 static int open_alone(struct comm **comm) {
     *comm = xcalloc(1, sizeof **comm);
@@ -44,7 +44,7 @@ void comm_close(struct comm *comm) {
 
 const char *comm_name(const struct comm *comm) { return comm->vt->name; }
 
-void comm_abort(struct comm *comm, int status) { comm->vt->abort(comm, status); }
+void comm_abort(struct comm *comm, int status) { comm->vt->quit(comm, status); }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 

@@ -9,12 +9,12 @@
 #include "comm/comm.h"
 
 /* Slots are called only by comm.c, with checked arguments, in worlds of more than one rank (close
- * and abort excepted), never while an error is pending. exchange and allgather have at least two
+ * and quit excepted), never while an error is pending. exchange and allgather have at least two
  * members. */
 struct comm_transport {
     const char *name;
     void (*close)(struct comm *comm);
-    void (*abort)(struct comm *comm, int status);
+    void (*quit)(struct comm *comm, int status);
     void (*bcast)(struct comm *comm, void *data, size_t size, int root);
     void (*gather)(struct comm *comm, void *all, const void *mine, size_t size);
     void (*send)(struct comm *comm, const void *data, size_t size, int to);

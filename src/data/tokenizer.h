@@ -161,9 +161,9 @@ struct tokenizer_train_options {
     enum tokenizer_type type;
     int byte_fallback; /* 256 pieces for bytes: no text is unknown */
     int split_digits;  /* each digit is a piece of its own: numbers are spelt, not memorised */
-    /* Pieces of the user's own, "A,B" (a comma in one is "\\,"), or NULL: never part of another piece, never split, whatever
-     * the text around them. Text has them where it spells them. One may begin with U+2581, the
-     * space before it: text has it at the beginning of words alone. */
+    /* Pieces of the user's own, "A,B" (a comma in one is "\\,"), or NULL: never part of another
+     * piece, never split, whatever the text around them. Text has them where it spells them. One
+     * may begin with U+2581, the space before it: text has it at the beginning of words alone. */
     const char *symbols;
     double coverage; /* share of characters that get a piece, 0.98 to 1; 0: 1 */
     /* nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity; NULL: nmt_nfkc */

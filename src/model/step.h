@@ -12,8 +12,8 @@
  * itself (stepper_queue and the op beam_step): then steps can be queued without knowing how the
  * last one went, and recorded.
  *
- * Keys and values are cached in the act type; those of an int8 model (but Marian's) in F16, which is half of that
- * and rounds some ten times finer than the products that made them do.
+ * Keys and values are cached in the act type; those of an int8 model (but Marian's) in F16, which
+ * is half of that and rounds some ten times finer than the products that made them do.
  *
  * Owns one block of backend memory reserved by stepper_new; nothing is allocated later. Borrows the
  * model. */

@@ -10,8 +10,8 @@ static inline int agree_first(const struct comm *comm) { return !comm || comm->r
 static inline int agree_alone(const struct comm *comm) { return !comm || comm->size == 1; }
 
 /* Collective. What rank 0 came to, of which the others knew nothing: rc and *err of rank 0 come to
- * all, and comm->ends is set if that is a failure. A rank that failed where rank 0 did not keeps its
- * own error. */
+ * all, and comm->ends is set if that is a failure. A rank that failed where rank 0 did not keeps
+ * its own error. */
 int agree_with_first(struct comm *comm, int rc, struct err *err);
 
 /* Collective. The same number on all ranks? HEED_EINTERNAL names those that have another than most,

@@ -24,9 +24,9 @@
  * so weights of one checkpoint with the state of another are refused too. config.json has the hash
  * of the tokenizer beside it.
  *
- * Ranks. Files are the same for any number of ranks and are rank 0's alone: no other reads or writes
- * any. Saving and loading are collective; the parts that ranks keep for themselves are gathered in
- * the gradients' buffer while they are written, and broadcast when they are loaded.
+ * Ranks. Files are the same for any number of ranks and are rank 0's alone: no other reads or
+ * writes any. Saving and loading are collective; the parts that ranks keep for themselves are
+ * gathered in the gradients' buffer while they are written, and broadcast when they are loaded.
  *
  * Saving needs a small fixed buffer and no memory that grows with the model. Only f32 and bf16
  * models (f32 master weights) are saved; an f64 model is HEED_EINVAL. */
@@ -49,8 +49,9 @@ struct checkpoint_list {
 /* "DIR/ckpt-00000300"; the caller frees with xfree. */
 char *checkpoint_path(const char *dir, int64_t step);
 
-/* Collective. Saves model, moments, average, opt->step, opt->n_batch and the trainer's state (NULL: none) as
- * DIR/ckpt-STEP. On error nothing that was there has changed and nothing of the attempt is left. */
+/* Collective. Saves model, moments, average, opt->step, opt->n_batch and the trainer's state (NULL:
+ * none) as DIR/ckpt-STEP. On error nothing that was there has changed and nothing of the attempt is
+ * left. */
 int checkpoint_save(const char *dir, struct optimizer *opt, const struct state *state,
                     struct err *err);
 
@@ -58,9 +59,10 @@ int checkpoint_save(const char *dir, struct optimizer *opt, const struct state *
  * into. */
 int checkpoint_read_state(const char *path, struct state *state, int64_t *step, struct err *err);
 
-/* Collective; only rank 0 needs `path`. The checkpoint into an optimizer whose model has the same configuration (names and shapes
- * decide; dropout and smoothing may differ) and that keeps an average if the checkpoint has one
- * (else HEED_EINVAL), and the trainer's state (NULL: not wanted). All
+/* Collective; only rank 0 needs `path`. The checkpoint into an optimizer whose model has the same
+ * configuration (names and shapes decide; dropout and smoothing may differ) and that keeps an
+ * average if the checkpoint has one (else HEED_EINVAL), and the trainer's state (NULL: not wanted).
+ * All
  * checksums are verified first: on error neither the optimizer nor *state has changed. */
 int checkpoint_load(const char *path, struct optimizer *opt, struct state *state, struct err *err);
 

@@ -127,8 +127,8 @@ static int place_of(const struct comm *comm) {
            comm_index(comm, COMM_ACROSS);
 }
 
-/* What the group of a level has of a bucket, cut into one slice per member: opt->count says how many
- * bytes they are, *own which is this rank's. */
+/* What the group of a level has of a bucket, cut into one slice per member: opt->count says how
+ * many bytes they are, *own which is this rank's. */
 static struct shard_span cut_level(struct optimizer *opt, int bucket, enum comm_level level,
                                    size_t size, struct shard_span *own) {
     const struct comm *comm = opt->options.comm;
@@ -282,8 +282,8 @@ static double add_squares(const struct optimizer *opt) {
     return total;
 }
 
-/* What each rank has found out comes to all: the report. Adam, if it clips, reads the sum of squares
- * on the device. */
+/* What each rank has found out comes to all: the report. Adam, if it clips, reads the sum of
+ * squares on the device. */
 static int collect_all(struct optimizer *opt, int norm, struct update_report *report,
                        struct err *err) {
     struct backend *be = opt->model->be;

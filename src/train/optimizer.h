@@ -91,8 +91,9 @@ struct update {
     int64_t n_tok;
 };
 
-/* Collective. The gradient of 1 <= n <= accumulate / ranks batches, each within the activations' budget; then either apply or discard
- * it. Separate, because whoever watches for divergence must look before the parameters change. */
+/* Collective. The gradient of 1 <= n <= accumulate / ranks batches, each within the activations'
+ * budget; then either apply or discard it. Separate, because whoever watches for divergence must
+ * look before the parameters change. */
 int optimizer_gradient(struct optimizer *opt, const struct update *update,
                        struct update_report *report, struct err *err);
 int optimizer_apply(struct optimizer *opt, struct update_report *report, struct err *err);
@@ -124,9 +125,9 @@ int optimizer_evaluate(struct optimizer *opt, const struct batch *batch,
 /* The average becomes what the model's parameters are now. Queued. */
 void optimizer_take_average(struct optimizer *opt);
 
-/* Collective. Makes the average the model, to evaluate it or translate with it, and back to the parameters that
- * learn, bit for bit. In between nothing may be learnt, saved or loaded. Without an average both do
- * nothing. */
+/* Collective. Makes the average the model, to evaluate it or translate with it, and back to the
+ * parameters that learn, bit for bit. In between nothing may be learnt, saved or loaded. Without an
+ * average both do nothing. */
 int optimizer_show_average(struct optimizer *opt, struct err *err);
 int optimizer_hide_average(struct optimizer *opt, struct err *err);
 

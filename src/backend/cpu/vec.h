@@ -138,12 +138,12 @@ INLINE vh narrow_f16(vf x) {
 }
 #else
 INLINE vf widen_f16(vh h) {
-    vf x;
+    vf x = {0};
     for (int i = 0; i < W; i++) x[i] = f16_load(h[i]);
     return x;
 }
 INLINE vh narrow_f16(vf x) {
-    vh h;
+    vh h = {0};
     for (int i = 0; i < W; i++) h[i] = f16_store_limited(x[i]);
     return h;
 }

@@ -206,13 +206,13 @@ static void mpi_close(struct comm *comm) {
     release(mpi_of(comm));
 }
 
-static void mpi_abort(struct comm *comm, int status) {
+static void mpi_quit(struct comm *comm, int status) {
     if (comm->size > 1) MPI_Abort(MPI_COMM_WORLD, status);
 }
 
 static const struct comm_transport table = {.name = "mpi",
                                             .close = mpi_close,
-                                            .abort = mpi_abort,
+                                            .quit = mpi_quit,
                                             .bcast = mpi_bcast,
                                             .gather = mpi_gather,
                                             .send = mpi_send,

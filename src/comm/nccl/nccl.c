@@ -236,14 +236,14 @@ static void nccl_close(struct comm *comm) {
     free(n);
 }
 
-static void nccl_abort(struct comm *comm, int status) {
+static void nccl_quit(struct comm *comm, int status) {
     struct nccl *n = nccl_of(comm);
-    n->control->vt->abort(n->control, status);
+    n->control->vt->quit(n->control, status);
 }
 
 static const struct comm_transport table = {.name = "nccl",
                                             .close = nccl_close,
-                                            .abort = nccl_abort,
+                                            .quit = nccl_quit,
                                             .bcast = nccl_bcast,
                                             .gather = nccl_gather,
                                             .send = nccl_send,
