@@ -174,15 +174,7 @@ later() {
 }
 # pid_of RANK RUN — its process
 pid_of() {
-    local process
-    for process in /proc/[0-9]*/environ; do
-        if tr '\0' '\n' 2>/dev/null <"$process" | grep -qx "OMPI_COMM_WORLD_RANK=$1" &&
-            tr '\0' ' ' 2>/dev/null <"${process%environ}cmdline" | grep -qF -- "--out $2"; then
-            echo "${process//[^0-9]/}"
-            return
-        fi
-    done
-    fail "$2: no rank $1: $(cat "$2.log")"
+    rank_pid "$1" "--out $2" | grep . || fail "$2: no rank $1: $(cat "$2.log")" >&2
 }
 # begin N RUN OPTION... — in the background, until it has saved something
 begin() {

@@ -12,6 +12,19 @@ export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_plm=isolated
 # ranks N COMMAND... — N of them, with their number in TEST_RANKS
 ranks() { TEST_RANKS=$1 mpirun -n "$@"; }
 
+# rank_pid RANK TEXT — that rank's process of those with the text in their command line, if it is
+# there
+rank_pid() {
+    local process
+    for process in /proc/[0-9]*/environ; do
+        if tr '\0' '\n' 2>/dev/null <"$process" | grep -qx "OMPI_COMM_WORLD_RANK=$1" &&
+            tr '\0' ' ' 2>/dev/null <"${process%environ}cmdline" | grep -qF -- "$2"; then
+            echo "${process//[^0-9]/}"
+            return
+        fi
+    done
+}
+
 # gone TEXT — processes that have it in their command line end, within a minute
 gone() {
     local process

@@ -67,26 +67,18 @@ begun() { # RUN STEP — the run's checkpoint of that step is there, within a mi
 }
 long=("${f32[@]}" --steps 60 --save-every 4 --keep 99)
 "$heed" train "${run[@]}" "${long[@]}" --out straight --quiet
-rank_pid() { # TEXT — the process of rank 1 with it in its command line
-    for process in /proc/[0-9]*/environ; do
-        if tr '\0' '\n' 2>/dev/null <"$process" | grep -qx 'OMPI_COMM_WORLD_RANK=1' &&
-            tr '\0' ' ' 2>/dev/null <"${process%environ}cmdline" | grep -qF -- "$1"; then
-            echo "${process//[^0-9]/}"
-            return
-        fi
-    done
-}
 kills=0
 for round in 4:8 2:24; do
-    mpirun -n "${round%:*}" "$heed" train "${run[@]}" "${long[@]}" --out killed >killed.log 2>&1 &
+    mpirun -n "${round%:*}" "$heed" train "${run[@]}" "${long[@]}" --out "$dir/killed" \
+        >killed.log 2>&1 &
     launcher=$!
     begun killed "${round#*:}"
-    victim=$(rank_pid '--out killed')
+    victim=$(rank_pid 1 "$dir/killed")
     [ -z "$victim" ] || kill -9 "$victim" && kills=$((kills + 1))
     wait $launcher && [ -n "$victim" ] && [ ! -d killed/ckpt-00000060 ] && fail 'not killed'
-    gone '--out killed'
+    gone "$dir/killed"
 done
-by 8 killed "${long[@]}"
+by 8 "$dir/killed" "${long[@]}"
 compare straight killed
 [ $kills -gt 0 ] || echo 'note: the runs were too fast to be killed'
 

@@ -54,12 +54,7 @@ launcher=$!
 exec 7>"$dir/endless" # rank 0 waits for lines
 victim=
 for _ in {1..600}; do
-    for process in /proc/[0-9]*/environ; do
-        if tr '\0' '\n' 2>/dev/null <"$process" | grep -qx 'OMPI_COMM_WORLD_RANK=1' &&
-            tr '\0' ' ' 2>/dev/null <"${process%environ}cmdline" | grep -qF "$dir/endless"; then
-            victim=${process//[^0-9]/}
-        fi
-    done
+    victim=$(rank_pid 1 "$dir/endless")
     [ -z "$victim" ] || break
     sleep 0.1
 done

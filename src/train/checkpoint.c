@@ -493,10 +493,10 @@ static int deal_state(struct comm *comm, struct state *state, struct err *err) {
     int n = state->n_item, rc = 0;
     if (agree_alone(comm)) return 0;
     comm_bcast(comm, &n, sizeof n, 0);
-    BUG_ON(comm->rank == 0 && n > 0 && !state->item);
+    const struct state_item *item = comm->rank == 0 ? state->item : NULL;
     for (int i = 0; i < n && !comm->err.code && !rc; i++) {
-        char *value = comm->rank == 0 ? state_item_format(&state->item[i]) : NULL;
-        char *key = comm->rank == 0 ? xstrdup(state->item[i].key) : NULL;
+        char *value = item ? state_item_format(&item[i]) : NULL;
+        char *key = item ? xstrdup(item[i].key) : NULL;
         size_t size[2] = {key ? strlen(key) + 1 : 0, value ? strlen(value) + 1 : 0};
         comm_bcast(comm, size, sizeof size, 0);
         if (!key) key = xcalloc(size[0] + 1, 1), value = xcalloc(size[1] + 1, 1);
