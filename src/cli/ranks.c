@@ -25,6 +25,9 @@
 const char *const transport_names[] = {"auto", "mpi", "nccl", NULL};
 enum { AUTO, MPI, NCCL };
 
+/* Set for ranks that heed has started itself. */
+static const char by_heed[] = "HEED_STARTED_RANKS";
+
 static char **command;
 void ranks_command(char **argv) { command = argv; }
 
@@ -71,6 +74,7 @@ static void set_up_mpirun(void) {
                                              {"OMPI_MCA_oob_tcp_keepalive_probes", "2"}};
     for (size_t i = 0; i < sizeof setting / sizeof *setting; i++)
         setenv(setting[i][0], setting[i][1], 0);
+    setenv(by_heed, "1", 1);
     /* It was heed that was asked to run as root. */
     if (geteuid() == 0) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -156,10 +160,10 @@ int ranks_launch(const struct ranks_options *options, const struct ranks_job *jo
                  struct err *err) {
     int n = options->n, status = 0, rc = ranks_started(err);
     if (rc < 0) return rc;
-    if (rc && options->restarts)
-        return cli_usage(err, "--restarts: needs --ranks; here mpirun or srun starts the ranks");
-    if (!rc && options->restarts && !n)
-        return cli_usage(err, "--restarts: needs --ranks, which says how many to start");
+    if (options->restarts && !n)
+        return cli_usage(err, "--restarts: needs --ranks%s",
+                         rc ? "; here mpirun or srun starts the ranks"
+                            : ", which says how many to start");
     if (rc || !n) return 0;
     orderly = job->orderly;
     watch_signals();
@@ -231,7 +235,8 @@ int ranks_open(struct comm **comm, const struct ranks_options *options,
         rc = comm_open(comm, &o, err);
     }
     if (rc) return rc;
-    if (options->n && options->n != (*comm)->size)
+    /* A restart may have taken fewer. */
+    if (options->n && options->n != (*comm)->size && !getenv(by_heed))
         return cli_usage(err, "--ranks: %d, but %d were started", options->n, (*comm)->size);
     if ((*comm)->size == 1) return 0;
     share_cpus(*comm, where);
