@@ -140,7 +140,7 @@ static const char *tick_text(char text[32], const struct axis *a, int i) {
     if (fabs(v) < 1e-99 || (!a->scale && fabs(v) < 1e-9 * m)) return "0";
     if (a->scale == SCALE_LOG && (v < 0.99e-4 || v > 0.99e7)) return power_text(text, v);
     int millions = m >= 1e7 && !a->scale;
-    if (!millions && v >= 1e3) return num_grouped(text, (uint64_t)(v + 0.5));
+    if (!millions && v >= 1e3 && v < 1e15) return num_grouped(text, (uint64_t)(v + 0.5));
     snprintf(text, 32, millions ? "%.4gM" : "%.4g", millions ? v / 1e6 : v);
     return text;
 }
