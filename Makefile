@@ -72,8 +72,8 @@ MPI_SO    := $(if $(MPI_FLAGS),$(BUILD)/libheed-mpi.so)
 NCCL_FLAGS := $(addprefix -I,$(wildcard $(NCCL_HOME:%=%/include) $(CUDA_HOME)/include))
 NCCL_OBJ   = $(addprefix $(BUILD)/plugin/src/,comm/nccl/nccl.o comm/transport.o base/loader.o \
              base/place.o base/err.o)
-NCCL_SO   := $(if $(MPI_FLAGS),$(if $(shell echo '\#include <nccl.h>' | \
-             $(CC) $(NCCL_FLAGS) -E - >/dev/null 2>&1 && echo yes),$(BUILD)/libheed-nccl.so))
+NCCL_SO   := $(if $(MPI_FLAGS),$(if $(shell $(CC) $(NCCL_FLAGS) -include nccl.h -E -x c /dev/null \
+             >/dev/null 2>&1 && echo yes),$(BUILD)/libheed-nccl.so))
 PLUGINS    = $(CUDA_SO) $(MPI_SO) $(NCCL_SO)
 
 SHELLS      = bash zsh fish
