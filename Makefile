@@ -43,6 +43,7 @@ CLI_OBJ    := $(call objects,$(CLI_SRC)) $(SERVE_OBJ)
 TEST_OBJ   := $(call objects,$(TEST_SRC))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
 TEST_BIN   := $(TEST_OBJ:.o=)
+PRETEND_SO := $(BUILD)/tests/pretend/libheed-cuda.so
 FUZZ_OBJ   := $(call objects,$(FUZZ_SRC))
 FUZZ_BIN   := $(FUZZ_OBJ:.o=)
 LIB_SO     := $(BUILD)/libheed.so.$(VERSION)
@@ -216,6 +217,12 @@ $(BUILD)/libheed-mpi.so: $(MPI_OBJ)
 $(BUILD)/libheed-nccl.so: $(NCCL_OBJ)
 	$(call PLUGIN_LINK,nccl) -ldl
 
+# A device that is none, for tests of what ranks say about theirs.
+PRETEND_OBJ = $(patsubst %.c,$(BUILD)/plugin/%.o,tests/pretend.c $(wildcard src/backend/ref/*.c) \
+              $(addprefix src/backend/,beam.c device.c host.c) $(addprefix src/base/,err.c mem.c))
+$(PRETEND_SO): $(PRETEND_OBJ)
+	$(call PLUGIN_LINK,cuda) -lm
+
 # Times single kernels, so it takes the plug-in's objects instead of loading it.
 $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
 	$(call short,link $@) $(NVCC) $(CUDA_LINK) \
@@ -290,7 +297,7 @@ bench-gpu: ## speed on a GPU, beside PyTorch when it is installed
 	@$(MAKE) --no-print-directory CUDA=1 all
 	bench/gpu.sh bench $(BUILD)
 
-test-programs: $(TEST_BIN)
+test-programs: $(TEST_BIN) $(PRETEND_SO)
 
 # Fuzzing wants clang, and the library compiled for it. In `make test` it is left out where clang
 # cannot be had, where TESTS asks for something else, and in sanitizer builds, since it has its own.
@@ -433,7 +440,7 @@ help: ## this list
 
 export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) \
-    $(CUDA_OBJ) $(MPI_OBJ) $(NCCL_OBJ))
+    $(CUDA_OBJ) $(MPI_OBJ) $(NCCL_OBJ) $(PRETEND_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all demo demo-train test test-serve test-cluster test-import soak test-gpu \

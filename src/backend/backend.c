@@ -3,6 +3,7 @@
 #include "backend/backend.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,13 @@ void backend_close(struct backend *be) {
 }
 
 const char *backend_name(const struct backend *be) { return be->vt->name; }
+
+void backend_describe(const struct backend *be, char *text, size_t size) {
+    if (be->vt->describe)
+        be->vt->describe(be, text, size);
+    else
+        snprintf(text, size, "%s", be->vt->name);
+}
 int backend_device_memory(const struct backend *be) { return be->vt->device_memory; }
 int backend_laps(const struct backend *be, const struct backend_lap **laps) {
     *laps = be->lap;

@@ -27,6 +27,9 @@ int backend_open(struct backend **be, const struct backend_options *options, str
 void backend_close(struct backend *be);
 
 const char *backend_name(const struct backend *be); /* "cpu" */
+/* The name and whatever else the bits of its results depend on: "cpu avx2", or a GPU's model and
+ * cuBLASLt's version. May ask the device, which takes a while. */
+void backend_describe(const struct backend *be, char *text, size_t size);
 
 /* How long opening took, part by part: starting a device is most of a short run. Returns the number
  * of parts. */

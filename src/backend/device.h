@@ -18,6 +18,7 @@ struct backend_vtable {
     /* Capabilities. */
     int device_memory; /* what alloc gives cannot be read by the host */
     int wants_tiles;   /* weights that are only run should be tiled (tile.h); else plain only */
+    void (*describe)(const struct backend *be, char *text, size_t size); /* NULL: the name does */
     void (*close)(struct backend *be);
     void *(*alloc)(struct backend *be, size_t size); /* MEM_ALIGN-aligned, or NULL */
     void (*free)(struct backend *be, void *ptr);

@@ -1,10 +1,11 @@
 /* ranks.c — see ranks.h. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, dl_iterate_phdr */
 #endif
 #include "cli/ranks.h"
 
 #include <errno.h>
+#include <link.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 
 #include "backend/plugin.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/pool.h"
@@ -51,10 +54,14 @@ int ranks_first(void) {
 
 static enum { NOT_AGREED, SPEAKER, SPOKEN_FOR } part; /* of ranks_agree */
 int ranks_speaks(enum heed_status code) {
+    enum { OTHERS_TIME = 5, FIRST_TIME = 1 };
+    /* The first end is the end of all as mpirun sees it: it must be that of the one that speaks,
+     * which has these seconds and needs none of them. */
+    if (part == SPOKEN_FOR) sleep(OTHERS_TIME);
     if (part != NOT_AGREED) return part == SPEAKER;
     /* All are given the same words, as a rule: then the first one's end is the end of this one,
      * too, and it has a second for that. */
-    if (code == HEED_EINVAL && !ranks_first()) sleep(1);
+    if (code == HEED_EINVAL && !ranks_first()) sleep(FIRST_TIME);
     return 1;
 }
 
@@ -180,6 +187,60 @@ int ranks_launch(const struct ranks_options *options, const struct ranks_job *jo
     }
 }
 
+/* ---- what all have in common ----------------------------------------------------------------- */
+
+int ranks_same(struct comm *comm, const struct ranks_fact *fact, int n, struct err *err) {
+    enum { HOST = 64, TEXT = sizeof fact->text };
+    size_t size = HOST + (size_t)n * TEXT;
+    char *all = xcalloc((size_t)comm->size + 1, size), *mine = all + (size_t)comm->size * size;
+    gethostname(mine, HOST - 1);
+    for (int i = 0; i < n; i++) memcpy(mine + HOST + i * TEXT, fact[i].text, TEXT);
+    comm_gather(comm, all, mine, size);
+    int rc = comm_check(comm, err);
+    for (int i = 0; i < n && comm->size > 1; i++) {
+        const char *first = all + HOST + i * TEXT, *one = first + size;
+        for (int r = 1; r < comm->size && !rc; r++, one += size)
+            if (strncmp(one, first, TEXT) != 0)
+                rc = err_set(err, HEED_ECONFIG,
+                             "rank %d on %s has another %s than rank 0 on %s: '%s', not '%s'", r,
+                             all + (size_t)r * size, fact[i].name, all, one, first);
+    }
+    xfree(all);
+    return rc;
+}
+
+static void add_file(uint32_t *sum, const char *path) {
+    enum { LIMIT = 1 << 28 };
+    char *data = NULL;
+    size_t size = 0;
+    if (file_read_all(&data, &size, path, LIMIT, NULL)) return;
+    *sum = crc32c(*sum, data, size);
+    xfree(data);
+}
+
+static int add_plugin(struct dl_phdr_info *object, size_t size, void *sum) {
+    const char *name = strrchr(object->dlpi_name, '/');
+    (void)size;
+    if (name && strncmp(name, "/libheed", 8) == 0) add_file(sum, object->dlpi_name);
+    return 0;
+}
+
+/* Two builds may have the same version: the files are the program. */
+void ranks_program(struct ranks_fact *fact) {
+    uint32_t sum = 0;
+    add_file(&sum, "/proc/self/exe");
+    dl_iterate_phdr(add_plugin, &sum);
+    *fact = (struct ranks_fact){.name = "program"};
+    snprintf(fact->text, sizeof fact->text, "%s, %08x", heed_version(), sum);
+}
+
+/* Ranks of different builds may not even mean the same by what they say: this comes first. */
+static int same_program(struct comm *comm, struct err *err) {
+    struct ranks_fact program;
+    ranks_program(&program);
+    return ranks_agree(comm, ranks_same(comm, &program, 1, err), err);
+}
+
 /* ---- being one of them ----------------------------------------------------------------------- */
 
 static int wants_gpu(const struct backend_options *where) {
@@ -239,6 +300,8 @@ int ranks_open(struct comm **comm, const struct ranks_options *options,
     if (options->n && options->n != (*comm)->size && !getenv(by_heed))
         return cli_usage(err, "--ranks: %d, but %d were started", options->n, (*comm)->size);
     if ((*comm)->size == 1) return 0;
+    rc = same_program(*comm, err);
+    if (rc) return comm_close(*comm), *comm = NULL, rc;
     share_cpus(*comm, where);
     if (gpu) share_gpus(*comm, where);
     return comm_check(*comm, err);

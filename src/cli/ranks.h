@@ -56,10 +56,24 @@ struct ranks_job {
 };
 int ranks_launch(const struct ranks_options *options, const struct ranks_job *job, struct err *err);
 
-/* Opens this rank's communication; a process alone where there are no others. Threads (0: all) and
- * the GPU (cuda: any) of *where become this rank's share of its machine. */
+/* Opens this rank's communication; a process alone where there are no others. Ranks of different
+ * builds are refused. Threads (0: all) and the GPU (cuda: any) of *where become this rank's share
+ * of its machine. */
 int ranks_open(struct comm **comm, const struct ranks_options *options,
                struct backend_options *where, struct err *err);
+
+/* What must be the same on all ranks, as text. */
+struct ranks_fact {
+    const char *name;
+    char text[128];
+};
+/* Collective. Refuses ranks of which one of the n facts is another than rank 0's, and names the
+ * first. */
+int ranks_same(struct comm *comm, const struct ranks_fact *fact, int n, struct err *err);
+
+/* The fact that is this program: its version and a checksum of it and of the plug-ins it has
+ * loaded. */
+void ranks_program(struct ranks_fact *fact);
 
 /* From now on the comm's device calls are about this backend's memory, which outlives them. */
 void ranks_attach(struct comm *comm, struct backend *be);

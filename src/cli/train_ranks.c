@@ -4,14 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "backend/cpu/isa.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "heed.h"
 #include "train/agree.h"
 
 int train_ranks_check(const struct comm *comm, int accumulate, struct err *err) {
@@ -69,33 +66,8 @@ int train_ranks_fetch(struct comm *comm, const char *dir, const char *home, stru
 
 /* ---- guard ----------------------------------------------------------------------------------- */
 
-/* What must be the same on all ranks, as text. */
-enum { PROGRAM, PROCESSOR, MODEL, TOKENS, DATA, VALID, OPTIONS, N_FACT, FACT_SIZE = 80 };
-static const char *const fact_names[N_FACT] = {
-    "program",       "processor or device", "model",           "tokenizer",
-    "training data", "validation data",     "training options"};
-
-struct facts {
-    char host[64];
-    char text[N_FACT][FACT_SIZE];
-};
-
-static const char *isa_text(const struct train_setup *s) {
-    const struct isa *isa = NULL;
-    const char *asked = s->a->where.isa, *env = getenv("HEED_ISA");
-    if (!asked && env && *env) asked = env;
-    return isa_select(&isa, asked, NULL) ? "?" : isa->name;
-}
-
-/* Two builds may have the same version: the file is the program. */
-static uint32_t program_sum(void) {
-    char *data = NULL;
-    size_t size = 0;
-    if (file_read_all(&data, &size, "/proc/self/exe", FILE_LIMIT, NULL)) return 0;
-    uint32_t sum = crc32c(0, data, size);
-    xfree(data);
-    return sum;
-}
+enum { PROGRAM, PROCESSOR, MODEL, TOKENS, DATA, VALID, OPTIONS, N_FACT };
+enum { FACT_SIZE = sizeof((struct ranks_fact *)0)->text };
 
 static void options_text(const struct train_args *a, char *text) {
     const struct trainer_options *t = &a->trainer;
@@ -125,46 +97,38 @@ static void options_text(const struct train_args *a, char *text) {
              crc32c(0, &all, sizeof all));
 }
 
-static void collect(const struct train_setup *s, struct facts *f) {
+static void collect(const struct train_setup *s, struct ranks_fact *fact) {
     struct batches_state at;
-    char hash[2][TOKENIZER_HASH_TEXT];
-    gethostname(f->host, sizeof f->host - 1);
-    snprintf(f->text[PROGRAM], FACT_SIZE, "%s, %08x", heed_version(), program_sum());
-    snprintf(f->text[PROCESSOR], FACT_SIZE, "%s%s%s, %s", backend_name(s->be),
-             backend_device_memory(s->be) ? "" : " ",
-             backend_device_memory(s->be) ? "" : isa_text(s), dtype_name(s->type));
+    char hash[2][TOKENIZER_HASH_TEXT], device[FACT_SIZE - 16];
+    ranks_program(&fact[PROGRAM]); /* with what was loaded for the device */
+    backend_describe(s->be, device, sizeof device);
+    snprintf(fact[PROCESSOR].text, FACT_SIZE, "%s, %s", device, dtype_name(s->type));
     for (const struct option *o = config_rows; o->name; o++) {
         char value[OPTION_TEXT];
         option_text(o, &s->config, value);
-        uint32_t sum = (uint32_t)strtoul(f->text[MODEL], NULL, 16);
-        snprintf(f->text[MODEL], FACT_SIZE, "%08x", crc32c(sum, value, strlen(value)));
+        uint32_t sum = (uint32_t)strtoul(fact[MODEL].text, NULL, 16);
+        snprintf(fact[MODEL].text, FACT_SIZE, "%08x", crc32c(sum, value, strlen(value)));
     }
     tokenizer_hash_text(s->src_tokenizer, hash[0]);
     tokenizer_hash_text(s->tgt_tokenizer, hash[1]);
-    snprintf(f->text[TOKENS], FACT_SIZE, "%.38s %.38s", hash[0], hash[1]);
+    snprintf(fact[TOKENS].text, FACT_SIZE, "%.38s %.38s", hash[0], hash[1]);
     batches_state(s->batches, &at);
-    snprintf(f->text[DATA], FACT_SIZE, "%016llx%016llx", (unsigned long long)at.data[0],
+    snprintf(fact[DATA].text, FACT_SIZE, "%016llx%016llx", (unsigned long long)at.data[0],
              (unsigned long long)at.data[1]);
     if (s->has_valid)
-        snprintf(f->text[VALID], FACT_SIZE, "%08x",
+        snprintf(fact[VALID].text, FACT_SIZE, "%08x",
                  crc32c(0, s->valid_corpus.key, CORPUS_KEY_SIZE));
-    options_text(s->a, f->text[OPTIONS]);
+    options_text(s->a, fact[OPTIONS].text);
 }
 
 int train_ranks_guard(const struct train_setup *s, struct err *err) {
-    struct facts mine = {0}, *all;
+    struct ranks_fact fact[N_FACT] = {[PROCESSOR] = {"processor or device", ""},
+                                      [MODEL] = {"model", ""},
+                                      [TOKENS] = {"tokenizer", ""},
+                                      [DATA] = {"training data", ""},
+                                      [VALID] = {"validation data", ""},
+                                      [OPTIONS] = {"training options", ""}};
     if (s->comm->size == 1) return 0;
-    collect(s, &mine);
-    all = xcalloc((size_t)s->comm->size, sizeof *all);
-    comm_gather(s->comm, all, &mine, sizeof mine);
-    int rc = comm_check(s->comm, err);
-    for (int i = 0; i < N_FACT && !rc; i++)
-        for (int r = 1; r < s->comm->size && !rc; r++)
-            if (strcmp(all[r].text[i], all[0].text[i]) != 0)
-                rc = err_set(err, HEED_ECONFIG,
-                             "rank %d on %s has another %s than rank 0 on %s: '%s', not '%s'", r,
-                             all[r].host, fact_names[i], all[0].host, all[r].text[i],
-                             all[0].text[i]);
-    xfree(all);
-    return rc;
+    collect(s, fact);
+    return ranks_same(s->comm, fact, N_FACT, err);
 }

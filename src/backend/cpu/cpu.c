@@ -4,6 +4,8 @@
  * ops are in the files named after them. */
 #include "backend/cpu/cpu.h"
 
+#include <stdio.h>
+
 #include "backend/host.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -12,6 +14,10 @@ static void cpu_close(struct backend *base) {
     struct cpu_backend *be = cpu_of(base);
     pool_free(be->pool);
     xfree(be);
+}
+
+static void cpu_describe(const struct backend *base, char *text, size_t size) {
+    snprintf(text, size, "cpu %s", ((const struct cpu_backend *)base)->isa->name);
 }
 
 /* ---- cast ------------------------------------------------------------------------------------ */
@@ -60,6 +66,7 @@ static void cpu_cast(struct backend *base, const struct mat *dst, const struct m
 
 static const struct backend_vtable cpu_vtable = {.name = "cpu",
                                                  .wants_tiles = 1,
+                                                 .describe = cpu_describe,
                                                  .close = cpu_close,
                                                  .cast = cpu_cast,
                                                  HOST_SLOTS,

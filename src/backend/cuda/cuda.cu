@@ -131,6 +131,23 @@ static void cuda_mark(struct backend *base, enum op op, int end) {
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
+/* All properties at once take long: they are only asked for to name the device. */
+static const char *device_name(const struct cuda_backend *be, struct cudaDeviceProp *prop) {
+    bool known = cudaGetDeviceProperties(prop, be->device) == cudaSuccess;
+    cudaGetLastError();
+    return known ? prop->name : "?";
+}
+
+/* cuBLASLt picks its algorithms by all of these. */
+static void cuda_describe(const struct backend *base, char *text, size_t size) {
+    const struct cuda_backend *be = (const struct cuda_backend *)base;
+    struct cudaDeviceProp prop;
+    size_t blas = cublasLtGetVersion();
+    snprintf(text, size, "cuda %.60s, %d multiprocessors, cuBLASLt %zu.%zu.%zu%s",
+             device_name(be, &prop), be->n_sm, blas / 10000, blas / 100 % 100, blas % 100,
+             be->tf32 ? ", TF32" : "");
+}
+
 static void cuda_close(struct backend *base) {
     struct cuda_backend *be = cuda_of(base);
     cuda_bind(be);
@@ -150,6 +167,7 @@ static const struct backend_vtable *cuda_vtable(void) {
     static struct backend_vtable vt;
     vt.name = "cuda";
     vt.device_memory = 1;
+    vt.describe = cuda_describe;
     vt.close = cuda_close;
     vt.alloc = cuda_alloc;
     vt.free = cuda_free;
@@ -236,12 +254,9 @@ static int describe_device(struct cuda_backend *be, struct err *err) {
     be->chain = be->capability >= 90;
     be->l2_size = (size_t)l2;
     if (be->capability >= LEAST_CAPABILITY) return cudaGetLastError(), 0;
-    /* All properties at once take long: they are only asked for to name the device. */
-    bool known = cudaGetDeviceProperties(&prop, be->device) == cudaSuccess;
-    cudaGetLastError();
     return err_set(err, HEED_EDEVICE,
                    "cuda: device %d (%.60s) has compute capability %d.%d; %d.%d is needed",
-                   be->device, known ? prop.name : "?", major, minor, LEAST_CAPABILITY / 10,
+                   be->device, device_name(be, &prop), major, minor, LEAST_CAPABILITY / 10,
                    LEAST_CAPABILITY % 10);
 }
 
