@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh — the demo: English and German, both ways, with the models that come with heed.
+# run.sh — the demo: English and German, with the models that come with heed.
 #
 #     demo/run.sh [HEED [OUT-DIR [MODELS]]]
 #
@@ -11,12 +11,14 @@ set -euo pipefail
 heed=${1:-build/heed} out=${2:-build/demo} demo=$(dirname "$0")
 models=${3:-$demo/../models}
 
+directions=()
 for direction in en-de de-en; do
-    if ! [ -e "$models/$direction/config.json" ]; then
-        echo "There is no model $models/$direction: training a small one instead."
-        exec "$demo/train.sh" "$heed" "$out"
-    fi
+    if [ -e "$models/$direction/config.json" ]; then directions+=($direction); fi
 done
+if [ ${#directions[@]} = 0 ]; then
+    echo "There is no model in $models: training a small one instead."
+    exec "$demo/train.sh" "$heed" "$out"
+fi
 mkdir -p "$out"
 export HEED_MODELS=$models # `heed translate --model en-de` finds them there
 
@@ -29,17 +31,16 @@ seconds() { echo "${EPOCHREALTIME/[.,]/}"; } # millionths of one
 
 # ---- sentences, and where their words came from
 
-# sentences DIRECTION SOURCE-LANGUAGE
+# sentences DIRECTION
 sentences() {
     show "$heed translate --model $1 --interactive --alignment <<<SENTENCE"
     while IFS= read -r sentence; do
         printf '\n%s%s%s\n' "$bold" "$sentence" "$plain"
         "$heed" translate --model "$1" --interactive --alignment <<<"$sentence"
-    done <"$demo/sentences.$2"
+    done <"$demo/sentences.${1%-*}"
 }
-echo "English and German, both ways; below each word the one that it came from."
-sentences en-de en
-sentences de-en de
+echo "English and German; below each word the one that it came from."
+for direction in "${directions[@]}"; do sentences $direction; done
 
 # ---- scores
 
@@ -62,8 +63,9 @@ score() {
     printf '  %-5s  %-7s  %4s ± %-3s  %4s ± %-3s   %s\n' "$1" "$2" $figures "${said:--}"
     words=$((words + $(wc -w <"$out/$2.$to")))
 }
-show "$heed translate --model en-de $demo/msdocs.en.xz |" \
-    "$heed eval --ref $demo/msdocs.de.xz"
+read -r from to <<<"${directions[0]/-/ }"
+show "$heed translate --model ${directions[0]} $demo/msdocs.$from.xz |" \
+    "$heed eval --ref $demo/msdocs.$to.xz"
 cat <<'END'
 
 A third of 3,003 sentences of Tatoeba and a quarter of 2,000 of software
@@ -73,7 +75,7 @@ documentation, which no model was trained on. Beside their scores (± is the
                        BLEU       chrF     the card
 END
 words=0 begin=$(seconds)
-for direction in en-de de-en; do
+for direction in "${directions[@]}"; do
     for text in tatoeba msdocs; do score $direction $text; done
 done
 took=$(($(seconds) - begin))
@@ -84,16 +86,16 @@ printf '\n%d thousand words in %d.%d s, scoring included.\n' $(((words + 500) / 
 
 cat <<END
 
-How the models were made, and what they are good for: $models/en-de/README.md
+How the models were made, and what they are good for: $models/${directions[0]}/README.md
 To translate a file, one sentence per line:
-    $heed translate --model de-en FILE
+    $heed translate --model ${directions[-1]} FILE
 To train a small model from nothing, in a minute or two:
     make demo-train
 END
-show "$heed translate --model en-de --interactive"
+show "$heed translate --model ${directions[0]} --interactive"
 if [ -t 0 ] && [ -t 1 ]; then
     set -m # a process group of its own: its Ctrl-C is not for make
-    "$heed" translate --model en-de --interactive
+    "$heed" translate --model "${directions[0]}" --interactive
 else
     echo '(left out: it asks for one line after another, which wants a terminal)'
 fi

@@ -54,7 +54,7 @@ for _ in $(seq 100); do
 done
 kill -INT -- "-$child"
 wait "$child" && fail 'a stopped demo went on as if it had finished'
-grep -q "no model $dir/models/en-de: training" log || fail "no word about training: $(cat log)"
+grep -q "no model in $dir/models: training" log || fail "no word about training: $(cat log)"
 
 mkdir models
 "$heed" quantize --model run/average --out models/en-de >/dev/null

@@ -23,7 +23,8 @@ noisy() { # FILE: of the source; the target's is beside it
     done
     rm "$out"/one.*
 }
-make_file "$out/noise.$from" noisy
+make_file "$out/noise.$from" noisy & # the processor makes noise while the GPU aligns
+noise=$!
 
 align() { # CORPUS FILE
     "$HEED" align --device "$DEVICE" --model "$WORK/teacher.$pair" \
@@ -31,3 +32,4 @@ align() { # CORPUS FILE
         --tgt "$WORK/translated.$pair/$1.$to.xz" --output "$2"
 }
 for corpus in "${CORPORA[@]}"; do make_file "$out/$corpus.align" align "$corpus"; done
+wait $noise
