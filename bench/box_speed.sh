@@ -5,7 +5,7 @@
 #     bench/box_speed.sh [HEED [WORK-DIR [MODEL TEXT]]]
 #
 # Without a model it makes one with random weights; its sentences are 26 random pieces, which is
-# what 20 words of English are in a vocabulary of 12,500, and translations of 27 are forced. With a
+# what 20 words of English are in a vocabulary of 12,288, and translations of 27 are forced. With a
 # model and a text, a line per sentence, translations have their natural lengths; single sentences
 # are then those of 18 to 22 words. A model that is int8 already cannot be exported to CTranslate2,
 # and is measured alone. Every case runs REPEAT times, the engines in turn, and the best
@@ -54,7 +54,7 @@ else
 import random, sys
 random.seed(1)
 for _ in range(int(sys.argv[1])):
-    print(*[random.randrange(4, 12500) for _ in range(26)], 2)' "$sentences" >"$work/ids.all"
+    print(*[random.randrange(4, 12288) for _ in range(26)], 2)' "$sentences" >"$work/ids.all"
     head -n 64 "$work/ids.all" >"$work/ids.single"
     words=$((20 * sentences))
 fi

@@ -22,6 +22,6 @@ if [ ! -e "$WORK/student.model" ]; then
             "$WORK/noisy.$corpus".{en,de}
         text+=("$WORK/noisy.$corpus".{en,de})
     done
-    make_file "$WORK/student.model" learn "${STUDENT_PIECES:-12500}"
+    make_file "$WORK/student.model" learn "${STUDENT_PIECES:-12288}"
     rm "$WORK"/noisy.*
 fi
