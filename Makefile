@@ -230,7 +230,8 @@ $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
 
 # Tests see hidden symbols too, and link only the objects they reach.
 $(BUILD)/tests/objects.a: $(HELPER_OBJ) $(SERVE_OBJ) $(LIB_OBJ) \
-                          $(BUILD)/src/bench/layer.o $(BUILD)/src/bench/fit.o
+                          $(BUILD)/src/bench/layer.o $(BUILD)/src/bench/fit.o \
+                          $(BUILD)/src/bench/predict.o
 	$(call short,archive $@) mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
 
 $(TEST_BIN): %: %.o $(BUILD)/tests/objects.a

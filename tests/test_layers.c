@@ -21,6 +21,10 @@ TEST(fits_powers) {
     const double two[] = {1, 2, 4, 8}, noisy[] = {1, 2, 2, 4};
     assert_float_equal(fit_power(two, noisy, 4).exponent, 0.6, 1e-12);
     assert_int_equal(fit_power(x, y, 2).n, 0);
+    struct fit_line line = fit_line(two, noisy, 4); /* by hand: means 3.75, 2.25; 11.25 / 28.75 */
+    assert_float_equal(line.slope, 11.25 / 28.75, 1e-12);
+    assert_float_equal(line.at_zero, 2.25 - 3.75 * 11.25 / 28.75, 1e-12);
+    assert_float_equal(fit_line(two, noisy, 1).at_zero, 1, 1e-12);
 }
 
 TEST(leaves_fixed_cost_out) {

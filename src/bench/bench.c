@@ -65,7 +65,7 @@ static struct bench_gemm_options gemm;
 static struct bench_train_options train;
 static struct bench_translate_options translate;
 static struct bench_serve_options serve;
-static struct bench_device scale;
+static struct bench_scale_options scale;
 static struct bench_data_options data;
 static struct bench_layers_options layers;
 static struct bench_comm_options talk;
@@ -148,8 +148,32 @@ static const struct option serve_rows[] = {
 };
 #undef OPTIONS_OF
 
-#define OPTIONS_OF bench_device
-static const struct option scale_rows[] = {BENCH_ROWS(where, dtype, json), {.name = NULL}};
+#define OPTIONS_OF bench_scale_options
+static const struct option scale_rows[] = {
+    ROW(FLAG, "predict", predict, NULL,
+        "time updates of four sizes, and predict those of 8, 64 and 512 ranks"),
+    ROW(STRING, "measured", measured, NULL,
+        "predict: from this file, which an earlier --predict --json printed, not by measuring",
+        .arg = "FILE"),
+    PRESET_ROW,
+    ROW(INT, "tokens", tokens, "24576",
+        "predict: source and target tokens of the largest batch; also 1/2, 1/4 and 1/8 of them",
+        .min = 8 * BENCH_SHORT, .max = 1 << 24),
+    ROW(F64, "seconds", seconds, "2", "predict: measure each size for at least this long",
+        .max = 86400),
+    ROW(INT, "per_machine", per_machine, "8", "predict: ranks of a machine, a power of two",
+        .min = 1, .max = 64),
+    ROW(F64, "inside", inside, "340", "predict: GB/s that a rank sends within its machine",
+        .min = 1e-6, .max = 1e6),
+    ROW(F64, "across", across, "42.5", "predict: GB/s that a rank sends to other machines",
+        .min = 1e-6, .max = 1e6),
+    ROW(F64, "latency", latency, "20", "predict: microseconds of a call", .max = 1e9),
+    ROW(F64, "message", message, "1", "predict: microseconds of each further peer of a call",
+        .max = 1e9),
+    RANKS_ROWS(ranks),
+    BENCH_ROWS(on.where, on.dtype, on.json),
+    {.name = NULL},
+};
 #undef OPTIONS_OF
 
 #define OPTIONS_OF bench_data_options
@@ -212,8 +236,8 @@ static struct option_group translate_groups[] = {{.rows = translate_rows, .value
                                                  {.rows = NULL}};
 static struct option_group serve_groups[] = {{.rows = serve_rows, .values = &serve},
                                              {.rows = NULL}};
-static struct option_group scale_groups[] = {{.rows = scale_rows, .values = &scale},
-                                             {.rows = NULL}};
+static struct option_group scale_groups[] = {
+    {.rows = scale_rows, .values = &scale}, MODEL_FIELDS(&fields), {.rows = NULL}};
 static struct option_group data_groups[] = {{.rows = data_rows, .values = &data}, {.rows = NULL}};
 static struct option_group layers_groups[] = {{.rows = layers_rows, .values = &layers},
                                               {.rows = NULL}};
@@ -233,15 +257,25 @@ static int run_translate(struct err *err) {
     return rc ? rc : bench_translate_run(&translate, err);
 }
 
+enum { N_VOCAB = 37000 }; /* PAPER: 5.1 */
+
 static int run_train(struct err *err) {
-    enum { N_VOCAB = 37000 }; /* PAPER: 5.1 */
     int rc = options_config(&train.config, config_preset_names[train.preset], N_VOCAB, train_groups,
                             err);
     return rc ? rc : bench_train_run(&train, err);
 }
 
 static int run_serve(struct err *err) { return bench_serve_run(&serve, err); }
-static int run_scale(struct err *err) { return bench_scale_run(&scale, err); }
+
+static int run_scale(struct err *err) {
+    if (!scale.predict) return bench_scale_run(&scale.on, err);
+    if (scale.per_machine & (scale.per_machine - 1))
+        return cli_usage(err, "--per-machine: %d is not a power of two", scale.per_machine);
+    int rc = options_config(&scale.config, config_preset_names[scale.preset], N_VOCAB, scale_groups,
+                            err);
+    return rc ? rc : bench_forecast_run(&scale, err);
+}
+
 static int run_data(struct err *err) { return bench_data_run(&data, err); }
 
 static int run_comm(struct err *err) { return bench_comm_run(&talk, err); }
@@ -279,7 +313,7 @@ static const struct command serve_command = {
     .run = run_serve};
 static const struct command scale_command = {
     .name = "bench scale",
-    .summary = "how cost grows with the number and the length of sentences",
+    .summary = "how cost grows with sentences and their length; --predict: with ranks",
     .groups = scale_groups,
     .run = run_scale};
 static const struct command data_command = {

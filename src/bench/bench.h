@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/pool.h"
 #include "cli/ranks.h"
+#include "data/batch.h"
 #include "data/subword.h"
 #include "model/frozen.h"
 #include "search/search.h"
@@ -42,7 +43,23 @@ struct bench_train_options {
 };
 
 int bench_train_run(const struct bench_train_options *o, struct err *err);
+
+struct bench_scale_options {
+    struct bench_device on;
+    /* The rest is for bench_forecast_run, the prediction for many ranks. */
+    int predict;
+    int preset;           /* of config_preset_names */
+    struct config config; /* checked */
+    int tokens;           /* source and target tokens of the largest batch, each */
+    double seconds;       /* measure each size for at least this long */
+    const char *measured; /* what an earlier run printed as JSON, or NULL: measure */
+    int per_machine;      /* ranks */
+    double inside, across, latency, message; /* GB/s and GB/s; us of a call and of a message */
+    struct ranks_options ranks;
+};
+
 int bench_scale_run(const struct bench_device *on, struct err *err);
+int bench_forecast_run(const struct bench_scale_options *o, struct err *err);
 
 struct bench_translate_options {
     struct backend_options where;
@@ -101,6 +118,11 @@ struct bench_layers_options {
 int bench_layers_run(const struct bench_layers_options *o, struct err *err);
 
 /* Shared by the model benchmarks. */
+
+/* n_seq sentences of BENCH_SHORT random tokens on both sides. */
+enum { BENCH_SHORT = 32 };
+int bench_fill(struct batch *batch, int n_seq, const struct config *config, struct err *err);
+
 double bench_peak_mb(void); /* largest resident size of this process so far */
 
 /* Bytes per second at which the pool's threads together read this memory once. */

@@ -10,18 +10,20 @@
 #include "backend/mat.h"
 #include "backend/ops.h"
 #include "base/clock.h"
+#include "base/num.h"
 #include "base/rng.h"
 #include "bench/bench.h"
 #include "cli/options.h"
 #include "train/optimizer.h"
 
-enum { SHORT = 32, MAX_SENTENCES = 512, LONGEST = 8192, N_HEAD = 8, D_HEAD = 64 };
+enum { SHORT = BENCH_SHORT, MAX_SENTENCES = 512, LONGEST = 8192, N_HEAD = 8, D_HEAD = 64 };
 
 /* ---- sentences ------------------------------------------------------------------------------- */
 
-static int fill(struct batch *b, int n_seq, int n_vocab, struct err *err) {
+int bench_fill(struct batch *b, int n_seq, const struct config *config, struct err *err) {
     struct rng rng = {.key = 1};
     int32_t ids[SHORT];
+    int n_vocab = min_int(config->n_vocab_src, config->n_vocab_tgt);
     batch_clear(b);
     for (int s = 0; s < n_seq; s++) {
         for (int i = 0; i < SHORT; i++) ids[i] = (int32_t)rng_below(&rng, (uint32_t)n_vocab);
@@ -68,7 +70,7 @@ static int sentences(const struct bench_device *on, struct backend *be, enum dty
                "ms/update", "us/token");
     for (int n = 32; !rc && n <= MAX_SENTENCES; n *= 2) {
         double seconds;
-        if ((rc = fill(&batch, n, config.n_vocab_src, err)) ||
+        if ((rc = bench_fill(&batch, n, &config, err)) ||
             (rc = time_update(opt, &batch, &seconds, err)))
             break;
         double us = 1e6 * seconds / (n * SHORT);
