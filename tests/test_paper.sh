@@ -8,14 +8,22 @@ slow 'every recipe trains; too slow in sanitizer builds'
 pairs x 30 3
 
 # ---- texts
-give() { # NAME FOLDER SET — both sides, compressed
-    mkdir -p "corpora/$2-en-de"
-    xz -c "$1.src" >"corpora/$2-en-de/$3.en.xz"
-    xz -c "$1.tgt" >"corpora/$2-en-de/$3.de.xz"
+give() { # NAME FOLDER SET TARGET — both sides, compressed
+    mkdir -p "corpora/$2"
+    xz -c "$1.src" >"corpora/$2/$3.en.xz"
+    xz -c "$1.tgt" >"corpora/$2/$3.$4.xz"
 }
-for corpus in tatoeba msdocs europarl; do give t "$corpus" train; done
-give v europarl valid
-give x newstest test
+for corpus in tatoeba msdocs europarl; do give t "$corpus-en-de" train de; done
+give v europarl-en-de valid de
+give x newstest-en-de test de
+give x newstest-en-fr test fr
+for corpus in multi30k:de tatoeba-en-fr:fr; do
+    give t "${corpus%:*}" train "${corpus#*:}"
+    give v "${corpus%:*}" valid "${corpus#*:}"
+    give x "${corpus%:*}" test "${corpus#*:}"
+done
+peer=
+if python3 -c 'import torch, sentencepiece' 2>/dev/null; then peer=1; fi
 export WORK=$dir/work HEED=$heed
 DATA=$dir/corpora PIECES=200 "$tree/recipes/paper/data.sh" >out 2>&1 || fail "data.sh: $(cat out)"
 [ "$(xz -dc work/data/train.de.xz | wc -l)" = 1200 ] || fail "not all training text"
@@ -34,6 +42,37 @@ for svg in report/table1-cpu-n.svg report/table1-cpu-d.svg; do
     [ "$(tail -n 1 $svg)" = '</svg>' ] || fail "$svg is no picture"
     [ "$(grep -c '<circle' $svg)" -ge 45 ] || fail "$svg: not all points"
 done
+
+# ---- Table 2
+table2() {
+    DATA=$dir/corpora WORK=$dir/table2 STEPS=20 TOKENS=300 WARMUP=10 PIECES=200 CHOOSE=5 RATE=0.5 \
+        BEAMS='1 2' ALPHAS='0.2 1.0' THREADS=1 PEER=$peer \
+        "$tree/recipes/paper/table2.sh" multi30k.en-de/tiny tatoeba.en-fr/base >out 2>&1 ||
+        fail "table2.sh: $(cat out)"
+}
+MINUTES=0 table2
+grep -q 'time is up in table2-multi30k.en-de-tiny-20:' out || fail "a row without time: $(cat out)"
+[ ! -e results/table2-multi30k.en-de-tiny-20.json ] || fail 'a row that was not run has a result'
+table2
+cp -r results first
+table2
+diff -r results first || fail "the second time there are other results"
+python3 - "$tree/recipes/paper" <<'END' || fail "Table 2: $(cat results/table2-*)"
+import json, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import table2
+base = table2.SHAPES["base"]  # by hand: 6 × 6 layers, twice the memory's keys and values, the logits
+assert table2.flops(base, 1, 0, 0, 0) == 6 * (6 * (4 * 512**2 + 2 * 512 * 2048) + 6 * 2 * 512**2)
+assert table2.flops(base, 0, 1, 0, 0) == 6 * (6 * (6 * 512**2 + 2 * 512 * 2048) + 512 * 37000)
+assert table2.flops(base, 0, 1, 7, 10) - table2.flops(base, 0, 1, 0, 0) == 6 * 6 * 1024 * 12
+r = json.load(open("results/table2-tatoeba.en-fr-base-20.json"))
+assert list(r["scores"]) == ["newstest", "tatoeba"] and len(r["grid"]) == 3
+assert max(r["grid"], key=lambda x: x[2])[:2] == list(r["chosen"].values())
+assert abs(r["flops_paper"] - r["seconds"] * 5e11) < 1 and 0 < r["flops"] < 1e10
+END
+rows=$(grep -cE '^\| (tiny|base) \| (heed|PyTorch), cpu \|' report/README.md) || fail 'no rows'
+[ "$rows" = $((2 + 2 * ${peer:-0})) ] || fail "not all rows: $(cat report/README.md)"
 
 # ---- Table 3
 export DATA=$dir/work/data STEPS=20 TOKENS=500
@@ -74,8 +113,6 @@ some 181,195 >treebanks/gum/test.tree.xz
 for _ in 1 2 3 4 5; do
     echo "It's small (I don't see it), and the half-full cup isn't."
 done >more.txt
-peer=
-if python3 -c 'import torch, sentencepiece' 2>/dev/null; then peer=1; fi
 smoke() {
     DATA=$dir/treebanks TEXT=$dir/more.txt WORK=$dir/parsing PEER=$peer \
         LAYERS=1 D_MODEL=16 D_FF=16 HEADS=2 PIECES=400 STEPS=10 TOKENS=400 EVERY=2 EXTRA=30 \

@@ -12,7 +12,7 @@
 #     EXTRA   how much longer than its input a row may be (300)
 #     LIMIT   most sentences of each set to parse (all of them)
 #     MORE    most sentences of TEXT to parse (60000)
-#     PEER    1: the same with PyTorch (parsing_peer.py), which PYTHON must have
+#     PEER    1: the same with PyTorch (peer.py), which PYTHON must have
 #     RESULTS, NAME   where the result goes (docs/paper/results), and its name (parsing)
 #     REPORT  where the report goes (docs/paper)
 #
@@ -112,13 +112,12 @@ fi
 
 # ---- the peer
 if [ -n "${PEER:-}" ]; then
-    made "$WORK/peer.json" "$PYTHON" recipes/paper/parsing_peer.py --tokenizer "$WORK/bpe.model" \
-        --src "$WORK/train.words" --tgt "$WORK/train.rows" --out "$WORK/peer" \
-        --layers "$LAYERS" --d-model "$D_MODEL" --d-ff "$D_FF" --heads "$HEADS" \
-        --dropout "$DROPOUT" --steps "$STEPS" --tokens "$TOKENS" --warmup "$WARMUP" \
+    made "$WORK/peer.json" "$PYTHON" recipes/paper/peer.py --like "$WORK/heed.run/config.json" \
+        --tokenizer "$WORK/bpe.model" --src "$WORK/train.words" --tgt "$WORK/train.rows" \
+        --out "$WORK/peer" --steps "$STEPS" --tokens "$TOKENS" --warmup "$WARMUP" \
         --every "$EVERY" --max-length "$LONGEST" --beam "$BEAM" --alpha "$ALPHA" \
-        --extra "$EXTRA" --parse "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
-    for set in valid test gum; do cp "$WORK/peer/$set.rows" "$WORK/peer.$set.rows"; done
+        --extra "$EXTRA" --translate "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
+    for set in valid test gum; do cp "$WORK/peer/$set.out" "$WORK/peer.$set.rows"; done
     score peer
 fi
 

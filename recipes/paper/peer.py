@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""The same parser in PyTorch, to compare with: size, data, updates, batches and beam are heed's.
+"""The same model in PyTorch, to compare with: size, data, updates, batches and beam are heed's.
 
-    parsing_peer.py --tokenizer bpe.model --src train.words --tgt train.rows --out DIR \\
-        --parse test.words [options]
+    peer.py --like heed.run/config.json --tokenizer bpe.model --src train.en --tgt train.de \\
+        --out DIR --translate test.en [options]
 
-Trains (or goes on with DIR/state.pt), averages the last checkpoints, and writes DIR/test.rows for
-test.words. The search is not constrained: `heed trees restore` repairs what is no tree, and says
-how often. Needs torch and sentencepiece.
+Trains (or goes on with DIR/state.pt), averages the last checkpoints, and writes DIR/test.out for
+test.en; then prints what it did as JSON. With --seconds it stops after that many and prints
+nothing: called again, it goes on. Where the target is trees, the search is not constrained: `heed
+trees restore` repairs what is no tree, and says how often. Needs torch and sentencepiece.
 """
 import argparse
 import glob
 import json
+import lzma
 import math
 import os
 import random
@@ -26,17 +28,25 @@ PAD = -1  # in batches; the vocabulary has no such token
 
 def options():
     p = argparse.ArgumentParser()
-    for name in ("tokenizer", "src", "tgt", "out"):
+    for name in ("like", "tokenizer", "out"):
         p.add_argument("--" + name, required=True)
-    p.add_argument("--parse", nargs="*", default=[])
-    for name, value in dict(layers=4, d_model=1024, d_ff=4096, heads=16, steps=4000, tokens=8000,
-                            warmup=1000, every=250, average=5, max_length=300, beam=21, extra=300,
-                            batch=128, threads=0, seed=1).items():
+    for name in ("src", "tgt"):
+        p.add_argument("--" + name, nargs="+", required=True)
+    p.add_argument("--translate", nargs="*", default=[])
+    for name, value in dict(steps=4000, tokens=8000, warmup=1000, every=250, average=5,
+                            max_length=300, beam=21, extra=300, batch=128, threads=0, seed=1,
+                            seconds=0).items():
         p.add_argument("--" + name.replace("_", "-"), type=int, default=value)
-    for name, value in dict(dropout=0.1, alpha=0.3, smoothing=0.1, lr_scale=1.0).items():
+    for name, value in dict(alpha=0.3, lr_scale=1.0).items():
         p.add_argument("--" + name.replace("_", "-"), type=float, default=value)
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    return p.parse_args()
+    a = p.parse_args()
+    with open(a.like, encoding="utf-8") as f:
+        c = json.load(f)["model"]
+    a.layers, a.d_model, a.d_ff, a.heads = (c[k] for k in ("n_layer_enc", "d_model", "d_ff",
+                                                           "n_head"))
+    a.dropout, a.smoothing = c["dropout"], c["label_smoothing"]
+    return a
 
 
 class Attention(nn.Module):
@@ -125,9 +135,12 @@ class Model(nn.Module):
         return self.logits(x)
 
 
-def read_lines(path):
-    with open(path, encoding="utf-8") as f:
-        return [line.rstrip("\n") for line in f]
+def read_lines(*paths):
+    lines = []
+    for path in paths:
+        with (lzma.open if path.endswith(".xz") else open)(path, "rt", encoding="utf-8") as f:
+            lines += [line.rstrip("\n") for line in f]
+    return lines
 
 
 def padded(rows, device):
@@ -157,9 +170,11 @@ def save(what, path):
 
 
 def train(a, model, sp, log):
+    """Seconds that all updates took; None: there was no time for all."""
+    start = time.time()
     eos, bos, device = sp.eos_id(), sp.bos_id(), a.device
     pairs = [(x + [eos], y + [eos]) for x, y in
-             zip(sp.encode(read_lines(a.src)), sp.encode(read_lines(a.tgt)))]
+             zip(sp.encode(read_lines(*a.src)), sp.encode(read_lines(*a.tgt)))]
     pairs = [p for p in pairs if max(map(len, p)) <= a.max_length]
     rng, amp = random.Random(a.seed), torch.autocast(device.split(":")[0], torch.bfloat16,
                                                      enabled=device != "cpu")
@@ -188,12 +203,16 @@ def train(a, model, sp, log):
         adam.zero_grad()
         loss.backward()
         adam.step()
-        if step % a.every == 0 or step == a.steps:
+        late = a.seconds and time.time() - start > a.seconds
+        if step % a.every == 0 or step == a.steps or late:
             state["seconds"] = time.time() - begin
-            save(model.state_dict(), os.path.join(a.out, f"weights-{step:08}.pt"))
+            if step % a.every == 0 or step == a.steps:
+                save(model.state_dict(), os.path.join(a.out, f"weights-{step:08}.pt"))
             save(dict(state, model=model.state_dict(), adam=adam.state_dict(), rng=rng.getstate()),
                  path)
             log(step=step, loss=round(loss.item(), 4), seconds=round(state["seconds"], 1))
+        if late:
+            return None
     average(a, model)
     return state["seconds"]
 
@@ -267,8 +286,8 @@ def search(a, model, sources, bos, eos):
     return [b.ids for b in beam]
 
 
-def parse(a, model, sp, path):
-    name = os.path.splitext(os.path.basename(path))[0] + ".rows"
+def translate(a, model, sp, path):
+    name = os.path.splitext(os.path.basename(path))[0] + ".out"
     if os.path.exists(os.path.join(a.out, name)):
         return
     sources = [ids + [sp.eos_id()] for ids in sp.encode(read_lines(path))]
@@ -300,13 +319,15 @@ def main():
             f.write(json.dumps(line) + "\n")
 
     seconds = train(a, model, sp, log)
+    if seconds is None:
+        return
     model.eval()
     begin = time.time()
-    for path in a.parse:
-        parse(a, model, sp, path)
+    for path in a.translate:
+        translate(a, model, sp, path)
     print(json.dumps({"parameters": sum(x.numel() for x in model.parameters()),
                       "updates": a.steps, "train_seconds": round(seconds, 1),
-                      "parse_seconds": round(time.time() - begin, 1)}))
+                      "search_seconds": round(time.time() - begin, 1)}))
 
 
 if __name__ == "__main__":
