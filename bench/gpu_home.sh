@@ -6,7 +6,7 @@ heed=$home/heed
 # cuBLASLt is the toolkit's, or came with PyTorch.
 cublas=
 packages=$(python3 -c 'import glob, nvidia
-print(*[d for p in nvidia.__path__ for d in glob.glob(p + "/*/lib")])' 2>/dev/null)
+print(*[d for p in nvidia.__path__ for d in glob.glob(p + "/*/lib")])' 2>/dev/null || true)
 for folder in /usr/local/cuda/lib64 $packages; do
     if [ -e "$folder/libcublasLt.so.13" ]; then cublas=$folder && break; fi
 done

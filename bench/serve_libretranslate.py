@@ -4,7 +4,8 @@
     gunicorn --workers N --bind ... 'serve_libretranslate:application()'
 
 Its sentence splitter needs models that it downloads; here every text is one sentence. Its length
-penalty is fixed at 0.2, which for beams wider than 1 is set to 0 instead."""
+penalty is fixed at 0.2, which for beams wider than 1 is set to 0 instead. SOURCE_LENGTH=1 ends
+translations at the length of the source, for models with random weights."""
 
 import os
 import sys
@@ -15,14 +16,16 @@ def prepare():
     import ctranslate2
 
     argostranslate.sbd.MiniSBDSentencizer.split_sentences = lambda self, text: [text]
-    if os.environ.get("ARGOS_BEAM_SIZE", "1") != "1":
-        translate = ctranslate2.Translator.translate_batch
+    translate = ctranslate2.Translator.translate_batch
+    fair = {"length_penalty": 0} if os.environ.get("ARGOS_BEAM_SIZE", "1") != "1" else {}
 
-        def without_penalty(self, *args, **options):
-            options["length_penalty"] = 0
-            return translate(self, *args, **options)
+    def as_heed(self, source, **options):
+        options.update(fair)
+        if os.environ.get("SOURCE_LENGTH"):
+            options["max_decoding_length"] = max(map(len, source))
+        return translate(self, source, **options)
 
-        ctranslate2.Translator.translate_batch = without_penalty
+    ctranslate2.Translator.translate_batch = as_heed
 
 
 def arguments(port, threads):

@@ -10,22 +10,33 @@ DIR has en-de and de-en, models of heed, and packages/, the same weights for Lib
     c1 c8 c64 sentences per second, and the median and 99th percentile of the latency, of 1, 8 and
               64 clients that send one sentence per request, one request after the other
     array     seconds for one request of 1,000 sentences
-    abort     processor seconds that the server spends after 16 clients have hung up
+    abort     processor seconds that the server spends after 16 clients have hung up; of heed also
+              the steps of the decoder in that time
     memory    resident megabytes (shared pages counted once) after many short requests
 
-No text is sent twice. Clients and server share the cores."""
+and of heed alone:
+
+    file      sentences per second of `heed translate` on a file of what the 64 clients send
+    beside    the 99th percentile of a short request's latency beside one of 5,000 sentences, and
+              alone
+    idle      resident megabytes with 10,000 idle connections, after which it must still answer
+
+No text is sent twice. Clients and server share the cores. At the end every bar, met or missed;
+exit status 1 if a server failed."""
 
 import argparse
 import asyncio
 import json
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
 import time
 
 PORT = 5390
-CLOCK = os.sysconf("SC_CLK_TCK")
+IDLE = 10000
 
 
 def family(pid):
@@ -48,12 +59,12 @@ def processor(pid):
     total = 0
     for one in family(pid):
         try:
-            with open(f"/proc/{one}/stat", encoding="utf-8", errors="replace") as stat:
-                fields = stat.read().rsplit(")", 1)[1].split()
-                total += int(fields[11]) + int(fields[12])
+            for thread in os.listdir(f"/proc/{one}/task"):
+                with open(f"/proc/{one}/task/{thread}/schedstat", encoding="ascii") as stat:
+                    total += int(stat.read().split()[0])
         except OSError:
             continue
-    return total / CLOCK
+    return total / 1e9
 
 
 def memory(pid):
@@ -131,6 +142,16 @@ class Texts:
         self.at += n
         return self.lines[self.at - n:self.at]
 
+    def short(self, n):
+        """Three words and a number, which no other text has."""
+        return [" ".join(self.lines[i % len(self.lines)].split()[:3]) + f" {i}" for i in range(n)]
+
+
+def spread(times):
+    """The median and the 99th percentile."""
+    times = sorted(times)
+    return times[len(times) // 2], times[min(len(times) - 1, int(0.99 * len(times)))]
+
 
 async def load(port, n_client, texts):
     """Sentences per second, and latencies in milliseconds, of clients that share the texts."""
@@ -148,13 +169,21 @@ async def load(port, n_client, texts):
 
     begin = time.perf_counter()
     await asyncio.gather(*(client() for _ in range(n_client)))
-    rate = len(texts) / (time.perf_counter() - begin)
-    times.sort()
-    return rate, times[len(times) // 2], times[min(len(times) - 1, int(0.99 * len(times)))]
+    return (len(texts) / (time.perf_counter() - begin), *spread(times))
+
+
+async def steps(port):
+    """Of the decoder so far."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    text = (await reader.read()).decode()
+    writer.close()
+    found = re.search(r"^heed_step_rows_count (\d+)$", text, re.M)
+    return int(found.group(1)) if found else None
 
 
 async def abort(port, pid, texts):
-    """Processor seconds from shortly after the hang-up until the server is quiet."""
+    """Processor seconds and steps from shortly after the hang-up until the server is quiet."""
     clients = [Client(port) for _ in texts]
     for client, text in zip(clients, texts):
         (await client.open())[1].write(request(text))
@@ -162,11 +191,58 @@ async def abort(port, pid, texts):
     for client in clients:
         client.streams[1].transport.abort()
     before = now = processor(pid)
+    made = await steps(port)
     while True:
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.5)
         last, now = now, processor(pid)
         if now - last < 0.03:
-            return now - before
+            break
+    return now - before, None if made is None else await steps(port) - made
+
+
+def from_file(args, texts):
+    """Sentences per second of `heed translate`, opening the model not counted."""
+    path = f"{args.work}/file"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(texts) + "\n")
+    run = subprocess.run([args.heed, "translate", "--model", f"{args.work}/en-de", "--threads",
+                          str(args.threads), "--quiet", "--stats", path], check=True,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return float(re.search(rb"([0-9.]+) sentences/s", run.stderr).group(1))
+
+
+async def beside(port, texts, big):
+    """The 99th percentile of short requests beside a big one, and of as many without it."""
+    alone = (await load(port, 1, texts[::2]))[2]
+    job = asyncio.create_task(Client(port).translate(big))
+    await asyncio.sleep(0.3)
+    found = (await load(port, 1, texts[1::2]))[2]
+    if job.done():
+        raise RuntimeError("the large request was done too soon")
+    job.cancel()
+    return found, alone
+
+
+async def idle(port, pid):
+    """Resident megabytes with many connections that have asked once."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    count = min(IDLE, hard - 100)
+    if count < IDLE:
+        print(f"only {count} descriptors may be had for idle connections", file=sys.stderr)
+    kept = []
+    for _ in range(count):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await reader.readuntil(b'"}\n')
+        kept.append(writer)
+    found = memory(pid)
+    if not await Client(port).translate("w00001 w00002"):
+        raise RuntimeError("no service beside idle connections")
+    for writer in kept:
+        writer.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return found
 
 
 def start(args, name, port):
@@ -174,7 +250,7 @@ def start(args, name, port):
     here = os.path.dirname(os.path.abspath(__file__))
     if name == "heed":
         command = [args.heed, "serve", "--listen", f"127.0.0.1:{port}", "--threads",
-                   str(args.threads), "--quiet", "--model", f"{args.work}/en-de",
+                   str(args.threads), "--quiet", "--metrics", "--model", f"{args.work}/en-de",
                    f"{args.work}/de-en"]
     else:
         environment.update(
@@ -203,31 +279,45 @@ async def first(process, port, text):
     raise RuntimeError(f"the server has ended with status {process.returncode}")
 
 
-async def measure(args, name, port, texts):
+async def measure_all(args, port, pid, texts, found):
+    """What both servers are measured by."""
+    await load(port, 8, texts.take(64))  # warm
+    for n_client, share in ((1, 8), (8, 2), (64, 1)):
+        if f"c{n_client}" in args.measure:
+            part = texts.take(args.requests // share)
+            found[f"c{n_client}"] = await load(port, n_client, part)
+    if "array" in args.measure:
+        array, begin = texts.take(1000), time.perf_counter()
+        result = await Client(port).translate(array)
+        found["array"] = time.perf_counter() - begin
+        if len(result) != len(array):
+            raise RuntimeError(f"{len(result)} translations of {len(array)} texts")
+        found["words"] = sum(len(one.split()) for one in result) / len(result)
+    if "abort" in args.measure:
+        found["abort"] = await abort(port, pid, [" ".join(texts.take(4)) for _ in range(16)])
+    if "memory" in args.measure:
+        await load(port, 16, texts.short(args.memory_requests))
+        found["memory"] = memory(pid)
+
+
+async def measure_heed(args, port, pid, texts, found):
+    if "file" in args.measure:
+        found["file"] = from_file(args, texts.take(args.requests))
+    if "beside" in args.measure:
+        found["beside"] = await beside(port, texts.short(200), texts.take(5000))
+    if "idle" in args.measure:
+        found["idle"] = await idle(port, pid)
+
+
+async def measure(args, name, port, texts, found):
     begin = time.perf_counter()
     process = start(args, name, port)
-    found = {}
     try:
         await first(process, port, texts.take(1)[0])
         found["start"] = time.perf_counter() - begin
-        await load(port, 8, texts.take(64))  # warm
-        for n_client, share in ((1, 8), (8, 2), (64, 1)):
-            if f"c{n_client}" in args.measure:
-                found[f"c{n_client}"] = await load(
-                    port, n_client, texts.take(args.requests // share))
-        if "array" in args.measure:
-            array, begin = texts.take(1000), time.perf_counter()
-            result = await Client(port).translate(array)
-            found["array"] = time.perf_counter() - begin
-            if len(result) != len(array):
-                raise RuntimeError(f"{len(result)} translations of {len(array)} texts")
-        if "abort" in args.measure:
-            found["abort"] = await abort(port, process.pid, [
-                " ".join(texts.take(4)) for _ in range(16)])
-        if "memory" in args.measure:
-            short = [f"Room {i} is free." for i in range(args.memory_requests)]
-            await load(port, 16, short)
-            found["memory"] = memory(process.pid)
+        await measure_all(args, port, process.pid, texts, found)
+        if name == "heed":
+            await measure_heed(args, port, process.pid, texts, found)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -235,7 +325,6 @@ async def measure(args, name, port, texts):
         except subprocess.TimeoutExpired:
             for pid in family(process.pid):
                 os.kill(pid, signal.SIGKILL)
-    return found
 
 
 ROWS = [("start to first answer, s", "start", None, False)] + [
@@ -243,8 +332,48 @@ ROWS = [("start to first answer, s", "start", None, False)] + [
         (f"{n} client{'s'[:n > 1]}: sentences/s", f"c{n}", 0, True),
         ("  p50, ms", f"c{n}", 1, False), ("  p99, ms", f"c{n}", 2, False))] + [
     ("array of 1,000, s", "array", None, False),
-    ("processor time after 16 aborts, s", "abort", None, False),
+    ("words of a translation", "words", None, False),
+    ("processor time after 16 aborts, s", "abort", 0, False),
     ("memory after many requests, MB", "memory", None, False)]
+
+# What is asked for of heed beside another server: a row's key and part, heed's over the other's.
+BARS = [("sentences/s, 64 clients", "c64", 0, ">=", 5),
+        ("p50, 8 clients", "c8", 1, "<=", 0.2),
+        ("p99, 8 clients", "c8", 2, "<=", 0.2),
+        ("time for an array of 1,000", "array", None, "<=", 1 / 3),
+        ("memory after many requests", "memory", None, "<=", 0.25),
+        ("start to first answer", "start", None, "<=", 0.05)]
+
+
+def of(found, key, part):
+    one = found.get(key)
+    return one if one is None or part is None else one[part]
+
+
+def own_bars(heed):
+    """What is asked for of heed alone."""
+    if heed.get("abort"):
+        yield "steps after an abort", heed["abort"][1], "<=", 1
+    if heed.get("file") and heed.get("c64"):
+        yield "64 clients / heed translate", heed["c64"][0] / heed["file"], ">=", 0.85
+    if heed.get("beside"):
+        yield "p99 beside 5,000 sentences / alone", heed["beside"][0] / heed["beside"][1], "<=", 3
+    if heed.get("idle"):
+        yield "MB with 10,000 idle connections", heed["idle"], "<=", 200
+
+
+def bars(found):
+    heed, lines = found.get("heed", {}), []
+    for name in found:
+        for title, key, part, sense, bar in BARS:
+            ours, theirs = of(heed, key, part), of(found[name], key, part)
+            if name != "heed" and ours is not None and theirs:
+                lines.append((f"{title} / {name}", ours / theirs, sense, bar))
+    lines += own_bars(heed)
+    print(f"\n{'bar':44}{'measured':>10}{'asked':>12}")
+    for title, value, sense, bar in lines:
+        met = value >= bar if sense == ">=" else value <= bar
+        print(f"{title:44}{value:10.3f}{sense:>6} {bar:<5.3g} {'met' if met else 'MISSED'}")
 
 
 def table(found):
@@ -252,11 +381,8 @@ def table(found):
     print(f"{'':36}" + "".join(f"{name:>14}" for name in names)
           + "".join(f"{'heed/' + name:>17}" for name in names if name != "heed"))
     for title, key, part, more in ROWS:
-        value = {}
-        for name in names:
-            one = found[name].get(key)
-            if one is not None:
-                value[name] = one if part is None else one[part]
+        value = {name: of(found[name], key, part) for name in names}
+        value = {name: one for name, one in value.items() if one is not None}
         if not value:
             continue
         line = f"{title:36}" + "".join(
@@ -280,19 +406,23 @@ def main():
     parser.add_argument("--memory-requests", type=int, default=10000)
     parser.add_argument("--servers", nargs="+", default=["heed", "waitress", "gunicorn"])
     parser.add_argument("--measure", nargs="+",
-                        default=["c1", "c8", "c64", "array", "abort", "memory"])
+                        default=["c1", "c8", "c64", "array", "abort", "memory", "file", "beside",
+                                 "idle"])
     args = parser.parse_args()
-    found = {}
+    found, failed = {}, 0
     for i, name in enumerate(args.servers):
+        found[name] = {}
         try:
-            found[name] = asyncio.run(measure(args, name, PORT + i, Texts(args.text)))
+            asyncio.run(measure(args, name, PORT + i, Texts(args.text), found[name]))
         except (RuntimeError, OSError, asyncio.IncompleteReadError) as why:
-            found[name] = {}
+            failed = 1
             print(f"{name}: {why}", file=sys.stderr)
             with open(f"{args.work}/{name}.log", "rb") as log:
                 print(log.read()[-1500:].decode("utf-8", "replace"), file=sys.stderr)
         print(json.dumps({name: found[name]}), flush=True)
     table(found)
+    bars(found)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,10 @@ for program in "$build"/tests/test_*; do
         [[ $("$program" --list 2>/dev/null) == *cuda* ]]; then programs+=("$program"); fi
 done
 programs+=(tests/test_train_cuda.sh)
-if [ "${ONLY_SANITIZE:-0}" = 0 ]; then tests/run.sh -j "${JOBS:-4}" -k cuda "${programs[@]}" ||
-    failed=1; fi
+if [ "${ONLY_SANITIZE:-0}" = 0 ]; then
+    tests/run.sh -j "${JOBS:-4}" -k cuda "${programs[@]}" || failed=1
+    tests/gpu_serve.sh "$build" || [ $? = 77 ] || failed=1
+fi
 
 # checked TOOL PROGRAM TEST
 checked() {
