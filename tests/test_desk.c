@@ -121,7 +121,8 @@ static void wanted_free(struct wanted *w) {
 static struct desk *open_desk(int seats, int busy_rows) {
     struct err err = {0};
     struct desk *desk;
-    struct desk_model model[] = {{"de", "en", dir_of(0), NULL}, {"en", "fr", dir_of(1), NULL}};
+    struct desk_model model[] = {{.source = "de", .target = "en", .dir = dir_of(0)},
+                                 {.source = "en", .target = "fr", .dir = dir_of(1)}};
     struct desk_options o = {.model = model,
                              .n_model = 2,
                              .where = {.device = "cpu", .n_thread = 2},
@@ -384,7 +385,7 @@ static void check_wrong(struct desk *desk, const struct desk_order *o, const cha
 TEST(turned_away) {
     customer_init(&me);
     struct err err = {0};
-    struct desk_model model = {"de", "en", dir_of(0), NULL};
+    struct desk_model model = {.source = "de", .target = "en", .dir = dir_of(0)};
     struct desk_options few = {
         .model = &model, .n_model = 1, .where = {.device = "cpu", .n_thread = 1}, .max_jobs = 2};
     struct desk *desk;
@@ -500,9 +501,11 @@ TEST(reload_drops_nothing) {
     struct reloading r = {.desk = open_desk(0, 0)};
     struct err err = {0};
     pthread_t id[4];
-    struct desk_model other[] = {{"de", "en", dir_of(1), NULL}, {"en", "fr", dir_of(1), NULL}};
-    struct desk_model again[] = {{"de", "en", dir_of(0), NULL}, {"en", "fr", dir_of(1), NULL}};
-    struct desk_model bad = {"de", "en", "/nowhere", NULL};
+    struct desk_model other[] = {{.source = "de", .target = "en", .dir = dir_of(1)},
+                                 {.source = "en", .target = "fr", .dir = dir_of(1)}};
+    struct desk_model again[] = {{.source = "de", .target = "en", .dir = dir_of(0)},
+                                 {.source = "en", .target = "fr", .dir = dir_of(1)}};
+    struct desk_model bad = {.source = "de", .target = "en", .dir = "/nowhere"};
     r.want[0] = translated(r.desk, "the cat sat. a dog", "de", "en");
     r.want[1] = translated(r.desk, "the cat sat. a dog", "en", "fr");
     assert_string_not_equal(r.want[0], r.want[1]);

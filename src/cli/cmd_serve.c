@@ -21,10 +21,9 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/models.h"
-#include "model/card.h"
-#include "model/modeldir.h"
 #include "search/glossary.h"
 #include "serve/api.h"
+#include "serve/pairs.h"
 
 enum { RESERVED = 128 }; /* descriptors for everything but connections */
 
@@ -40,7 +39,8 @@ static struct serve_args {
 static const struct option rows[] = {
     ROW(LIST, "model", models, NULL,
         "models to serve: a name (see heed models) or a directory; FROM-TO= before it where the "
-        "model does not say its languages; if not given, all that are installed",
+        "model does not say its languages, or FROM-TO,FROM-TO= for some of many; if not given, all "
+        "that are installed",
         .arg = "[FROM-TO=]MODEL"),
     ROW(LIST, "glossary", glossaries, NULL,
         "files of terms and their translations, for requests without terms of their own; FROM-TO= "
@@ -118,10 +118,8 @@ struct held {
 struct server {
     struct listen_spec *listen;
     struct address_range *trusted;
-    struct held *tls; /* the first is in use: sessions may hold the others */
-    struct desk_model *model;
-    char (*code)[2][LANGUAGES_CODE]; /* of the models */
-    int n_model;
+    struct held *tls;   /* the first is in use: sessions may hold the others */
+    struct pairs pairs; /* the models */
     char *headers, *token;
     struct access *access;
     struct api *api;
@@ -136,65 +134,28 @@ struct server {
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* "en-de" before a '='. */
-static int pair_of_word(char code[2][LANGUAGES_CODE], const char *word, size_t n) {
-    const char *dash = memchr(word, '-', n);
-    if (!dash || dash == word || memchr(dash + 1, '-', n - (size_t)(dash - word) - 1)) return -1;
-    size_t first = (size_t)(dash - word), second = n - first - 1;
-    if (!second || languages_code(code[0], word, first) ||
-        languages_code(code[1], dash + 1, second))
-        return -1;
-    return 0;
-}
-
-/* The languages that a model says it is for. */
-static int pair_of_card(char code[2][LANGUAGES_CODE], const char *dir, struct err *err) {
-    struct config config;
-    struct weights_form form;
-    struct model_notes notes;
-    struct card card = {0};
-    int rc = modeldir_read_any(dir, &config, &form, &notes, err);
-    if (!rc) rc = card_from_json(&card, notes.card, dir, err);
-    if (!rc && (!card.source || !card.target))
-        rc = err_set(err, HEED_EINVAL,
-                     "--model: %.120s does not say its languages: name them, as in en-de=%.60s, or "
-                     "store them with heed describe",
-                     dir, dir);
-    const char *const tag[] = {card.source, card.target};
-    for (int i = 0; i < 2 && !rc; i++) {
-        if (languages_code(code[i], tag[i], strlen(tag[i])))
-            rc = err_set(err, HEED_EINVAL, "%.120s: '%.60s' is too long for a language", dir,
-                         tag[i]);
-        else
-            code[i][strcspn(code[i], "-")] = 0; /* en-GB is served as en */
-    }
-    model_notes_release(&notes);
-    return rc;
+/* What is before the '=' of "en-de=PATH", or NULL; *rest: what is behind it, or all. */
+static const char *before_equals(const char *word, size_t *size, const char **rest) {
+    const char *equals = strchr(word, '=');
+    *rest = word;
+    if (!equals || memchr(word, '/', (size_t)(equals - word))) return NULL;
+    *rest = equals + 1;
+    *size = (size_t)(equals - word);
+    return word;
 }
 
 static int find_models(struct server *s, struct err *err) {
     int n = args.models.n, rc = 0;
-    s->n_model = n;
-    s->model = xrealloc(s->model, (size_t)n * sizeof *s->model);
-    s->code = xrealloc(s->code, (size_t)n * sizeof *s->code);
+    struct pairs_from *from = xcalloc((size_t)n + 1, sizeof *from);
     for (int i = 0; i < n && !rc; i++) {
-        const char *word = args.models.item[i], *equals = strchr(word, '=');
-        const char *dir = NULL;
-        int named = equals && !memchr(word, '/', (size_t)(equals - word));
-        if (named && pair_of_word(s->code[i], word, (size_t)(equals - word)))
-            return cli_usage(err, "--model: '%.*s' is not a pair of languages like en-de",
-                             (int)(equals - word > 60 ? 60 : equals - word), word);
-        rc = models_find(&dir, named ? equals + 1 : word, err);
-        if (!rc && !named) rc = pair_of_card(s->code[i], dir, err);
-        const char *from = s->code[i][0], *to = s->code[i][1];
-        s->model[i] = (struct desk_model){from, to, dir, NULL};
-        for (int k = 0; k < i && !rc; k++)
-            if (strcmp(s->code[k][0], from) == 0 && strcmp(s->code[k][1], to) == 0)
-                rc = cli_usage(err, "--model: two models for %s-%s: %.90s and %.90s", from, to,
-                               s->model[k].dir, dir);
-        if (!rc && strcmp(from, to) == 0)
-            rc = cli_usage(err, "--model: %.90s translates %s into %s", dir, from, to);
+        const char *word;
+        from[i].named = before_equals(args.models.item[i], &from[i].size, &word);
+        rc = models_find(&from[i].dir, word, err);
     }
+    struct err why;
+    if (!rc && (rc = pairs_find(&s->pairs, from, n, &why)))
+        err_set(err, rc, "--model: %.240s", why.msg);
+    xfree(from);
     return rc;
 }
 
@@ -202,23 +163,16 @@ static int find_models(struct server *s, struct err *err) {
 static int find_model(const struct server *s, const char *word, const char **path,
                       struct err *err) {
     char code[2][LANGUAGES_CODE];
-    const char *equals = strchr(word, '=');
-    int i = 0;
-    *path = word;
-    if (!equals || memchr(word, '/', (size_t)(equals - word))) {
-        if (s->n_model == 1) return 0;
-        return cli_usage(err, "--glossary: name the languages, as in en-de=%.120s", word);
-    }
-    *path = equals + 1;
-    if (pair_of_word(code, word, (size_t)(equals - word)))
+    size_t size;
+    const char *named = before_equals(word, &size, path);
+    if (!named && s->pairs.n == 1) return 0;
+    if (!named) return cli_usage(err, "--glossary: name the languages, as in en-de=%.120s", word);
+    if (pairs_parse(code, named, size))
         return cli_usage(err, "--glossary: '%.*s' is not a pair of languages like en-de",
-                         (int)(equals - word > 60 ? 60 : equals - word), word);
-    while (i < s->n_model &&
-           (strcmp(s->code[i][0], code[0]) != 0 || strcmp(s->code[i][1], code[1]) != 0))
-        i++;
-    if (i == s->n_model)
-        return cli_usage(err, "--glossary: there is no model for %s-%s", code[0], code[1]);
-    return i;
+                         (int)(size > 60 ? 60 : size), named);
+    int i = pairs_model(&s->pairs, code[0], code[1]);
+    if (i >= 0) return i;
+    return cli_usage(err, "--glossary: there is no model for %s-%s", code[0], code[1]);
 }
 
 /* Each is read once to see that it can be. */
@@ -228,7 +182,7 @@ static int find_glossaries(struct server *s, struct err *err) {
         struct glossary *g;
         int k = find_model(s, args.glossaries.item[i], &path, err);
         if (k < 0) return k;
-        struct desk_model *m = &s->model[k];
+        struct desk_model *m = &s->pairs.model[k];
         if (m->glossary)
             return cli_usage(err, "--glossary: two for %s-%s: %.90s and %.90s", m->source,
                              m->target, m->glossary, path);
@@ -246,7 +200,10 @@ static int check_language(const struct server *s, const char *option, const char
     char code[LANGUAGES_CODE];
     if (!word || (!side && strcmp(word, "auto") == 0)) return 0;
     int found = languages_code(code, word, strlen(word)) ? -1 : 0;
-    for (int i = 0; i < s->n_model && !found; i++) found = strcmp(s->code[i][side], code) == 0;
+    for (int i = 0; i < s->pairs.n && !found; i++) {
+        const struct desk_model *m = &s->pairs.model[i];
+        found = strcmp(side ? m->target : m->source, code) == 0;
+    }
     if (found > 0) return 0;
     return cli_usage(err, "--%s: no model translates %s '%.40s'", option, side ? "into" : "from",
                      word);
@@ -259,18 +216,6 @@ static int check_device(struct err *err) {
     if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return 0;
     int rc = backend_open(&be, &args.desk.where, err);
     if (!rc) backend_close(be);
-    return rc;
-}
-
-static int check_models(const struct server *s, struct err *err) {
-    struct config config;
-    struct weights_form form;
-    struct model_notes notes;
-    int rc = 0;
-    for (int i = 0; i < s->n_model && !rc; i++) {
-        rc = modeldir_read_any(s->model[i].dir, &config, &form, &notes, err);
-        model_notes_release(&notes);
-    }
     return rc;
 }
 
@@ -390,7 +335,6 @@ static int open_server(struct server *s, struct err *err) {
     int rc = prepare_addresses(s, err);
     if (!rc) rc = prepare_headers(s, err);
     if (!rc) rc = find_models(s, err);
-    if (!rc) rc = check_models(s, err);
     if (!rc) rc = check_device(err);
     if (!rc) rc = find_glossaries(s, err);
     if (!rc) rc = check_language(s, "frontend-source", args.api.source, 0, err);
@@ -403,12 +347,13 @@ static int open_server(struct server *s, struct err *err) {
     if (!rc) rc = open_http(s, err);
     if (rc) return rc;
     double begun = clock_seconds();
-    args.desk.model = s->model;
-    args.desk.n_model = s->n_model;
+    args.desk.model = s->pairs.model;
+    args.desk.n_model = s->pairs.n;
     if ((rc = desk_open(&s->desk, &args.desk, err))) return rc;
     api_ready(s->api, s->desk);
-    tell("heed: ready after %.2f s, %d model%s\n", clock_seconds() - begun, s->n_model,
-         s->n_model == 1 ? "" : "s");
+    tell("heed: ready after %.2f s, %d model%s for %d pair%s of languages\n",
+         clock_seconds() - begun, args.models.n, args.models.n == 1 ? "" : "s", s->pairs.n,
+         s->pairs.n == 1 ? "" : "s");
     return 0;
 }
 
@@ -442,7 +387,7 @@ static void reload(struct server *s) {
         else
             http_set_tls(s->http, s->tls->tls);
     }
-    if (desk_reload(s->desk, s->model, s->n_model, &err))
+    if (desk_reload(s->desk, s->pairs.model, s->pairs.n, &err))
         bad++, fprintf(stderr, "heed: models kept: %s\n", err.msg);
     api_ready(s->api, s->desk);
     tell("heed: reloaded%s\n", bad ? ", but for what is said above" : "");
@@ -473,7 +418,7 @@ static void close_server(struct server *s) {
     }
     xfree(s->listen);
     xfree(s->trusted);
-    xfree(s->code);
+    pairs_release(&s->pairs);
     xfree(s->headers);
     xfree(s->token);
 }

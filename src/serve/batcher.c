@@ -136,15 +136,9 @@ static int open_carousel(struct batcher *b, struct err *err) {
                                    .source = e->source,
                                    .target = e->target,
                                    .ended = tokenizer_eos(e->source) >= 0};
-    struct engine_tags tags;
-    int rc = engine_tags(b->engine, &(struct engine_said){0}, &tags, err);
-    b->facts.tag = tags.source;
-    b->facts.lead = tags.target;
-    b->facts.leads = tags.target >= 0;
-    if (!rc) rc = make_carousel(b, err);
+    int rc = make_carousel(b, err);
     if (rc) return rc;
-    int limit = defaults.max_source ? defaults.max_source : b->engine->max_len;
-    b->facts.max_tok = limit - max_int(b->facts.ended + (b->facts.tag >= 0), 1 + b->facts.leads);
+    b->facts.limit = defaults.max_source ? defaults.max_source : b->engine->max_len;
     b->facts.threshold = align.threshold;
     b->speller = xrealloc(b->speller, ((size_t)b->n_speller + 1) * sizeof(struct speller *));
     b->facts.shares_words = engine_shares_words(b->engine);
@@ -173,6 +167,10 @@ static int open_model(struct batcher *b, struct err *err) {
     int rc = engine_open(&b->engine, &from, err);
     for (int i = 0; i < (rc ? 0 : b->engine->ensemble->n); i++)
         frozen_rest(b->engine->ensemble->model[i]); /* perhaps nobody asks for these languages */
+    struct engine_tags tags;
+    for (int i = 0; i < b->options.n_said && !rc; i++)
+        rc = engine_tags(b->engine, &b->options.said[i], &tags, err);
+    b->options.n_said = 0; /* they need not last, and are not looked at twice */
     if (!rc) rc = open_carousel(b, err);
     if (rc) shut(b);
     return rc;
@@ -350,7 +348,11 @@ static void begin(struct batcher *b, struct errand *e) {
     b->all = e;
     e->link = &b->all;
     join_flow(b, e, 0);
-    if (search_check(&e->options, &err)) fail(b, e, &err);
+    struct engine_tags tags;
+    int rc = engine_tags(b->engine, &e->said, &tags, &err);
+    if (!rc) rc = search_check(&e->options, &err);
+    task_tell(e->task, &tags);
+    if (rc) fail(b, e, &err);
 }
 
 /* ---- getting on ------------------------------------------------------------------------------ */
@@ -383,12 +385,13 @@ static void measure(const struct batcher *b, struct part *p) {
     p->cells = p->rows * search_longest(o, b->engine->max_len, p->n_said);
 }
 
-static struct carousel_input input_of(const struct batcher *b, const struct part *p) {
+static struct carousel_input input_of(const struct part *p) {
+    const struct task *task = p->errand->task;
     return (struct carousel_input){{.src = p->said,
                                     .n_src = p->n_said,
-                                    .prefix = &b->facts.lead,
-                                    .n_prefix = b->facts.leads,
-                                    .n_lead = b->facts.leads,
+                                    .prefix = &task_told(task)->target,
+                                    .n_prefix = task_leads(task),
+                                    .n_lead = task_leads(task),
                                     .key = p->key,
                                     .terms = p->terms},
                                    p->options};
@@ -475,7 +478,7 @@ static int next_part(struct batcher *b, struct errand *e, struct part **part, si
         p->errand = e;
         p->since = b->now.steps;
         measure(b, p);
-        struct carousel_input in = input_of(b, p);
+        struct carousel_input in = input_of(p);
         rc = carousel_check(b->carousel, &in, 1, err);
         return rc ? rc : 1;
     }
@@ -552,10 +555,7 @@ static void admit(struct batcher *b) {
         if (b->impatient && l.n && l.part[l.n - 1] == b->impatient) break;
     }
     if (!l.n) return;
-    for (int i = 0; i < l.n; i++) {
-        const struct part *p = l.part[i];
-        in[i] = input_of(b, p);
-    }
+    for (int i = 0; i < l.n; i++) in[i] = input_of(l.part[i]);
     int seated = carousel_add(b->carousel, in, l.n, seat, &err);
     if (seated < 0) {
         recover(b, &err, l.part, l.n);

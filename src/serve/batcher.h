@@ -40,6 +40,7 @@ struct flow;
 struct errand {
     struct task *task;
     const struct search_options *search; /* NULL: the model's */
+    struct engine_said said;             /* languages, of a model that must be told */
     uint64_t client;
     enum desk_class class; /* not AUTO */
     double deadline;       /* 0: none */
@@ -61,6 +62,9 @@ struct batcher_options {
     struct backend_options where;
     enum precision precision;
     int seats, busy_rows; /* 0: as suits the device */
+    /* [n_said] what errands will say; what the model does not know is an error of batcher_open */
+    const struct engine_said *said;
+    int n_said;
     /* called when its model is closed and nobody may use it any more; totals are its counters */
     void (*gone)(void *ctx, const struct desk_stats *totals);
     void *ctx;

@@ -24,7 +24,6 @@ static const double rate_seconds = 10; /* that the measured speed looks back */
 struct station {
     struct desk *desk;
     struct batcher *batcher;
-    char *dir;
     int refs; /* registries' entries and jobs' legs */
     struct station *next;
 };
@@ -89,7 +88,6 @@ static void station_gone(void *ctx, const struct desk_stats *totals) {
     for (at = &d->stations; *at != s; at = &(*at)->next) continue;
     *at = s->next;
     batcher_add_stats(&d->stats, totals);
-    xfree(s->dir);
     xfree(s);
     pthread_cond_broadcast(&d->idle);
     pthread_mutex_unlock(&d->lock);
@@ -100,21 +98,22 @@ static void station_drop(struct station *s) {
     if (--s->refs == 0) batcher_retire(s->batcher);
 }
 
-static int station_open(struct desk *d, const struct desk_model *m, struct station **out,
-                        struct err *err) {
+/* Of the first model of a directory, with what all models of it will say. */
+static int station_open(struct desk *d, const struct desk_model *m, const struct engine_said *said,
+                        int n_said, struct station **out, struct err *err) {
     struct station *s = xcalloc(1, sizeof *s);
     struct batcher_options o = {.dir = m->dir,
                                 .where = d->options.where,
                                 .precision = d->options.precision,
                                 .seats = d->options.seats,
                                 .busy_rows = d->options.busy_rows,
+                                .said = said,
+                                .n_said = n_said,
                                 .gone = station_gone,
                                 .ctx = s};
-    *s = (struct station){.desk = d, .dir = realpath(m->dir, NULL)};
-    if (!s->dir) s->dir = xstrdup(m->dir);
+    *s = (struct station){.desk = d};
     int rc = batcher_open(&s->batcher, &o, err);
     if (rc) {
-        xfree(s->dir);
         xfree(s);
         return rc;
     }
@@ -141,14 +140,38 @@ static void catalog_drop(struct catalog *c) {
     xfree(c);
 }
 
-/* The station of a model that an entry before has opened already, or NULL. */
-static struct station *opened(const struct catalog *c, const struct desk_model *m) {
-    char *dir = realpath(m->dir, NULL);
-    struct station *found = NULL;
-    for (int i = 0; i < c->n && dir && !found; i++)
-        if (strcmp(c->station[i]->dir, dir) == 0) found = c->station[i];
-    xfree(dir);
-    return found;
+/* Models, and for each the first of those that have the same directory. */
+struct roster {
+    const struct desk_model *model;
+    int *first;
+    int n;
+};
+
+/* Neighbours often have the same, by the same pointer. */
+static void find_twins(struct roster *r) {
+    char **path = xcalloc((size_t)r->n, sizeof(char *));
+    for (int i = 0; i < r->n; i++) {
+        const char *dir = r->model[i].dir;
+        int again = i && dir == r->model[i - 1].dir;
+        r->first[i] = again ? r->first[i - 1] : i;
+        if (again || !(path[i] = realpath(dir, NULL))) continue;
+        for (int k = i - 1; k >= 0; k--)
+            if (path[k] && strcmp(path[k], path[i]) == 0) r->first[i] = r->first[k];
+    }
+    for (int i = 0; i < r->n; i++) xfree(path[i]);
+    xfree(path);
+}
+
+/* Opens the directory of model i, for all that have it. */
+static int open_shared(struct desk *d, const struct roster *r, int i, struct station **out,
+                       struct err *err) {
+    struct engine_said *said = xcalloc((size_t)r->n, sizeof *said);
+    int n_said = 0;
+    for (int k = i; k < r->n; k++)
+        if (r->first[k] == i) said[n_said++] = r->model[k].said;
+    int rc = station_open(d, &r->model[i], said, n_said, out, err);
+    xfree(said);
+    return rc;
 }
 
 static int read_glossary(struct glossary **glossary, const struct desk_model *m, struct err *err) {
@@ -159,13 +182,17 @@ static int read_glossary(struct glossary **glossary, const struct desk_model *m,
 static int catalog_open(struct desk *d, const struct desk_model *model, int n, struct catalog **out,
                         struct err *err) {
     struct catalog *c = xcalloc(1, sizeof *c);
+    size_t room = (size_t)max_int(n, 0) + 1;
+    struct roster roster = {model, xcalloc(room, sizeof *roster.first), n};
     int rc = n < 1 ? err_set(err, HEED_EINVAL, "no model to translate with") : 0;
-    c->station = xcalloc((size_t)max_int(n, 0) + 1, sizeof(struct station *));
-    c->glossary = xcalloc((size_t)max_int(n, 0) + 1, sizeof(struct glossary *));
+    if (!rc) find_twins(&roster);
+    c->station = xcalloc(room, sizeof(struct station *));
+    c->glossary = xcalloc(room, sizeof(struct glossary *));
     c->refs = 1;
     for (int i = 0; i < n && !rc; i++) {
-        struct station *s = opened(c, &model[i]);
-        if (!s) rc = station_open(d, &model[i], &s, err);
+        int first = roster.first[i];
+        struct station *s = first < i ? c->station[first] : NULL;
+        if (!s) rc = open_shared(d, &roster, i, &s, err);
         if (rc) break;
         pthread_mutex_lock(&d->lock);
         s->refs++;
@@ -173,6 +200,7 @@ static int catalog_open(struct desk *d, const struct desk_model *model, int n, s
         c->station[c->n++] = s;
         if (model[i].glossary) rc = read_glossary(&c->glossary[i], &model[i], err);
     }
+    xfree(roster.first);
     if (!rc) c->registry = registry_new(model, (void *const *)c->station, n);
     if (rc) {
         pthread_mutex_lock(&d->lock);
@@ -463,6 +491,7 @@ static enum desk_turn reserve(struct desk *d, const struct desk_order *o, struct
     }
     for (int i = 0; i < j->n_leg; i++) {
         j->leg[i].station = path[i].server;
+        j->leg[i].errand.said = path[i].said;
         j->leg[i].rules = sentence_rules(path[i].source);
         j->leg[i].glossary = d->catalog->glossary[path[i].model];
         j->leg[i].station->refs++;

@@ -44,6 +44,7 @@
 #include "data/links.h"
 #include "data/tokenizer.h"
 #include "model/frozen.h"
+#include "search/engine.h"
 #include "search/search.h"
 
 struct desk;
@@ -212,7 +213,8 @@ struct desk_cost desk_cost(const struct desk_job *job);
 struct desk_model {
     const char *source, *target; /* "de", "en" */
     const char *dir;
-    const char *glossary; /* a file of terms for orders without any of their own; NULL: none */
+    const char *glossary;    /* a file of terms for orders without any of their own; NULL: none */
+    struct engine_said said; /* what a model of several languages calls these two */
 };
 
 struct desk_options {

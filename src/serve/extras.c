@@ -53,9 +53,9 @@ int extras_link(struct extras *x, struct task *task, struct part *p, struct err 
     if (rc) return rc;
     for (int k = 0; k < p->n && p->best[k].ids; k++, n++) {
         /* one cut at the model's last position has no place for an end mark */
-        int rows = min_int(x->facts.leads + p->best[k].n + 1, model_of(x)->config.max_len);
+        int rows = min_int(task_leads(task) + p->best[k].n + 1, model_of(x)->config.max_len);
         pair[k] = (struct align_pair){.src = p->src,
-                                      .tgt = p->best[k].ids - x->facts.leads,
+                                      .tgt = p->best[k].ids - task_leads(task),
                                       .n_src = p->n_src,
                                       .n_tgt = rows};
         need += (size_t)rows * (size_t)p->n_src;
@@ -81,7 +81,7 @@ int extras_score(struct extras *x, struct task *task, int document, struct err *
     struct scorer *scorer = NULL;
     int rc = task_pair(task, &x->facts, document, &pair, err);
     if (rc) return rc;
-    int leads = x->facts.leads; /* and is not scored */
+    int leads = task_leads(task); /* and is not scored */
     struct batch_caps caps = {pair.n_src, pair.n_tgt + leads, 1};
     float *out = xcalloc((size_t)pair.n_tgt + (size_t)leads, sizeof *out);
     rc = scorer_new(&scorer, model_of(x), tokenizer_bos(x->facts.target), &caps, err);
@@ -123,7 +123,7 @@ static int look(struct extras *x, struct task *task, const struct part *p, struc
     struct acts *acts = NULL;
     struct view *view = NULL;
     struct batch batch;
-    const int32_t *written = p->best[0].ids - x->facts.leads;
+    const int32_t *written = p->best[0].ids - task_leads(task);
     int rc = batch_init(&batch, a->n_src, a->n_tgt, 1, tokenizer_bos(x->facts.target), err);
     if (rc) return rc;
     rc = acts_new(&acts, m, a->n_src, a->n_tgt, 0, err);
@@ -148,7 +148,7 @@ int extras_attend(struct extras *x, struct task *task, const struct part *p, str
     struct desk_attention *a = keep_take(task_keep(task), sizeof *a);
     if (!p->best[0].ids) return 0;
     *a = (struct desk_attention){.n_src = p->n_src,
-                                 .n_tgt = min_int(x->facts.leads + p->best[0].n + 1, c->max_len),
+                                 .n_tgt = min_int(task_leads(task) + p->best[0].n + 1, c->max_len),
                                  .n_layer_enc = c->n_layer_enc,
                                  .n_layer_dec = c->n_layer_dec,
                                  .n_layer_self = view_layers(c, VIEW_DEC),
@@ -161,7 +161,7 @@ int extras_attend(struct extras *x, struct task *task, const struct part *p, str
                        "%d source and %d target tokens make %.0f probabilities, too many to show",
                        a->n_src, a->n_tgt, cells);
     a->src = pieces(x->facts.source, task, p->src, a->n_src);
-    a->tgt = pieces(x->facts.target, task, p->best[0].ids - x->facts.leads, a->n_tgt);
+    a->tgt = pieces(x->facts.target, task, p->best[0].ids - task_leads(task), a->n_tgt);
     int rc = look(x, task, p, a, err);
     if (!rc) task_attention(task, a);
     return rc;

@@ -12,71 +12,78 @@
 
 /* ---- codes and names ------------------------------------------------------------------------- */
 
+/* iso: of three letters, as some models have it; "": none of its own. */
 static const struct {
-    const char *code, *english, *german;
-} known[] = {{"ar", "Arabic", "Arabisch"},
-             {"az", "Azerbaijani", "Aserbaidschanisch"},
-             {"be", "Belarusian", "Belarussisch"},
-             {"bg", "Bulgarian", "Bulgarisch"},
-             {"bn", "Bengali", "Bengalisch"},
-             {"ca", "Catalan", "Katalanisch"},
-             {"cs", "Czech", "Tschechisch"},
-             {"da", "Danish", "Dänisch"},
-             {"de", "German", "Deutsch"},
-             {"el", "Greek", "Griechisch"},
-             {"en", "English", "Englisch"},
-             {"eo", "Esperanto", "Esperanto"},
-             {"es", "Spanish", "Spanisch"},
-             {"et", "Estonian", "Estnisch"},
-             {"eu", "Basque", "Baskisch"},
-             {"fa", "Persian", "Persisch"},
-             {"fi", "Finnish", "Finnisch"},
-             {"fr", "French", "Französisch"},
-             {"ga", "Irish", "Irisch"},
-             {"gl", "Galician", "Galicisch"},
-             {"he", "Hebrew", "Hebräisch"},
-             {"hi", "Hindi", "Hindi"},
-             {"hr", "Croatian", "Kroatisch"},
-             {"hu", "Hungarian", "Ungarisch"},
-             {"id", "Indonesian", "Indonesisch"},
-             {"is", "Icelandic", "Isländisch"},
-             {"it", "Italian", "Italienisch"},
-             {"ja", "Japanese", "Japanisch"},
-             {"ka", "Georgian", "Georgisch"},
-             {"ko", "Korean", "Koreanisch"},
-             {"lt", "Lithuanian", "Litauisch"},
-             {"lv", "Latvian", "Lettisch"},
-             {"mk", "Macedonian", "Mazedonisch"},
-             {"ms", "Malay", "Malaiisch"},
-             {"mt", "Maltese", "Maltesisch"},
-             {"nb", "Norwegian", "Norwegisch"},
-             {"nl", "Dutch", "Niederländisch"},
-             {"no", "Norwegian", "Norwegisch"},
-             {"pb", "Portuguese (Brazil)", "Portugiesisch (Brasilien)"},
-             {"pl", "Polish", "Polnisch"},
-             {"pt", "Portuguese", "Portugiesisch"},
-             {"ro", "Romanian", "Rumänisch"},
-             {"ru", "Russian", "Russisch"},
-             {"sk", "Slovak", "Slowakisch"},
-             {"sl", "Slovenian", "Slowenisch"},
-             {"sq", "Albanian", "Albanisch"},
-             {"sr", "Serbian", "Serbisch"},
-             {"sv", "Swedish", "Schwedisch"},
-             {"sw", "Swahili", "Suaheli"},
-             {"ta", "Tamil", "Tamil"},
-             {"th", "Thai", "Thailändisch"},
-             {"tl", "Tagalog", "Tagalog"},
-             {"tr", "Turkish", "Türkisch"},
-             {"uk", "Ukrainian", "Ukrainisch"},
-             {"ur", "Urdu", "Urdu"},
-             {"vi", "Vietnamese", "Vietnamesisch"},
-             {"zh", "Chinese", "Chinesisch"},
-             {"zt", "Chinese (traditional)", "Chinesisch (traditionell)"}};
+    const char *code, *iso, *english, *german;
+} known[] = {{"ar", "ara", "Arabic", "Arabisch"},
+             {"az", "aze", "Azerbaijani", "Aserbaidschanisch"},
+             {"be", "bel", "Belarusian", "Belarussisch"},
+             {"bg", "bul", "Bulgarian", "Bulgarisch"},
+             {"bn", "ben", "Bengali", "Bengalisch"},
+             {"ca", "cat", "Catalan", "Katalanisch"},
+             {"cs", "ces", "Czech", "Tschechisch"},
+             {"da", "dan", "Danish", "Dänisch"},
+             {"de", "deu", "German", "Deutsch"},
+             {"el", "ell", "Greek", "Griechisch"},
+             {"en", "eng", "English", "Englisch"},
+             {"eo", "epo", "Esperanto", "Esperanto"},
+             {"es", "spa", "Spanish", "Spanisch"},
+             {"et", "est", "Estonian", "Estnisch"},
+             {"eu", "eus", "Basque", "Baskisch"},
+             {"fa", "fas", "Persian", "Persisch"},
+             {"fi", "fin", "Finnish", "Finnisch"},
+             {"fr", "fra", "French", "Französisch"},
+             {"ga", "gle", "Irish", "Irisch"},
+             {"gl", "glg", "Galician", "Galicisch"},
+             {"he", "heb", "Hebrew", "Hebräisch"},
+             {"hi", "hin", "Hindi", "Hindi"},
+             {"hr", "hrv", "Croatian", "Kroatisch"},
+             {"hu", "hun", "Hungarian", "Ungarisch"},
+             {"id", "ind", "Indonesian", "Indonesisch"},
+             {"is", "isl", "Icelandic", "Isländisch"},
+             {"it", "ita", "Italian", "Italienisch"},
+             {"ja", "jpn", "Japanese", "Japanisch"},
+             {"ka", "kat", "Georgian", "Georgisch"},
+             {"ko", "kor", "Korean", "Koreanisch"},
+             {"lt", "lit", "Lithuanian", "Litauisch"},
+             {"lv", "lav", "Latvian", "Lettisch"},
+             {"mk", "mkd", "Macedonian", "Mazedonisch"},
+             {"ms", "msa", "Malay", "Malaiisch"},
+             {"mt", "mlt", "Maltese", "Maltesisch"},
+             {"nb", "nob", "Norwegian", "Norwegisch"},
+             {"nl", "nld", "Dutch", "Niederländisch"},
+             {"no", "nor", "Norwegian", "Norwegisch"},
+             {"pb", "", "Portuguese (Brazil)", "Portugiesisch (Brasilien)"},
+             {"pl", "pol", "Polish", "Polnisch"},
+             {"pt", "por", "Portuguese", "Portugiesisch"},
+             {"ro", "ron", "Romanian", "Rumänisch"},
+             {"ru", "rus", "Russian", "Russisch"},
+             {"sk", "slk", "Slovak", "Slowakisch"},
+             {"sl", "slv", "Slovenian", "Slowenisch"},
+             {"sq", "sqi", "Albanian", "Albanisch"},
+             {"sr", "srp", "Serbian", "Serbisch"},
+             {"sv", "swe", "Swedish", "Schwedisch"},
+             {"sw", "swa", "Swahili", "Suaheli"},
+             {"ta", "tam", "Tamil", "Tamil"},
+             {"th", "tha", "Thai", "Thailändisch"},
+             {"tl", "tgl", "Tagalog", "Tagalog"},
+             {"tr", "tur", "Turkish", "Türkisch"},
+             {"uk", "ukr", "Ukrainian", "Ukrainisch"},
+             {"ur", "urd", "Urdu", "Urdu"},
+             {"vi", "vie", "Vietnamese", "Vietnamesisch"},
+             {"zh", "zho", "Chinese", "Chinesisch"},
+             {"zt", "", "Chinese (traditional)", "Chinesisch (traditionell)"}};
 
 static const struct {
     const char *tag, *code;
-} aliases[] = {
-    {"pt-br", "pb"}, {"zh-hans", "zh"}, {"zh-hant", "zt"}, {"zh-tw", "zt"}, {"zh-cn", "zh"}};
+} aliases[] = {{"pt-br", "pb"}, {"zh-hans", "zh"}, {"zh-hant", "zt"},  {"zh-tw", "zt"},
+               {"zh-cn", "zh"}, {"por-br", "pb"},  {"zho-hans", "zh"}, {"zho-hant", "zt"}};
+
+/* What some models have in place of a language of several: its most common one. */
+static const struct {
+    const char *iso, *code;
+} members[] = {{"arb", "ar"}, {"azj", "az"}, {"ekk", "et"}, {"pes", "fa"}, {"lvs", "lv"},
+               {"zsm", "ms"}, {"als", "sq"}, {"swh", "sw"}, {"cmn", "zh"}};
 
 int languages_code(char code[LANGUAGES_CODE], const char *word, size_t size) {
     code[0] = 0;
@@ -89,6 +96,16 @@ int languages_code(char code[LANGUAGES_CODE], const char *word, size_t size) {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (strcmp(code, aliases[i].tag) == 0)
             snprintf(code, LANGUAGES_CODE, "%s", aliases[i].code);
+    return 0;
+}
+
+int languages_of_model(char code[LANGUAGES_CODE], const char *own) {
+    if (languages_code(code, own, strlen(own))) return -1;
+    code[strcspn(code, "-")] = 0; /* country or script */
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(code, known[i].iso) == 0) return snprintf(code, 3, "%s", known[i].code), 0;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (strcmp(code, members[i].iso) == 0) return snprintf(code, 3, "%s", members[i].code), 0;
     return 0;
 }
 

@@ -30,6 +30,10 @@ void languages_release(struct languages *languages);
  * to be one. */
 int languages_code(char code[LANGUAGES_CODE], const char *word, size_t size);
 
+/* What clients call a language that a model calls `own`: en_XX, eng and eng_Latn are en. 0, or -1
+ * as above. */
+int languages_of_model(char code[LANGUAGES_CODE], const char *own);
+
 const struct served *languages_find(const struct languages *languages, const char *code);
 
 /* The same, or of a language of some country or script, which is not served, the language: code,

@@ -2,7 +2,9 @@
  *
  * A list of models by pair; a pair without one is served by two, source to X and X to target. Of
  * several X that would do, English is taken, else the one whose first model came first. Of several
- * models of one pair the first is taken. Codes are compared without regard to case.
+ * models of one pair the first is taken. Codes are compared without regard to case. A model of many
+ * languages is in the list once for each pair, tens of thousands of times, so nothing here looks
+ * through the list.
  *
  * Never changes once it is made, and has no threads: whoever shares it counts who holds it. Owns
  * its strings; what serves a pair is the caller's. */
@@ -22,7 +24,8 @@ void registry_free(struct registry *registry);
 struct registry_step {
     void *server;
     const char *source; /* what it reads */
-    int model;          /* its number */
+    struct engine_said said;
+    int model; /* its number */
 };
 int registry_find(const struct registry *registry, const char *source, const char *target,
                   struct registry_step path[2]);

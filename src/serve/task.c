@@ -57,6 +57,7 @@ struct task {
     const struct glossary *glossary;
     struct document *document;
     int n_document;
+    struct engine_tags tags;
     struct unit *unit;
     int n_unit;
     struct part **part;
@@ -75,6 +76,15 @@ struct task {
 
 unsigned task_extras(const struct task *t) { return t->extras; }
 int task_n_best(const struct task *t) { return t->n_best; }
+void task_tell(struct task *t, const struct engine_tags *tags) { t->tags = *tags; }
+const struct engine_tags *task_told(const struct task *t) { return &t->tags; }
+int task_leads(const struct task *t) { return t->tags.target >= 0; }
+static int is_tagged(const struct task *t) { return t->tags.source >= 0; }
+
+/* Tokens of a part's text, tag and end mark not counted. */
+static int max_tok(const struct task *t, const struct task_facts *f) {
+    return f->limit - max_int(f->ended + is_tagged(t), 1 + task_leads(t));
+}
 int task_documents(const struct task *t) { return t->n_document; }
 const struct part *task_first(const struct task *t) { return t->n_part ? t->part[0] : NULL; }
 struct keep *task_keep(struct task *t) {
@@ -189,11 +199,11 @@ static void make_room(struct task *t, int n) {
  * wanted. */
 static int encode(struct task *t, const struct task_facts *f, const struct unit *u, size_t at,
                   size_t size) {
-    make_room(t, f->max_tok);
-    if (!wants_links(t, u))
-        return tokenizer_encode(f->source, u->text + at, size, t->ids, f->max_tok);
-    int n = tokenizer_encode_spans(f->source, u->text + at, size, t->ids, t->span, f->max_tok);
-    for (int i = 0; i < min_int(n, f->max_tok); i++) {
+    int most = max_tok(t, f);
+    make_room(t, most);
+    if (!wants_links(t, u)) return tokenizer_encode(f->source, u->text + at, size, t->ids, most);
+    int n = tokenizer_encode_spans(f->source, u->text + at, size, t->ids, t->span, most);
+    for (int i = 0; i < min_int(n, most); i++) {
         t->span[i].begin += (int)at;
         t->span[i].end += (int)at;
     }
@@ -224,15 +234,15 @@ static void map_words(struct task *t, struct part *p, const struct unit *u, int 
 
 static void find_terms(struct task *t, const struct task_facts *f, struct part *p, const char *text,
                        size_t size) {
-    int tagged = f->tag >= 0;
+    int tagged = is_tagged(t), most = max_tok(t, f);
     struct glossary_search how = {
         .glossary = t->glossary, .speller = f->speller, .words = &t->term_words, .keep = &t->keep};
     p->terms = glossary_find(&how, text, size);
     if (!p->terms || !f->shares_words) return;
-    int32_t *said = keep_take(&t->keep, ((size_t)f->max_tok + 2) * sizeof *said);
-    int n = tokenizer_encode(f->source, how.said, how.n_said, said + tagged, f->max_tok);
-    if (n < 1 || n > f->max_tok) return;
-    said[0] = tagged ? f->tag : said[0];
+    int32_t *said = keep_take(&t->keep, ((size_t)most + 2) * sizeof *said);
+    int n = tokenizer_encode(f->source, how.said, how.n_said, said + tagged, most);
+    if (n < 1 || n > most) return;
+    said[0] = tagged ? t->tags.source : said[0];
     said[n + tagged] = tokenizer_eos(f->source); /* -1: none, and not looked at */
     p->said = said;
     p->n_said = n + tagged + f->ended;
@@ -244,7 +254,7 @@ static struct part *add_part(struct task *t, const struct task_facts *f, size_t 
     struct cursor *c = &t->cursor;
     struct unit *u = &t->unit[c->unit];
     struct part *p = keep_take(&t->keep, sizeof *p);
-    int tagged = f->tag >= 0;
+    int tagged = is_tagged(t);
     if (t->n_part == t->cap_part) {
         t->cap_part = max_int(2 * t->cap_part, 4);
         t->part = xrealloc(t->part, (size_t)t->cap_part * sizeof(struct part *));
@@ -252,7 +262,7 @@ static struct part *add_part(struct task *t, const struct task_facts *f, size_t 
     *p = (struct part){.unit = c->unit, .n_src = n + f->ended + tagged, .seat = -1};
     p->key = (uint64_t)u->document ^ (uint64_t)u->n_part << 40;
     p->src = keep_take(&t->keep, ((size_t)n + 2) * sizeof *p->src);
-    p->src[0] = f->tag;
+    p->src[0] = t->tags.source;
     memcpy(p->src + tagged, t->ids, (size_t)n * sizeof *p->src);
     p->src[n + tagged] = tokenizer_eos(f->source);
     if (is_text(t, u) && t->n_part == c->first_part) {
@@ -302,8 +312,8 @@ static int read_portion(struct task *t, const struct task_facts *f, struct part 
     c->at += size;
     c->in_sentence = c->at < c->sentence.size;
     if (n < 0) return refuse(t, n, "cannot be tokenised", err);
-    if (n > f->max_tok) {
-        struct split_rule rule = {min_int(f->max_tok, SPLIT_LONGEST), count_tokens,
+    if (n > max_tok(t, f)) {
+        struct split_rule rule = {min_int(max_tok(t, f), SPLIT_LONGEST), count_tokens,
                                   (void *)(uintptr_t)f->source, t->rules};
         c->n_piece = split_text(&c->piece, u->text + at, size, &rule, err);
         c->i_piece = 0;
@@ -329,7 +339,7 @@ static int read_piece(struct task *t, const struct task_facts *f, struct part **
     }
     if (n < 0) return refuse(t, n, "cannot be tokenised", err);
     if (n == 0) return 0;
-    *part = add_part(t, f, at, size, min_int(n, f->max_tok));
+    *part = add_part(t, f, at, size, min_int(n, max_tok(t, f)));
     return 1;
 }
 
@@ -421,8 +431,8 @@ int task_found(struct task *t, const struct task_facts *f, struct part *p,
         *c = (struct part_candidate){
             .n = h->n, .score = h->score, .log_prob = h->log_prob, .cut = h->cut};
         c->ids = keep_take(&t->keep, ((size_t)h->n + 2) * sizeof *c->ids);
-        *c->ids = f->lead; /* for the aligner, as the end mark */
-        c->ids += f->leads;
+        *c->ids = t->tags.target; /* for the aligner, as the end mark */
+        c->ids += task_leads(t);
         if (h->n) memcpy(c->ids, h->ids, (size_t)h->n * sizeof *c->ids);
         c->ids[h->n] = tokenizer_eos(f->target);
         if (task_wants_links(t, p) && h->n) {
@@ -456,8 +466,8 @@ static struct desk_word *sure_words(struct task *t, const float *log_prob) {
 int task_link(struct task *t, const struct task_facts *f, struct part *p, int k,
               const float *matrix, struct err *err) {
     struct part_candidate *c = &p->best[k];
-    int tagged = f->tag >= 0, n_src = 0;
-    struct align_matrix m = {matrix + f->leads * p->n_src + tagged, c->n,
+    int tagged = is_tagged(t), n_src = 0;
+    struct align_matrix m = {matrix + task_leads(t) * p->n_src + tagged, c->n,
                              p->n_src - f->ended - tagged, p->n_src};
     int n = words_of_ids(&t->words, WORDS_WORDS, f->target, c->ids, c->n);
     if (n < 0) return err_set(err, n, "a translation cannot be turned into words");
@@ -719,13 +729,14 @@ void task_attention(struct task *t, const struct desk_attention *attention) {
 static int encode_whole(struct task *t, const struct task_facts *f, int source,
                         const struct document *d, int32_t **ids) {
     const struct tokenizer *side = source ? f->source : f->target;
-    make_room(t, f->max_tok);
+    int most = max_tok(t, f);
+    make_room(t, most);
     int n = tokenizer_encode(side, source ? d->text : d->given, source ? d->size : d->given_size,
-                             t->ids, f->max_tok);
-    if (n < 0 || n > f->max_tok) return n < 0 ? n : HEED_ELIMIT;
+                             t->ids, most);
+    if (n < 0 || n > most) return n < 0 ? n : HEED_ELIMIT;
     *ids = keep_take(&t->keep, ((size_t)n + 2) * sizeof **ids);
     memcpy(*ids + 1, t->ids, (size_t)n * sizeof **ids);
-    (*ids)++[0] = source ? f->tag : f->lead;
+    (*ids)++[0] = source ? t->tags.source : t->tags.target;
     (*ids)[n] = tokenizer_eos(side);
     return n + (tokenizer_eos(side) >= 0);
 }
@@ -733,7 +744,7 @@ static int encode_whole(struct task *t, const struct task_facts *f, int source,
 int task_pair(struct task *t, const struct task_facts *f, int i, struct task_pair *pair,
               struct err *err) {
     const struct document *d = &t->document[i];
-    int tagged = f->tag >= 0;
+    int tagged = is_tagged(t);
     if (d->size > TASK_PIECE || d->given_size > TASK_PIECE)
         return err_set(err, HEED_ELIMIT,
                        "text %d or its translation has more than the %d bytes that can be scored",
@@ -745,7 +756,7 @@ int task_pair(struct task *t, const struct task_facts *f, int i, struct task_pai
         return err_set(err, bad,
                        "text %d or its translation has more than the %d tokens that the model "
                        "takes, or cannot be tokenised",
-                       i + 1, f->max_tok);
+                       i + 1, max_tok(t, f));
     pair->src -= tagged;
     pair->n_src += tagged;
     return 0;

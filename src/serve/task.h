@@ -34,10 +34,7 @@ struct task_facts {
     const struct engine *engine;
     const struct tokenizer *source, *target;
     int ended;       /* 1 if sources have an end mark */
-    int32_t tag;     /* that every part begins with; -1: none */
-    int32_t lead;    /* that its translation begins with, no part of it; -1: none */
-    int leads;       /* 1 if there is one */
-    int max_tok;     /* tokens of a part's text, tag and end mark not counted */
+    int limit;       /* tokens of a part, tag and end mark counted */
     float threshold; /* of links */
     const struct speller *speller;
     int shares_words; /* engine_shares_words */
@@ -97,6 +94,12 @@ struct task_order {
 };
 struct task *task_new(const struct task_order *order);
 void task_free(struct task *task);
+
+/* What every part begins with, and its translation, before anything else is asked of it; of a model
+ * that needs to be told nothing, {-1, -1}. */
+void task_tell(struct task *task, const struct engine_tags *tags);
+const struct engine_tags *task_told(const struct task *task);
+int task_leads(const struct task *task); /* 1 if translations begin with a tag, no part of them */
 
 /* 1 and the next part, whose bytes are added to *work; 0: there is none; or an error of the text.
  * Also 0, with *work raised, after so much was looked at without finding one: ask again, unless

@@ -278,4 +278,81 @@ check(a.returncode == 2 and b"two models for en-de: installed/one and installed/
       f"two models for a pair: {a.stderr}")
 a = subprocess.run([heed, "serve", "--model", "en-en=" + model], stderr=subprocess.PIPE)
 check(a.returncode == 2 and b"translates en into en" in a.stderr, f"en-en: {a.stderr}")
+
+# ---- a model of several languages: one for all pairs that are named, or that it can do
+many = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "import", "hf-m2m")
+subprocess.run([heed, "import", many, "--out", "many", "--quiet"], check=True)
+own = {"en": "eng_Latn", "de": "de_DE", "fr": "fra"}
+with open("many/config.json") as f:
+    config = json.load(f)
+tokens = config["tokens"]["languages"]["codes"].values()
+config["tokens"]["languages"]["codes"] = dict(zip(own.values(), tokens))
+with open("many/config.json", "w") as f:
+    json.dump(config, f)
+lines = ["dnabd tna tit", "tit eok srair trs", "aete sibk", "rsst aas etir ki"]
+
+
+def translated(source, target):
+    run = subprocess.run([heed, "translate", "--model", "many", "--source-lang", own[source],
+                          "--target-lang", own[target], "--quiet", "--threads", "1"],
+                         input="\n".join(lines).encode(), stdout=subprocess.PIPE, check=True)
+    return run.stdout.decode().splitlines()
+
+
+def served():
+    return {one["code"]: one["targets"] for one in s.get("/languages").json}
+
+
+def mapped():
+    with open(f"/proc/{s.process.pid}/maps") as f:
+        return sum("many/model.safetensors" in line for line in f)
+
+
+s = Server(heed, "--model", "en-de=many", "--threads", "1")
+once = mapped()
+check(served() == {"en": ["de", "en"], "de": ["de"]}, f"one pair of several: {served()}")
+check(s.end() == 0, "ends with 0")
+s = Server(heed, "--model", "en-de,en-fr=many", "fr-de=many", "--threads", "1", "--metrics")
+check(served() == {"en": ["de", "en", "fr"], "fr": ["de", "fr"], "de": ["de"]},
+      f"pairs of one model: {served()}")
+check(mapped() == once and s.metric("heed_engines") == 1,
+      f"a model for three pairs: {mapped()} mappings, {once} for one")
+right = {pair: translated(*pair) for pair in (("en", "de"), ("en", "fr"), ("fr", "de"))}
+check(len({tuple(one) for one in right.values()}) == 3, f"languages make no difference: {right}")
+answers = {}
+
+
+def speak(source, target):
+    answers[source, target] = [
+        s.post("/translate", {"q": q, "source": source, "target": target}).json["translatedText"]
+        for q in 5 * lines]
+
+
+threads = [threading.Thread(target=speak, args=one) for one in right]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+for one, want in right.items():
+    check(answers[one] == 5 * want, f"{one}: {answers[one]}, not {want}")
+scores = [s.post("/heed/score", {"q": lines[0], "translation": lines[1], "source": "en",
+                                 "target": to}).json["logProbability"] for to in ("de", "fr")]
+check(scores[0] != scores[1], f"scores in two languages: {scores}")
+check(s.end() == 0, "ends with 0")
+s = Server(heed, "--model", "many", "en-de=" + model, "--threads", "1")
+check(served() == {one: sorted(own) for one in own}, f"each into each: {served()}")
+speak("en", "fr")
+speak("de", "en")
+check(answers["en", "fr"] == 5 * right["en", "fr"], "one of all pairs")
+check(answers["de", "en"] == 5 * translated("de", "en"), "another")
+plain = subprocess.run([heed, "translate", "--model", model, "--quiet", "--threads", "1"],
+                       input="\n".join(lines).encode(), stdout=subprocess.PIPE).stdout.decode()
+speak("en", "de")
+check(answers["en", "de"] == 5 * plain.splitlines(), "a pair that was named for another model")
+check(s.end() == 0, "ends with 0")
+for word, why in (("en-es=many", "does not know the language 'es'"),
+                  ("en-de,en=many", "like en-de"), ("en-de,=many", "like en-de"),
+                  ("en-de,en-de=many", "two models for en-de")):
+    a = subprocess.run([heed, "serve", "--model", word], stderr=subprocess.PIPE)
+    check(a.returncode == 2 and why.encode() in a.stderr, f"{word}: {a.stderr}")
 finish()
