@@ -258,6 +258,30 @@ TEST(rows_do_not_meet) {
     }
 }
 
+/* A bf16 C so large, of sums so deep, that the sums under way rest elsewhere, some rows at a time:
+ * rows have the bits that they have in a small product. */
+TEST(deep_sums_rest) {
+    NEED_ISA(isa);
+    if (isa == &emulated) SKIP("takes minutes in emulation");
+    struct product p = {.threads = 2};
+    p.g = (struct gemm){.m = 1100, .n = 1060, .k = 2052, .c_type = DTYPE_BF16, .relu = 1};
+    p.g.a.type = p.g.b.type = DTYPE_BF16;
+    product_init(&p, 11);
+    p.g.bias = p.bias;
+    product_run(&p, isa);
+    for (int i = 3; i < p.g.m; i += 71) {
+        struct product one = {.g = p.g, .threads = 1};
+        uint16_t c[1060];
+        one.g.m = 1;
+        one.g.a.data = (uint16_t *)p.a + i * p.lda;
+        one.g.c = c;
+        product_run(&one, isa);
+        assert_memory_equal(c, (uint16_t *)p.c + i * p.ldc, sizeof c);
+        mem_block_free(one.workspace);
+    }
+    product_release(&p);
+}
+
 /* bf16 A with f32 B runs in f32. */
 TEST(mixed_types) {
     NEED_ISA(isa);
@@ -450,6 +474,7 @@ TEST(selection) {
         TP(f, "amx-emulated")
 
 TESTS(T(selection), EACH_ISA(combinations), EACH_ISA(shapes), EACH_ISA(large),
-      EACH_ISA(same_bits_every_way), EACH_ISA(rows_do_not_meet), EACH_ISA(mixed_types),
-      EACH_ISA(no_depth), EACH_ISA(not_a_number_survives), EACH_ISA(stores_as_bf16_store),
-      EACH_ISA(workspace_never_shrinks), EACH_ISA(serial_is_fused), T(emulated_fma))
+      EACH_ISA(same_bits_every_way), EACH_ISA(rows_do_not_meet), EACH_ISA(deep_sums_rest),
+      EACH_ISA(mixed_types), EACH_ISA(no_depth), EACH_ISA(not_a_number_survives),
+      EACH_ISA(stores_as_bf16_store), EACH_ISA(workspace_never_shrinks), EACH_ISA(serial_is_fused),
+      T(emulated_fma))

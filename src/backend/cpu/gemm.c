@@ -2,23 +2,26 @@
  *
  * Four nested cuts of the product, outermost first:
  *
- *   chunk   what is packed at a time: ms rows of A and ns columns of B, ks deep. Sized so that
- *           packed A and B stay in the shared cache and the workspace stays some MiB whatever the
- *           shape. Between chunks of depth the running sums rest in C, which therefore must be f32;
- *           for a bf16 C a chunk is as deep as K.
- *   block   one task of one thread: mc rows x nc columns of the chunk. Its part of A and its sums
- *           stay in the core's own cache while B panels pass by.
+ *   chunk   what of B is packed at a time, by all threads and for all: ns columns, ks deep. Sized so
+ *           that it stays in the shared cache and the workspace stays some MiB whatever the shape.
+ *           Between chunks of depth the running sums rest in C, or, as they must be f32, for a bf16
+ *           C in the workspace; then a chunk has ms rows only.
+ *   block   one task of one thread: mc rows of the chunk and all its columns. The thread packs the
+ *           rows' part of A for itself, into its own cache, where it stays while B panels pass by.
+ *           Nothing that is packed of A ever moves between cores, which may not share a cache.
+ *           Where rows are too few for all threads, all pack A together, too, and a block has some
+ *           of the columns.
  *   strip   columns of the block whose sums are under way together: depth advances by kc for a
  *           strip at a time. Where all depths of the block's A stay in the core's cache a strip is
- *           one panel of B, so sums kept are few; otherwise it is the block, so that kc depths of A
- *           serve all columns.
+ *           one panel of B, so sums kept are few; otherwise it is BLOCK_COLS, so that kc depths of A
+ *           serve many columns.
  *   patch   one call of the kernel: mr x nr sums in registers, kc deep.
  *
- * Threads share packed panels and own disjoint blocks of C; depth is never divided among threads. A
- * chunk is two parallel steps, packing and multiplying. None of the cuts changes the order in which
- * an element of C is summed (gemm.h), so sizes can follow shape and thread count freely.
+ * Threads own disjoint blocks of C; depth is never divided among threads. A chunk is two parallel
+ * steps, packing and multiplying. None of the cuts changes the order in which an element of C is
+ * summed (gemm.h), so sizes can follow shape and thread count freely.
  *
- * Cost of packing: every element of A is moved once per N columns of products and every element of
+ * Cost of packing: every element of A is moved once per ns columns of products and every element of
  * B once per M rows, so it shows only when M or N is small; tiled weights (tiled.h) need none. */
 #include "backend/cpu/gemm.h"
 
@@ -27,12 +30,15 @@
 #include "base/num.h"
 
 enum {
-    /* Chunk: packed A and B within the shared cache. */
-    CHUNK_A_BYTES = 4 << 20,
+    /* Chunk: packed B within the shared cache, and what rests of a bf16 C. */
     CHUNK_B_BYTES = 16 << 20,
     CHUNK_DEPTH = 2048, /* a multiple of every kc */
-    /* Block: rows as the kernel says. The longer side is halved until every thread has a few tasks,
-     * so that threads end at about the same time. */
+    REST_BYTES = 4 << 20,
+    /* Block: rows as the kernel says; less towards the end, but blocks of fewer panels would read
+     * all of B for too few sums. Threads pack their own A where there is so much of it for each. */
+    LEAST_PANELS = 2,
+    OWN_PANELS = 4,
+    /* Where rows are too few: rows x columns, columns halved until every thread has a few tasks. */
     BLOCK_COLS = 512,
     TASKS_PER_THREAD = 8,
     /* One task of packing: some panels of all depths where depth is contiguous in memory; a range
@@ -47,10 +53,13 @@ struct plan {
     const struct gemm_kernel *kernel;
     int m_panels, n_panels, k_pad; /* the whole product, in panels and padded depth */
     int ms, ns, ks;                /* chunk: panels of A, panels of B, depth */
-    int mc, nc;                    /* block: panels of A, panels of B */
-    int strip;                     /* panels of B */
-    size_t a_stride, b_stride;     /* bytes of a packed panel */
-    size_t a_size, b_size, sum_size;
+    int own;                       /* a block packs its own A */
+    int mc, nc;                    /* block: at most so many panels of A, panels of B */
+    int n_thread;
+    int strip;                 /* panels of B */
+    size_t a_stride, b_stride; /* bytes of a packed panel */
+    size_t block_size;         /* bytes of a block's own A */
+    size_t a_size, b_size, sum_size, rest_size;
 };
 
 /* How the packing of a chunk's A or B is cut into tasks. */
@@ -64,11 +73,12 @@ struct cut {
 struct job {
     const struct gemm *g;
     struct plan plan;
-    char *a, *b, *sums;   /* workspace */
-    int i0, j0, k0;       /* the chunk's origin: panel of A, panel of B, depth */
-    int ni, nj;           /* the chunk's size in panels */
-    int depth, depth_pad; /* its depth, and that rounded up to k_unit */
+    char *a, *b, *rest, *sums; /* workspace */
+    int i0, j0, k0;            /* the chunk's origin: panel of A, panel of B, depth */
+    int ni, nj;                /* the chunk's size in panels */
+    int depth, depth_pad;      /* its depth, and that rounded up to k_unit */
     struct cut a_cut, b_cut;
+    int n_block; /* along rows */
 };
 
 static size_t round64(size_t size) { return (size + 63) & ~(size_t)63; }
@@ -99,57 +109,72 @@ static size_t bound_size(int total, size_t bytes, size_t panel, int least) {
 
 static int even_share(int total, int most) { return ceil_div(total, ceil_div(total, most)); }
 
+/* Where the block after that from panel i on begins. Blocks shrink towards the end, so that threads
+ * end at about the same time, whatever disturbs them. */
+static int next_block(const struct plan *p, int n_panels, int i) {
+    const int rest = n_panels - i, n_thread = p->own ? p->n_thread : 1;
+    const int share = n_thread == 1 ? rest : ceil_div(rest, 2 * n_thread);
+    return i + min_int(rest, max_int(LEAST_PANELS, min_int(share, p->mc)));
+}
+
+static int count_blocks(const struct plan *p, int n_panels) {
+    int n = 0;
+    for (int i = 0; i < n_panels; i = next_block(p, n_panels, i)) n++;
+    return n;
+}
+
 /* The chunk's rows and columns into blocks. */
-static void plan_blocks(struct plan *p, int mc_least, int mc_most, int nc_most, int n_thread) {
-    p->mc = even_share(p->ms, mc_most);
-    p->nc = min_int(nc_most, p->ns);
-    while (ceil_div(p->ms, p->mc) * ceil_div(p->ns, p->nc) < TASKS_PER_THREAD * n_thread) {
-        const int rows = p->mc * p->kernel->mr, cols = p->nc * p->kernel->nr;
-        if (p->mc > mc_least && (rows > cols || p->nc <= 2))
-            p->mc = (p->mc + 1) / 2;
-        else if (p->nc > 2)
-            p->nc = (p->nc + 1) / 2;
-        else
-            break;
-    }
+static void plan_blocks(struct plan *p, int nc_most) {
+    const int wanted = TASKS_PER_THREAD * p->n_thread, n_row = ceil_div(p->ms, p->mc);
+    p->nc = p->own ? p->ns : min_int(nc_most, p->ns);
+    if (p->own) return;
+    while (p->nc > 2 && n_row * ceil_div(p->ns, p->nc) < wanted) p->nc = (p->nc + 1) / 2;
 }
 
 static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm *g, int n_thread) {
-    struct plan p = {.kernel = kernel};
+    struct plan p = {.kernel = kernel, .n_thread = n_thread};
     p.m_panels = ceil_div(g->m, kernel->mr);
     p.n_panels = ceil_div(g->n, kernel->nr);
     p.k_pad = ceil_div(g->k, kernel->k_unit) * kernel->k_unit;
-    p.ks = g->c_type == DTYPE_F32 ? min_int(p.k_pad, CHUNK_DEPTH) : p.k_pad;
+    p.ks = min_int(p.k_pad, CHUNK_DEPTH);
     p.a_stride = panel_size(kernel, kernel->mr, p.ks);
     p.b_stride = panel_size(kernel, kernel->nr, p.ks);
+    const int few = OWN_PANELS * n_thread;
     const int least = kernel->rows_least / kernel->mr, most = kernel->rows_most / kernel->mr;
     const int mc_most = fit_panels(most, kernel->block_bytes, p.a_stride, least);
     const int nc_most = BLOCK_COLS / kernel->nr;
-    const int ms_most = fit_panels(p.m_panels, CHUNK_A_BYTES, p.a_stride, least);
     const int ns_most = fit_panels(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
     const int resident = (size_t)mc_most * p.a_stride <= kernel->block_bytes;
+    const size_t patch = (size_t)kernel->mr * (size_t)kernel->nr * 4;
 
     /* What a product needs must not shrink when m, n or k grow: callers ask for their largest one.
      * So sizes come from upper bounds, not from the even shares. Sums are those of one patch, then
      * of one strip of most rows, then of a block of least rows. */
-    const size_t patch = (size_t)kernel->mr * (size_t)kernel->nr * 4;
     const int column = min_int(most, p.m_panels);
     const int block = min_int(least, p.m_panels) * min_int(nc_most, p.n_panels);
-    p.a_size = bound_size(p.m_panels, CHUNK_A_BYTES, p.a_stride, least);
+    p.block_size = (size_t)min_int(most, p.m_panels) * p.a_stride;
+    p.a_size =
+        max_size(p.block_size * (size_t)n_thread, (size_t)min_int(few, p.m_panels) * p.a_stride);
     p.b_size = bound_size(p.n_panels, CHUNK_B_BYTES, p.b_stride, nc_most);
     p.sum_size = patch * (size_t)(p.ks <= kernel->kc           ? 1
                                   : resident || column > block ? column
                                                                : block);
-
-    p.ms = even_share(p.m_panels, ms_most);
+    p.ms = p.m_panels;
+    if (g->c_type != DTYPE_F32 && p.ks < p.k_pad) {
+        p.rest_size = bound_size(p.m_panels, REST_BYTES, patch * (size_t)ns_most, few);
+        p.ms = fit_panels(p.m_panels, REST_BYTES, patch * (size_t)ns_most, few);
+        p.ms = even_share(p.m_panels, p.ms);
+    }
     p.ns = even_share(p.n_panels, ns_most);
-    plan_blocks(&p, least, mc_most, nc_most, n_thread);
-    p.strip = resident ? 1 : p.nc;
+    p.own = p.ms >= few;
+    p.mc = mc_most;
+    plan_blocks(&p, nc_most);
+    p.strip = resident ? 1 : min_int(nc_most, p.nc);
     return p;
 }
 
-static size_t plan_size(const struct plan *p, int n_thread) {
-    return p->a_size + p->b_size + p->sum_size * (size_t)n_thread;
+static size_t plan_size(const struct plan *p) {
+    return p->a_size + p->b_size + p->rest_size + p->sum_size * (size_t)p->n_thread;
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -167,14 +192,14 @@ static struct cut cut_make(const struct gemm_operand *from, int is_b, int panels
     return cut;
 }
 
-static void pack_part(const struct job *job, int is_b, int task) {
+/* `panels` panels of the chunk's A or B from `panel` on, `depths` deep from k on, to where the first
+ * of them has its depth 0. */
+static void pack_range(const struct job *job, int is_b, char *to, int panel, int panels, int k,
+                       int depths) {
     const struct plan *p = &job->plan;
     const struct gemm_kernel *kernel = p->kernel;
     const struct gemm_operand *from = is_b ? &job->g->b : &job->g->a;
-    const struct cut *cut = is_b ? &job->b_cut : &job->a_cut;
     const int width = is_b ? kernel->nr : kernel->mr;
-    const int panel = task / cut->n_depth * cut->panels, k = task % cut->n_depth * cut->depths;
-    const int panels = min_int(cut->panels, (is_b ? job->nj : job->ni) - panel);
     const int first = ((is_b ? job->j0 : job->i0) + panel) * width; /* row of A, column of B */
     struct gemm_pack pack = {
         .stride = is_b ? p->b_stride : p->a_stride,
@@ -182,14 +207,22 @@ static void pack_part(const struct job *job, int is_b, int task) {
         .type = from->type,
         .along_k = along_k(from, is_b),
         .n = min_int(panels * width, (is_b ? job->g->n : job->g->m) - first),
-        .k = min_int(cut->depths, job->depth - k),
+        .k = min_int(depths, job->depth - k),
     };
     const int64_t depth = job->k0 + k;
     const int64_t at = pack.along_k ? first * from->ld + depth : depth * from->ld + first;
     pack.src = (const char *)from->data + at * (int64_t)dtype_size(from->type);
-    pack.dst = (is_b ? job->b : job->a) + (size_t)panel * pack.stride +
-               (size_t)k * (size_t)width * dtype_size(kernel->type);
+    pack.dst = to + (size_t)k * (size_t)width * dtype_size(kernel->type);
     (is_b ? kernel->pack_b : kernel->pack_a)(&pack);
+}
+
+static void pack_part(const struct job *job, int is_b, int task) {
+    const struct cut *cut = is_b ? &job->b_cut : &job->a_cut;
+    const int panel = task / cut->n_depth * cut->panels, k = task % cut->n_depth * cut->depths;
+    const int panels = min_int(cut->panels, (is_b ? job->nj : job->ni) - panel);
+    char *to = is_b ? job->b + (size_t)panel * job->plan.b_stride
+                    : job->a + (size_t)panel * job->plan.a_stride;
+    pack_range(job, is_b, to, panel, panels, k, cut->depths);
 }
 
 static void pack_task(void *ctx, int task, int thread) {
@@ -201,10 +234,33 @@ static void pack_task(void *ctx, int task, int thread) {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-static void load_patch(float *t, const struct gemm *g, const char *c, int rows, int cols, int nr) {
+/* Where sums are, at an end of a chunk of depth. */
+struct place {
+    char *at;
+    int64_t ld;
+    enum dtype type;
+};
+
+static struct place place_c(const struct job *job, int row, int col) {
+    const struct gemm *g = job->g;
+    return (struct place){(char *)g->c +
+                              ((int64_t)row * g->ldc + col) * (int64_t)dtype_size(g->c_type),
+                          g->ldc, g->c_type};
+}
+
+/* Between chunks. */
+static struct place place_rest(const struct job *job, int row, int col) {
+    const struct gemm_kernel *kernel = job->plan.kernel;
+    if (job->g->c_type == DTYPE_F32) return place_c(job, row, col);
+    const int64_t ld = (int64_t)job->plan.ns * kernel->nr;
+    const int64_t at = (row - job->i0 * kernel->mr) * ld + col - job->j0 * kernel->nr;
+    return (struct place){job->rest + at * 4, ld, DTYPE_F32};
+}
+
+static void load_patch(float *t, struct place from, int rows, int cols, int nr) {
     for (int i = 0; i < rows; i++, t += nr) {
-        const char *row = c + (size_t)i * (size_t)g->ldc * dtype_size(g->c_type);
-        if (g->c_type == DTYPE_F32)
+        const char *row = from.at + (size_t)i * (size_t)from.ld * dtype_size(from.type);
+        if (from.type == DTYPE_F32)
             memcpy(t, row, (size_t)cols * 4);
         else
             for (int j = 0; j < cols; j++) t[j] = bf16_load(((const uint16_t *)row)[j]);
@@ -212,48 +268,70 @@ static void load_patch(float *t, const struct gemm *g, const char *c, int rows, 
     }
 }
 
-/* One patch, for depths [k, k + kc) of the chunk. The first block of depths of all starts from the
- * old C or from zero, the last block of a chunk puts the sums into C, the last of all with the
- * epilogue. */
-static void patch_block(const struct job *job, float *t, int i, int j, int k) {
+/* Lines that will be written when the patch is done: they come while it is multiplied. */
+static void expect_patch(struct place to, int rows, int cols) {
+    const size_t wide = (size_t)cols * dtype_size(to.type);
+    for (int i = 0; i < rows; i++) {
+        const char *row = to.at + (size_t)i * (size_t)to.ld * dtype_size(to.type);
+        for (size_t j = 0; j < wide; j += 64) __builtin_prefetch(row + j, 1);
+        __builtin_prefetch(row + wide - 1, 1);
+    }
+}
+
+/* One patch, for depths [k, k + kc) of the chunk; a and b are its panels. The first block of depths
+ * of all starts from the old C or from zero, the last block of a chunk puts the sums where they rest
+ * until the next, the last of all into C with the epilogue. A whole patch that needs none is summed
+ * up where it rests, the others in t. */
+static void patch_block(const struct job *job, const char *a, const char *b, float *t, int i, int j,
+                        int k) {
     const struct gemm *g = job->g;
-    const struct plan *p = &job->plan;
-    const struct gemm_kernel *kernel = p->kernel;
+    const struct gemm_kernel *kernel = job->plan.kernel;
     const size_t size = dtype_size(kernel->type);
-    const int depth = job->depth_pad;
-    const int kc = min_int(kernel->kc, depth - k);
+    const int kc = min_int(kernel->kc, job->depth_pad - k), ends = k + kc == job->depth_pad;
     const int row = (job->i0 + i) * kernel->mr, col = (job->j0 + j) * kernel->nr;
     const int rows = min_int(kernel->mr, g->m - row), cols = min_int(kernel->nr, g->n - col);
-    char *c = (char *)g->c + ((int64_t)row * g->ldc + col) * (int64_t)dtype_size(g->c_type);
+    const int resume = g->add || job->k0 > 0, last = job->k0 + job->depth == g->k;
+    const struct place from = job->k0 > 0 ? place_rest(job, row, col) : place_c(job, row, col);
+    const struct place to = last ? place_c(job, row, col) : place_rest(job, row, col);
+    const int whole = rows == kernel->mr && cols == kernel->nr;
+    const int plain = to.type == DTYPE_F32 && !(last && (g->bias || g->relu));
 
-    const int resume = g->add || job->k0 > 0;
-    if (resume && k == 0) load_patch(t, g, c, rows, cols, kernel->nr);
-    kernel->patch(kc, rows,
-                  job->a + (size_t)i * p->a_stride + (size_t)k * (size_t)kernel->mr * size,
-                  job->b + (size_t)j * p->b_stride + (size_t)k * (size_t)kernel->nr * size, t,
-                  resume || k > 0);
-    if (k + kc < depth) return;
-
-    struct gemm_store to = {.c = c, .ldc = g->ldc, .type = g->c_type};
-    if (job->k0 + job->depth == g->k) {
-        to.relu = g->relu;
-        to.bias_type = g->bias_type;
-        if (g->bias) to.bias = (const char *)g->bias + (size_t)col * dtype_size(g->bias_type);
+    a += (size_t)k * (size_t)kernel->mr * size;
+    b += (size_t)k * (size_t)kernel->nr * size;
+    if (ends) expect_patch(to, rows, cols);
+    if (kernel->into && whole && plain && (!resume || from.at == to.at)) {
+        kernel->into(kc, a, b, (float *)to.at, to.ld, resume || k > 0);
+        return;
     }
-    kernel->store(&to, t, rows, cols);
+    if (resume && k == 0) load_patch(t, from, rows, cols, kernel->nr);
+    kernel->patch(kc, rows, a, b, t, resume || k > 0);
+    if (!ends) return;
+
+    struct gemm_store store = {.c = to.at, .ldc = to.ld, .type = to.type};
+    if (last) {
+        store.relu = g->relu;
+        store.bias_type = g->bias_type;
+        if (g->bias) store.bias = (const char *)g->bias + (size_t)col * dtype_size(g->bias_type);
+    }
+    kernel->store(&store, t, rows, cols);
 }
 
 static void block_task(void *ctx, int task, int thread) {
     const struct job *job = ctx;
     const struct plan *p = &job->plan;
     const struct gemm_kernel *kernel = p->kernel;
-    const int m_blocks = ceil_div(job->ni, p->mc);
-    const int i0 = task % m_blocks * p->mc, i1 = min_int(i0 + p->mc, job->ni);
-    const int j0 = task / m_blocks * p->nc, j1 = min_int(j0 + p->nc, job->nj);
+    const int j0 = task / job->n_block * p->nc, j1 = min_int(j0 + p->nc, job->nj);
+    int i0 = 0, i1 = next_block(p, job->ni, 0);
+    for (int n = task % job->n_block; n > 0; n--) {
+        i0 = i1;
+        i1 = next_block(p, job->ni, i0);
+    }
     float *sums = (float *)(job->sums + (size_t)thread * p->sum_size);
     const int patch = kernel->mr * kernel->nr;
     const int keep = p->ks > kernel->kc; /* sums of the whole strip, else of one patch */
+    char *a = p->own ? job->a + (size_t)thread * p->block_size : job->a + (size_t)i0 * p->a_stride;
 
+    if (p->own) pack_range(job, 0, a, i0, i1 - i0, 0, job->depth);
     if (kernel->enter) kernel->enter();
     for (int strip = j0; strip < j1; strip += p->strip) {
         const int end = min_int(strip + p->strip, j1);
@@ -261,8 +339,9 @@ static void block_task(void *ctx, int task, int thread) {
         do { /* once also for a depth of zero */
             for (int j = strip; j < end; j++)
                 for (int i = i0; i < i1; i++)
-                    patch_block(job, sums + (keep ? ((j - strip) * p->mc + i - i0) * patch : 0), i,
-                                j, k);
+                    patch_block(
+                        job, a + (size_t)(i - i0) * p->a_stride, job->b + (size_t)j * p->b_stride,
+                        sums + (keep ? ((j - strip) * (i1 - i0) + i - i0) * patch : 0), i, j, k);
             k += kernel->kc;
         } while (k < job->depth);
     }
@@ -278,13 +357,14 @@ static void run_tasks(struct pool *pool, pool_fn *fn, struct job *job, int n_tas
         for (int i = 0; i < n_task; i++) fn(job, i, 0);
 }
 
-static void run_chunk(struct pool *pool, struct job *job) {
+static void run_chunk(struct pool *pool, struct job *job, int pack_b) {
     const struct plan *p = &job->plan;
-    job->a_cut = cut_make(&job->g->a, 0, job->ni, job->depth);
-    job->b_cut = (struct cut){0};
-    if (job->i0 == 0) job->b_cut = cut_make(&job->g->b, 1, job->nj, job->depth);
+    job->a_cut = job->b_cut = (struct cut){0};
+    if (!p->own) job->a_cut = cut_make(&job->g->a, 0, job->ni, job->depth);
+    if (pack_b) job->b_cut = cut_make(&job->g->b, 1, job->nj, job->depth);
     run_tasks(pool, pack_task, job, job->a_cut.n_task + job->b_cut.n_task);
-    run_tasks(pool, block_task, job, ceil_div(job->ni, p->mc) * ceil_div(job->nj, p->nc));
+    job->n_block = count_blocks(p, job->ni);
+    run_tasks(pool, block_task, job, job->n_block * ceil_div(job->nj, p->nc));
 }
 
 static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, void *workspace) {
@@ -296,26 +376,26 @@ static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, 
     const struct plan *p = &job.plan;
     job.a = workspace;
     job.b = job.a + p->a_size;
-    job.sums = job.a + p->a_size + p->b_size;
+    job.rest = job.b + p->b_size;
+    job.sums = job.rest + p->rest_size;
 
-    for (job.j0 = 0; job.j0 < p->n_panels; job.j0 += p->ns) {
-        job.nj = min_int(p->ns, p->n_panels - job.j0);
-        job.k0 = 0;
-        do { /* once also for a depth of zero */
-            job.depth = min_int(p->ks, g->k - job.k0);
-            job.depth_pad = ceil_div(job.depth, kernel->k_unit) * kernel->k_unit;
-            for (job.i0 = 0; job.i0 < p->m_panels; job.i0 += p->ms) {
-                job.ni = min_int(p->ms, p->m_panels - job.i0);
-                run_chunk(pool, &job);
-            }
-            job.k0 += p->ks;
-        } while (job.k0 < g->k);
-    }
+    for (job.j0 = 0; job.j0 < p->n_panels; job.j0 += p->ns)
+        for (job.i0 = 0; job.i0 < p->m_panels; job.i0 += p->ms) {
+            job.nj = min_int(p->ns, p->n_panels - job.j0);
+            job.ni = min_int(p->ms, p->m_panels - job.i0);
+            job.k0 = 0;
+            do { /* once also for a depth of zero */
+                job.depth = min_int(p->ks, g->k - job.k0);
+                job.depth_pad = ceil_div(job.depth, kernel->k_unit) * kernel->k_unit;
+                run_chunk(pool, &job, job.i0 == 0 || p->ks < p->k_pad);
+                job.k0 += p->ks;
+            } while (job.k0 < g->k);
+        }
 }
 
 static size_t workspace_size(const struct gemm_kernel *kernel, const struct gemm *g, int n_thread) {
     const struct plan p = plan_make(kernel, g, n_thread);
-    return plan_size(&p, n_thread);
+    return plan_size(&p);
 }
 
 size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g) {

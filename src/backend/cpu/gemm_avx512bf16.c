@@ -14,7 +14,7 @@
 enum { MR = 14, NR = 32, KC = 1024, BLOCK_ROWS = 168 };
 
 GEMM_INLINE void patch_rows(const int rows, int kc, const uint32_t *a, const uint32_t *b, float *t,
-                            int add) {
+                            int64_t ldt, int add) {
     __m512 sum[MR][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
@@ -32,14 +32,18 @@ GEMM_INLINE void patch_rows(const int rows, int kc, const uint32_t *a, const uin
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < 2; j++) {
-            float *to = t + i * NR + j * 16;
-            if (add) sum[i][j] = _mm512_add_ps(_mm512_load_ps(to), sum[i][j]);
-            _mm512_store_ps(to, sum[i][j]);
+            float *to = t + i * ldt + j * 16;
+            if (add) sum[i][j] = _mm512_add_ps(_mm512_loadu_ps(to), sum[i][j]);
+            _mm512_storeu_ps(to, sum[i][j]);
         }
 }
 
 static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
-    GEMM_EVEN_ROWS(rows, patch_rows, kc, a, b, t, add)
+    GEMM_EVEN_ROWS(rows, patch_rows, kc, a, b, t, NR, add)
+}
+
+static void into(int kc, const void *a, const void *b, float *c, int64_t ldc, int add) {
+    patch_rows(MR, kc, a, b, c, ldc, add);
 }
 
 static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
@@ -80,6 +84,7 @@ const struct gemm_kernel gemm_bf16_avx512bf16 = {
     .rows_most = BLOCK_ROWS,
     .block_bytes = (size_t)BLOCK_ROWS * KC * 2,
     .patch = patch,
+    .into = into,
     .store = store,
     .pack_a = pack_a,
     .pack_b = pack_b,

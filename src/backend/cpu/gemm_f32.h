@@ -42,7 +42,7 @@ GEMM_INLINE vec madd(vec a, vec b, vec c, const int fused) {
 }
 
 GEMM_INLINE void patch_rows(const int rows, int kc, const float *a, const float *b, float *t,
-                            int add, const int fused) {
+                            int64_t ldt, int add, const int fused) {
     vec sum[MR][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vec){0};
@@ -59,19 +59,27 @@ GEMM_INLINE void patch_rows(const int rows, int kc, const float *a, const float 
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < 2; j++) {
-            vec *to = (vec *)(t + i * NR + j * VL);
+            vec_any *to = (vec_any *)(t + i * ldt + j * VL);
             if (add) sum[i][j] += *to;
             *to = sum[i][j];
         }
 }
 
 GEMM_INLINE void any_patch(int kc, int rows, const void *a, const void *b, float *t, int add,
-                           const int fused) {
-    GEMM_EVEN_ROWS(rows, patch_rows, kc, a, b, t, add, fused)
+                           const int fused){
+    GEMM_EVEN_ROWS(rows, patch_rows, kc, a, b, t, NR, add, fused)}
+
+GEMM_INLINE void any_into(int kc, const void *a, const void *b, float *c, int64_t ldc, int add,
+                          const int fused) {
+    patch_rows(MR, kc, a, b, c, ldc, add, fused);
 }
 
 static void patch(int kc, int rows, const void *a, const void *b, float *t, int add) {
     any_patch(kc, rows, a, b, t, add, FUSED);
+}
+
+static void into(int kc, const void *a, const void *b, float *c, int64_t ldc, int add) {
+    any_into(kc, a, b, c, ldc, add, FUSED);
 }
 
 static void store(const struct gemm_store *to, const float *t, int rows, int cols) {
@@ -128,10 +136,10 @@ GEMM_INLINE void copy_row(float *to, const struct gemm_pack *p, int64_t from, in
 }
 
 GEMM_INLINE void pack_rows(const struct gemm_pack *p, const enum dtype type, const int width) {
-    enum { DEPTHS = 8 };
-    for (int k0 = 0; k0 < p->k; k0 += DEPTHS) {
+    for (int k0 = 0; k0 < p->k; k0 += GEMM_PACK_DEPTHS) {
         char *panel = p->dst;
-        const int k1 = p->k - k0 < DEPTHS ? p->k : k0 + DEPTHS;
+        const int k1 = p->k - k0 < GEMM_PACK_DEPTHS ? p->k : k0 + GEMM_PACK_DEPTHS;
+        gemm_expect_rows(p, k0 + GEMM_PACK_DEPTHS);
         for (int first = 0; first < p->n; first += width, panel += p->stride) {
             const int count = p->n - first;
             for (int k = k0; k < k1; k++) {
@@ -191,11 +199,11 @@ static double peak(int64_t iterations) {
     return (double)iterations * 2 * MR * VL * 2;
 }
 
-#define F32_KERNEL(patch_fn)                                                                       \
+#define F32_KERNEL(patch_fn, into_fn)                                                              \
     {                                                                                              \
         .type = DTYPE_F32, .mr = MR, .nr = NR, .k_unit = 1, .kc = KC, .rows_least = BLOCK_ROWS,    \
         .rows_most = BLOCK_ROWS, .block_bytes = (size_t)BLOCK_ROWS * KC * 4, .patch = (patch_fn),  \
-        .store = store, .pack_a = pack_a, .pack_b = pack_b, .peak = peak                           \
+        .into = (into_fn), .store = store, .pack_a = pack_a, .pack_b = pack_b, .peak = peak        \
     }
 
-const struct gemm_kernel f32_kernel = F32_KERNEL(patch);
+const struct gemm_kernel f32_kernel = F32_KERNEL(patch, into);

@@ -42,35 +42,54 @@ GEMM_INLINE __m512i load_pair(const uint16_t *src, int64_t ld, int n, int depths
     return _mm512_or_si512(low, _mm512_slli_epi32(load_words(src + ld, n), 16));
 }
 
-/* Panels `width` wide, depths padded with zeros to a multiple of k_unit (an even number up to
- * 32). */
-GEMM_INLINE void pack_pairs(const struct gemm_pack *p, const int width, const int k_unit) {
+/* Neighbours in memory are neighbours in depth: 16 x 16 pairs are transposed in registers. */
+GEMM_INLINE void pack_pairs_along(const struct gemm_pack *p, const int width, int k_pad) {
     const uint16_t *src = p->src;
-    const int k_pad = (p->k + k_unit - 1) / k_unit * k_unit;
     char *panel = p->dst;
     for (int first = 0; first < p->n; first += width, panel += p->stride)
         for (int k = 0; k < k_pad; k += 32)
             for (int w = 0; w < width; w += 16) {
                 __m512i r[16];
-                const int n = p->n - first - w, depths = p->k - k;
-                const __mmask16 slots = first_words(width - w);
                 uint32_t *to = (uint32_t *)panel + (int64_t)(k / 2) * width + w;
-                if (p->along_k) {
-                    load_along_k(r, src + (first + w) * p->ld + k, p->ld, n, depths);
-                    transpose_words(r);
-                } else {
-#pragma GCC unroll 16
-                    for (int i = 0; i < 16; i++)
-                        r[i] = n > 0 && depths > 2 * i
-                                   ? load_pair(src + (k + 2 * i) * p->ld + first + w, p->ld, n,
-                                               depths - 2 * i)
-                                   : _mm512_setzero_si512();
-                }
                 const int steps = k_pad - k < 32 ? (k_pad - k) / 2 : 16;
+                load_along_k(r, src + (first + w) * p->ld + k, p->ld, p->n - first - w, p->k - k);
+                transpose_words(r);
 #pragma GCC unroll 16
                 for (int i = 0; i < 16; i++)
-                    if (i < steps) _mm512_mask_storeu_epi32(to + i * width, slots, r[i]);
+                    if (i < steps)
+                        _mm512_mask_storeu_epi32(to + i * width, first_words(width - w), r[i]);
             }
+}
+
+/* Neighbours in memory are neighbours in the panel. As in pack_rows of gemm_f32.h: several panels
+ * side by side, a few depths at a time. */
+GEMM_INLINE void pack_pairs_across(const struct gemm_pack *p, const int width, int k_pad) {
+    const uint16_t *src = p->src;
+    for (int k0 = 0; k0 < k_pad; k0 += GEMM_PACK_DEPTHS) {
+        char *panel = p->dst;
+        const int k1 = k_pad - k0 < GEMM_PACK_DEPTHS ? k_pad : k0 + GEMM_PACK_DEPTHS;
+        gemm_expect_rows(p, k0 + GEMM_PACK_DEPTHS);
+        for (int first = 0; first < p->n; first += width, panel += p->stride)
+            for (int w = 0; w < width; w += 16)
+                for (int k = k0; k < k1; k += 2) {
+                    const int n = p->n - first - w, depths = p->k - k;
+                    const uint16_t *from = src + k * p->ld + first + w;
+                    uint32_t *to = (uint32_t *)panel + (int64_t)(k / 2) * width + w;
+                    _mm512_mask_storeu_epi32(to, first_words(width - w),
+                                             n > 0 && depths > 0 ? load_pair(from, p->ld, n, depths)
+                                                                 : _mm512_setzero_si512());
+                }
+    }
+}
+
+/* Panels `width` wide, depths padded with zeros to a multiple of k_unit (an even number up to
+ * 32). */
+GEMM_INLINE void pack_pairs(const struct gemm_pack *p, const int width, const int k_unit) {
+    const int k_pad = (p->k + k_unit - 1) / k_unit * k_unit;
+    if (p->along_k)
+        pack_pairs_along(p, width, k_pad);
+    else
+        pack_pairs_across(p, width, k_pad);
 }
 
 #endif

@@ -35,6 +35,18 @@
         GEMM_ROWS_CASE(14, f, __VA_ARGS__)                                                         \
     }
 
+/* Depths that are packed side by side where neighbours in memory are neighbours in the panel. The
+ * rows after them, GEMM_PACK_DEPTHS from k on, are called for meanwhile: each lies in a page of its
+ * own, so that no prefetcher guesses it. */
+enum { GEMM_PACK_DEPTHS = 8 };
+GEMM_INLINE void gemm_expect_rows(const struct gemm_pack *p, int k) {
+    const int64_t size = p->type == DTYPE_F32 ? 4 : 2;
+    for (int end = p->k - k < GEMM_PACK_DEPTHS ? p->k : k + GEMM_PACK_DEPTHS; k < end; k++) {
+        const char *row = (const char *)p->src + k * p->ld * size;
+        for (int64_t at = 0; at < p->n * size; at += 64) __builtin_prefetch(row + at);
+    }
+}
+
 /* As bf16_store, as a selection instead of a branch. */
 GEMM_INLINE uint16_t gemm_round(float f) {
     union {

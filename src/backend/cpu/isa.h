@@ -47,6 +47,7 @@ struct gemm_store {
  *         depth, kc a multiple of k_unit, possibly 0. Each element of t sums its terms in one fixed
  *         order that depends on kc alone. Only the first `rows` rows of t are wanted; the others
  *         may be anything. (Columns are always nr: B panels are zero-padded.)
+ * into:   the same for a whole patch of an f32 C, rows ldc apart at any address; may be NULL.
  * store:  writes rows x cols of t, after the epilogue, and nothing else.
  * pack:   fills panels of A or B. In a panel, the part for depths [k, k + k_unit) is contiguous and
  *         starts at byte k * width * sizeof(type), so a block of depths is a sub-range of the
@@ -63,6 +64,7 @@ struct gemm_kernel {
     int rows_least, rows_most;
     size_t block_bytes;
     void (*patch)(int kc, int rows, const void *a_panel, const void *b_panel, float *t, int add);
+    void (*into)(int kc, const void *a_panel, const void *b_panel, float *c, int64_t ldc, int add);
     void (*store)(const struct gemm_store *to, const float *t, int rows, int cols);
     void (*pack_a)(const struct gemm_pack *p);
     void (*pack_b)(const struct gemm_pack *p);
