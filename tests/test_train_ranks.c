@@ -26,6 +26,21 @@ static float *part_of(struct toy *toy, enum optimizer_part part) {
     return out;
 }
 
+/* An update moves the gradients as f32 and the parameters as the model has them, all but what every
+ * rank keeps. What ranks say beside it is little. */
+static void check_sent(struct comm *comm, uint64_t sent, const struct model *model,
+                       enum dtype type) {
+    double n = (double)model->table.n_elem, share = (double)(comm->size - 1) / comm->size;
+    double ideal = n * (double)(sizeof(float) + dtype_size(type)) * share;
+    uint64_t *all = xcalloc((size_t)comm->size, sizeof *all);
+    double mean = 0;
+    comm_gather(comm, all, &sent, sizeof sent);
+    for (int r = 0; r < comm->size; r++) mean += (double)all[r] / comm->size;
+    xfree(all);
+    if (mean > 1.02 * ideal || mean < 0.98 * ideal)
+        fail_msg("%.0f bytes sent, not %.0f", mean, ideal);
+}
+
 /* The parts after a few updates by the ranks of comm (NULL: alone). Each rank has its own batches;
  * the report is of all. */
 static void learn(float *out[4], struct update_report *report, struct comm *comm, enum dtype type) {
@@ -52,8 +67,10 @@ static void learn(float *out[4], struct update_report *report, struct comm *comm
         update.n_tok += batch[i].tgt.n_tok;
     }
     for (int i = 0; i < UPDATES; i++) {
+        uint64_t sent = comm ? comm->sent : 0;
         ASSERT_OK(optimizer_gradient(toy.opt, &update, report, &err), err);
         ASSERT_OK(optimizer_apply(toy.opt, report, &err), err);
+        if (comm) check_sent(comm, comm->sent - sent, toy.model, type);
         ASSERT_OK(optimizer_show_average(toy.opt, &err), err);
         ASSERT_OK(optimizer_hide_average(toy.opt, &err), err);
     }

@@ -57,6 +57,29 @@ sampled=("${f32[@]}" --steps 6 --bpe-dropout 0.2 --guided-alignment t.links)
 by 2 sampled2 "${sampled[@]}"
 compare sampled1 sampled2
 
+# BLEU of lines that ranks share: 60 lines are two batches, of which the third rank has none. Texts
+# of four words are soon learnt well enough to score.
+for text in t.src t.tgt v.src v.tgt; do
+    tr 'bdgklmnprstaeiou' 'bbbbbbdddddaaaaa' <$text >words.$text
+done
+bleu=(--src words.t.src --tgt words.t.tgt --valid-src words.v.src --valid-tgt words.v.tgt
+    "${small[@]}" --vocab-size 16 --accumulate 4 --steps 40 --log-every 10 --valid-every 20
+    --bleu-every 20 --cache cache)
+"$heed" train "${bleu[@]}" --out bleu1 --quiet
+[ "$(grep -cE '"valid_bleu":([1-9]|0\.[0-9]*[1-9])' bleu1/log.jsonl)" = 2 ] ||
+    fail "BLEU: $(cat bleu1/log.jsonl)"
+for n in 2 4; do
+    mpirun -n "$n" "$heed" train "${bleu[@]}" --out "bleu$n" >"bleu$n.log" 2>&1 ||
+        fail "$n ranks: $(cat "bleu$n.log")"
+    compare bleu1 "bleu$n"
+done
+
+# Ranks are in the log, and on the screen: what all learn from per second, how evenly they work, and
+# what they send: (W - 1) / W of the f32 gradients and the bf16 parameters, with a little beside.
+grep -qE 'tok/s  6 ranks [0-9]+-[0-9]+%' bf16-6.log || fail "no ranks: $(cat bf16-6.log)"
+grep -q '"ranks":6,"slowest":' bf16-6/log.jsonl || fail "no ranks: $(cat bf16-6/log.jsonl)"
+absent '"ranks"' one16/log.jsonl
+
 # Killed at some checkpoint with four ranks, then continued by two to another, then by eight.
 begun() { # RUN STEP — the run's checkpoint of that step is there, within a minute
     for _ in {1..600}; do

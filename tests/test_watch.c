@@ -17,6 +17,10 @@ TEST(straggler) {
     assert_int_equal(watch_straggler((double[]){1, 2}, 2, &ratio), 1); /* of a median of 1.5 */
     assert_int_equal(watch_straggler((double[]){0, 0}, 2, &ratio), -1);
     assert_int_equal(watch_straggler((double[]){5}, 1, &ratio), -1);
+    struct watch_spread spread = watch_spread((double[]){2, 1, 3, 2}, 4);
+    assert_true(spread.least == 0.5 && spread.most == 1.5 && spread.slowest == 2);
+    spread = watch_spread((double[]){0, 0}, 2);
+    assert_true(spread.least == 1 && spread.most == 1);
 }
 
 TEST(text) {

@@ -44,8 +44,11 @@ steps() { # the steps of a run's checkpoints, in one line
 }
 newest() { printf '%s/ckpt-%08d' "$1" "$(steps "$1" | awk '{ print $NF }')"; }
 
-# The numbers of a log: without notes and times, which differ between runs that are the same.
-log_lines() { grep -v '"event"' "$1" | sed -e 's/,"\(tok_s\|time\|valid_time\)":[0-9.e+-]*//g'; }
+# The numbers of a log: without notes, times and ranks, which differ between runs that are the same.
+log_lines() {
+    grep -v '"event"' "$1" |
+        sed -e 's/,"\(tok_s\|time\|valid_time\|ranks\|slowest\|sent\)":[0-9.e+-]*//g'
+}
 log_steps() { sed -n 's/^{"step":\([0-9]*\),"epoch".*/\1/p' "$1"; }
 
 # same_states CHECKPOINT CHECKPOINT — all tensors and values of their states but for times

@@ -204,12 +204,12 @@ static int check_args(struct err *err) {
 /* ---- telling --------------------------------------------------------------------------------- */
 
 /* What a line of progress says, in this order. */
-enum { STEP, EPOCH, LOSS, PPL, GUIDED, RATE, SPEED, LEFT, N_PART, PART_SIZE = 40 };
+enum { STEP, EPOCH, LOSS, PPL, GUIDED, RATE, SPEED, RANKS, LEFT, N_PART, PART_SIZE = 40 };
 
 /* A bar and as much beside it as the terminal has room for: first what matters, then, as long as
  * the bar does not get too small, what is nice to know. */
 static void show_parts(struct progress *p, char part[N_PART][PART_SIZE], double fraction) {
-    static const int order[N_PART] = {STEP, LOSS, LEFT, SPEED, PPL, GUIDED, EPOCH, RATE};
+    static const int order[N_PART] = {STEP, LOSS, LEFT, SPEED, RANKS, PPL, GUIDED, EPOCH, RATE};
     enum { N_FIRST = 4, BAR_LEAST = 8, BAR_GOOD = 20, BAR_MOST = 32 };
     char bar[BAR_MOST + 1] = "", line[N_PART * (PART_SIZE + 2) + 1] = "";
     int room = progress_columns(STDERR_FILENO) - 1;
@@ -234,22 +234,32 @@ static const char *show_guided(char out[PART_SIZE], double loss) {
     return out;
 }
 
+/* "  8 ranks 97-104%", how much each worked against the median; or nothing. */
+static const char *show_ranks(char out[PART_SIZE], const struct train_status *s) {
+    out[0] = 0;
+    if (s->ranks > 1)
+        snprintf(out, PART_SIZE, "  %d ranks %.0f-%.0f%%", s->ranks, 100 * s->least, 100 * s->most);
+    return out;
+}
+
 static void show_step(struct progress *p, const struct train_status *s) {
     double done = s->fraction, left = done > 0 ? s->seconds / done * (1 - done) : 0;
     long long step = s->step, total = args.trainer.max_steps, epoch = s->epoch + 1;
     if (args.trainer.max_epochs && epoch > args.trainer.max_epochs)
         epoch--; /* the last one has just ended */
     const char *speed = text_grouped((uint64_t)s->tok_s);
-    char guided[PART_SIZE];
+    char guided[PART_SIZE], ranks[PART_SIZE];
     show_guided(guided, s->guided);
+    show_ranks(ranks, s);
     if (!p->terminal) {
-        progress_line(p, "step %lld  epoch %lld  loss %.3f  ppl %.2f%s  lr %.2e  %s tok/s  %s left",
-                      step, epoch, s->loss, exp(s->nll), guided, s->rate, speed,
-                      text_duration(left));
+        progress_line(
+            p, "step %lld  epoch %lld  loss %.3f  ppl %.2f%s  lr %.2e  %s tok/s%s  %s left", step,
+            epoch, s->loss, exp(s->nll), guided, s->rate, speed, ranks, text_duration(left));
         return;
     }
     char part[N_PART][PART_SIZE];
     snprintf(part[GUIDED], PART_SIZE, "%s", guided[0] ? guided + 2 : "");
+    snprintf(part[RANKS], PART_SIZE, "%s", ranks[0] ? ranks + 2 : "");
     snprintf(part[STEP], PART_SIZE, total ? "step %lld/%lld" : "step %lld", step, total);
     snprintf(part[EPOCH], PART_SIZE, "epoch %lld", epoch);
     snprintf(part[LOSS], PART_SIZE, "loss %.3f", s->loss);
@@ -330,19 +340,21 @@ static int time_updates(struct train_setup *s, double *seconds, double *tokens, 
     return rc;
 }
 
-/* How the run would be divided. */
-static void say_ranks(const struct train_setup *s) {
+/* How the run would be divided; what rank 0 sent per update. */
+static void say_ranks(const struct train_setup *s, double sent) {
     int ranks = s->comm->size, own = args.trainer.accumulate / ranks;
     if (ranks == 1) return;
-    printf("%d ranks (%s): %d batch%s of every update and 1/%d of the optimizer's state each\n",
-           ranks, comm_name(s->comm), own, own == 1 ? "" : "es", ranks);
+    printf("%d ranks (%s): %d batch%s of every update and 1/%d of the optimizer's state each; "
+           "each sends %.1f MB per update\n",
+           ranks, comm_name(s->comm), own, own == 1 ? "" : "es", ranks, sent / 1e6);
 }
 
 static int dry_run(struct train_setup *s, struct err *err) {
     double seconds = 0, tokens = 0;
+    uint64_t sent = s->comm->sent;
     int rc = time_updates(s, &seconds, &tokens, err);
     if (rc || s->comm->rank > 0) return rc;
-    say_ranks(s);
+    say_ranks(s, (double)(s->comm->sent - sent) / DRY_STEPS);
     struct batches_epoch epoch = batches_epoch(s->batches);
     double per_epoch = epoch.n_tgt_tok / tokens * seconds;
     double per_update = seconds / (DRY_STEPS - 1);
@@ -418,8 +430,8 @@ static int train(struct train_setup *s, enum train_end *end, struct err *err) {
     struct train_bleu *bleu = NULL;
     struct trainer_options o = args.trainer;
     int first = s->comm->rank == 0, rc = 0;
-    if (o.bleu_every && first)
-        rc = train_bleu_open(&bleu, s, args.bleu_lines, &signals_caught, err);
+    if (o.bleu_every) rc = train_bleu_open(&bleu, s, args.bleu_lines, &signals_caught, err);
+    rc = ranks_agree(s->comm, rc, err);
     o.opt = s->opt;
     o.batches = s->batches;
     o.valid = s->sweep;

@@ -358,6 +358,7 @@ int ranks_agree(struct comm *comm, int rc, struct err *err) {
         *err = all[first].err;
         if (n_failed < comm->size)
             err_set(err, rc, "rank %d on %s: %.170s", first, all[first].host, all[first].err.msg);
+        comm->ends = 1;
         part = comm->rank == first ? SPEAKER : SPOKEN_FOR;
     }
     xfree(all);

@@ -2,6 +2,7 @@
 #include "cli/train_bleu.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/backend.h"
@@ -10,12 +11,17 @@
 #include "eval/bleu.h"
 #include "search/translator.h"
 
+enum { BATCH = 32 }; /* lines; on a GPU too, whose memory belongs to the run */
+
+struct pair {
+    struct line source, reference; /* copies */
+    int number;
+};
+
 struct train_bleu {
     const struct train_setup *setup;
     const volatile int *stop;
-    struct translator_input *input; /* [n] */
-    char **reference;               /* [n] */
-    struct translation *result;     /* [n] */
+    struct pair *pair; /* [n], shortest source first */
     int n;
     /* From the first measurement on. The backend is the run's; so is the model where the backend
      * runs plain weights, else `tiles` follow it. */
@@ -24,10 +30,18 @@ struct train_bleu {
     struct translator *translator;
 };
 
-static char *copy_line(const struct line *line) {
+static struct line copy_line(const struct line *line) {
+    struct line copy = *line;
     char *text = xmalloc(line->size + 1);
     memcpy(text, line->text, line->size + 1);
-    return text;
+    copy.text = text;
+    return copy;
+}
+
+static int by_length(const void *a, const void *b) {
+    const struct pair *x = a, *y = b;
+    if (x->source.size != y->source.size) return x->source.size < y->source.size ? -1 : 1;
+    return x->number - y->number;
 }
 
 static int read_pairs(struct train_bleu *b, struct text *src, struct text *tgt, int lines,
@@ -37,11 +51,8 @@ static int read_pairs(struct train_bleu *b, struct text *src, struct text *tgt, 
         int rc = text_next(src, &line, err), rc_tgt = rc > 0 ? text_next(tgt, &reference, err) : 0;
         if (rc <= 0 || rc_tgt <= 0) return rc < 0 ? rc : rc_tgt < 0 ? rc_tgt : 0;
         if ((line.flags | reference.flags) & LINE_TOO_LONG) continue;
-        b->input[b->n] = (struct translator_input){.text = copy_line(&line),
-                                                   .size = line.size,
-                                                   .name = "validation line",
-                                                   .number = (uint64_t)b->n + 1};
-        b->reference[b->n++] = copy_line(&reference);
+        b->pair[b->n] = (struct pair){copy_line(&line), copy_line(&reference), b->n + 1};
+        b->n++;
     }
     return 0;
 }
@@ -51,14 +62,13 @@ int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, i
     struct text *src = NULL, *tgt = NULL;
     struct train_bleu *b = xcalloc(1, sizeof *b);
     *b = (struct train_bleu){.setup = setup, .stop = stop};
-    b->input = xcalloc((size_t)lines, sizeof *b->input);
-    b->reference = xcalloc((size_t)lines, sizeof *b->reference);
-    b->result = xcalloc((size_t)lines, sizeof *b->result);
+    b->pair = xcalloc((size_t)lines, sizeof *b->pair);
     int rc = text_open(&src, setup->a->valid_src, err);
     if (!rc) rc = text_open(&tgt, setup->a->valid_tgt, err);
     if (!rc) rc = read_pairs(b, src, tgt, lines, err);
     text_close(src);
     text_close(tgt);
+    qsort(b->pair, (size_t)b->n, sizeof *b->pair, by_length);
     if (rc)
         train_bleu_close(b);
     else
@@ -72,12 +82,10 @@ void train_bleu_close(struct train_bleu *b) {
     if (b->tiles) model_free(b->engine.model[0]);
     frozen_close(b->tiles);
     for (int i = 0; i < b->n; i++) {
-        xfree((char *)(uintptr_t)b->input[i].text);
-        xfree(b->reference[i]);
+        xfree((char *)(uintptr_t)b->pair[i].source.text);
+        xfree((char *)(uintptr_t)b->pair[i].reference.text);
     }
-    xfree(b->input);
-    xfree(b->reference);
-    xfree(b->result);
+    xfree(b->pair);
     xfree(b);
 }
 
@@ -85,20 +93,6 @@ static int should_stop(void *ctx, int done, int total) {
     const struct train_bleu *b = ctx;
     (void)done, (void)total;
     return *b->stop;
-}
-
-static double score_of(const struct train_bleu *b) {
-    struct bleu bleu;
-    struct bleu_score score;
-    bleu_init(&bleu, &(struct bleu_options){.tokenizer = TOKENIZE_13A, .smooth_value = -1});
-    for (int i = 0; i < b->n; i++) {
-        struct segment reference = {b->reference[i], strlen(b->reference[i])};
-        bleu_add(&bleu, (struct segment){b->result[i].best[0].text, b->result[i].best[0].size},
-                 &reference, 1);
-    }
-    bleu_score(&score, bleu.sum, &bleu.options);
-    bleu_release(&bleu);
-    return score.score;
 }
 
 /* The model as it is now. */
@@ -122,19 +116,67 @@ static int take_weights(struct train_bleu *b, struct err *err) {
     return rc;
 }
 
+/* Translates pairs first .. first + n - 1 and counts. */
+static int measure_batch(struct train_bleu *b, struct bleu *bleu, int first, int n,
+                         struct err *err) {
+    struct translator_poll poll = {should_stop, b};
+    struct translator_input input[BATCH] = {{0}};
+    struct translation result[BATCH];
+    const struct pair *pair = b->pair + first;
+    for (int i = 0; i < n; i++)
+        input[i] = (struct translator_input){.text = pair[i].source.text,
+                                             .size = pair[i].source.size,
+                                             .name = "validation line",
+                                             .number = (uint64_t)pair[i].number};
+    int rc = translator_run(b->translator, input, n, result, &poll, err);
+    for (int i = 0; i < n && !rc; i++) {
+        struct segment reference = {pair[i].reference.text, pair[i].reference.size};
+        struct segment said = {result[i].best[0].text, result[i].best[0].size};
+        bleu_add(bleu, said, &reference, 1);
+    }
+    return rc;
+}
+
+/* The batches whose turn this rank is. */
+static int measure_own(struct train_bleu *b, struct bleu *bleu, struct err *err) {
+    const struct train_setup *s = b->setup;
+    struct translator_options options = translator_defaults();
+    options.batch_sentences = BATCH;
+    options.batch_tokens = 2048;
+    if (s->valid_source.tagged) options.prefix_token = s->a->valid_tag;
+    options.source_lang = s->said.source_lang;
+    options.target_lang = s->said.target_lang;
+    int rc = take_weights(b, err), step = BATCH * s->comm->size;
+    if (!rc) rc = translator_set(b->translator, &options, err);
+    for (int i = BATCH * s->comm->rank; i < b->n && !rc; i += step)
+        rc = measure_batch(b, bleu, i, min_int(BATCH, b->n - i), err);
+    return rc;
+}
+
 int train_bleu_measure(void *ctx, double *score, struct err *err) {
     struct train_bleu *b = ctx;
-    struct translator_options options = translator_defaults();
-    struct translator_poll poll = {should_stop, b};
-    options.batch_sentences = 32; /* on a GPU too, whose memory belongs to the run */
-    options.batch_tokens = 2048;
+    struct comm *comm = b->setup->comm;
+    struct counts {
+        uint64_t stopped, sum[BLEU_N_STAT];
+    } mine = {0}, total = {0}, *all = xcalloc((size_t)comm->size, sizeof *all);
+    struct bleu bleu;
+    struct bleu_score result;
     *score = NAN;
-    int rc = take_weights(b, err);
-    if (b->setup->valid_source.tagged) options.prefix_token = b->setup->a->valid_tag;
-    options.source_lang = b->setup->said.source_lang;
-    options.target_lang = b->setup->said.target_lang;
-    if (!rc) rc = translator_set(b->translator, &options, err);
-    if (!rc) rc = translator_run(b->translator, b->input, b->n, b->result, &poll, err);
-    if (!rc) *score = score_of(b);
-    return rc == HEED_ECANCELLED ? 0 : rc;
+    bleu_init(&bleu, &(struct bleu_options){.tokenizer = TOKENIZE_13A, .smooth_value = -1});
+    int rc = measure_own(b, &bleu, err);
+    mine.stopped = rc == HEED_ECANCELLED;
+    memcpy(mine.sum, bleu.sum, sizeof mine.sum);
+    watch_phase(b->setup->watch, b->setup->opt->step, WATCH_WAIT);
+    rc = ranks_agree(comm, mine.stopped ? 0 : rc, err);
+    if (!rc) comm_gather(comm, all, &mine, sizeof mine);
+    if (!rc) rc = comm_check(comm, err);
+    for (int r = 0; r < comm->size; r++) {
+        total.stopped |= all[r].stopped;
+        for (int i = 0; i < BLEU_N_STAT; i++) total.sum[i] += all[r].sum[i];
+    }
+    bleu_score(&result, total.sum, &bleu.options);
+    if (!rc && !total.stopped) *score = result.score;
+    bleu_release(&bleu);
+    xfree(all);
+    return rc;
 }

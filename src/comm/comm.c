@@ -51,21 +51,33 @@ void comm_abort(struct comm *comm, int status) { comm->vt->quit(comm, status); }
 /* Is there anybody to talk to, and are we still on terms? */
 static int speaks(const struct comm *comm) { return comm->size > 1 && !comm->err.code; }
 
+/* Bytes that every other rank gets from this one. */
+static uint64_t to_others(const struct comm *comm, size_t size) {
+    return (uint64_t)(comm->size - 1) * size;
+}
+
 void comm_bcast(struct comm *comm, void *data, size_t size, int root) {
     BUG_ON(root < 0 || root >= comm->size);
-    if (speaks(comm) && size) comm->vt->bcast(comm, data, size, root);
+    if (!speaks(comm) || !size) return;
+    if (comm->rank == root) comm->sent += to_others(comm, size);
+    comm->vt->bcast(comm, data, size, root);
 }
 
 void comm_gather(struct comm *comm, void *all, const void *mine, size_t size) {
     BUG_ON(size > COMM_MOST);
     if (comm->size == 1 && size) memcpy(all, mine, size);
-    if (speaks(comm) && size) comm->vt->gather(comm, all, mine, size);
+    if (!speaks(comm) || !size) return;
+    comm->sent += to_others(comm, size);
+    comm->vt->gather(comm, all, mine, size);
 }
 
 void comm_move(struct comm *comm, void *data, size_t size, int from, int to) {
     BUG_ON(from < 0 || from >= comm->size || to < 0 || to >= comm->size);
     if (!speaks(comm) || from == to || !size) return;
-    if (comm->rank == from) comm->vt->send(comm, data, size, to);
+    if (comm->rank == from) {
+        comm->sent += size;
+        comm->vt->send(comm, data, size, to);
+    }
     if (comm->rank == to) comm->vt->receive(comm, data, size, from);
 }
 

@@ -40,7 +40,7 @@ struct comm {
     int rank, size;
     int local_rank, local_size; /* among the ranks of this machine: who gets which device, cores */
     int inside;                 /* ranks per group of COMM_INSIDE */
-    uint64_t sent;              /* bytes this rank gave to others in device calls */
+    uint64_t sent;              /* bytes this rank gave to others, each counted for itself */
     const struct comm_transport *vt;
     struct err err; /* sticky */
     int ends;       /* all ranks know that they end with an error (train/agree.h) */

@@ -101,6 +101,11 @@ void runlog_train(struct runlog *log, const struct runlog_train *x) {
     put(o, "tokens", x->tokens);
     put(o, "tok_s", x->tok_s);
     put(o, "time", x->seconds);
+    if (x->ranks > 1) {
+        json_object_set_new(o, "ranks", json_integer(x->ranks));
+        put(o, "slowest", x->slowest);
+        put(o, "sent", x->sent);
+    }
     append(log, o);
     tensorboard_scalar(log->tb, "train/loss", x->step, x->loss);
     tensorboard_scalar(log->tb, "train/ppl", x->step, exp(x->nll));

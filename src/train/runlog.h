@@ -22,6 +22,10 @@ struct runlog_train {
     double tokens;  /* target tokens seen since the run began */
     double tok_s;   /* target tokens per second since the last line */
     double seconds; /* of training since the run began, all its processes together */
+    /* Where there are several: what the slowest worked against the median, and bytes that rank 0
+     * gave to others per update. */
+    int ranks;
+    double slowest, sent;
 };
 
 struct runlog_valid {

@@ -30,7 +30,9 @@ struct trainer {
     const struct batch **batch_list;
     struct moment *moments; /* [ranks] */
     double busy;            /* seconds that this rank had worked at the last line of the log */
-    int stopping;           /* a rank was asked to stop */
+    uint64_t sent;          /* bytes that it gave to others in the n_sent updates since then */
+    int n_sent;
+    int stopping; /* a rank was asked to stop */
     struct runlog *log;
     struct window window;
     struct train_status status;
@@ -45,7 +47,7 @@ struct trainer {
 
 /* What every rank knows by itself, and all must act on at the same time. */
 struct moment {
-    double seconds;
+    double seconds, busy;
     int stop;
 };
 
@@ -57,7 +59,8 @@ static int is_first(const struct trainer *t) { return agree_first(t->comm); }
 
 /* Time is what rank 0's clock says. */
 static void agree_moment(struct trainer *t) {
-    struct moment now = {t->status.seconds, t->o.stop && *t->o.stop};
+    struct moment now = {t->status.seconds, watch_busy(t->opt->options.watch) - t->busy,
+                         t->o.stop && *t->o.stop};
     t->stopping = now.stop;
     if (agree_alone(t->comm)) return;
     begin_phase(t, WATCH_WAIT);
@@ -372,14 +375,6 @@ static int evaluate(struct trainer *t, struct losses *l, struct err *err) {
     }
 }
 
-/* Rank 0 translates; the others learn the score. */
-static int measure_bleu(struct trainer *t, struct err *err) {
-    if (is_first(t)) begin_phase(t, WATCH_VALIDATE);
-    int rc = is_first(t) ? t->o.bleu(t->o.bleu_ctx, &t->status.valid_bleu, err) : 0;
-    if (t->comm) comm_bcast(t->comm, &t->status.valid_bleu, sizeof t->status.valid_bleu, 0);
-    return agree_with_first(t->comm, rc, err);
-}
-
 static int validate_shown(struct trainer *t, int last, struct err *err) {
     struct update_report sum = {0};
     struct losses losses = {0};
@@ -401,8 +396,10 @@ static int validate_shown(struct trainer *t, int last, struct err *err) {
         t->best_step = t->opt->step;
     }
     t->status.valid_bleu = NAN;
-    if (t->o.bleu_every && (due(t, t->o.bleu_every) || last))
-        if ((rc = measure_bleu(t, err))) return rc;
+    if (t->o.bleu_every && (due(t, t->o.bleu_every) || last)) {
+        begin_phase(t, WATCH_VALIDATE);
+        if ((rc = t->o.bleu(t->o.bleu_ctx, &t->status.valid_bleu, err))) return rc;
+    }
     runlog_valid(t->log, &(struct runlog_valid){.step = t->opt->step,
                                                 .loss = t->status.valid_loss,
                                                 .nll = t->status.valid_nll,
@@ -501,24 +498,34 @@ static void add_to_window(struct trainer *t, const struct update_report *r, doub
     t->status.tok_s = t->window.tokens / t->window.seconds;
 }
 
-/* A rank that was slower than the others since the last line of the log makes all wait. */
-static void name_straggler(struct trainer *t) {
-    char text[80];
-    double ratio, busy = watch_busy(t->opt->options.watch), mine = busy - t->busy;
-    t->busy = busy;
-    if (agree_alone(t->comm)) return;
+/* How unevenly ranks worked since the last line of the log, as all know from the last moment. The
+ * slowest makes all wait; returns it if it is a straggler, or -1. */
+static int look_at_ranks(struct trainer *t) {
+    double ratio;
+    if (agree_alone(t->comm)) return -1;
     double *all = xcalloc((size_t)t->comm->size, sizeof *all);
-    comm_gather(t->comm, all, &mine, sizeof mine);
+    for (int r = 0; r < t->comm->size; r++) all[r] = t->moments[r].busy;
+    struct watch_spread spread = watch_spread(all, t->comm->size);
     int slow = watch_straggler(all, t->comm->size, &ratio);
     xfree(all);
+    t->status.least = spread.least;
+    t->status.most = spread.most;
+    t->status.sent = (double)t->sent / t->n_sent;
+    return slow;
+}
+
+static void name_straggler(struct trainer *t, int slow) {
+    char text[80];
     if (slow < 0 || !is_first(t)) return;
-    snprintf(text, sizeof text, "rank %d took %.2f times as long as the others", slow, ratio);
+    snprintf(text, sizeof text, "rank %d took %.2f times as long as the others", slow,
+             t->status.most);
     runlog_note(t->log, t->opt->step, "straggler", text);
 }
 
 static void log_window(struct trainer *t) {
     struct batches_state at;
     batches_state(t->batches, &at);
+    int slow = look_at_ranks(t);
     const struct train_status *s = &t->status;
     runlog_train(t->log, &(struct runlog_train){.step = s->step,
                                                 .epoch = s->epoch,
@@ -529,10 +536,16 @@ static void log_window(struct trainer *t) {
                                                 .grad_norm = s->grad_norm,
                                                 .tokens = (double)at.n_tgt_tok,
                                                 .tok_s = s->tok_s,
-                                                .seconds = s->seconds});
+                                                .seconds = s->seconds,
+                                                .ranks = s->ranks,
+                                                .slowest = s->most,
+                                                .sent = s->sent});
     tell(t, TRAIN_LOGGED);
-    name_straggler(t);
+    name_straggler(t, slow);
     t->window = (struct window){0};
+    t->busy = watch_busy(t->opt->options.watch);
+    t->sent = 0;
+    t->n_sent = 0;
 }
 
 /* How much of the run is done, by the limit that will end it first. */
@@ -554,6 +567,7 @@ static int one_update(struct trainer *t, struct err *err) {
     struct update_report report;
     struct batches_state at, after;
     double begin = clock_seconds();
+    uint64_t sent = t->comm ? t->comm->sent : 0;
     int rc = 0;
     batches_state(t->batches, &at);
     begin_phase(t, WATCH_DATA);
@@ -567,6 +581,9 @@ static int one_update(struct trainer *t, struct err *err) {
     t->n_bad = 0;
     add_to_window(t, &report, clock_seconds() - begin);
     agree_moment(t);
+    t->sent += t->comm ? t->comm->sent - sent : 0;
+    t->n_sent++;
+    look_at_ranks(t);
     t->status.epoch = (int64_t)after.epoch;
     t->status.fraction = fraction_done(t);
     tell(t, TRAIN_STEP);
@@ -638,6 +655,8 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
     t->status.valid_loss = t->status.valid_nll = t->status.valid_bleu = t->status.fraction = NAN;
     t->status.guided = t->status.valid_guided = NAN;
     size_t ranks = t->comm ? (size_t)t->comm->size : 1;
+    t->status.ranks = (int)ranks;
+    t->status.least = t->status.most = 1;
     t->n_own = options->accumulate / (int)ranks;
     t->moments = xcalloc(ranks, sizeof *t->moments);
     t->batch = xcalloc((size_t)t->n_own, sizeof *t->batch);

@@ -6,8 +6,8 @@
  * ends it).
  *
  * With several ranks (the comm of the optimizer's options) all call these functions together, each
- * with batches that are its share of `accumulate`, and the files are rank 0's: on the others `dir`,
- * listener and bleu are not used. Which ranks there are, and whether they change when a run is
+ * with batches that are its share of `accumulate`, and the files are rank 0's: on the others `dir`
+ * and listener are not used. Which ranks there are, and whether they change when a run is
  * continued, leaves no trace either. Whoever is asked to stop stops all.
  *
  * The trainer borrows what it works on (optimizer, batches, sweep) and owns the run directory's
@@ -41,7 +41,12 @@ struct train_status {
     int64_t step, epoch;
     double fraction;  /* of the whole run, by whichever limit comes first; NaN: no limit */
     double loss, nll; /* per token, means over the last log window */
-    double rate, grad_norm, tok_s, seconds;
+    double rate, grad_norm, tok_s, seconds; /* tokens of all ranks */
+    int ranks;
+    /* What ranks worked since the last line of the log, beside waiting: the least and the most
+     * against the median; 1 where there are no others. */
+    double least, most;
+    double sent;   /* bytes that rank 0 gave to others per update since then */
     double guided; /* loss of the rows that learn from links, likewise; NaN: there were none */
     double valid_loss, valid_nll; /* NaN: none yet */
     double valid_guided;          /* NaN: the validation text has no links */
@@ -74,7 +79,8 @@ struct trainer_options {
     /* updates; a multiple of valid_every: these validations, and the last one, also measure BLEU.
      * 0: none do */
     int bleu_every;
-    /* Measures it: the score of the model as it is now, or NaN. */
+    /* Measures it: the score of the model as it is now, or NaN. All ranks call it together and get
+     * the same. */
     int (*bleu)(void *ctx, double *score, struct err *err);
     void *bleu_ctx;
 };

@@ -108,13 +108,22 @@ static double median_of(const double *value, int n) {
     return median;
 }
 
-int watch_straggler(const double *seconds, int n, double *ratio) {
-    int most = 0;
+struct watch_spread watch_spread(const double *seconds, int n) {
+    int least = 0, most = 0;
     double median = median_of(seconds, n);
-    for (int r = 1; r < n; r++)
+    for (int r = 1; r < n; r++) {
         if (seconds[r] > seconds[most]) most = r;
-    *ratio = median > 0 ? seconds[most] / median : 1;
-    return *ratio > straggles ? most : -1;
+        if (seconds[r] < seconds[least]) least = r;
+    }
+    return (struct watch_spread){.least = median > 0 ? seconds[least] / median : 1,
+                                 .most = median > 0 ? seconds[most] / median : 1,
+                                 .slowest = most};
+}
+
+int watch_straggler(const double *seconds, int n, double *ratio) {
+    struct watch_spread spread = watch_spread(seconds, n);
+    *ratio = spread.most;
+    return *ratio > straggles ? spread.slowest : -1;
 }
 
 /* ---- what this rank does --------------------------------------------------------------------- */

@@ -80,6 +80,13 @@ void watch_phase(struct watch *watch, int64_t step, enum watch_phase phase);
 /* Seconds that this rank has spent in phases in which it did not wait for others. */
 double watch_busy(struct watch *watch);
 
+/* The least and the most of n seconds against their median (1 where that is 0). */
+struct watch_spread {
+    double least, most;
+    int slowest; /* the rank that has the most */
+};
+struct watch_spread watch_spread(const double *seconds, int n);
+
 /* The rank whose seconds are the most, if they are more than 1.2 times the median of all n; or -1.
  * *ratio is how many times. */
 int watch_straggler(const double *seconds, int n, double *ratio);
