@@ -74,6 +74,12 @@ grep -qE '^bad +failed: .*(7|n_head|heads)' out || fail "no reason: $(cat out)"
 [ "$(grep -c ' 20 ' out)" = 2 ] || fail "the others did not run: $(cat out)"
 table four 20 "$rows" >four.json
 "$heed" sweep four.json --only h1 --quiet >out || fail "--only failed"
+[ -n "$(steps four/h1)" ] || fail "checkpoints went without being asked to"
+sed 's/"average": 2/"average": 2, "tidy": true/; s/"four"/"tidy"/' four.json >tidy.json
+"$heed" sweep tidy.json --only h1 --quiet >tidied || fail "a tidy sweep failed"
+[ -z "$(steps tidy/h1)" ] || fail "checkpoints stayed: $(ls tidy/h1)"
+[ -s tidy/h1/model.safetensors ] && [ -s tidy/h1.average/model.safetensors ] ||
+    fail "more than checkpoints went: $(ls tidy/h1)"
 [ "$(wc -l <out)" = 2 ] || fail "--only h1 ran more: $(cat out)"
 
 # ---- mistakes

@@ -16,6 +16,8 @@
 #     RESULTS, NAME   where the result goes (docs/paper/results), and its name (parsing)
 #     REPORT  where the report goes (docs/paper)
 #
+#     MINUTES  how long it may take, without the last steps (no limit); it goes on the next time
+#
 # Arguments, such as --device cuda, go to heed train and heed translate. What is done is not done
 # again: stop it and start it as you like. Meant for 15 minutes of an H200, the peer for as many.
 set -euo pipefail
@@ -25,6 +27,8 @@ LAYERS=${LAYERS:-4} D_MODEL=${D_MODEL:-1024} D_FF=${D_FF:-4096} HEADS=${HEADS:-1
 DROPOUT=${DROPOUT:-0.3} PIECES=${PIECES:-16000} STEPS=${STEPS:-8000} TOKENS=${TOKENS:-8000}
 WARMUP=${WARMUP:-4000} EVERY=${EVERY:-500}
 RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper} NAME=${NAME:-parsing}
+# shellcheck source=recipes/paper/common.sh
+. recipes/paper/common.sh
 BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=300
 : "${DATA:?the folder with craft-treebank and gum}"
 command="$(set | grep -E '^(LAYERS|D_MODEL|D_FF|HEADS|DROPOUT|PIECES|STEPS|TOKENS|WARMUP|EVERY)=' |
@@ -59,12 +63,12 @@ train() {
     local name=$1
     shift
     [ ! -e "$WORK/$name.model" ] || return 0
-    "$HEED" train "$@" --out "$WORK/$name.run" --tokenizer "$WORK/bpe.model" --preset base \
+    limited "$HEED" train "$@" --out "$WORK/$name.run" --tokenizer "$WORK/bpe.model" --preset base \
         --valid-src "$WORK/valid.words" --valid-tgt "$WORK/valid.rows" \
         --n-layer "$LAYERS" --d-model "$D_MODEL" --d-ff "$D_FF" --n-head "$HEADS" \
         --dropout "$DROPOUT" --max-len 1024 --max-length "$LONGEST" --tokens "$TOKENS" \
         --steps "$STEPS" --warmup "$WARMUP" --save-every "$EVERY" --valid-every "$EVERY" \
-        --cache "$WORK/cache" --quiet
+        --cache "$WORK/cache" --quiet || { [ $? = 124 ] && stop "training $name"; }
     "$HEED" average --out "$WORK/$name.part" --overwrite --last 5 "$WORK/$name.run"
     "$HEED" describe "$WORK/$name.part" --set trees=rows --set "beam=$BEAM" \
         --set "alpha=$ALPHA" --set "max_extra=$EXTRA"
@@ -76,8 +80,9 @@ parse() {
     local name=$1 set
     shift
     for set in valid test gum; do
-        [ -e "$WORK/$name.$set.rows" ] || "$HEED" translate --model "$WORK/$name.model" "$@" \
-            --quiet --output "$WORK/$name.$set.rows" "$WORK/$set.words"
+        [ -e "$WORK/$name.$set.rows" ] || limited "$HEED" translate "$@" --quiet \
+            --model "$WORK/$name.model" --output "$WORK/$name.$set.rows" "$WORK/$set.words" ||
+            { [ $? = 124 ] && stop "$name's trees of $set"; }
     done
 }
 
@@ -93,34 +98,40 @@ score() {
     done
 }
 
+report() { # what is scored so far
+    "$PYTHON" recipes/paper/parsing.py result "$WORK" "$command" >"$RESULTS/$NAME.part"
+    mv "$RESULTS/$NAME.part" "$RESULTS/$NAME.json"
+    "$PYTHON" recipes/paper/report.py --results "$RESULTS" --out "$REPORT"
+}
+
 # ---- the treebank alone
 train heed --src "$WORK/train.words" --tgt "$WORK/train.rows" "$@"
 parse heed "$@"
 score heed
+report
+
+# ---- the peer
+if [ -n "${PEER:-}" ]; then
+    peer "$WORK/peer.json" --like "$WORK/heed.run/config.json" --tokenizer "$WORK/bpe.model" \
+        --src "$WORK/train.words" --tgt "$WORK/train.rows" --out "$WORK/peer" --steps "$STEPS" \
+        --tokens "$TOKENS" --warmup "$WARMUP" --every "$EVERY" --max-length "$LONGEST" \
+        --beam "$BEAM" --alpha "$ALPHA" --extra "$EXTRA" \
+        --translate "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
+    for set in valid test gum; do cp "$WORK/peer/$set.out" "$WORK/peer.$set.rows"; done
+    score peer
+    report
+fi
 
 # ---- and more text, parsed by that parser: the half that it is surest of
 if [ -n "${TEXT:-}" ]; then
     made "$WORK/more.words" "$PYTHON" recipes/paper/parsing.py words "$TEXT" "${MORE:-60000}"
-    [ -e "$WORK/more.scored" ] || "$HEED" translate --model "$WORK/heed.model" --beam 1 --scores \
-        "$@" --quiet --output "$WORK/more.scored" "$WORK/more.words"
+    [ -e "$WORK/more.scored" ] || limited "$HEED" translate --model "$WORK/heed.model" --beam 1 \
+        --scores "$@" --quiet --output "$WORK/more.scored" "$WORK/more.words" ||
+        { [ $? = 124 ] && stop "trees of more text"; }
     "$PYTHON" recipes/paper/parsing.py surest "$WORK/more" "$ALPHA"
     train semi --src "$WORK/train.words" "$WORK/surest.words" \
         --tgt "$WORK/train.rows" "$WORK/surest.rows" --weights 2 1 "$@"
     parse semi "$@"
     score semi
+    report
 fi
-
-# ---- the peer
-if [ -n "${PEER:-}" ]; then
-    made "$WORK/peer.json" "$PYTHON" recipes/paper/peer.py --like "$WORK/heed.run/config.json" \
-        --tokenizer "$WORK/bpe.model" --src "$WORK/train.words" --tgt "$WORK/train.rows" \
-        --out "$WORK/peer" --steps "$STEPS" --tokens "$TOKENS" --warmup "$WARMUP" \
-        --every "$EVERY" --max-length "$LONGEST" --beam "$BEAM" --alpha "$ALPHA" \
-        --extra "$EXTRA" --translate "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
-    for set in valid test gum; do cp "$WORK/peer/$set.out" "$WORK/peer.$set.rows"; done
-    score peer
-fi
-
-"$PYTHON" recipes/paper/parsing.py result "$WORK" "$command" >"$RESULTS/$NAME.part"
-mv "$RESULTS/$NAME.part" "$RESULTS/$NAME.json"
-"$PYTHON" recipes/paper/report.py --results "$RESULTS" --out "$REPORT"

@@ -164,6 +164,13 @@ def batches(pairs, tokens, rng):
     return out
 
 
+START = time.time()
+
+
+def late(a):
+    return a.seconds and time.time() - START > a.seconds
+
+
 def save(what, path):
     torch.save(what, path + ".part")
     os.replace(path + ".part", path)
@@ -171,7 +178,6 @@ def save(what, path):
 
 def train(a, model, sp, log):
     """Seconds that all updates took; None: there was no time for all."""
-    start = time.time()
     eos, bos, device = sp.eos_id(), sp.bos_id(), a.device
     pairs = [(x + [eos], y + [eos]) for x, y in
              zip(sp.encode(read_lines(*a.src)), sp.encode(read_lines(*a.tgt)))]
@@ -203,15 +209,15 @@ def train(a, model, sp, log):
         adam.zero_grad()
         loss.backward()
         adam.step()
-        late = a.seconds and time.time() - start > a.seconds
-        if step % a.every == 0 or step == a.steps or late:
+        over = late(a)
+        if step % a.every == 0 or step == a.steps or over:
             state["seconds"] = time.time() - begin
             if step % a.every == 0 or step == a.steps:
                 save(model.state_dict(), os.path.join(a.out, f"weights-{step:08}.pt"))
             save(dict(state, model=model.state_dict(), adam=adam.state_dict(), rng=rng.getstate()),
                  path)
             log(step=step, loss=round(loss.item(), 4), seconds=round(state["seconds"], 1))
-        if late:
+        if over:
             return None
     average(a, model)
     return state["seconds"]
@@ -295,6 +301,8 @@ def translate(a, model, sp, path):
     rows = [""] * len(sources)
     with torch.autocast(a.device.split(":")[0], torch.bfloat16, enabled=a.device != "cpu"):
         for at in range(0, len(order), a.batch):
+            if late(a):
+                return
             chunk = order[at:at + a.batch]
             found = search(a, model, [sources[i] for i in chunk], sp.bos_id(), sp.eos_id())
             for i, ids in zip(chunk, found):
@@ -325,6 +333,8 @@ def main():
     begin = time.time()
     for path in a.translate:
         translate(a, model, sp, path)
+    if late(a):
+        return
     print(json.dumps({"parameters": sum(x.numel() for x in model.parameters()),
                       "updates": a.steps, "train_seconds": round(seconds, 1),
                       "search_seconds": round(time.time() - begin, 1)}))

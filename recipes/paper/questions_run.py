@@ -113,7 +113,7 @@ def rows_of(name, base):
         sizes = [("narrow", {"d_model": d // 2, "d_ff": base["d_ff"] // 2}), ("base", {}),
                  ("wide", {"d_model": 2 * d, "d_ff": 2 * base["d_ff"]})]
         return [(f"{label}-{part}", dict(change, part=part)) for label, change in sizes
-                for part in (PARTS if steps > 10000 else PARTS[::2]) if change or part > 1]
+                for part in (PARTS if base["d_model"] > 64 else PARTS[::2]) if change or part > 1]
     if name == "norm":
         depths = (1, 2) if steps < 100 else (2, 6, 12)
         return [(f"{norm}-{depth}", {"norm": norm, "n_layer": depth}) for depth in depths
@@ -123,12 +123,20 @@ def rows_of(name, base):
     sys.exit(f"questions_run.py: there is no question '{name}'")
 
 
-NAMES = ("base", "mask", "warmup", "smoothing", "dropout", "positions", "heads", "scale", "norm",
+# those first whose models are looked into afterwards (extra)
+NAMES = ("base", "mask", "positions", "dropout", "warmup", "smoothing", "heads", "scale", "norm",
          "data")
 
 
+def size_of(args):
+    base = dict(SIZES[args.size])
+    if args.steps:
+        base.update(steps=args.steps, warmup=args.steps // 5)
+    return base
+
+
 def plan(args):
-    base = SIZES[args.size]
+    base = size_of(args)
     folder = pathlib.Path(args.work) / "data"
     steps = base["steps"]
     common = dict(
@@ -150,7 +158,7 @@ def plan(args):
             row["seeds"] = seeds[0]
         rows.append(row)
     table = {"out": str(pathlib.Path(args.work) / args.name), "train": common, "average": 0,
-             "rows": rows}
+             "tidy": args.name != "base", "rows": rows}  # step_extra goes on with base
     if args.name != "mask":  # a model that was trained to look ahead cannot write
         table["translate"] = {"beam": 4, "threads": 1} if args.size != "full" else {"beam": 4}
         table["tests"] = [{"name": "test", "src": str(folder / "test.en"),
@@ -305,7 +313,9 @@ def extra(args):
     work = pathlib.Path(args.work)
     for name, measure in (("mask", mask_extra), ("positions", positions_extra),
                           ("cat", cat_extra), ("step", step_extra)):
-        if name in ("mask", "positions") and not (work / name / "results.json").exists():
+        # where only what came of a run was brought along, what was measured then stays
+        needs = work / ("mask/none" if name == "mask" else "base/base.1") / "model.safetensors"
+        if not needs.exists() or name == "positions" and not (work / name).exists():
             continue
         (work / f"{name}-extra.json").write_text(json.dumps(measure(args, work)), encoding="utf-8")
 
@@ -354,7 +364,7 @@ def collect(args):
         path = work / f"{name}-extra.json"
         if path.exists():
             found.setdefault(name, {})["extra"] = json.loads(path.read_text(encoding="utf-8"))
-    size = SIZES[args.size]
+    size = size_of(args)
     base = dict(size, short=shortest(size))
     json.dump(short({"command": args.command, "size": args.size, "base": base,
                      "questions": found}), sys.stdout, ensure_ascii=False)
@@ -372,6 +382,7 @@ def main():
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--work", required=True)
     common.add_argument("--size", choices=SIZES, default="small")
+    common.add_argument("--steps", type=int, default=0)
     common.add_argument("--heed", default="build/heed")
     one = commands.add_parser("data")
     one.add_argument("--out", required=True)

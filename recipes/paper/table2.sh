@@ -35,9 +35,8 @@ BEAMS=${BEAMS:-1 4 8} ALPHAS=${ALPHAS:-0.2 0.6 1.0} CHOOSE=${CHOOSE:-500} DEVICE
 mkdir -p "$WORK/texts" "$RESULTS"
 run_on=(--device "$DEVICE" --threads "${THREADS:-0}")
 
-left() { echo $((${MINUTES:-100000} * 60 - SECONDS)); }
-stop() { echo "table2.sh: time is up in $1: run it again to go on" && exit; }
-say() { echo "table2.sh: $*"; }
+# shellcheck source=recipes/paper/common.sh
+. recipes/paper/common.sh
 
 # ---- texts -------------------------------------------------------------------------------------
 
@@ -112,12 +111,10 @@ trained() { # how many updates a run has made
 }
 
 row_of_heed() {
-    local every=$((steps / 20 > 0 ? steps / 20 : 1)) left shape=()
+    local every=$((steps / 20 > 0 ? steps / 20 : 1)) shape=()
     [ -z "${SMOKE:-}" ] || shape=(--n-layer 1 --d-model 16 --d-ff 16 --n-head 2)
-    left=$(left)
-    [ "$left" -gt 0 ] || stop "$name"
     if [ "$(trained)" != "$steps" ]; then
-        timeout -s TERM "$left" "$HEED" train --src "${from[@]}" --tgt "${to[@]}" \
+        limited "$HEED" train --src "${from[@]}" --tgt "${to[@]}" \
             --tokenizer "$here.model" --preset "$model" "${shape[@]}" --max-length 128 \
             --valid-src "$here.valid.$src" --valid-tgt "$here.valid.$tgt" --steps "$steps" \
             --tokens "$tokens" --warmup "$warmup" --save-every "$every" --valid-every "$every" \
@@ -144,24 +141,18 @@ row_of_heed() {
 }
 
 row_of_peer() {
-    local left limit=() files=()
+    local files=()
     [ ! -e "$RESULTS/$name-pytorch.json" ] || return 0
-    left=$(left)
-    [ "$left" -gt 0 ] || stop "PyTorch's $name"
     read -r beam alpha <<<"$(chosen)"
     if [ -d "$PEER" ]; then
         row_of_program
     else
-        [ -z "${MINUTES:-}" ] || limit=(--seconds "$left")
         for test in "${tests[@]}"; do files+=("$here.$test.$src"); done
-        "$PYTHON" recipes/paper/peer.py --tokenizer "$here.model" --src "${from[@]}" \
-            --tgt "${to[@]}" --out "$row.peer" --steps "$steps" --tokens "$tokens" \
-            --warmup "$warmup" --every $((steps / 20 > 0 ? steps / 20 : 1)) --max-length 128 \
-            --beam "$beam" --alpha "$alpha" --extra 50 --threads "${THREADS:-0}" "${limit[@]}" \
-            --like "$row.run/config.json" --device "$DEVICE" --translate "${files[@]}" \
-            >"$row.peer.json.part"
-        [ -s "$row.peer.json.part" ] || stop "PyTorch's $name"
-        mv "$row.peer.json.part" "$row.peer.json"
+        peer "$row.peer.json" --like "$row.run/config.json" --tokenizer "$here.model" \
+            --src "${from[@]}" --tgt "${to[@]}" --out "$row.peer" --steps "$steps" \
+            --tokens "$tokens" --warmup "$warmup" --every $((steps / 20 > 0 ? steps / 20 : 1)) \
+            --max-length 128 --beam "$beam" --alpha "$alpha" --extra 50 \
+            --threads "${THREADS:-0}" --device "$DEVICE" --translate "${files[@]}"
         for test in "${tests[@]}"; do
             cp "$row.peer/${here##*/}.$test.out" "$row.peer.$test.$tgt"
         done
@@ -197,7 +188,7 @@ keep() { # heed|peer — the row's result
         --chosen "$beam" "$alpha" --tests "${tests[@]}" --command "$command" >"$file.part"
     mv "$file.part" "$file"
     "$PYTHON" recipes/paper/report.py --results "$RESULTS" --out "$REPORT"
-    say "$name${file##*"$name"}"
+    echo "$file"
 }
 
 # ---- what a device sustains in single precision ------------------------------------------------

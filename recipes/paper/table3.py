@@ -77,7 +77,8 @@ def plan(args):
         if name == "base":
             row["seeds"] = [1, 2] if args.smoke else [1, 2, 3]
         rows.append(row)
-    json.dump({"out": args.out, "train": common, "average": 5, "translate": {"beam": 4},
+    json.dump({"out": args.out, "train": common, "average": 5, "tidy": True,
+               "translate": {"beam": 4},
                "tests": [{"name": "test", "src": find(data, "test.en"),
                           "ref": find(data, "test.de")}], "rows": rows}, sys.stdout, indent=1)
     print()

@@ -22,6 +22,7 @@
 #include "data/text.h"
 #include "io/json.h"
 #include "model/modeldir.h"
+#include "train/checkpoint.h"
 #include "train/history.h"
 #include "train/runtable.h"
 
@@ -447,12 +448,25 @@ static void show_running(struct work *w) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* The run's own model stays, and the average. */
+static int remove_checkpoints(const struct work *w, const struct runtable_row *row,
+                              struct err *err) {
+    char *dir = runtable_path(&w->table, row, "");
+    struct checkpoint_list list;
+    int rc = checkpoint_list(&list, dir, err);
+    for (int i = 0; !rc && i < list.n; i++) rc = dir_remove(list.item[i].path, err);
+    checkpoint_list_release(&list);
+    xfree(dir);
+    return rc;
+}
+
 static int end_row(struct work *w, struct slot *slot, int status, struct err *err) {
     struct entry *entry = slot->entry;
     int rc = 0;
     slot->entry = NULL;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         rc = runtable_finish(&w->table, entry->row, result_of(w, entry->row), err);
+        if (!rc && w->table.tidy) rc = remove_checkpoints(w, entry->row, err);
         entry->state = DONE;
     } else if (w->stopping) {
         entry->state = WAITING;

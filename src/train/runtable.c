@@ -182,7 +182,7 @@ int runtable_finish(struct runtable *s, struct runtable_row *row, json_t *figure
 
 int runtable_open(struct runtable *s, const char *path, struct err *err) {
     static const char *const known[] = {"out",       "train", "rows", "average",
-                                        "translate", "tests", NULL};
+                                        "translate", "tests", "tidy", NULL};
     struct json_in in;
     const json_t *common = NULL;
     int64_t average = 0;
@@ -197,6 +197,9 @@ int runtable_open(struct runtable *s, const char *path, struct err *err) {
     if (!rc && json_in_has(&in, "average")) rc = json_in_int(&in, "average", &average, err);
     if (!rc && (average < 0 || average > 1000))
         rc = json_in_expected(&in, "average", "a number from 0 to 1000", err);
+    s->tidy = !rc && json_is_true(json_object_get(in.object, "tidy"));
+    if (!rc && json_in_has(&in, "tidy") && !json_is_boolean(json_object_get(in.object, "tidy")))
+        rc = json_in_expected(&in, "tidy", "true or false", err);
     if (!rc) rc = read_tests(s, &in, err);
     if (!rc) rc = read_rows(s, &in, common, err);
     s->average = (int)average;

@@ -5,6 +5,8 @@
  *      "rows": [{"name": "base", "seeds": [1, 2]},
  *               {"name": "h1", "group": "A", "train": {"n_head": 1}}],
  *      "average": 5,                                        checkpoints to average; 0: the last one
+ *      "tidy": true,                      remove a row's checkpoints once it is finished; not so if
+ *                                         not given
  *      "translate": {"beam": 4},
  *      "tests": [{"name": "news", "src": "n.en", "ref": "n.de"}]}
  *
@@ -43,7 +45,7 @@ struct runtable {
     const json_t *translate; /* NULL: none */
     struct runtable_row *row;
     struct runtable_test *test;
-    int n_row, room_row, n_test, average;
+    int n_row, room_row, n_test, average, tidy;
 };
 
 int runtable_open(struct runtable *table, const char *path, struct err *err);

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# gpu.sh [PART...] — the recipes that want a GPU, as much of them as there is time for. Parts are
+# table1, table2, table3, parsing and questions; without arguments all of them in this order.
+#
+#     MINUTES  how long all of it may take, more or less (25). What is being trained when time is
+#              up is saved, and goes on the next time, if this machine's WORK is still there.
+#     KEEP     a file (local/paper/keep.tar.gz) with the results and logs of what is finished, some
+#              megabytes. Where nothing of this machine stays, bring it along to the next one, and
+#              that is not done again. Models and checkpoints, gigabytes, are not in it.
+#     DATA     folder with the corpora, as for data.sh, table2.sh and parsing.sh
+#     WORK     where everything is done (local/paper)
+#     DEVICE   to run on (cuda)
+#     TABLE2   rows of Table 2 (multi30k.en-de/tiny multi30k.en-fr/tiny all.en-de/base)
+#     TABLE2_STEPS, TABLE3_STEPS, QUESTIONS_STEPS, PARSING_STEPS, LIMIT    updates of each run
+#              (as table2.sh has them, 6000, 3000, 8000), and sentences of each set to parse (500)
+#     HEED, PYTHON, PEER, TEXT    as for the other recipes
+#
+# Results and the report go to WORK/results and WORK/report; copy to docs/paper what is to stay.
+# README.md says how long each part takes.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+export HEED=${HEED:-build/heed} PYTHON=${PYTHON:-python3} DEVICE=${DEVICE:-cuda}
+work=${WORK:-local/paper} keep=${KEEP:-local/paper/keep.tar.gz}
+minutes=${MINUTES:-25} corpora=$(realpath "${DATA:?the folder with the corpora}")
+export RESULTS=$work/results REPORT=$work/report
+[ $# -gt 0 ] || set -- table1 table2 table3 parsing questions
+mkdir -p "$work" "$(dirname "$keep")"
+[ ! -e "$keep" ] || tar -xzf "$keep" -C "$work"
+
+# finished — the files that say so, without models
+finished() {
+    "$PYTHON" - "$work" <<'END'
+import json, pathlib, sys
+work = pathlib.Path(sys.argv[1])
+found = [p for folder in ("results", "report") for p in (work / folder).glob("*")]
+found += (work / "questions-full").glob("*.json")
+for path in [*work.glob("table3/results.json"), *work.glob("questions-full/*/results.json")]:
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    logs = [path.parent / row["name"] / "log.jsonl" for row in rows]
+    found += [path, *(log for log in logs if log.exists())]
+print("\n".join(str(p.relative_to(work)) for p in sorted(found)))
+END
+}
+
+save() {
+    finished | tar -czf "$keep.part" -C "$work" -T -
+    mv "$keep.part" "$keep"
+}
+
+# texts — those of data.sh, once
+texts() {
+    [ -e "$work/data/bpe.model" ] || DATA=$corpora WORK=$work recipes/paper/data.sh
+}
+
+part() {
+    case $1 in
+    table1)
+        [ -e "$RESULTS/table1-cuda.json" ] || WORK=$work recipes/paper/table1.sh cuda
+        ;;
+    table2)
+        # shellcheck disable=SC2086 # rows, one word each
+        DATA=$corpora WORK=$work/table2 STEPS=${TABLE2_STEPS:-} recipes/paper/table2.sh \
+            ${TABLE2:-multi30k.en-de/tiny multi30k.en-fr/tiny all.en-de/base}
+        ;;
+    table3)
+        texts
+        DATA=$work/data WORK=$work STEPS=${TABLE3_STEPS:-6000} recipes/paper/table3.sh \
+            --device "$DEVICE"
+        ;;
+    parsing)
+        DATA=$corpora WORK=$work/parsing STEPS=${PARSING_STEPS:-8000} LIMIT=${LIMIT:-500} \
+            recipes/paper/parsing.sh --device "$DEVICE"
+        ;;
+    questions)
+        texts
+        DATA=$work/data WORK=$work SIZE=full STEPS=${QUESTIONS_STEPS:-3000} \
+            recipes/paper/questions.sh
+        ;;
+    *) echo "gpu.sh: there is no part '$1'" >&2 && return 2 ;;
+    esac
+}
+
+failed=0
+for one in "$@"; do
+    export MINUTES=$((minutes - SECONDS / 60))
+    [ "$MINUTES" -gt 0 ] || break
+    echo "gpu.sh: $one, $MINUTES minutes left"
+    part "$one" || { echo "gpu.sh: $one failed" >&2 && failed=1; }
+    save
+done
+exit $failed
