@@ -172,7 +172,9 @@ int file_read_all(char **data, size_t *size, const char *path, size_t limit, str
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-enum { WRITE_BUFFER = 1 << 16 };
+/* Files are written in whole blocks of this size, which stay whole in the page cache: whoever maps
+ * the file then needs one entry of the page table for each where small writes need hundreds. */
+enum { WRITE_BLOCK = 2 << 20 };
 
 /* A new file beside path with a name nobody else uses; the number goes up where a killed process
  * with the same PID left a file behind. */
@@ -246,7 +248,7 @@ static int open_writer(struct file_writer *w, const char *path, int through, str
         *w = (struct file_writer){.fd = -1};
         return rc;
     }
-    w->buffer = xmalloc(WRITE_BUFFER);
+    w->buffer = xmalloc(WRITE_BLOCK);
     return 0;
 }
 
@@ -288,13 +290,20 @@ static void flush(struct file_writer *w) {
 }
 
 void file_writer_write(struct file_writer *w, const void *data, size_t size) {
+    const unsigned char *at = data;
     w->size += size;
-    if (size > WRITE_BUFFER - w->used) flush(w);
-    if (size >= WRITE_BUFFER) {
-        write_out(w, data, size);
-    } else if (size) {
-        memcpy(w->buffer + w->used, data, size);
-        w->used += size;
+    while (size) {
+        int direct = w->used == 0 && size >= WRITE_BLOCK;
+        size_t room = WRITE_BLOCK - w->used, n = size < room ? size : room;
+        if (direct) {
+            write_out(w, at, n = size / WRITE_BLOCK * WRITE_BLOCK);
+        } else {
+            memcpy(w->buffer + w->used, at, n);
+            w->used += n;
+            if (w->used == WRITE_BLOCK) flush(w);
+        }
+        at += n;
+        size -= n;
     }
 }
 
