@@ -1,12 +1,14 @@
-/* test_file.c — atomic writes, and every way they can fail; crc32c. */
+/* test_file.c — atomic writes, and every way they can fail; hash, crc32c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "test.h"
 
@@ -301,6 +303,22 @@ TEST(every_call_fails_once) {
     xfree(big);
 }
 
+/* ---- hash ------------------------------------------------------------------------------------ */
+
+/* Every length up to where blocks of blocks begin, at odd addresses, and one large block. */
+TEST(hash_is_the_librarys) {
+    enum { N = 5000, LARGE = 1 << 20 };
+    unsigned char *data = xmalloc(LARGE + 1);
+    for (size_t i = 0; i <= LARGE; i++) data[i] = (unsigned char)(i * i * 31 >> 7);
+    for (size_t n = 0; n <= LARGE; n = n < N ? n + 1 : 2 * n) {
+        const unsigned char *at = data + n % 2;
+        uint64_t wanted = XXH3_64bits(at, n);
+        assert_true(hash64_plain(at, n) == wanted);
+        assert_true(hash64(at, n) == wanted);
+    }
+    xfree(data);
+}
+
 /* ---- crc32c ---------------------------------------------------------------------------------- */
 
 /* Vectors of RFC 3720, B.4. */
@@ -323,4 +341,4 @@ TEST(crc32c_vectors) {
 
 TESTS(T(writes_and_reads), T(copies_and_links), T(copies_where_links_are_not_possible),
       T(directories), T(special_files), T(outputs), T(same_file), T(locks),
-      T(every_call_fails_once), T(crc32c_vectors))
+      T(every_call_fails_once), T(hash_is_the_librarys), T(crc32c_vectors))
