@@ -26,20 +26,29 @@ char *xstrdup(const char *s) {
     return memcpy(xmalloc(n), s, n);
 }
 
+enum { LARGE_PAGE = 2 << 20 };
+
 /* Large blocks ask for large pages: a cache of keys and values or a matrix of weights has more
  * small pages than the processor remembers translations for. This is only a hint. */
-void *mem_block(size_t size) {
-    enum { LARGE_PAGE = 2 << 20 };
+static void *take_block(size_t size, size_t large) {
     if (size > SIZE_MAX / 2) return NULL;
     atomic_fetch_add_explicit(&n_alloc, 1, memory_order_relaxed);
-    size_t align = size >= 4 * (size_t)LARGE_PAGE ? LARGE_PAGE : MEM_ALIGN;
+    size_t align = size >= large ? LARGE_PAGE : MEM_ALIGN;
     size = (size + align - 1) & ~(align - 1);
     void *block = aligned_alloc(align, size ? size : MEM_ALIGN);
     if (block && align == LARGE_PAGE) madvise(block, size, MADV_HUGEPAGE);
     return block;
 }
 
+void *mem_block(size_t size) { return take_block(size, 4 * (size_t)LARGE_PAGE); }
+
 void mem_block_free(void *block) { free(block); }
+
+void *xmalloc_dense(size_t size) {
+    void *block = take_block(size, LARGE_PAGE / 2);
+    BUG_ON(!block);
+    return block;
+}
 
 /* The number after `key` at the start of a line of a small file, or -1. An empty key: the first
  * line. */

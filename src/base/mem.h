@@ -22,6 +22,10 @@ void *xrealloc(void *ptr, size_t size);
 char *xstrdup(const char *s);
 void xfree(void *ptr);
 
+/* xmalloc for a table that will be written all over. From 1 MiB on it has large pages, and with
+ * them up to twice its size: hundreds of small ones take longer to come by than to be filled. */
+void *xmalloc_dense(size_t size);
+
 /* A MEM_ALIGN-aligned block of uninitialised bytes, or NULL. Released by mem_block_free. */
 void *mem_block(size_t size);
 void mem_block_free(void *block);

@@ -50,9 +50,10 @@ int utf8_encode(char *out, uint32_t code) {
 static size_t ascii_prefix(const char *text, size_t size) {
     const uint64_t high = 0x8080808080808080u, ones = 0x0101010101010101u;
     size_t i = 0;
-    for (uint64_t word; i + 8 <= size; i += 8) {
+    for (uint64_t word, bad; i + 8 <= size; i += 8) {
         memcpy(&word, text + i, 8);
-        if ((word | (word - ones)) & high) break; /* a high bit, or a zero byte that borrowed one */
+        bad = (word | (word - ones)) & high; /* a high bit, or a zero byte that borrowed one */
+        if (bad) return i + (size_t)__builtin_ctzll(bad) / 8; /* exact: borrows go upwards */
     }
     while (i < size && text[i] > 0) i++;
     return i;

@@ -4,8 +4,9 @@
 #include "base/mem.h"
 
 static void allocate(struct piecemap *m, int bits) {
+    size_t size = sizeof *m->slot << bits;
     m->bits = bits;
-    m->slot = xcalloc((size_t)1 << bits, sizeof *m->slot);
+    m->slot = memset(xmalloc_dense(size), 0, size);
 }
 
 void piecemap_init(struct piecemap *m, const struct piece *piece, size_t n, bool marks) {

@@ -121,9 +121,8 @@ static int count_pieces(struct bytes b, size_t *n, size_t *n_text) {
     return *n > 0;
 }
 
-static int read_fields(struct pieces *p, struct bytes b, struct err *err) {
+static int read_fields(struct pieces *p, char *texts, struct bytes b, struct err *err) {
     struct field f;
-    char *texts = p->texts;
     while (b.size > 0) {
         int ok = take_field(&b, &f);
         if (!ok) return malformed(err);
@@ -156,15 +155,13 @@ int pieces_read(struct pieces *p, const void *data, size_t size, struct err *err
     if (!count_pieces(all, &n, &n_text)) return malformed(err);
     if (n > TOKENIZER_MAX_SIZE)
         return err_set(err, HEED_ELIMIT, "more than %d pieces", TOKENIZER_MAX_SIZE);
-    p->piece = xmalloc(n * sizeof *p->piece);
-    p->texts = xmalloc(n_text);
-    int rc = read_fields(p, all, err);
+    p->piece = xmalloc_dense(n * sizeof *p->piece + n_text);
+    int rc = read_fields(p, (char *)(p->piece + n), all, err);
     if (rc) pieces_release(p);
     return rc;
 }
 
 void pieces_release(struct pieces *p) {
     xfree(p->piece);
-    xfree(p->texts);
     *p = (struct pieces){0};
 }

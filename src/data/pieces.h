@@ -39,9 +39,8 @@ struct norm {
 
 struct pieces {
     enum tokenizer_type type;
-    struct piece *piece; /* [n], by id */
+    struct piece *piece; /* [n], by id; their texts lie behind them */
     int n;
-    char *texts;                        /* of all pieces */
     bool byte_fallback;                 /* what is unknown becomes pieces for its bytes */
     bool space_last;                    /* the added space comes behind the text */
     bool has_tests;                     /* texts with the pieces they should become */
