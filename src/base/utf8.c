@@ -61,9 +61,10 @@ static size_t ascii_prefix(const char *text, size_t size) {
 
 /* Three bytes whose first leaves the others free, as for most of the world's characters. */
 static int is_plain_three(const char *text, size_t size) {
-    const unsigned char *p = (const unsigned char *)text;
-    return size > 2 && (p[0] & 0xF0) == 0xE0 && p[0] != 0xE0 && p[0] != 0xED &&
-           (p[1] & 0xC0) == 0x80 && (p[2] & 0xC0) == 0x80;
+    uint32_t c;
+    if (size < sizeof c) return 0;
+    memcpy(&c, text, sizeof c);
+    return (c & 0xC0C0F0) == 0x8080E0 && (c & 0xFF) != 0xE0 && (c & 0xFF) != 0xED;
 }
 
 size_t utf8_clean_prefix(const char *text, size_t size) {
@@ -71,7 +72,8 @@ size_t utf8_clean_prefix(const char *text, size_t size) {
         i += ascii_prefix(text + i, size - i);
         if (i == size) return i;
         if (is_plain_three(text + i, size - i)) {
-            i += 3;
+            do i += 3;
+            while (is_plain_three(text + i, size - i));
             continue;
         }
         uint32_t code;

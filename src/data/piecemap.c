@@ -47,11 +47,12 @@ static void mark(struct piecemap *m, uint64_t hash) {
         put(m, tag, PIECEMAP_LONGER);
 }
 
-static uint64_t hash_of(struct piecemap *marked, const char *text, size_t size) {
+/* way may be NULL. */
+static uint64_t hash_of(const char *text, size_t size, struct piecemap_way *way) {
     uint64_t hash = 0;
     uint32_t n = 0;
     for (size_t at = 0, taken; at < size; at += taken) {
-        if (marked && piecemap_marks(n)) mark(marked, hash);
+        if (way && piecemap_marks(n)) way->mark[way->n_mark++] = hash;
         hash = piecemap_join(hash, piecemap_char(text + at, size - at, &taken), PIECEMAP_SHIFT);
         n++;
     }
@@ -61,15 +62,27 @@ static uint64_t hash_of(struct piecemap *marked, const char *text, size_t size) 
 int piecemap_find(const struct piecemap *m, const char *text, size_t size) {
     bool longer;
     if (size == 0 || !m->begins[(unsigned char)text[0]]) return -1;
-    return piecemap_look(m, hash_of(NULL, text, size), text, size, &longer);
+    return piecemap_look(m, hash_of(text, size, NULL), text, size, &longer);
 }
 
-int piecemap_add(struct piecemap *m, int id) {
+static void fetch(const struct piecemap *m, uint64_t hash) {
+    __builtin_prefetch(&m->slot[piecemap_tag(hash) >> (32 - m->bits)], 1);
+}
+
+void piecemap_approach(const struct piecemap *m, int id, struct piecemap_way *way) {
+    const struct piece *p = &m->piece[id];
+    way->n_mark = 0;
+    way->hash = hash_of(p->text, p->size, m->marks ? way : NULL);
+    fetch(m, way->hash);
+    for (int i = 0; i < way->n_mark; i++) fetch(m, way->mark[i]);
+}
+
+int piecemap_add(struct piecemap *m, int id, const struct piecemap_way *way) {
     const struct piece *p = &m->piece[id];
     bool longer;
     m->begins[(unsigned char)p->text[0]] = true;
-    uint64_t hash = hash_of(m->marks ? m : NULL, p->text, p->size);
-    int old = piecemap_look(m, hash, p->text, p->size, &longer);
-    if (old < 0) put(m, piecemap_tag(hash), (uint32_t)id + 1);
+    for (int i = 0; i < way->n_mark; i++) mark(m, way->mark[i]);
+    int old = piecemap_look(m, way->hash, p->text, p->size, &longer);
+    if (old < 0) put(m, piecemap_tag(way->hash), (uint32_t)id + 1);
     return old;
 }

@@ -38,8 +38,17 @@ struct piecemap {
 void piecemap_init(struct piecemap *map, const struct piece *piece, size_t n, bool marks);
 void piecemap_release(struct piecemap *map);
 
+/* A piece on its way into the map: the hashes of its prefixes that are to be marked, and its own. */
+struct piecemap_way {
+    uint64_t mark[26]; /* [n_mark] */
+    int n_mark;
+    uint64_t hash;
+};
+
+/* What adding the piece will look at is fetched from memory meanwhile. */
+void piecemap_approach(const struct piecemap *map, int id, struct piecemap_way *way);
 /* The piece that is spelled like this one, or -1: it was added. */
-int piecemap_add(struct piecemap *map, int id);
+int piecemap_add(struct piecemap *map, int id, const struct piecemap_way *way);
 
 /* The piece spelled so, or -1. */
 int piecemap_find(const struct piecemap *map, const char *text, size_t size);

@@ -39,9 +39,13 @@ static int enter_byte(struct spm *s, int id, struct err *err) {
     return 0;
 }
 
-static int enter_piece(struct spm *s, int id, struct err *err) {
+static struct piecemap *map_of(struct spm *s, int id) {
+    return is_text(&s->pieces.piece[id]) ? &s->text : &s->reserved;
+}
+
+static int enter_piece(struct spm *s, int id, const struct piecemap_way *way, struct err *err) {
     const struct piece *p = &s->pieces.piece[id];
-    if (piecemap_add(is_text(p) ? &s->text : &s->reserved, id) >= 0)
+    if (piecemap_add(map_of(s, id), id, way) >= 0)
         return err_set(err, HEED_EFORMAT, "%.60s is already defined", p->text);
     switch (p->kind) {
     case PIECE_NORMAL:
@@ -67,10 +71,22 @@ static int enter_piece(struct spm *s, int id, struct err *err) {
     return 0;
 }
 
+/* Some are always on their way: tables are larger than what is near the processor. */
+static int enter_all(struct spm *s, struct err *err) {
+    enum { AHEAD = 8 };
+    struct piecemap_way way[AHEAD];
+    int rc = 0, n = s->pieces.n;
+    for (int i = 0; i < n + AHEAD && !rc; i++) {
+        struct piecemap_way *w = &way[i % AHEAD];
+        if (i >= AHEAD) rc = enter_piece(s, i - AHEAD, w, err);
+        if (i < n) piecemap_approach(map_of(s, i), i, w);
+    }
+    return rc;
+}
+
 static int enter_pieces(struct spm *s, struct err *err) {
     const struct pieces *p = &s->pieces;
-    int rc = 0, n_text = 0, n_prefix;
-    for (int i = 0; i < p->n && !rc; i++) rc = enter_piece(s, i, err);
+    int rc = enter_all(s, err), n_text = 0, n_prefix;
     if (rc) return rc;
     for (int i = 0; i < p->n; i++) {
         const struct piece *piece = &p->piece[i];

@@ -6,6 +6,7 @@
 
 #include <xxhash.h>
 
+#include "base/aside.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/spm.h"
@@ -16,8 +17,9 @@ enum { MARK = -1, SPELLED = -2, SOME = 256 };
 
 struct tokenizer {
     struct spm *spm;
-    char *bytes; /* the file */
+    const char *bytes; /* the file */
     size_t n_byte;
+    char *own; /* where they are, if they are the tokenizer's */
     unsigned char hash[TOKENIZER_HASH_SIZE];
     int size, unk, bos, eos;
     struct tokenizer_marks given;
@@ -28,9 +30,14 @@ struct tokenizer {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Takes ownership of `bytes`, also when it fails. */
-static int open_bytes(struct tokenizer **tokenizer, const char *name, char *bytes, size_t size,
-                      struct err *err) {
+static int check_size(const char *name, size_t size, struct err *err) {
+    if (size <= TOKENIZER_MAX_FILE) return 0;
+    return err_set(err, HEED_ELIMIT, "%s: the file has %zu bytes; at most %d are allowed", name,
+                   size, TOKENIZER_MAX_FILE);
+}
+
+static int open_bytes(struct tokenizer **tokenizer, const char *name, const void *bytes,
+                      size_t size, struct err *err) {
     struct tokenizer *t = xcalloc(1, sizeof *t);
     struct err why = {0};
     *tokenizer = NULL;
@@ -53,28 +60,33 @@ static int open_bytes(struct tokenizer **tokenizer, const char *name, char *byte
     return 0;
 }
 
+/* Takes ownership of the bytes, also when it fails. */
+static int open_own(struct tokenizer **tokenizer, const char *name, char *bytes, size_t size,
+                    struct err *err) {
+    int rc = open_bytes(tokenizer, name, bytes, size, err);
+    if (rc)
+        xfree(bytes);
+    else
+        (*tokenizer)->own = bytes;
+    return rc;
+}
+
 int tokenizer_open(struct tokenizer **tokenizer, const char *path, struct err *err) {
     char *bytes;
     size_t size;
     *tokenizer = NULL;
     int rc = file_read_all(&bytes, &size, path, TOKENIZER_MAX_FILE, err);
-    return rc ? rc : open_bytes(tokenizer, path, bytes, size, err);
-}
-
-static int open_copy(struct tokenizer **tokenizer, const char *name, const void *data, size_t size,
-                     struct err *err) {
-    *tokenizer = NULL;
-    if (size > TOKENIZER_MAX_FILE)
-        return err_set(err, HEED_ELIMIT, "%s: the file has %zu bytes; at most %d are allowed", name,
-                       size, TOKENIZER_MAX_FILE);
-    char *copy = xmalloc(size + 1);
-    if (size) memcpy(copy, data, size);
-    return open_bytes(tokenizer, name, copy, size, err);
+    return rc ? rc : open_own(tokenizer, path, bytes, size, err);
 }
 
 int tokenizer_open_memory(struct tokenizer **tokenizer, const void *data, size_t size,
                           struct err *err) {
-    return open_copy(tokenizer, "tokenizer", data, size, err);
+    int rc = check_size("tokenizer", size, err);
+    *tokenizer = NULL;
+    if (rc) return rc;
+    char *copy = xmalloc(size + 1);
+    if (size) memcpy(copy, data, size);
+    return open_own(tokenizer, "tokenizer", copy, size, err);
 }
 
 static const struct piece *piece_at(const struct tokenizer *t, int piece) {
@@ -92,6 +104,7 @@ static int token_of(const struct tokenizer *t, int piece) {
 }
 
 static int is_mark(const char *token) {
+    if (token[0] != '<' && token[0] != '>') return 0;
     size_t n = strlen(token);
     return n > 2 && ((token[0] == '<' && token[n - 1] == '>') ||
                      (n > 4 && !memcmp(token, ">>", 2) && !memcmp(token + n - 2, "<<", 2)));
@@ -163,24 +176,55 @@ static void hash_all(struct tokenizer *t, const struct tokenizer_parts *parts) {
     memcpy(t->hash, hash.digest, sizeof t->hash);
 }
 
+/* The vocabulary, which takes about as long to read as the pieces. */
+struct reading {
+    const struct tokenizer_parts *parts;
+    struct vocabulary *vocabulary;
+    struct err err;
+    int rc;
+};
+
+static void read_vocabulary(void *ctx) {
+    struct reading *r = ctx;
+    const struct tokenizer_parts *p = r->parts;
+    r->rc = vocabulary_read(&r->vocabulary, p->vocabulary_name, p->vocabulary, p->n_vocabulary,
+                            &r->err);
+}
+
+/* The pieces' errors come first. */
+static int open_both(struct tokenizer **t, const struct tokenizer_parts *parts, struct err *err) {
+    struct reading r = {.parts = parts};
+    struct aside aside = {0};
+    int rc = check_size(parts->name, parts->n_model, err);
+    if (rc) return rc;
+    if (parts->vocabulary) aside_begin(&aside, read_vocabulary, &r);
+    rc = open_bytes(t, parts->name, parts->model, parts->n_model, err);
+    aside_end(&aside);
+    if (!rc && r.rc) {
+        if (err) *err = r.err;
+        rc = r.rc;
+        tokenizer_free(*t);
+    }
+    if (rc) {
+        vocabulary_free(r.vocabulary);
+        return rc;
+    }
+    (*t)->vocabulary = r.vocabulary;
+    if (r.vocabulary) (*t)->size = vocabulary_size(r.vocabulary);
+    return 0;
+}
+
 int tokenizer_open_parts(struct tokenizer **tokenizer, const struct tokenizer_parts *parts,
                          struct err *err) {
     struct tokenizer *t;
     struct err why = {0};
-    int rc = open_copy(&t, parts->name, parts->model, parts->n_model, err);
     *tokenizer = NULL;
+    int rc = open_both(&t, parts, err);
     if (rc) return rc;
-    if (parts->vocabulary) {
-        rc = vocabulary_read(&t->vocabulary, parts->vocabulary_name, parts->vocabulary,
-                             parts->n_vocabulary, err);
-        if (!rc) t->size = vocabulary_size(t->vocabulary);
-    }
-    if (!rc && (rc = set_marks(t, &parts->marks, &why)))
-        err_set(err, rc, "%.120s: %.120s", parts->vocabulary ? parts->vocabulary_name : parts->name,
-                why.msg);
-    if (rc) {
+    if ((rc = set_marks(t, &parts->marks, &why))) {
         tokenizer_free(t);
-        return rc;
+        return err_set(err, rc, "%.120s: %.120s",
+                       parts->vocabulary ? parts->vocabulary_name : parts->name, why.msg);
     }
     if (t->vocabulary) map_ids(t, parts);
     hash_all(t, parts);
@@ -194,7 +238,7 @@ void tokenizer_free(struct tokenizer *t) {
     xfree(t->id_of);
     xfree(t->piece_of);
     spm_free(t->spm);
-    xfree(t->bytes);
+    xfree(t->own);
     xfree(t);
 }
 

@@ -51,7 +51,8 @@ struct tokenizer_marks {
 #define TOKENIZER_FILE_MARKS                                                                       \
     { TOKENIZER_OF_FILE, TOKENIZER_OF_FILE, TOKENIZER_OF_FILE }
 
-/* A tokenizer as one side of a model has it. Everything is copied; names are for messages. */
+/* A tokenizer as one side of a model has it. The model's bytes must stay as long as the tokenizer;
+ * everything else is copied. Names are for messages. */
 struct tokenizer_parts {
     const char *name, *vocabulary_name;
     const void *model, *vocabulary; /* the files' bytes; vocabulary NULL: ids are pieces */

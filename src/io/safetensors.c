@@ -98,6 +98,11 @@ static int by_address(const void *a, const void *b) {
     return x->size < y->size ? -1 : x->size > y->size; /* empty ones first */
 }
 
+static int by_name(const void *a, const void *b) {
+    const struct tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
 static int check_cover(const struct safetensors *st, const unsigned char *data, size_t size,
                        const char *path, struct err *err) {
     const unsigned char *at = data;
@@ -149,6 +154,9 @@ static int read_header(struct safetensors *st, size_t length, const char *path, 
         st->n_tensor++;
     }
     qsort(st->tensor, (size_t)st->n_tensor, sizeof *st->tensor, by_address);
+    st->by_name = xmalloc((size_t)st->n_tensor * sizeof *st->by_name);
+    for (int i = 0; i < st->n_tensor; i++) st->by_name[i] = &st->tensor[i];
+    qsort(st->by_name, (size_t)st->n_tensor, sizeof *st->by_name, by_name);
     return check_cover(st, data, size, path, err);
 }
 
@@ -167,13 +175,21 @@ int safetensors_open(struct safetensors *st, const char *path, struct err *err) 
 void safetensors_close(struct safetensors *st) {
     json_decref(st->json);
     xfree(st->tensor);
+    xfree(st->by_name);
     file_map_close(&st->map);
     *st = (struct safetensors){0};
 }
 
 const struct tensor *safetensors_find(const struct safetensors *st, const char *name) {
-    for (int i = 0; i < st->n_tensor; i++)
-        if (strcmp(st->tensor[i].name, name) == 0) return &st->tensor[i];
+    for (int low = 0, high = st->n_tensor; low < high;) {
+        int middle = (low + high) / 2, order;
+        const struct tensor *t = st->by_name[middle];
+        if ((order = strcmp(name, t->name)) == 0) return t;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
     return NULL;
 }
 

@@ -32,7 +32,8 @@ struct tensor {
 
 struct safetensors {
     struct file_map map;
-    struct tensor *tensor; /* in file order */
+    struct tensor *tensor;         /* in file order */
+    const struct tensor **by_name; /* [n_tensor] in the order of their names */
     int n_tensor;
     size_t header_size; /* bytes before the data, the length itself included */
     void *json;         /* owns names and metadata */

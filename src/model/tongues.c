@@ -1,10 +1,10 @@
 /* tongues.c — see tongues.h. */
 #include "model/tongues.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/aside.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -121,16 +121,16 @@ static int read_notes(struct tongues *x, struct notes *n, const json_t *tokens,
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
 
-/* The four files: [side][what], mapped if there. */
+/* The four files: [side][what], mapped if there, for as long as the tokenizers live. */
 enum { SOURCE, TARGET, N_SIDE };
 enum { PIECES, TOKENS, N_FILE };
-struct files {
+struct tongues_files {
     char *path[N_SIDE][N_FILE];
     struct file_map map[N_SIDE][N_FILE];
     int there[N_SIDE][N_FILE];
 };
 
-static int map_files(struct files *f, const char *dir, struct err *err) {
+static int map_files(struct tongues_files *f, const char *dir, struct err *err) {
     static const char *const names[N_SIDE][N_FILE] = {
         {MODELDIR_TOKENIZER, MODELDIR_TOKENS}, {MODELDIR_TARGET_TOKENIZER, MODELDIR_TARGET_TOKENS}};
     int rc = 0;
@@ -144,22 +144,24 @@ static int map_files(struct files *f, const char *dir, struct err *err) {
     return rc;
 }
 
-static void unmap_files(struct files *f) {
+static void unmap_files(struct tongues_files *f) {
+    if (!f) return;
     for (int side = 0; side < N_SIDE; side++)
         for (int what = 0; what < N_FILE; what++) {
             file_map_close(&f->map[side][what]);
             xfree(f->path[side][what]);
         }
+    xfree(f);
 }
 
 /* A file of a side, or the source's where the target has none. A target with pieces of its own and
  * a source without a vocabulary has these pieces as ids, too. */
-static int side_with(const struct files *f, int side, int what) {
+static int side_with(const struct tongues_files *f, int side, int what) {
     return side == TARGET && f->there[TARGET][what] ? TARGET : SOURCE;
 }
 
-static int open_side(struct tokenizer **t, const struct files *f, int side, const struct notes *n,
-                     const struct config *config, struct err *err) {
+static int open_side(struct tokenizer **t, const struct tongues_files *f, int side,
+                     const struct notes *n, const struct config *config, struct err *err) {
     int pieces = side_with(f, side, PIECES), tokens = side_with(f, side, TOKENS);
     const struct file_map *model = &f->map[pieces][PIECES], *vocabulary = &f->map[tokens][TOKENS];
     int there = f->there[tokens][TOKENS];
@@ -185,9 +187,9 @@ static int open_side(struct tokenizer **t, const struct files *f, int side, cons
     return rc;
 }
 
-/* A side, opened on a thread of its own: SentencePiece takes tens of milliseconds for one. */
+/* A side, which takes milliseconds to open: two are opened at the same time. */
 struct opening {
-    const struct files *files;
+    const struct tongues_files *files;
     const struct notes *notes;
     const struct config *config;
     int side;
@@ -196,29 +198,25 @@ struct opening {
     int rc;
 };
 
-static void *open_one(void *ctx) {
+static void open_one(void *ctx) {
     struct opening *o = ctx;
     o->rc = open_side(&o->tokenizer, o->files, o->side, o->notes, o->config, &o->err);
     if (!o->rc) o->rc = tokenizer_check_ends(o->tokenizer, &o->err);
-    return NULL;
 }
 
 /* The target's errors come first, wherever time went. */
 static int open_both(struct opening o[N_SIDE], struct err *err) {
-    pthread_t thread;
-    int alone = pthread_create(&thread, NULL, open_one, &o[SOURCE]);
+    struct aside aside;
+    aside_begin(&aside, open_one, &o[SOURCE]);
     open_one(&o[TARGET]);
-    if (alone)
-        open_one(&o[SOURCE]);
-    else
-        pthread_join(thread, NULL);
+    aside_end(&aside);
     const struct opening *bad = o[TARGET].rc ? &o[TARGET] : &o[SOURCE];
     if (bad->rc && err) *err = bad->err;
     return bad->rc;
 }
 
 /* One tokenizer serves both sides where they have the same files and marks. */
-static int open_sides(struct tongues *x, const struct files *f, struct notes *n,
+static int open_sides(struct tongues *x, const struct tongues_files *f, struct notes *n,
                       const struct config *config, struct err *err) {
     int own_ids =
         f->there[TARGET][TOKENS] || (f->there[TARGET][PIECES] && !f->there[SOURCE][TOKENS]);
@@ -277,17 +275,16 @@ int tongues_open(struct tongues **tongues, const char *dir, const struct config 
                  const json_t *tokens, struct err *err) {
     struct tongues *x = xcalloc(1, sizeof *x);
     struct notes notes = {0};
-    struct files files = {0};
+    struct tongues_files *files = x->files = xcalloc(1, sizeof *files);
     char *where = path_join(dir, MODELDIR_CONFIG);
     int rc = read_notes(x, &notes, tokens, config, where, err);
-    if (!rc) rc = map_files(&files, dir, err);
-    if (!rc) rc = open_sides(x, &files, &notes, config, err);
+    if (!rc) rc = map_files(files, dir, err);
+    if (!rc) rc = open_sides(x, files, &notes, config, err);
     for (int i = 0; i < x->n_banned && !rc; i++)
         if (x->banned[i] == tokenizer_eos(x->target))
             rc = err_set(err, HEED_EFORMAT, "%.150s: tokens: banned: %d is the end mark", where,
                          (int)x->banned[i]);
     if (!rc) rc = find_languages(x, &notes, where, err);
-    unmap_files(&files);
     xfree(notes.hidden);
     xfree(where);
     *tongues = rc ? NULL : x;
@@ -301,6 +298,7 @@ void tongues_free(struct tongues *x) {
     tokenizer_free(x->source);
     for (int i = 0; i < x->n_code; i++) xfree((char *)(uintptr_t)x->code[i].code);
     xfree(x->code);
+    unmap_files(x->files);
     xfree(x);
 }
 

@@ -21,8 +21,8 @@
  *                        after "start"; code and token of each language
  *
  * Everything comes from outside and is checked: an id that the vocabulary does not have, or a
- * token, is HEED_EFORMAT with the file and the key. Tongues own their tokenizers and never
- * change: any number of threads may use them. */
+ * token, is HEED_EFORMAT with the file and the key. Tongues own their tokenizers, keep the files
+ * mapped and never change: any number of threads may use them. */
 #ifndef MODEL_TONGUES_H
 #define MODEL_TONGUES_H
 
@@ -48,6 +48,7 @@ struct tongues {
     enum tongues_language before_source, before_target;
     struct tongues_code *code; /* [n_code] in the order of the file */
     int n_code;
+    struct tongues_files *files; /* what the tokenizers were read from */
 };
 
 /* Opens what DIR has; tokens is config.json's, or NULL. Sizes must be the model's. */

@@ -1,10 +1,10 @@
 /* engine.c — see engine.h. */
 #include "search/engine.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/aside.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -20,29 +20,27 @@ struct early {
     const char *dir;
     struct config config;
     struct model_notes notes;
-    pthread_t thread;
-    int running, rc;
+    struct aside aside;
+    int rc;
     struct tongues *tongues;
     struct err err;
 };
 
-static void *open_tongues(void *ctx) {
+static void open_tongues(void *ctx) {
     struct early *e = ctx;
     e->rc = tongues_open(&e->tongues, e->dir, &e->config, e->notes.tokens, &e->err);
-    return NULL;
 }
 
 static void early_begin(struct early *e, const char *dir) {
     struct weights_form form;
     *e = (struct early){.dir = dir};
     if (modeldir_read_any(dir, &e->config, &form, &e->notes, NULL)) return;
-    e->running = pthread_create(&e->thread, NULL, open_tongues, e) == 0;
-    if (!e->running) open_tongues(e);
+    aside_begin(&e->aside, open_tongues, e);
 }
 
 /* Once the weights are read. */
 static void early_end(struct early *e) {
-    if (e->running) pthread_join(e->thread, NULL);
+    aside_end(&e->aside);
     model_notes_release(&e->notes);
 }
 

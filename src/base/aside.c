@@ -1,0 +1,19 @@
+/* aside.c — see aside.h. */
+#include "base/aside.h"
+
+static void *run(void *ctx) {
+    const struct aside *a = ctx;
+    a->work(a->ctx);
+    return NULL;
+}
+
+void aside_begin(struct aside *a, void (*work)(void *ctx), void *ctx) {
+    *a = (struct aside){.work = work, .ctx = ctx};
+    a->running = pthread_create(&a->thread, NULL, run, a) == 0;
+    if (!a->running) work(ctx);
+}
+
+void aside_end(struct aside *a) {
+    if (a->running) pthread_join(a->thread, NULL);
+    a->running = 0;
+}
