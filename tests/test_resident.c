@@ -202,28 +202,30 @@ static void check_foreign(struct rig *rig, int n, double tol) {
 }
 
 /* All sentences live to the same length, at last to the model's last position. */
-static void check_forced(const struct rig *rig) {
+static void check_forced(const struct rig *rig, double tol) {
     struct search_input *in = inputs_new(MAX_SEQ, V, 4);
     for (int n = 1; n <= 16; n *= 4) {
         struct search_options o = beam_of(4, 4, 1);
         o.force_len = n == 16 ? 40 : 17;
-        check_options(rig, &o, n, in, 0);
+        check_options(rig, &o, n, in, tol);
     }
     xfree(in);
 }
 
 /* To the bit wherever both ways compute the same number of rows: on a GPU another number may mean
  * another kernel, which adds in another order. One sentence has 1 row and then `beam`, all of which
- * are sizes that recordings come in. */
+ * are sizes that recordings come in. Its products in f32 differ in the last digit even so where a
+ * width is odd: there the kernel depends on where in memory a matrix lies. */
 TEST(host_and_backend_agree) {
     struct rig rig;
     int cuda = strncmp(TEST_ARG, "cuda", 4) == 0, ref = strncmp(TEST_ARG, "ref", 3) == 0;
     for (uint64_t seed = 1; seed <= (ref || TEST_SANITIZED ? 1 : 2); seed++) {
         rig_open(&rig, TEST_ARG, seed == 1 ? "odd" : "even", V, seed);
-        if (!ref) check_ends(&rig, 1, V, 0);
+        double tol = cuda && strstr(TEST_ARG, "f32") ? 1e-4 : 0;
+        if (!ref) check_ends(&rig, 1, V, tol);
         if (!cuda) check_ends(&rig, ref ? 2 : 16, V, 0);
-        if (!ref) check_forced(&rig);
-        check_foreign(&rig, cuda ? 1 : ref ? 2 : 16, 0);
+        if (!ref) check_forced(&rig, tol);
+        check_foreign(&rig, cuda ? 1 : ref ? 2 : 16, tol);
         rig_close(&rig);
     }
     if (cuda && strstr(TEST_ARG, "bf16")) return;

@@ -13,12 +13,13 @@ read -r from to <<<"$(both "$pair")"
 data=$WORK/student.$pair
 
 src=() tgt=() weights=() links=()
+declare -A weight=([tatoeba]=4 [msdocs]=2 [europarl]=1) # half of all words are europarl's
 for corpus in "${CORPORA[@]}"; do
     src+=("$WORK/clean/$corpus.$from") tgt+=("$WORK/translated.$pair/$corpus.$to.xz")
-    weights+=(1) links+=("$data/$corpus.align")
+    weights+=("${weight[$corpus]}") links+=("$data/$corpus.align")
 done
 # Everyday sentences have many good translations: those that people wrote count as well.
-src+=("$WORK/clean/tatoeba.$from") tgt+=("$WORK/clean/tatoeba.$to") weights+=(1) links+=(-)
+src+=("$WORK/clean/tatoeba.$from") tgt+=("$WORK/clean/tatoeba.$to") weights+=(2) links+=(-)
 src+=("$data/noise.$from") tgt+=("$data/noise.$to") weights+=(1) links+=(-)
 
 "$HEED" train --device "$DEVICE" --tokenizer "$WORK/student.model" \
