@@ -1,20 +1,21 @@
 /* test_batcher.c — who is next and who is held, counted in steps; what is left of a cancelled
  * errand; what failures cost whom.
  *
- * The batcher's source is included: calls back come from its thread, between two steps, and look at
- * its counters and its backend. */
-#include "serve/batcher.c" /* NOLINT(bugprone-suspicious-include) */
-
+ * Calls back come from the batcher's thread, between two steps, and look at its counters and its
+ * backend. */
 #include <malloc.h>
 #include <semaphore.h>
 #include <unistd.h>
 
 #include "backend/device.h"
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/rng.h"
 #include "data/sentences.h"
 #include "model/modeldir.h"
 #include "rig.h"
+#include "serve/batcher_inside.h"
 #include "test.h"
 
 enum { SEATS = 16, BUSY = 12, MANY = 120, SHORT_LINES = 1 };
@@ -293,7 +294,7 @@ TEST(cancel_at_once) {
     assert_int_equal(late->steps, late->began); /* nothing was done for it */
     trip_free(late);
     assert_int_equal(b->n_order, 0);
-    assert_int_equal(b->n_flow, 0);
+    assert_int_equal(b->flows.n, 0);
     close_batcher();
 }
 

@@ -4,11 +4,9 @@
  * (search/carousel.h) the engine thread looks who was cancelled or is late, takes in what is new,
  * seats whose turn it is, and hands back who is done. Nobody waits for a batch to fill or to end.
  *
- * Whose turn it is. Errands of one client and class are a flow. A flow has a clock that a sentence
- * moves on by its cost (source tokens times beam) over the weight of its class; the flow that is
- * furthest behind is next, and one that was empty begins at the time of the last that was served.
- * So flows of a class get equal shares whatever they ask for, a newcomer is served at once, and
- * nobody starves. Errands of a flow take turns, sentence by sentence.
+ * Whose turn it is (flows.h). A sentence costs its source tokens times the beam, over the weight of
+ * its class: flows of a class get equal shares, and errands of a flow take turns, sentence by
+ * sentence.
  *
  * How long a step takes. While interactive sentences ride, others are held beyond `busy_rows` rows
  * in all (or a quarter of theirs, if those are many), the oldest going on, at least one; and only
