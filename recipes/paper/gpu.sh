@@ -12,7 +12,7 @@
 #     DEVICE   to run on (cuda)
 #     TABLE2   rows of Table 2 (multi30k.en-de/tiny multi30k.en-fr/tiny all.en-de/base)
 #     TABLE2_STEPS, TABLE3_STEPS, QUESTIONS_STEPS, PARSING_STEPS, LIMIT    updates of each run
-#              (as table2.sh has them, 6000, 3000, 8000), and sentences of each set to parse (500)
+#              (as table2.sh has them, 4000, 3000, 8000), and sentences of each set to parse (500)
 #     HEED, PYTHON, PEER, TEXT    as for the other recipes
 #
 # Results and the report go to WORK/results and WORK/report; copy to docs/paper what is to stay.
@@ -64,7 +64,7 @@ part() {
         ;;
     table3)
         texts
-        DATA=$work/data WORK=$work STEPS=${TABLE3_STEPS:-6000} recipes/paper/table3.sh \
+        DATA=$work/data WORK=$work STEPS=${TABLE3_STEPS:-4000} recipes/paper/table3.sh \
             --device "$DEVICE"
         ;;
     parsing)

@@ -9,6 +9,7 @@
 #     LAYERS, D_MODEL, D_FF, HEADS, DROPOUT    of the model (4, 1024, 4096, 16, 0.3)
 #     PIECES, STEPS, TOKENS, WARMUP, EVERY     vocabulary, updates, tokens of each, updates of
 #             rising learning rate, and between checkpoints (16000, 8000, 8000, 4000, 500)
+#     SEED    of weights, dropout and order (1)
 #     EXTRA   how much longer than its input a row may be (300)
 #     LIMIT   most sentences of each set to parse (all of them)
 #     MORE    most sentences of TEXT to parse (60000)
@@ -25,13 +26,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 WORK=${WORK:-local/paper/parsing} HEED=${HEED:-build/heed} PYTHON=${PYTHON:-python3}
 LAYERS=${LAYERS:-4} D_MODEL=${D_MODEL:-1024} D_FF=${D_FF:-4096} HEADS=${HEADS:-16}
 DROPOUT=${DROPOUT:-0.3} PIECES=${PIECES:-16000} STEPS=${STEPS:-8000} TOKENS=${TOKENS:-8000}
-WARMUP=${WARMUP:-4000} EVERY=${EVERY:-500}
+WARMUP=${WARMUP:-4000} EVERY=${EVERY:-500} SEED=${SEED:-1}
 RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper} NAME=${NAME:-parsing}
 # shellcheck source=recipes/paper/common.sh
 . recipes/paper/common.sh
 BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=300
 : "${DATA:?the folder with craft-treebank and gum}"
-command="$(set | grep -E '^(LAYERS|D_MODEL|D_FF|HEADS|DROPOUT|PIECES|STEPS|TOKENS|WARMUP|EVERY)=' |
+command="$(set | grep -E '^(LAYERS|D_MODEL|D_FF|HEADS|DROPOUT|PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED)=' |
     tr '\n' ' ')"
 command="DATA=... ${TEXT:+TEXT=... }${command}${LIMIT:+LIMIT=$LIMIT }${PEER:+PEER=1 }"
 command="${command}recipes/paper/parsing.sh${*:+ $*}"
@@ -68,7 +69,7 @@ train() {
         --n-layer "$LAYERS" --d-model "$D_MODEL" --d-ff "$D_FF" --n-head "$HEADS" \
         --dropout "$DROPOUT" --max-len 1024 --max-length "$LONGEST" --tokens "$TOKENS" \
         --steps "$STEPS" --warmup "$WARMUP" --save-every "$EVERY" --valid-every "$EVERY" \
-        --cache "$WORK/cache" --quiet || { [ $? = 124 ] && stop "training $name"; }
+        --seed "$SEED" --cache "$WORK/cache" --quiet || { [ $? = 124 ] && stop "training $name"; }
     "$HEED" average --out "$WORK/$name.part" --overwrite --last 5 "$WORK/$name.run"
     "$HEED" describe "$WORK/$name.part" --set trees=rows --set "beam=$BEAM" \
         --set "alpha=$ALPHA" --set "max_extra=$EXTRA"
@@ -115,7 +116,7 @@ if [ -n "${PEER:-}" ]; then
     peer "$WORK/peer.json" --like "$WORK/heed.run/config.json" --tokenizer "$WORK/bpe.model" \
         --src "$WORK/train.words" --tgt "$WORK/train.rows" --out "$WORK/peer" --steps "$STEPS" \
         --tokens "$TOKENS" --warmup "$WARMUP" --every "$EVERY" --max-length "$LONGEST" \
-        --beam "$BEAM" --alpha "$ALPHA" --extra "$EXTRA" \
+        --beam "$BEAM" --alpha "$ALPHA" --extra "$EXTRA" --seed "$SEED" \
         --translate "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
     for set in valid test gum; do cp "$WORK/peer/$set.out" "$WORK/peer.$set.rows"; done
     score peer

@@ -161,8 +161,8 @@ def warmup(found, base):
     scale_of = base["warmup"] / 4000
     order = ("w0", "w500", "w4000", "w16000")
     rows = with_base(found, "warmup", "w4000")
-    top = {n: base["d_model"] ** -0.5 * max(1, round(int(n[1:]) * scale_of)) ** -0.5
-           for n in order if n in rows}
+    rate = base.get("lr_scale", 1) * base["d_model"] ** -0.5
+    top = {n: rate * max(1, round(int(n[1:]) * scale_of)) ** -0.5 for n in order if n in rows}
     lines = ["| warm-up | here | highest learning rate | perplexity | BLEU |",
              "|---|---:|---:|---:|---:|"]
     for n in top:

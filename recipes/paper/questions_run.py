@@ -101,7 +101,8 @@ def rows_of(name, base):
     if name == "warmup":
         scale = base["warmup"] / 4000  # the paper's, in a run of its length
         # no warm-up, and the highest rate that the paper's warm-up reaches
-        low = ("w0-low", {"warmup": 0, "lr_scale": round(base["warmup"] ** -0.5, 6)})
+        low = ("w0-low", {"warmup": 0, "lr_scale": round(
+            base.get("lr_scale", 1) * base["warmup"] ** -0.5, 6)})
         return [(f"w{paper}", {"warmup": round(paper * scale)})
                 for paper in (0, 500, 16000)] + [low]
     if name == "smoothing":
@@ -130,8 +131,9 @@ NAMES = ("base", "mask", "positions", "dropout", "warmup", "smoothing", "heads",
 
 def size_of(args):
     base = dict(SIZES[args.size])
-    if args.steps:
-        base.update(steps=args.steps, warmup=args.steps // 5)
+    if args.steps:  # the paper's learning rates over fewer updates: as high, not as long
+        base.update(steps=args.steps, warmup=args.steps // 5,
+                    lr_scale=round((args.steps / 20000) ** 0.5, 6))
     return base
 
 

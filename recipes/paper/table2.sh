@@ -49,10 +49,13 @@ of() {
 
 # texts TEXTS — what a row's texts are called, and how it is trained
 texts() {
-    pair=${1#*.} src=${1#*.} tgt=${1#*-}
+    pair=${1#*.} src=${1#*.} tgt=${1#*-} dropout=()
     src=${src%-*}
     case $1 in
-    multi30k.*) train=(multi30k) dev=multi30k tests=(multi30k) usual=(4000 8192 1500 8000) ;;
+    multi30k.*)
+        train=(multi30k) dev=multi30k tests=(multi30k) usual=(4000 8192 1500 8000)
+        dropout=(--dropout 0.3) # so few sentences are soon learnt by heart
+        ;;
     all.en-de)
         train=(tatoeba msdocs europarl) dev=newstest tests=(newstest europarl tatoeba msdocs)
         usual=(100000 25000 4000 24000)
@@ -114,8 +117,8 @@ row_of_heed() {
     local every=$((steps / 20 > 0 ? steps / 20 : 1)) shape=()
     [ -z "${SMOKE:-}" ] || shape=(--n-layer 1 --d-model 16 --d-ff 16 --n-head 2)
     if [ "$(trained)" != "$steps" ]; then
-        limited "$HEED" train --src "${from[@]}" --tgt "${to[@]}" \
-            --tokenizer "$here.model" --preset "$model" "${shape[@]}" --max-length 128 \
+        limited "$HEED" train --src "${from[@]}" --tgt "${to[@]}" --tokenizer "$here.model" \
+            --preset "$model" "${shape[@]}" "${dropout[@]}" --max-length 128 \
             --valid-src "$here.valid.$src" --valid-tgt "$here.valid.$tgt" --steps "$steps" \
             --tokens "$tokens" --warmup "$warmup" --save-every "$every" --valid-every "$every" \
             --keep 5 --log-every "$(((every + 9) / 10))" --cache "$WORK/cache" \
@@ -172,7 +175,7 @@ row_of_program() {
         for test in "${tests[@]}"; do cp "$here.$test.$side" "$folder/$test.$side"; done
     done
     (IFS=, && "$PYTHON" "$PEER/torch_quality.py" --data "$folder" --src "$src" --tgt "$tgt" \
-        --config "$model" --vocab "$pieces" --tokens "$tokens" --steps "$steps" \
+        --config "$model" "${dropout[@]}" --vocab "$pieces" --tokens "$tokens" --steps "$steps" \
         --warmup "$warmup" --every $((steps / 20 > 0 ? steps / 20 : 1)) --beam "$beam" \
         --alpha "$alpha" --max-len 128 --test "${tests[*]}" --out "$row.peer") \
         >"$row.peer.log"

@@ -57,11 +57,14 @@ def find(folder, name):
 
 def plan(args):
     data = pathlib.Path(args.data)
+    # The paper's learning rates over fewer updates: as high, not as long.
+    warmup = max(200, args.steps // 5)
     common = {
         "src": [find(data, "train.en")], "tgt": [find(data, "train.de")],
         "valid_src": find(data, "valid.en"), "valid_tgt": find(data, "valid.de"),
         "tokenizer": find(data, "bpe.model"), "cache": str(pathlib.Path(args.out) / "cache"),
-        "steps": args.steps, "tokens": args.tokens, "warmup": max(200, args.steps * 4 // 100),
+        "steps": args.steps, "tokens": args.tokens, "warmup": warmup,
+        "lr_scale": round((warmup / 4000) ** 0.5, 6),
         "valid_every": max(1, args.steps // 10), "save_every": max(1, args.steps // 20),
         "log_every": max(1, args.steps // 100), "keep": 5, "max_length": 128, "max_len": 256,
     }
