@@ -62,7 +62,7 @@ import json, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import table2
-base = table2.SHAPES["base"]  # by hand: 6 × 6 layers, twice the memory's keys and values, the logits
+base = table2.SHAPES["base"]  # by hand
 assert table2.flops(base, 1, 0, 0, 0) == 6 * (6 * (4 * 512**2 + 2 * 512 * 2048) + 6 * 2 * 512**2)
 assert table2.flops(base, 0, 1, 0, 0) == 6 * (6 * (6 * 512**2 + 2 * 512 * 2048) + 512 * 37000)
 assert table2.flops(base, 0, 1, 7, 10) - table2.flops(base, 0, 1, 0, 0) == 6 * 6 * 1024 * 12
@@ -83,8 +83,8 @@ if grep -q '| not run' $page; then fail "a row was not run: $(cat $page)"; fi
 grep -qE '^\| C \| 8 \| -?[01]\.[0-9]+ ' $page || fail "no rank correlation: $(cat $page)"
 # again, as on a machine that has only what another one kept
 for i in 1 2; do
-    DATA=$dir/corpora DEVICE=cpu TABLE3_STEPS=20 KEEP=$dir/keep.tar.gz "$tree/recipes/paper/gpu.sh" \
-        table3 >out 2>err || fail "gpu.sh, time $i: $(cat out err)"
+    DATA=$dir/corpora DEVICE=cpu TABLE3_STEPS=20 KEEP=$dir/keep.tar.gz \
+        "$tree/recipes/paper/gpu.sh" table3 >out 2>err || fail "gpu.sh, time $i: $(cat out err)"
     cmp work/results/table3.json results/table3.json || fail "gpu.sh, time $i: another Table 3"
     if [ $i = 1 ]; then mv work/table3 table3 && rm -r work/results; fi
 done

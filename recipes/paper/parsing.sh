@@ -32,8 +32,8 @@ RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper} NAME=${NAME:
 . recipes/paper/common.sh
 BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=300
 : "${DATA:?the folder with craft-treebank and gum}"
-command="$(set | grep -E '^(LAYERS|D_MODEL|D_FF|HEADS|DROPOUT|PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED)=' |
-    tr '\n' ' ')"
+model='LAYERS|D_MODEL|D_FF|HEADS|DROPOUT' training='PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED'
+command="$(set | grep -E "^($model|$training)=" | tr '\n' ' ')"
 command="DATA=... ${TEXT:+TEXT=... }${command}${LIMIT:+LIMIT=$LIMIT }${PEER:+PEER=1 }"
 command="${command}recipes/paper/parsing.sh${*:+ $*}"
 mkdir -p "$WORK" "$RESULTS"

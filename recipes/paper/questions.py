@@ -182,11 +182,12 @@ def warmup(found, base):
                      ("So it is mostly the height of the rate, not the slope before it, that "
                       "matters at this size." if low["ppl"] < 1.5 * rows["w4000"]["ppl"] else
                       "So it is the slope that matters, not only the height of the rate."))
-        order += ("w0-low",)
+    named = {f"{int(n[1:]):,}": rows[n] for n in top}
+    named.update({"0, low rate": low} if low else {})
     return ("What does warm-up do?", text,
             {"warmup": chart("Warm-up", "updates",
-                             panel("validation, nats a token", curves(rows, order)),
-                             panel("norm of the gradient", curves(rows, order, 2), "log"))})
+                             panel("validation, nats a token", curves(named, named)),
+                             panel("norm of the gradient", curves(named, named, 2), "log"))})
 
 
 def smoothing(found, base):
@@ -288,6 +289,8 @@ def norm(found, base):
                     if post > 2 * pre else
                     f"both still learn ({post:.3g} and {pre:.3g}); the known failure of deep "
                     "post-norm models is not reached at this depth.")]
+    if base["d_model"] > 16 and 12 not in depths:
+        text[-1] += " The recipe's rows of 12 layers have not been run yet."
     lines = [points(n, [(d, math.log(rows[f"{n}-{d}"]["ppl"])) for d in depths
                         if f"{n}-{d}" in rows]) for n in ("post", "pre")]
     return ("Post-norm or pre-norm as depth grows?", text,
@@ -395,8 +398,8 @@ def section(files):
         lines += ["", f"## {heading}", "", *text]
         for key in charts:
             lines += ["", f"![{heading}](question-{key}.svg)"]
-        part = {"cat": "dropout", "step": ""}.get(name, name)
-        lines += ["", f"    SIZE={results['size']} EXTRA=1 recipes/paper/questions.sh base {part}"]
+        part = {"cat": " dropout", "step": ""}.get(name, " " + name)
+        lines += ["", f"    SIZE={results['size']} EXTRA=1 recipes/paper/questions.sh base{part}"]
     return "\n".join(lines)
 
 

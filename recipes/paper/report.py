@@ -67,7 +67,7 @@ def commands(files, usual):
 
 def body(key, files, usual):
     if not files:
-        return "Not run yet.\n"
+        return f"Not run yet: `{usual}` makes it.\n"
     text = importlib.import_module(key).section(files).strip("\n")
     made = "\n".join("    " + c for c in commands(files, usual))
     return f"{text}\n\nMade by\n\n{made}\n"

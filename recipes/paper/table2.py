@@ -184,6 +184,9 @@ chose its own. BLEU is `heed eval`'s (sacreBLEU's, cased, 13a); the paper's is t
 gives a little more. Rows of PyTorch are the same model on the same texts, pieces and updates
 (`recipes/paper/peer.py`), with heed's beam and α. Texts and updates are fewer than the paper's:
 compare rows with each other."""]
+    if any(r["flops"] > r["flops_paper"] for r in rows):
+        out.append("""Where more was counted than estimated, products ran in bf16 on tensor units,
+of which the rate in single precision knows nothing: the paper's way has aged.""")
     missing = []
     for texts, title in TEXTS.items():
         found = [r for r in rows if r["texts"] == texts]
@@ -194,7 +197,9 @@ compare rows with each other."""]
             continue
         out.append(f"### {title}\n\n{table(found)}")
         grids = [choice(r) for r in found if "grid" in r]
-        out.append("BLEU of validation text by beam/α:\n\n" + "\n".join(grids))
+        if grids:
+            out.append("BLEU of validation text by beam/α:\n\n" + "\n".join(grids))
+        out += [r["note"] for r in found if "note" in r]
     if missing:
         out.append(f"Not run yet: {'; '.join(missing)}.")
     if not any(r["program"] == "peer" for r in rows):
