@@ -3,6 +3,7 @@
 
     table2.py result ROW ...      a row's result as JSON, from what table2.sh left
     table2.py rate                of `heed bench train --json`: what products sustain, in TFLOP/s
+    table2.py plain FILE          what is in a file of xz
     table2.py spoken LOG          of torch_quality.py's log: parameters and seconds
 
 What training costs is said in two ways. The paper multiplies the time by the number of GPUs and by
@@ -11,8 +12,10 @@ counts the operations that the model needs.
 """
 import argparse
 import json
+import lzma
 import pathlib
 import re
+import shutil
 import sys
 
 # PAPER: section 5.2 and Table 2. Hours, GPUs and the TFLOP/s that the paper gives a P100.
@@ -103,6 +106,11 @@ def result(a):
 
 def rate(_):
     print(json.loads(sys.stdin.readline())["gemm_tflops"])
+
+
+def plain(a):
+    with lzma.open(a.file) as f:
+        shutil.copyfileobj(f, sys.stdout.buffer)
 
 
 def spoken(a):
@@ -222,9 +230,10 @@ def main():
     one.add_argument("--tests", nargs="+", required=True)
     one.set_defaults(run=result)
     commands.add_parser("rate").set_defaults(run=rate)
-    two = commands.add_parser("spoken")
-    two.add_argument("log")
-    two.set_defaults(run=spoken)
+    for name, argument, run in (("spoken", "log", spoken), ("plain", "file", plain)):
+        two = commands.add_parser(name)
+        two.add_argument(argument)
+        two.set_defaults(run=run)
     args = parser.parse_args()
     args.run(args)
 

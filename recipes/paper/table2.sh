@@ -78,7 +78,9 @@ texts() {
         --quiet --out "$here.model"
 }
 
-plain() { [ -e "$2" ] || { xz -dc "$1" >"$2.part" && mv "$2.part" "$2"; }; }
+plain() {
+    [ -e "$2" ] || { "$PYTHON" recipes/paper/table2.py plain "$1" >"$2.part" && mv "$2.part" "$2"; }
+}
 
 # ---- a row -------------------------------------------------------------------------------------
 
