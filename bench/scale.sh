@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scale.sh — does `heed bench scale --predict` predict what happens? CPU ranks of one thread each, on
-# machines made of network namespaces (tests/machines.sh) whose links are capped at 1 Gbit/s, time
-# their updates alone and together. Of every size, and of the worst, it prints what was predicted and
-# what was measured. Root, and a machine with nothing else to do.
+# scale.sh — does `heed bench scale --predict` predict what happens? CPU ranks of one thread each,
+# on machines made of network namespaces (tests/machines.sh) whose links are capped at 1 Gbit/s,
+# time their updates alone and together. Of every size, and of the worst, it prints what was
+# predicted and what was measured. Root, and a machine with nothing else to do.
 #
 #     bench/scale.sh [RANKS...]     2 and 4 if not given
 #
@@ -21,8 +21,8 @@ command -v tc >/dev/null || skip 'no tc here (iproute2)'
 [ $# -gt 0 ] || set -- 2 4
 
 # 1 Gbit/s out of every machine and into it, as a network card has. Of 1514 bytes of a full frame
-# TCP carries 1448 of ours: 0.1196 GB/s. Queues are short: acknowledgements wait behind what goes the
-# same way, and a window is soon too small for that.
+# TCP carries 1448 of ours: 0.1196 GB/s. Queues are short: acknowledgements wait behind what goes
+# the same way, and a window is soon too small for that.
 cap() {
     local n limit=(root tbf rate 1gbit burst 128kb latency 3ms)
     for n in 0 1 2 3; do

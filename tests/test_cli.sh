@@ -79,6 +79,7 @@ for key in bench preset device dtype ms_per_step tgt_tokens_per_s tflops gemm_sh
     case $json in *"\"$key\":"*) ;; *) fail "no $key in $json" ;; esac
 done
 expect 0 'linear_bwd' -- bench train $tiny
+expect 0 'ms per update of 3 batches' -- bench train $tiny --accumulate 3
 expect 0 '"dtype":"bf16"' -- bench train $tiny --dtype bf16 --norm pre --activation gelu \
     --tie none --json
 expect 0 '"bench":"gemm"' -- bench gemm --m 4 --min-ms 1 --isa generic --dtype f32 --json

@@ -104,6 +104,9 @@ static const struct option train_rows[] = {
     ROW(FLAG, "bucketed", bucketed, NULL,
         "one length per batch, with sentences close to it, as in training"),
     ROW(F64, "seconds", seconds, "10", "measure for at least this long", .max = 86400),
+    ROW(INT, "accumulate", accumulate, "1",
+        "also time updates of N batches, beside their gradients and one pass of Adam", .min = 1,
+        .max = 64),
     BENCH_ROWS(on.where, on.dtype, on.json),
     {.name = NULL},
 };

@@ -40,6 +40,7 @@ struct bench_train_options {
     int length;           /* of every sentence; 0: mixed lengths, log-normal */
     int bucketed;         /* one log-normal length per batch, and others close to it */
     double seconds;       /* measure for at least this long */
+    int accumulate;       /* of so many batches, also updates of them all; 1: none */
 };
 
 int bench_train_run(const struct bench_train_options *o, struct err *err);

@@ -281,6 +281,65 @@ static int measure(struct bench *s, struct figures *f, struct err *err) {
     return rc;
 }
 
+/* ---- updates of several batches -------------------------------------------------------------- */
+
+/* What the tree costs in which the gradients of an update are added up (train/optimizer.h): the
+ * update of all batches, and beside it, alternately, what it consists of otherwise: the gradient of
+ * each, begun at zero like any, and one pass of Adam. */
+struct tree {
+    double ms, plain_ms; /* medians */
+};
+
+/* `plain`: seconds of n updates of one batch each, of their n passes of Adam only one. */
+static int time_singly(struct bench *s, int n, double *plain, struct err *err) {
+    int rc = 0;
+    *plain = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        struct update_report report;
+        const struct batch *b = &s->batch[i % N_BATCH];
+        double begin = clock_seconds();
+        rc = optimizer_gradient(s->opt, &(struct update){&b, 1, b->tgt.n_tok}, &report, err);
+        double half = clock_seconds();
+        if (!rc) rc = optimizer_apply(s->opt, &report, err);
+        if (!rc) rc = backend_sync(s->be, err);
+        *plain += half - begin + (clock_seconds() - half) / n;
+    }
+    return rc;
+}
+
+static int measure_tree(struct bench *s, struct tree *tree, struct err *err) {
+    enum { MOST = 100, LEAST = 3 };
+    int n = s->o->accumulate, count = 0, rc = 0;
+    const struct batch **list = xcalloc((size_t)n, sizeof(const struct batch *));
+    double took[MOST], plain[MOST], end = clock_seconds() + s->o->seconds;
+    for (int i = 0; i < n; i++) list[i] = &s->batch[i % N_BATCH];
+    while (!rc && count < MOST && (count < LEAST || clock_seconds() < end)) {
+        struct update_report report;
+        double begin = clock_seconds();
+        rc = optimizer_update(s->opt, list, n, &report, err);
+        if (!rc) rc = backend_sync(s->be, err);
+        took[count] = clock_seconds() - begin;
+        if (!rc) rc = time_singly(s, n, &plain[count++], err);
+    }
+    xfree(list);
+    if (rc) return rc;
+    qsort(took, (size_t)count, sizeof *took, compare_doubles);
+    qsort(plain, (size_t)count, sizeof *plain, compare_doubles);
+    *tree = (struct tree){1e3 * took[count / 2], 1e3 * plain[count / 2]};
+    return 0;
+}
+
+static void print_tree(const struct bench *s, const struct tree *tree) {
+    int n = s->o->accumulate;
+    if (s->o->on.json)
+        printf("{\"bench\":\"train\",\"accumulate\":%d,\"ms_per_update\":%.2f,"
+               "\"plain_ms\":%.2f}\n",
+               n, tree->ms, tree->plain_ms);
+    else
+        printf("%10.1f ms per update of %d batches: %+.2f%% of their gradients and one Adam pass\n",
+               tree->ms, n, 100 * (tree->ms / tree->plain_ms - 1));
+}
+
 /* ---- report ---------------------------------------------------------------------------------- */
 
 static int print_breakdown(struct bench *s, struct err *err) {
@@ -323,6 +382,7 @@ static void print_figures(const struct bench *s, const struct figures *f) {
 static int build(struct bench *s, struct err *err) {
     const struct bench_train_options *o = s->o;
     struct optimizer_options options = optimizer_defaults;
+    options.accumulate = o->accumulate;
     if (o->config.n_vocab_src <= FIRST_WORD || o->config.n_vocab_tgt <= FIRST_WORD)
         return err_set(err, HEED_EINVAL, "n_vocab: %d is too small to draw tokens from",
                        o->config.n_vocab_tgt);
@@ -347,9 +407,12 @@ static int build(struct bench *s, struct err *err) {
 int bench_train_run(const struct bench_train_options *o, struct err *err) {
     struct bench s = {.o = o};
     struct figures figures;
-    int rc = build(&s, err);
+    struct tree tree;
+    int rc = build(&s, err), several = o->accumulate > 1;
     if (!rc) rc = measure(&s, &figures, err);
+    if (!rc && several) rc = measure_tree(&s, &tree, err);
     if (!rc) print_figures(&s, &figures);
+    if (!rc && several) print_tree(&s, &tree);
     if (!rc && !o->on.json) rc = print_breakdown(&s, err);
     for (int i = 0; i < N_BATCH; i++) batch_release(&s.batch[i]);
     optimizer_free(s.opt);
