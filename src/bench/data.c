@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -25,13 +24,6 @@ struct result {
     uint64_t n_batch, n_batch_tok, n_taken;
 };
 
-static double cpu_now(void) {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
 /* Builds the cache, then opens it again as a second run would. */
 static int measure_corpus(struct corpus *corpus, struct result *r,
                           const struct bench_data_options *o, const struct tokenizer *tokenizer,
@@ -42,11 +34,11 @@ static int measure_corpus(struct corpus *corpus, struct result *r,
                                      .encoder = corpus_encoder_of(tokenizer),
                                      .max_len = o->max_len,
                                      .threads = o->threads};
-    double begin = clock_seconds(), cpu = cpu_now();
+    double begin = clock_seconds(), cpu = clock_cpu_seconds();
     int rc = corpus_build(corpus, &options, &r->report, err);
     if (rc) return rc;
     r->tokenise_s = clock_seconds() - begin;
-    r->tokenise_cpu_s = cpu_now() - cpu;
+    r->tokenise_cpu_s = clock_cpu_seconds() - cpu;
     corpus_close(corpus);
     begin = clock_seconds();
     rc = corpus_build(corpus, &options, NULL, err);
@@ -96,7 +88,7 @@ static int measure_batching(struct result *r, const struct input *in, struct err
     if (!rc) rc = batches_next(b, &batch, err);
     if (!rc) batches_state(b, &first);
     state = first;
-    double cpu = cpu_now();
+    double cpu = clock_cpu_seconds();
     while (!rc && total < 1) {
         double begin = clock_seconds();
         rc = batches_next(b, &batch, err);
@@ -111,7 +103,7 @@ static int measure_batching(struct result *r, const struct input *in, struct err
     r->n_batch = state.n_batch - first.n_batch;
     r->n_batch_tok = state.n_src_tok + state.n_tgt_tok - first.n_src_tok - first.n_tgt_tok;
     r->batch_s = total;
-    r->batch_cpu_s = cpu_now() - cpu;
+    r->batch_cpu_s = clock_cpu_seconds() - cpu;
     r->padding = padded > 0 ? 1 - real / padded : 0;
     release(b, &batch);
     return rc;

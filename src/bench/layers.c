@@ -72,10 +72,7 @@ struct bench {
 /* ---- one point ------------------------------------------------------------------------------- */
 
 static double now(const struct bench *b) {
-    struct timespec t;
-    if (!b->processor) return clock_seconds();
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return b->processor ? clock_cpu_seconds() : clock_seconds();
 }
 
 /* The shortest of some turns of at least a millisecond each. */

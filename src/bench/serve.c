@@ -30,22 +30,15 @@ struct bench {
     double *cpu;  /* [n] processor time of all threads meanwhile */
 };
 
-/* Of the whole process. */
-static double cpu_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* What a part took. */
 struct span_of_time {
     double seconds, cpu;
 };
 static struct span_of_time now(void) {
-    return (struct span_of_time){clock_seconds(), cpu_seconds()};
+    return (struct span_of_time){clock_seconds(), clock_cpu_seconds()};
 }
 static struct span_of_time since(struct span_of_time t) {
-    return (struct span_of_time){clock_seconds() - t.seconds, cpu_seconds() - t.cpu};
+    return (struct span_of_time){clock_seconds() - t.seconds, clock_cpu_seconds() - t.cpu};
 }
 
 /* ---- sentences ------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ struct bench {
 };
 
 struct figures {
-    double ms, tgt_per_s, tflops, gemm_tflops, peak_mb;
+    double ms, cpu_ms, tgt_per_s, tflops, gemm_tflops, peak_mb;
     int steps;
 };
 
@@ -262,15 +262,18 @@ static int measure(struct bench *s, struct figures *f, struct err *err) {
     double end = clock_seconds() + s->o->seconds;
     int least = s->o->bucketed ? N_BATCH : 3;
     for (int i = 1; !rc && s->o->bucketed && i < N_BATCH; i++) rc = step(s, i, err);
+    double cpu = clock_cpu_seconds();
     while (!rc && n < MAX_STEPS && (n < least || clock_seconds() < end)) {
         double start = clock_seconds();
         rc = step(s, n, err);
         took[n++] = clock_seconds() - start;
     }
+    cpu = clock_cpu_seconds() - cpu;
     if (!rc) {
         double seconds = typical(s, took, n);
         rate = (rate + gemm_rate(s, err)) / 2;
         *f = (struct figures){.ms = 1e3 * seconds,
+                              .cpu_ms = 1e3 * cpu / n,
                               .tgt_per_s = s->n_tgt / seconds,
                               .tflops = update_flops(s) / seconds / 1e12,
                               .gemm_tflops = rate / 1e12,
@@ -356,12 +359,13 @@ static void print_figures(const struct bench *s, const struct figures *f) {
     if (o->on.json) {
         printf("{\"bench\":\"train\",\"preset\":\"%s\",\"device\":\"%s\",\"dtype\":\"%s\","
                "\"tokens\":%d,"
-               "\"length\":%d,\"bucketed\":%s,\"ms_per_step\":%.2f,\"tgt_tokens_per_s\":%.1f,"
+               "\"length\":%d,\"bucketed\":%s,\"ms_per_step\":%.2f,"
+               "\"cpu_ms_per_step\":%.2f,\"tgt_tokens_per_s\":%.1f,"
                "\"tflops\":%.4f,"
                "\"gemm_tflops\":%.4f,\"gemm_share\":%.4f,\"peak_mb\":%.1f}\n",
                config_preset_names[o->preset], o->on.where.device, dtype_names[o->on.dtype],
-               o->tokens, o->length, o->bucketed ? "true" : "false", f->ms, f->tgt_per_s, f->tflops,
-               f->gemm_tflops, share, peak);
+               o->tokens, o->length, o->bucketed ? "true" : "false", f->ms, f->cpu_ms, f->tgt_per_s,
+               f->tflops, f->gemm_tflops, share, peak);
         return;
     }
     printf("%s, %s %s, %zu parameters, batches of %d + %d tokens, ", config_preset_names[o->preset],
