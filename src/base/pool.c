@@ -4,9 +4,13 @@
  * first spins for a while and only then sleeps on a condition variable; a sleeping worker costs
  * nothing between steps.
  *
- * A job is one atomic word, the ticket: its number, how many tasks it has, and the next one to hand
- * out. A thread claims a task by advancing the ticket with a compare-and-swap, so a claim is always
- * of the current job, however late the thread is; having claimed, it may read the job's function,
+ * Tasks are dealt out in equal, contiguous shares, one per thread, and a thread that is done takes
+ * from the ends of the others' shares. So the same range of rows goes to the same thread in one job
+ * after the other, and stays in its caches, which cores need not share.
+ *
+ * A share is one atomic word, the ticket: the job's number, the first task that is not handed out,
+ * and the end. A thread claims a task by a compare-and-swap on the ticket, so a claim is always of
+ * the current job, however late the thread is; having claimed, it may read the job's function,
  * because the job cannot end before that task does. pool_run waits for tasks, not for threads: a
  * worker that lost its processor delays nobody unless it holds a task. */
 #define _GNU_SOURCE
@@ -23,14 +27,20 @@
 
 enum { SPIN_TRIES = 2000, MAX_THREADS = 1024 };
 
-/* The ticket: job number, tasks in the job, next task. */
+/* The ticket: job number, end of the share, next task. */
 enum { TASK_BITS = 20, MAX_TASKS = (1 << TASK_BITS) - 1 };
-static inline uint64_t ticket_make(uint64_t job, int n_task) {
-    return job << 2 * TASK_BITS | (uint64_t)n_task << TASK_BITS;
+static inline uint64_t ticket_make(uint64_t job, int first, int end) {
+    return job << 2 * TASK_BITS | (uint64_t)end << TASK_BITS | (uint64_t)first;
 }
 static inline uint64_t ticket_job(uint64_t t) { return t >> 2 * TASK_BITS; }
-static inline int ticket_count(uint64_t t) { return (int)(t >> TASK_BITS & MAX_TASKS); }
+static inline int ticket_end(uint64_t t) { return (int)(t >> TASK_BITS & MAX_TASKS); }
 static inline int ticket_next(uint64_t t) { return (int)(t & MAX_TASKS); }
+
+/* Far from the next, so that only its thread touches its cache line until others run out of work. */
+struct share {
+    _Atomic uint64_t ticket;
+    char gap[120];
+};
 
 struct worker {
     struct pool *pool;
@@ -44,7 +54,7 @@ struct pool {
     struct worker *worker;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    _Atomic uint64_t ticket;
+    struct share *share; /* [n_thread] */
     atomic_int n_sleeping;
     atomic_int n_done; /* finished tasks of the current job */
     atomic_bool stop;
@@ -59,30 +69,42 @@ static inline void relax(void) {
 #endif
 }
 
+/* Claims a task: the first of the thread's own share, or the last of another's. -1: none is left. */
+static int claim(struct pool *pool, int of, int own) {
+    _Atomic uint64_t *ticket = &pool->share[of].ticket;
+    uint64_t t = atomic_load_explicit(ticket, memory_order_acquire);
+    while (ticket_next(t) < ticket_end(t)) {
+        uint64_t rest = own ? t + 1 : t - ((uint64_t)1 << TASK_BITS);
+        if (atomic_compare_exchange_weak_explicit(ticket, &t, rest, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return own ? ticket_next(t) : ticket_end(t) - 1;
+    }
+    return -1;
+}
+
 /* Claims and runs tasks of the current job until none is left to claim. */
 static void work(struct pool *pool, int thread) {
-    uint64_t t = atomic_load_explicit(&pool->ticket, memory_order_acquire);
-    while (ticket_next(t) < ticket_count(t)) {
-        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &t, t + 1, memory_order_acq_rel,
-                                                   memory_order_acquire))
-            continue;
-        pool->fn(pool->ctx, pool->first + ticket_next(t), thread);
-        atomic_fetch_add_explicit(&pool->n_done, 1, memory_order_release);
-        t = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+    for (int i = 0; i < pool->n_thread; i++) {
+        int of = (thread + i) % pool->n_thread, task;
+        while ((task = claim(pool, of, i == 0)) >= 0) {
+            pool->fn(pool->ctx, pool->first + task, thread);
+            atomic_fetch_add_explicit(&pool->n_done, 1, memory_order_release);
+        }
     }
 }
 
 /* Returns when there is a job other than `seen`. */
-static uint64_t wait_for_job(struct pool *pool, uint64_t seen) {
+static uint64_t wait_for_job(struct pool *pool, int thread, uint64_t seen) {
+    _Atomic uint64_t *ticket = &pool->share[thread].ticket;
     uint64_t job;
     for (int i = 0; i < SPIN_TRIES; i++) {
-        job = ticket_job(atomic_load_explicit(&pool->ticket, memory_order_acquire));
+        job = ticket_job(atomic_load_explicit(ticket, memory_order_acquire));
         if (job != seen) return job;
         relax();
     }
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add(&pool->n_sleeping, 1);
-    while ((job = ticket_job(atomic_load(&pool->ticket))) == seen)
+    while ((job = ticket_job(atomic_load(ticket))) == seen)
         pthread_cond_wait(&pool->wake, &pool->lock);
     atomic_fetch_sub(&pool->n_sleeping, 1);
     pthread_mutex_unlock(&pool->lock);
@@ -93,18 +115,22 @@ static void *worker_main(void *arg) {
     struct worker *worker = arg;
     struct pool *pool = worker->pool;
     for (uint64_t seen = 0;;) {
-        seen = wait_for_job(pool, seen);
+        seen = wait_for_job(pool, worker->index, seen);
         if (atomic_load(&pool->stop)) return NULL;
         work(pool, worker->index);
     }
 }
 
-/* Publishes the job fields under a new ticket. The sleepers are woken under the lock, so that a
- * worker on its way to sleep either sees the new ticket or is counted in n_sleeping and hears the
+/* Publishes the job fields under new tickets. The sleepers are woken under the lock, so that a
+ * worker on its way to sleep either sees its new ticket or is counted in n_sleeping and hears the
  * broadcast. */
 static void announce(struct pool *pool, int n_task) {
-    uint64_t job = ticket_job(atomic_load_explicit(&pool->ticket, memory_order_relaxed)) + 1;
-    atomic_store(&pool->ticket, ticket_make(job, n_task));
+    int n = pool->n_thread;
+    uint64_t job =
+        ticket_job(atomic_load_explicit(&pool->share[0].ticket, memory_order_relaxed)) + 1;
+    for (int i = 0; i < n; i++)
+        atomic_store(&pool->share[i].ticket, ticket_make(job, (int)((int64_t)n_task * i / n),
+                                                         (int)((int64_t)n_task * (i + 1) / n)));
     if (atomic_load(&pool->n_sleeping) == 0) return;
     pthread_mutex_lock(&pool->lock);
     pthread_cond_broadcast(&pool->wake);
@@ -153,6 +179,7 @@ int pool_new(struct pool **out, int n_thread, struct err *err) {
     struct pool *pool = xcalloc(1, sizeof *pool);
     pool->n_thread = n_thread;
     pool->worker = xcalloc((size_t)n_thread, sizeof *pool->worker);
+    pool->share = xcalloc((size_t)n_thread, sizeof *pool->share);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     for (int i = 1; i < n_thread; i++) {
@@ -179,5 +206,6 @@ void pool_free(struct pool *pool) {
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->wake);
     xfree(pool->worker);
+    xfree(pool->share);
     xfree(pool);
 }

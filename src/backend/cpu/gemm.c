@@ -9,8 +9,9 @@
  *   block   one task of one thread: mc rows of the chunk and all its columns. The thread packs the
  *           rows' part of A for itself, into its own cache, where it stays while B panels pass by.
  *           Nothing that is packed of A ever moves between cores, which may not share a cache.
- *           Where rows are too few for all threads, all pack A together, too, and a block has some
- *           of the columns.
+ *           A product much wider than high goes the other way: all pack A together, and a block
+ *           packs some columns of B for itself. Where rows are too few for all threads, all pack
+ *           both, and a block has some of the columns.
  *   strip   columns of the block whose sums are under way together: depth advances by kc for a
  *           strip at a time. Where all depths of the block's A stay in the core's cache a strip is
  *           one panel of B, so sums kept are few; otherwise it is BLOCK_COLS, so that kc depths of A
@@ -38,6 +39,8 @@ enum {
      * all of B for too few sums. Threads pack their own A where there is so much of it for each. */
     LEAST_PANELS = 2,
     OWN_PANELS = 4,
+    /* So much of A may wait for blocks that pack their own B. */
+    WIDE_A_BYTES = 2 << 20,
     /* Where rows are too few: rows x columns, columns halved until every thread has a few tasks. */
     BLOCK_COLS = 512,
     TASKS_PER_THREAD = 8,
@@ -53,12 +56,12 @@ struct plan {
     const struct gemm_kernel *kernel;
     int m_panels, n_panels, k_pad; /* the whole product, in panels and padded depth */
     int ms, ns, ks;                /* chunk: panels of A, panels of B, depth */
-    int own;                       /* a block packs its own A */
+    int own, wide;                 /* a block packs its own A; its own B */
     int mc, nc;                    /* block: at most so many panels of A, panels of B */
     int n_thread;
     int strip;                 /* panels of B */
     size_t a_stride, b_stride; /* bytes of a packed panel */
-    size_t block_size;         /* bytes of a block's own A */
+    size_t block_size;         /* bytes of a block's own A or B */
     size_t a_size, b_size, sum_size, rest_size;
 };
 
@@ -78,7 +81,7 @@ struct job {
     int ni, nj;                /* the chunk's size in panels */
     int depth, depth_pad;      /* its depth, and that rounded up to k_unit */
     struct cut a_cut, b_cut;
-    int n_block; /* along rows */
+    int n_block; /* along rows; along columns of a wide product */
 };
 
 static size_t round64(size_t size) { return (size + 63) & ~(size_t)63; }
@@ -109,18 +112,43 @@ static size_t bound_size(int total, size_t bytes, size_t panel, int least) {
 
 static int even_share(int total, int most) { return ceil_div(total, ceil_div(total, most)); }
 
-/* Where the block after that from panel i on begins. Blocks shrink towards the end, so that threads
- * end at about the same time, whatever disturbs them. */
+/* Rows, or the columns of a wide product, are cut into equal parts, one for each thread, and these
+ * into blocks, which shrink towards the end: threads that are done take the last ones of others
+ * (pool.h), so that all end at about the same time, whatever disturbs them. */
+static int part_count(const struct plan *p) { return p->own || p->wide ? p->n_thread : 1; }
+
+/* Where the block after that from panel i on ends, of a part of n_panels. */
 static int next_block(const struct plan *p, int n_panels, int i) {
-    const int rest = n_panels - i, n_thread = p->own ? p->n_thread : 1;
-    const int share = n_thread == 1 ? rest : ceil_div(rest, 2 * n_thread);
-    return i + min_int(rest, max_int(LEAST_PANELS, min_int(share, p->mc)));
+    const int rest = n_panels - i, most = p->wide ? p->nc : p->mc;
+    const int share = part_count(p) == 1 ? rest : ceil_div(rest, 2);
+    return i + min_int(rest, min_int(most, max_int(LEAST_PANELS, share)));
 }
 
-static int count_blocks(const struct plan *p, int n_panels) {
+/* Blocks of every part; those at the ends of smaller parts are empty. */
+static int blocks_per_part(const struct plan *p, int n_panels) {
+    const int part = ceil_div(n_panels, part_count(p));
     int n = 0;
-    for (int i = 0; i < n_panels; i = next_block(p, n_panels, i)) n++;
+    for (int i = 0; i < part; i = next_block(p, part, i)) n++;
     return n;
+}
+
+/* Whether blocks shall pack their own B; then they have all rows of a chunk that is the product. */
+static void plan_wide(struct plan *p, const struct gemm *g) {
+    const struct gemm_kernel *kernel = p->kernel;
+    const size_t a_size = min_size((size_t)p->m_panels * p->a_stride, WIDE_A_BYTES);
+    const size_t own = max_size(kernel->block_bytes, p->b_stride);
+    const size_t b_size = min_size((size_t)p->n_panels * p->b_stride, own * (size_t)p->n_thread);
+    p->a_size = max_size(p->a_size, a_size);
+    p->b_size = max_size(p->b_size, b_size);
+    p->wide = g->n > 2 * (int64_t)g->m && p->n_panels >= OWN_PANELS * p->n_thread && p->k_pad > 0 &&
+              p->k_pad <= kernel->kc && (size_t)p->m_panels * p->a_stride <= WIDE_A_BYTES;
+    if (!p->wide) return;
+    p->own = 0;
+    p->ms = p->m_panels;
+    p->ns = p->n_panels;
+    p->nc =
+        max_int(1, (int)min_size(own / p->b_stride, b_size / p->b_stride / (size_t)p->n_thread));
+    p->block_size = (size_t)p->nc * p->b_stride;
 }
 
 /* The chunk's rows and columns into blocks. */
@@ -170,6 +198,7 @@ static struct plan plan_make(const struct gemm_kernel *kernel, const struct gemm
     p.mc = mc_most;
     plan_blocks(&p, nc_most);
     p.strip = resident ? 1 : min_int(nc_most, p.nc);
+    plan_wide(&p, g);
     return p;
 }
 
@@ -316,27 +345,60 @@ static void patch_block(const struct job *job, const char *a, const char *b, flo
     kernel->store(&store, t, rows, cols);
 }
 
+/* Where a block begins and ends. */
+struct span {
+    int first, end;
+};
+
+static struct span span_of(const struct plan *p, int n_panels, int block) {
+    const int parts = part_count(p), n = blocks_per_part(p, n_panels);
+    const int first = (int)((int64_t)n_panels * (block / n) / parts);
+    const int size = (int)((int64_t)n_panels * (block / n + 1) / parts) - first;
+    struct span s = {0, 0};
+    for (int i = 0; i <= block % n; i++)
+        s = (struct span){s.end, next_block(p, ceil_div(n_panels, parts), s.end)};
+    return (struct span){first + min_int(s.first, size), first + min_int(s.end, size)};
+}
+
+/* Some columns, whose depths are all summed at a time, and all rows: A panels pass by, each staying
+ * in the first cache for all columns. */
+static void wide_task(void *ctx, int task, int thread) {
+    const struct job *job = ctx;
+    const struct plan *p = &job->plan;
+    const struct gemm_kernel *kernel = p->kernel;
+    const struct span at = span_of(p, job->nj, task);
+    float *t = (float *)(job->sums + (size_t)thread * p->sum_size);
+    char *b = job->b + (size_t)thread * p->block_size;
+
+    if (at.first == at.end) return;
+    pack_range(job, 1, b, at.first, at.end - at.first, 0, job->depth);
+    if (kernel->enter) kernel->enter();
+    for (int i = 0; i < job->ni; i++)
+        for (int j = at.first; j < at.end; j++)
+            patch_block(job, job->a + (size_t)i * p->a_stride,
+                        b + (size_t)(j - at.first) * p->b_stride, t, i, j, 0);
+    if (kernel->leave) kernel->leave();
+}
+
 static void block_task(void *ctx, int task, int thread) {
     const struct job *job = ctx;
     const struct plan *p = &job->plan;
     const struct gemm_kernel *kernel = p->kernel;
+    const struct span at = span_of(p, job->ni, task % job->n_block);
     const int j0 = task / job->n_block * p->nc, j1 = min_int(j0 + p->nc, job->nj);
-    int i0 = 0, i1 = next_block(p, job->ni, 0);
-    for (int n = task % job->n_block; n > 0; n--) {
-        i0 = i1;
-        i1 = next_block(p, job->ni, i0);
-    }
+    const int i0 = at.first, i1 = at.end;
     float *sums = (float *)(job->sums + (size_t)thread * p->sum_size);
     const int patch = kernel->mr * kernel->nr;
     const int keep = p->ks > kernel->kc; /* sums of the whole strip, else of one patch */
     char *a = p->own ? job->a + (size_t)thread * p->block_size : job->a + (size_t)i0 * p->a_stride;
 
-    if (p->own) pack_range(job, 0, a, i0, i1 - i0, 0, job->depth);
+    if (i0 == i1) return;
     if (kernel->enter) kernel->enter();
     for (int strip = j0; strip < j1; strip += p->strip) {
         const int end = min_int(strip + p->strip, j1);
         int k = 0;
         do { /* once also for a depth of zero */
+            if (p->own && strip == j0) pack_range(job, 0, a, i0, i1 - i0, k, kernel->kc);
             for (int j = strip; j < end; j++)
                 for (int i = i0; i < i1; i++)
                     patch_block(
@@ -361,10 +423,13 @@ static void run_chunk(struct pool *pool, struct job *job, int pack_b) {
     const struct plan *p = &job->plan;
     job->a_cut = job->b_cut = (struct cut){0};
     if (!p->own) job->a_cut = cut_make(&job->g->a, 0, job->ni, job->depth);
-    if (pack_b) job->b_cut = cut_make(&job->g->b, 1, job->nj, job->depth);
+    if (pack_b && !p->wide) job->b_cut = cut_make(&job->g->b, 1, job->nj, job->depth);
     run_tasks(pool, pack_task, job, job->a_cut.n_task + job->b_cut.n_task);
-    job->n_block = count_blocks(p, job->ni);
-    run_tasks(pool, block_task, job, job->n_block * ceil_div(job->nj, p->nc));
+    job->n_block = part_count(p) * blocks_per_part(p, p->wide ? job->nj : job->ni);
+    if (p->wide)
+        run_tasks(pool, wide_task, job, job->n_block);
+    else
+        run_tasks(pool, block_task, job, job->n_block * ceil_div(job->nj, p->nc));
 }
 
 static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, void *workspace) {
