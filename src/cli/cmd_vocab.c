@@ -36,7 +36,8 @@ static const struct option rows[] = {
         "nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity", .arg = "NAME",
         .choices = tokenizer_normalizations),
     ROW(U64, "sample", train.sample, "0",
-        "most lines to learn from, drawn evenly; 0: 500,000 for unigram, else 2,000,000",
+        "most lines to learn from, drawn evenly; 0: 400,000 for bpe, 500,000 for unigram, else "
+        "2,000,000",
         .max = 1e9),
     ROW(U64, "seed", train.seed, "1", "seed of the sample", .max = 1 << 30),
     ROW(INT, "threads", train.threads, "0",

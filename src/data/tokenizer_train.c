@@ -39,9 +39,14 @@ const char *const tokenizer_type_names[] = {[TOKENIZER_UNIGRAM] = "unigram",
 const char *const tokenizer_normalizations[] = {"nmt_nfkc", "nfkc",     "nmt_nfkc_cf",
                                                 "nfkc_cf",  "identity", NULL};
 
-/* Unigram learning takes about thirty bytes per byte of text, the others a few. */
+/* Unigram learning takes about thirty bytes of memory per byte of text. BPE is learnt by one thread,
+ * and what more lines tell it hardly changes the pieces (docs/data.md). */
 uint64_t tokenizer_sample_lines(enum tokenizer_type type) {
-    return type == TOKENIZER_UNIGRAM ? 500000 : 2000000;
+    return type == TOKENIZER_UNIGRAM ? 500000 : type == TOKENIZER_BPE ? 400000 : 2000000;
+}
+
+static uint64_t sample_lines(const struct tokenizer_train_options *o) {
+    return o->sample ? o->sample : tokenizer_sample_lines(o->type);
 }
 
 struct training {
@@ -394,7 +399,7 @@ int tokenizer_train(const struct tokenizer_train_options *o, struct tokenizer_re
     *t.report = (struct tokenizer_report){0};
     int rc = check_options(o, err);
     if (rc) return rc;
-    uint64_t lines = o->sample ? o->sample : tokenizer_sample_lines(o->type);
+    uint64_t lines = sample_lines(o);
     uint64_t bytes = size_mul(lines, TOKENIZER_SAMPLE_LINE);
     sample_init(&t.sample, lines, bytes < 1 << 20 ? 1 << 20 : bytes, o->seed);
     t.count = xcalloc(N_CODE, sizeof *t.count);
@@ -422,7 +427,7 @@ int tokenizer_cached(char **path, int *reused, const struct tokenizer_train_opti
     }
     int n = snprintf(text, sizeof text, "%d %d %d %d %.9g %s %llu %llu %d", (int)o->type, o->size,
                      o->byte_fallback, o->split_digits, o->coverage, normalization_of(o),
-                     (unsigned long long)o->sample, (unsigned long long)o->seed, o->threads);
+                     (unsigned long long)sample_lines(o), (unsigned long long)o->seed, o->threads);
     XXH3_128bits_update(state, text, (size_t)n);
     if (o->symbols) XXH3_128bits_update(state, o->symbols, strlen(o->symbols));
     XXH128_hash_t key = XXH3_128bits_digest(state);
