@@ -11,11 +11,19 @@ and translate batches of --batch sentences. """
 
 import argparse, json, os, resource, time
 
+
+def own_mb():
+    """Memory of this process that is not mapped from files."""
+    with open("/proc/self/status", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("RssAnon:")) / 1024
+
+
 began = time.perf_counter()
 import ctranslate2  # noqa: E402  (importing is part of starting, but is reported apart)
 
 imported = time.perf_counter()
 base_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Python itself and the library
+base_own_mb = own_mb()
 
 
 def vocabulary(model):
@@ -115,6 +123,7 @@ def main():
                 "first_ms": round(1e3 * first, 2),
                 "import_ms": round(1e3 * (imported - began), 2),
                 "base_mb": round(base_mb, 1),
+                "own_mb": round(own_mb() - base_own_mb, 1),
                 "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
             }
         )

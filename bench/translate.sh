@@ -5,8 +5,9 @@
 #     bench/translate.sh [HEED [WORK-DIR [TRAINED-MODEL IDS]]]
 #
 # Makes a model of preset base with a vocabulary of 32,000 (one update of training: the weights do
-# not matter where lengths are forced), exports it for both engines, and measures f32 and int8, 1
-# and 2 threads, single sentences and batches of 32, beam 1 and 4. With a trained model and
+# not matter where lengths are forced), exports it for both engines, and measures f32 and int8:
+# sentences of 32 tokens, singly and in batches of 32, with 1 and 2 threads and beam 1 and 4; on 2
+# threads also beam 8, and texts of 500 tokens, singly and in batches of 8. With a trained model and
 # sentences as ids (a line each) it also measures those at their natural lengths. CTranslate2 gets
 # every sensible setting and its best one counts. Every case runs REPEAT times, the engines in turn,
 # and the best of each counts: other people's load can only slow a run down.
@@ -15,12 +16,12 @@
 set -euo pipefail
 here=$(dirname "$0")
 heed=${1:-build/heed} work=${2:-build/bench-translate}
-repeat=${REPEAT:-3} sentences=${SENTENCES:-64} length=32
+repeat=${REPEAT:-3} sentences=${SENTENCES:-64} length=32 long=500
 python3 -c 'import ctranslate2' ||
     { echo 'python3 has no ctranslate2: pip install ctranslate2' >&2; exit 1; }
 mkdir -p "$work"
 
-if [ ! -e "$work/ct2/model.bin" ]; then
+if [ ! -e "$work/ct2/model.bin" ] || [ ! -e "$work/long" ]; then
     # 32,000 pieces: the marks, the space, and words that are their own pieces.
     python3 - "$work" <<'PY'
 import random, sys
@@ -29,9 +30,10 @@ words = ["w%05d" % i for i in range(31997)]
 with open(sys.argv[1] + "/text", "w") as f:
     for i in range(0, len(words), 8):
         f.write(" ".join(words[i:i + 8]) + "\n")
-with open(sys.argv[1] + "/ids", "w") as f:
-    for _ in range(4096):
-        f.write(" ".join(str(random.randrange(3, 32000)) for _ in range(31)) + " 2\n")
+for name, lines, length in ("ids", 4096, 32), ("long", 16, 500):
+    with open(f"{sys.argv[1]}/{name}", "w") as f:
+        for _ in range(lines):
+            f.write(" ".join(str(random.randrange(3, 32000)) for _ in range(length - 1)) + " 2\n")
 PY
     "$heed" vocab --input "$work/text" --out "$work/spm.model" --type word --size 32000 --quiet
     "$heed" train --preset base --tokenizer "$work/spm.model" --src "$work/text" \
@@ -44,41 +46,51 @@ PY
     done
 fi
 
-: >"$work/results"
+results=$work/results
+: >"$results"
+: >"$work/results-long"
 heed_run() { # model ids threads batch beam sentences [options]
     "$heed" bench translate --json --model "$1" --input "$2" --threads "$3" --batch "$4" \
         --beam "$5" --sentences "$6" \
-        "${@:7}" >>"$work/results"
+        "${@:7}" >>"$results"
 }
 ct2_run() { # model ids compute inter intra batch beam sentences [options]
     python3 "$here/ct2.py" --model "$1" --input "$2" --compute "$3" --inter "$4" --intra "$5" \
         --batch "$6" --beam "$7" \
-        --sentences "$8" "${@:9}" >>"$work/results"
+        --sentences "$8" "${@:9}" >>"$results"
+}
+
+both() { # precision ids length threads batch beam sentences
+    local compute=$1
+    [ "$1" = f32 ] && compute=float32
+    heed_run "$work/$1" "$2" "$4" "$5" "$6" "$7" --force-length "$3"
+    ct2_run "$work/ct2" "$2" $compute 1 "$4" "$5" "$6" "$7" --force-length "$3"
+    [ "$4" = 1 ] || [ "$5" = 1 ] ||
+        ct2_run "$work/ct2" "$2" $compute "$4" 1 "$5" "$6" "$7" --force-length "$3"
 }
 
 for _ in $(seq "$repeat"); do
     for precision in int8 f32; do
-        compute=$precision
-        [ $precision = f32 ] && compute=float32
         for beam in 4 1; do
             for threads in 2 1; do
-                heed_run "$work/$precision" "$work/ids" $threads 32 $beam "$sentences" \
-                    --force-length $length
-                ct2_run "$work/ct2" "$work/ids" $compute 1 $threads 32 $beam "$sentences" \
-                    --force-length $length
-                [ $threads = 1 ] ||
-                    ct2_run "$work/ct2" "$work/ids" $compute $threads 1 32 $beam "$sentences" \
-                    --force-length $length
-                heed_run "$work/$precision" "$work/ids" $threads 1 $beam 8 --force-length $length
-                ct2_run "$work/ct2" "$work/ids" $compute 1 $threads 1 $beam 8 --force-length $length
+                both $precision "$work/ids" $length $threads 32 $beam "$sentences"
+                both $precision "$work/ids" $length $threads 1 $beam 8
             done
         done
+        both $precision "$work/ids" $length 2 32 8 "$sentences"
+        both $precision "$work/ids" $length 2 1 8 8
+        results=$work/results-long
+        both $precision "$work/long" $long 2 8 4 16 # two batches: one per worker of CTranslate2
+        both $precision "$work/long" $long 2 1 4 2
+        results=$work/results
     done
 done
-python3 "$here/translate_table.py" "$work/results" "base, random weights, 32 tokens in and out"
+python3 "$here/translate_table.py" "$results" "base, random weights, $length tokens in and out"
+python3 "$here/translate_table.py" "$work/results-long" \
+    "base, random weights, $long tokens in and out"
 
 if [ $# -ge 4 ]; then
-    : >"$work/results"
+    : >"$results"
     for format in f32 int8 ctranslate2; do
         "$heed" export --model "$3" --out "$work/trained-$format" --format $format \
             --force >/dev/null
@@ -93,5 +105,5 @@ if [ $# -ge 4 ]; then
             ct2_run "$work/trained-ctranslate2" "$4" $compute 2 1 32 4 "$n"
         done
     done
-    python3 "$here/translate_table.py" "$work/results" "$3, natural lengths"
+    python3 "$here/translate_table.py" "$results" "$3, natural lengths"
 fi

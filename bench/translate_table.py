@@ -3,7 +3,8 @@
 
 Speed and latency: the best of all runs (and, for CTranslate2, of all settings with that many
 threads). Memory: the least peak of the setting that is fastest; Python and the library, before a
-model is loaded, are taken off CTranslate2's. """
+model is loaded, are taken off CTranslate2's. Own: what of it is there at the end and not mapped
+from files, whose pages all processes share and the system takes back when it needs them. """
 
 import json, sys
 
@@ -21,7 +22,8 @@ def main():
     print(f"\n{sys.argv[2]}")
     print(
         f"{'':24}{'tokens/s':>21} {'ratio':>6}{'p50 ms':>17} {'ratio':>6}{'p99 ms':>17}"
-        f"{'memory MB':>14} {'ratio':>6}{'open ms':>14} {'ratio':>6}  floor"
+        f"{'memory MB':>14} {'ratio':>6}{'own MB':>14} {'ratio':>6}{'open ms':>14} {'ratio':>6}"
+        "  floor"
     )
     for key in sorted(cases, key=lambda k: (k[1] == 1, k[0], -k[3], -k[2])):
         ours, theirs = cases[key]
@@ -36,14 +38,16 @@ def main():
         p50 = least(ours, "p50_ms"), least(single, "p50_ms")
         p99 = least(ours, "p99_ms"), least(single, "p99_ms")
         mem = least(ours, "memory"), least(alike, "memory")
+        own = least(ours, "own_mb"), least(alike, "own_mb")
         load = least(ours, "open_ms"), least(theirs, "open_ms")
         print(
             f"{precision:5} batch {batch:<3}beam {beam} {threads}T "
             f"{a['tokens_per_s']:10.0f} {b['tokens_per_s']:9.0f} "
             f"{a['tokens_per_s'] / b['tokens_per_s']:5.2f}x"
             f"{p50[0]:9.1f}{p50[1]:8.1f} {p50[0] / p50[1]:5.2f}x{p99[0]:9.1f}{p99[1]:8.1f}"
-            f"{mem[0]:8.0f}{mem[1]:6.0f} {mem[0] / mem[1]:5.2f}x{load[0]:8.1f}{load[1]:6.0f}"
-            f" {load[0] / load[1]:5.2f}x {a['over_floor']:5.2f}x"
+            f"{mem[0]:8.0f}{mem[1]:6.0f} {mem[0] / mem[1]:5.2f}x"
+            f"{own[0]:8.0f}{own[1]:6.0f} {own[0] / own[1]:5.2f}x"
+            f"{load[0]:8.1f}{load[1]:6.0f} {load[0] / load[1]:5.2f}x {a['over_floor']:5.2f}x"
         )
 
 

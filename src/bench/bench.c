@@ -2,6 +2,8 @@
  * do is in the files named after them. Nothing but this folder includes bench.h. */
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "backend/ops.h"
@@ -17,6 +19,16 @@ double bench_peak_mb(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (double)usage.ru_maxrss / 1024.0;
+}
+
+double bench_own_mb(void) {
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    double kb = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "RssAnon:", 8) == 0) kb = strtod(line + 8, NULL);
+    if (f) fclose(f);
+    return kb / 1024.0;
 }
 
 struct reading {

@@ -125,6 +125,7 @@ enum { BENCH_SHORT = 32 };
 int bench_fill(struct batch *batch, int n_seq, const struct config *config, struct err *err);
 
 double bench_peak_mb(void); /* largest resident size of this process so far */
+double bench_own_mb(void);  /* its memory now without what is mapped from files; 0: not known */
 
 /* Bytes per second at which the pool's threads together read this memory once. */
 double bench_read_rate(struct pool *pool, const void *memory, size_t size);

@@ -51,6 +51,7 @@ struct bench {
         first; /* seconds to an open device, to an open model, and to the end of the first batch */
     double drawing; /* seconds that drawing random weights took before that */
     double seconds;
+    double peak_mb, own_mb;
     int64_t tokens, src_tokens;
 };
 
@@ -293,7 +294,7 @@ static struct floor floor_of(const struct bench *s, struct err *err) {
 
 /* ---- report ---------------------------------------------------------------------------------- */
 
-static void print_figures(struct bench *s, const struct floor *f, double rss) {
+static void print_figures(struct bench *s, const struct floor *f) {
     const struct bench_translate_options *o = s->o;
     qsort(s->took, (size_t)s->calls, sizeof *s->took, compare_doubles);
     double p50 = s->took[s->calls / 2], p99 = s->took[(s->calls * 99 + 99) / 100 - 1];
@@ -302,10 +303,10 @@ static void print_figures(struct bench *s, const struct floor *f, double rss) {
         printf("{\"bench\":\"translate\",\"engine\":\"heed\",\"precision\":\"%s\",\"threads\":%d,"
                "\"batch\":%d,\"beam\":%d,\"sentences\":%d,\"tokens\":%lld,\"tokens_per_s\":%.1f,"
                "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"open_ms\":%.2f,\"first_ms\":%.2f,"
-               "\"peak_mb\":%.1f",
+               "\"peak_mb\":%.1f,\"own_mb\":%.1f",
                precision, o->where.n_thread, o->batch, o->search.beam, s->n, (long long)s->tokens,
                (double)s->tokens / s->seconds, 1e3 * p50, 1e3 * p99, 1e3 * s->opened,
-               1e3 * s->first, rss);
+               1e3 * s->first, s->peak_mb, s->own_mb);
         if (f->seconds > 0) printf(",\"over_floor\":%.3f", s->seconds / f->seconds);
         printf("}\n");
         return;
@@ -320,7 +321,8 @@ static void print_figures(struct bench *s, const struct floor *f, double rss) {
            1e3 * s->opened, 1e3 * s->device, 1e3 * s->first);
     char opening[256];
     if (s->engine) printf("%14s%s\n", "", engine_opening(s->engine, opening, sizeof opening));
-    printf("%10.1f MiB peak memory\n", rss);
+    printf("%10.1f MiB peak memory; %.1f at the end are not mapped from files\n", s->peak_mb,
+           s->own_mb);
     if (f->seconds > 0)
         printf("%10.2f times the floor of %.2f s (weights read at %.1f GB/s, multiplied at %.1f "
                "GOP/s)\n",
@@ -342,7 +344,8 @@ static int measure(struct bench *s, double began, struct err *err) {
     int rc = run_batch(s, 0, err);
     s->first = clock_seconds() - began - s->drawing;
     if (!rc) rc = run_all(s, err);
-    double rss = bench_peak_mb(); /* before the floor is measured, which takes memory */
+    s->peak_mb = bench_peak_mb(); /* before the floor is measured, which takes memory */
+    s->own_mb = bench_own_mb();
     if (rc) return rc;
     struct floor floor = {0};
     if (!backend_device_memory(s->be)) {
@@ -351,7 +354,7 @@ static int measure(struct bench *s, double began, struct err *err) {
             return err_set(err, HEED_ENOMEM,
                            "bench translate: not enough memory to measure the floor");
     }
-    print_figures(s, &floor, rss);
+    print_figures(s, &floor);
     return s->o->json ? 0 : print_breakdown(s, err);
 }
 
