@@ -154,9 +154,9 @@ static int read_header(struct safetensors *st, size_t length, const char *path, 
         st->n_tensor++;
     }
     qsort(st->tensor, (size_t)st->n_tensor, sizeof *st->tensor, by_address);
-    st->by_name = xmalloc((size_t)st->n_tensor * sizeof *st->by_name);
+    st->by_name = xcalloc((size_t)st->n_tensor, sizeof(const struct tensor *));
     for (int i = 0; i < st->n_tensor; i++) st->by_name[i] = &st->tensor[i];
-    qsort(st->by_name, (size_t)st->n_tensor, sizeof *st->by_name, by_name);
+    qsort(st->by_name, (size_t)st->n_tensor, sizeof(const struct tensor *), by_name);
     return check_cover(st, data, size, path, err);
 }
 
