@@ -162,7 +162,7 @@ async def load(port, n_client, texts):
         while waiting:
             text = waiting.pop()
             begin = time.perf_counter()
-            if not await own.translate(text):
+            if await own.translate(text) is None:
                 raise RuntimeError(f"no translation of {text!r}")
             times.append(1e3 * (time.perf_counter() - begin))
         own.close()
@@ -185,10 +185,16 @@ async def steps(port):
 async def abort(port, pid, texts):
     """Processor seconds and steps from shortly after the hang-up until the server is quiet."""
     clients = [Client(port) for _ in texts]
+    answers = []
     for client, text in zip(clients, texts):
-        (await client.open())[1].write(request(text))
-    await asyncio.sleep(0.3)
-    for client in clients:
+        reader, writer = await client.open()
+        writer.write(request(text))
+        answers.append(asyncio.create_task(reader.read(1)))
+    await asyncio.sleep(0.1)
+    if all(one.done() for one in answers):
+        raise RuntimeError("all were answered before they could hang up")
+    for client, one in zip(clients, answers):
+        one.cancel()
         client.streams[1].transport.abort()
     before = now = processor(pid)
     made = await steps(port)
@@ -237,7 +243,7 @@ async def idle(port, pid):
         await reader.readuntil(b'"}\n')
         kept.append(writer)
     found = memory(pid)
-    if not await Client(port).translate("w00001 w00002"):
+    if await Client(port).translate("beside idle connections") is None:
         raise RuntimeError("no service beside idle connections")
     for writer in kept:
         writer.close()
@@ -292,9 +298,8 @@ async def measure_all(args, port, pid, texts, found):
         found["array"] = time.perf_counter() - begin
         if len(result) != len(array):
             raise RuntimeError(f"{len(result)} translations of {len(array)} texts")
-        found["words"] = sum(len(one.split()) for one in result) / len(result)
     if "abort" in args.measure:
-        found["abort"] = await abort(port, pid, [" ".join(texts.take(4)) for _ in range(16)])
+        found["abort"] = await abort(port, pid, [" ".join(texts.take(8)) for _ in range(16)])
     if "memory" in args.measure:
         await load(port, 16, texts.short(args.memory_requests))
         found["memory"] = memory(pid)
@@ -304,7 +309,7 @@ async def measure_heed(args, port, pid, texts, found):
     if "file" in args.measure:
         found["file"] = from_file(args, texts.take(args.requests))
     if "beside" in args.measure:
-        found["beside"] = await beside(port, texts.short(200), texts.take(5000))
+        found["beside"] = await beside(port, texts.short(600), texts.take(5000))
     if "idle" in args.measure:
         found["idle"] = await idle(port, pid)
 
@@ -332,7 +337,6 @@ ROWS = [("start to first answer, s", "start", None, False)] + [
         (f"{n} client{'s'[:n > 1]}: sentences/s", f"c{n}", 0, True),
         ("  p50, ms", f"c{n}", 1, False), ("  p99, ms", f"c{n}", 2, False))] + [
     ("array of 1,000, s", "array", None, False),
-    ("words of a translation", "words", None, False),
     ("processor time after 16 aborts, s", "abort", 0, False),
     ("memory after many requests, MB", "memory", None, False)]
 
