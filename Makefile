@@ -267,6 +267,11 @@ test-serve: ## heed serve against programs from PyPI that know LibreTranslate
 	@$(MAKE) --no-print-directory $(BUILD)/heed
 	@tests/serve/peers.sh
 
+test-slow: ## heed serve under slowhttptest: slow heads, bodies and readers
+	@tools/deps.sh slow
+	@$(MAKE) --no-print-directory $(BUILD)/heed
+	@tests/serve/slow.sh
+
 # Machines made of network namespaces; as root.
 test-cluster: ## ranks on four machines, or what looks like them: same bytes, faults; needs root
 	@tools/deps.sh cluster
@@ -444,7 +449,7 @@ export BUILD TEST_SCALE TEST_SLOW
     $(CUDA_OBJ) $(MPI_OBJ) $(NCCL_OBJ) $(PRETEND_OBJ))
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all demo demo-train test test-serve test-cluster test-import soak test-gpu \
+.PHONY: all demo demo-train test test-serve test-slow test-cluster test-import soak test-gpu \
         test-bare bench-gpu dist dist-built test-programs fuzz paper-smoke \
         fuzz-programs asan tsan bench scores lint tidy format deps install install-built uninstall \
         clean help FORCE

@@ -7,8 +7,9 @@ DIR has en-de and de-en, models of heed, and packages/, the same weights for Lib
 (bench/serve.sh makes it). Measured of each:
 
     start     seconds from the start to the first translation
-    c1 c8 c64 sentences per second, and the median and 99th percentile of the latency, of 1, 8 and
-              64 clients that send one sentence per request, one request after the other
+    c1 c8 c64 sentences per second, the median and 99th percentile of the latency, and processor
+              milliseconds a sentence, of 1, 8 and 64 clients that send one sentence per request,
+              one request after the other
     array     seconds for one request of 1,000 sentences
     abort     processor seconds that the server spends after 16 clients have hung up; of heed also
               the steps of the decoder in that time
@@ -290,8 +291,9 @@ async def measure_all(args, port, pid, texts, found):
     await load(port, 8, texts.take(64))  # warm
     for n_client, share in ((1, 8), (8, 2), (64, 1)):
         if f"c{n_client}" in args.measure:
-            part = texts.take(args.requests // share)
+            part, before = texts.take(args.requests // share), processor(pid)
             found[f"c{n_client}"] = await load(port, n_client, part)
+            found[f"c{n_client}"] += (1e3 * (processor(pid) - before) / len(part),)
     if "array" in args.measure:
         array, begin = texts.take(1000), time.perf_counter()
         result = await Client(port).translate(array)
@@ -335,7 +337,8 @@ async def measure(args, name, port, texts, found):
 ROWS = [("start to first answer, s", "start", None, False)] + [
     row for n in (1, 8, 64) for row in (
         (f"{n} client{'s'[:n > 1]}: sentences/s", f"c{n}", 0, True),
-        ("  p50, ms", f"c{n}", 1, False), ("  p99, ms", f"c{n}", 2, False))] + [
+        ("  p50, ms", f"c{n}", 1, False), ("  p99, ms", f"c{n}", 2, False),
+        ("  processor time a sentence, ms", f"c{n}", 3, False))] + [
     ("array of 1,000, s", "array", None, False),
     ("processor time after 16 aborts, s", "abort", 0, False),
     ("memory after many requests, MB", "memory", None, False)]

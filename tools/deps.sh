@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # deps.sh — makes sure that what heed needs is installed.
 #
-#     tools/deps.sh [--check] build|test|ranks|cluster|oracle|browser|fuzz|lint|bare
+#     tools/deps.sh [--check] GROUP
 #
-# Each group but bare includes build; ranks, cluster, browser, fuzz and lint include test. Missing
+# Each group but bare includes build; ranks, cluster, browser, slow, fuzz and lint include test. Missing
 # packages are installed with apt-get, as root or through sudo without a password; where neither is
 # possible, and always with --check, the one command to run is printed and the exit status is 1.
 # Quick and silent when nothing is missing.
@@ -38,6 +38,7 @@ oracle   module:gumbo           libgumbo-dev
 browser  command:chromium       chromium
 browser  command:chromedriver   chromium-driver
 browser  python:selenium        python3-selenium
+slow     command:slowhttptest   slowhttptest
 bare     command:debootstrap    debootstrap
 bare     command:git            git
 fuzz     command:clang          clang
@@ -58,11 +59,13 @@ ranks) groups=" build test ranks " ;;
 cluster) groups=" build test ranks cluster " ;;
 oracle) groups=" build test oracle " ;;
 browser) groups=" build test browser " ;;
+slow) groups=" build test slow " ;;
 fuzz) groups=" build test fuzz " ;;
 lint) groups=" build test lint " ;;
 bare) groups=" bare " ;;
 *)
-    echo "usage: tools/deps.sh [--check] build|test|ranks|cluster|oracle|browser|fuzz|lint|bare" >&2
+    echo "usage: tools/deps.sh [--check] GROUP, one of build test ranks cluster oracle browser slow" \
+        "fuzz lint bare" >&2
     exit 2
     ;;
 esac
