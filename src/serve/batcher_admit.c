@@ -207,6 +207,7 @@ void batcher_admit(struct batcher *b) {
         batcher_recover(b, &err, l.part, l.n);
         return;
     }
+    BUG_ON(seated > l.n);
     b->now.passes += seated > 0;
     for (int i = 0; i < seated; i++) {
         struct part *p = l.part[i];
