@@ -15,7 +15,7 @@ noisy() { # FILE: of the source; the target's is beside it
     local corpus seed=1
     : >"$out/noise.$to"
     for corpus in "${CORPORA[@]}"; do
-        recipes/box/noise.py --langs "$from,$to" --copies 0.3 --seed $((seed++)) \
+        recipes/box/noise.py --langs "$from,$to" --copies 1 --seed $((seed++)) \
             "$WORK/clean/$corpus.$from" "$WORK/translated.$pair/$corpus.$to.xz" \
             "$out/one.$from" "$out/one.$to"
         cat "$out/one.$from" >>"$1"
