@@ -151,7 +151,8 @@ static int time_calls(struct forecast *f, struct calls *c, struct err *err) {
 static void links_of(const struct forecast *f, struct calls *c, struct predict_link link[2]) {
     for (int level = 0; level < 2; level++) {
         int n = comm_count(f->comm, (enum comm_level)level);
-        double bytes = (double)(f->large / (size_t)n) * (n - 1);
+        size_t each = f->large / (size_t)n;
+        double bytes = (double)each * (n - 1);
         double small = median(c->small[level], c->n), large = median(c->large[level], c->n);
         link[level] =
             (struct predict_link){.alpha = small, .rate = bytes / fmax(large - small, 1e-9)};

@@ -23,6 +23,7 @@ struct train_bleu {
     const volatile int *stop;
     struct pair *pair; /* [n], shortest source first */
     int n;
+    struct translation *result; /* [BATCH] */
     /* From the first measurement on. The backend is the run's; so is the model where the backend
      * runs plain weights, else `tiles` follow it. */
     struct frozen *tiles;
@@ -63,6 +64,7 @@ int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, i
     struct train_bleu *b = xcalloc(1, sizeof *b);
     *b = (struct train_bleu){.setup = setup, .stop = stop};
     b->pair = xcalloc((size_t)lines, sizeof *b->pair);
+    b->result = xcalloc(BATCH, sizeof *b->result);
     int rc = text_open(&src, setup->a->valid_src, err);
     if (!rc) rc = text_open(&tgt, setup->a->valid_tgt, err);
     if (!rc) rc = read_pairs(b, src, tgt, lines, err);
@@ -86,6 +88,7 @@ void train_bleu_close(struct train_bleu *b) {
         xfree((char *)(uintptr_t)b->pair[i].reference.text);
     }
     xfree(b->pair);
+    xfree(b->result);
     xfree(b);
 }
 
@@ -121,17 +124,16 @@ static int measure_batch(struct train_bleu *b, struct bleu *bleu, int first, int
                          struct err *err) {
     struct translator_poll poll = {should_stop, b};
     struct translator_input input[BATCH] = {{0}};
-    struct translation result[BATCH];
     const struct pair *pair = b->pair + first;
     for (int i = 0; i < n; i++)
         input[i] = (struct translator_input){.text = pair[i].source.text,
                                              .size = pair[i].source.size,
                                              .name = "validation line",
                                              .number = (uint64_t)pair[i].number};
-    int rc = translator_run(b->translator, input, n, result, &poll, err);
+    int rc = translator_run(b->translator, input, n, b->result, &poll, err);
     for (int i = 0; i < n && !rc; i++) {
         struct segment reference = {pair[i].reference.text, pair[i].reference.size};
-        struct segment said = {result[i].best[0].text, result[i].best[0].size};
+        struct segment said = {b->result[i].best[0].text, b->result[i].best[0].size};
         bleu_add(bleu, said, &reference, 1);
     }
     return rc;

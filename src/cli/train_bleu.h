@@ -18,8 +18,8 @@ int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, i
                     const volatile int *stop, struct err *err);
 void train_bleu_close(struct train_bleu *bleu);
 
-/* For trainer_options: the score of the model as it is now; NaN when a rank was stopped. Collective.
- * ctx is a struct train_bleu. */
+/* For trainer_options: the score of the model as it is now; NaN when a rank was stopped. All ranks
+ * call it together. ctx is a struct train_bleu. */
 int train_bleu_measure(void *ctx, double *score, struct err *err);
 
 #endif
