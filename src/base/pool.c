@@ -36,7 +36,8 @@ static inline uint64_t ticket_job(uint64_t t) { return t >> 2 * TASK_BITS; }
 static inline int ticket_end(uint64_t t) { return (int)(t >> TASK_BITS & MAX_TASKS); }
 static inline int ticket_next(uint64_t t) { return (int)(t & MAX_TASKS); }
 
-/* Far from the next, so that only its thread touches its cache line until others run out of work. */
+/* Far from the next, so that only its thread touches its cache line until others run out of
+ * work. */
 struct share {
     _Atomic uint64_t ticket;
     char gap[120];
@@ -69,7 +70,8 @@ static inline void relax(void) {
 #endif
 }
 
-/* Claims a task: the first of the thread's own share, or the last of another's. -1: none is left. */
+/* Claims a task: the first of the thread's own share, or the last of another's. -1: none is
+ * left. */
 static int claim(struct pool *pool, int of, int own) {
     _Atomic uint64_t *ticket = &pool->share[of].ticket;
     uint64_t t = atomic_load_explicit(ticket, memory_order_acquire);

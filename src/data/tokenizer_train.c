@@ -39,8 +39,8 @@ const char *const tokenizer_type_names[] = {[TOKENIZER_UNIGRAM] = "unigram",
 const char *const tokenizer_normalizations[] = {"nmt_nfkc", "nfkc",     "nmt_nfkc_cf",
                                                 "nfkc_cf",  "identity", NULL};
 
-/* Unigram learning takes about thirty bytes of memory per byte of text. BPE is learnt by one thread,
- * and what more lines tell it hardly changes the pieces (docs/data.md). */
+/* Unigram learning takes about thirty bytes of memory per byte of text. BPE is learnt by one
+ * thread, and what more lines tell it hardly changes the pieces (docs/data.md). */
 uint64_t tokenizer_sample_lines(enum tokenizer_type type) {
     return type == TOKENIZER_UNIGRAM ? 500000 : type == TOKENIZER_BPE ? 400000 : 2000000;
 }

@@ -2,8 +2,8 @@
  *
  * Four nested cuts of the product, outermost first:
  *
- *   chunk   what of B is packed at a time, by all threads and for all: ns columns, ks deep. Sized so
- *           that it stays in the shared cache and the workspace stays some MiB whatever the shape.
+ *   chunk   what of B is packed at a time, by all threads and for all: ns columns, ks deep. Sized
+ *           to stay in the shared cache, and so that the workspace stays some MiB.
  *           Between chunks of depth the running sums rest in C, or, as they must be f32, for a bf16
  *           C in the workspace; then a chunk has ms rows only.
  *   block   one task of one thread: mc rows of the chunk and all its columns. The thread packs the
@@ -14,8 +14,8 @@
  *           both, and a block has some of the columns.
  *   strip   columns of the block whose sums are under way together: depth advances by kc for a
  *           strip at a time. Where all depths of the block's A stay in the core's cache a strip is
- *           one panel of B, so sums kept are few; otherwise it is BLOCK_COLS, so that kc depths of A
- *           serve many columns.
+ *           one panel of B, so sums kept are few; otherwise it is BLOCK_COLS, so that kc depths
+ *           of A serve many columns.
  *   patch   one call of the kernel: mr x nr sums in registers, kc deep.
  *
  * Threads own disjoint blocks of C; depth is never divided among threads. A chunk is two parallel
@@ -221,8 +221,8 @@ static struct cut cut_make(const struct gemm_operand *from, int is_b, int panels
     return cut;
 }
 
-/* `panels` panels of the chunk's A or B from `panel` on, `depths` deep from k on, to where the first
- * of them has its depth 0. */
+/* `panels` panels of the chunk's A or B from `panel` on, `depths` deep from k on, to where the
+ * first of them has its depth 0. */
 static void pack_range(const struct job *job, int is_b, char *to, int panel, int panels, int k,
                        int depths) {
     const struct plan *p = &job->plan;
@@ -308,8 +308,8 @@ static void expect_patch(struct place to, int rows, int cols) {
 }
 
 /* One patch, for depths [k, k + kc) of the chunk; a and b are its panels. The first block of depths
- * of all starts from the old C or from zero, the last block of a chunk puts the sums where they rest
- * until the next, the last of all into C with the epilogue. A whole patch that needs none is summed
+ * of all starts from the old C or from zero, the last block of a chunk puts the sums where they
+ * rest until the next, the last of all into C with the epilogue. A whole patch that needs none is summed
  * up where it rests, the others in t. */
 static void patch_block(const struct job *job, const char *a, const char *b, float *t, int i, int j,
                         int k) {
