@@ -42,6 +42,8 @@ static void amx_load(int reg, const void *base, int64_t stride) {
         memcpy(amx.data[reg][i], (const char *)base + i * stride, amx.config.row_bytes[reg]);
 }
 
+#define amx_load_stream amx_load
+
 static void amx_store(int reg, void *base, int64_t stride) {
     BUG_ON(amx.config.palette == 0);
     for (int i = 0; i < amx.config.rows[reg]; i++)

@@ -10,6 +10,7 @@
 #include "backend/cpu/fma.h"
 #include "backend/cpu/gemm.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/rng.h"
 
 extern const struct gemm_kernel gemm_bf16_amx_emulated;
@@ -18,6 +19,7 @@ extern const struct gemm_kernel gemm_bf16_amx_emulated;
 struct product {
     struct gemm g;
     int serial, threads;
+    int on_lines;          /* rows of A and B begin on cache lines */
     int64_t lda, ldb, ldc; /* as stored */
     size_t a_count, b_count, c_count;
     void *a, *b, *c, *bias, *workspace;
@@ -66,6 +68,10 @@ static void product_init(struct product *p, uint64_t seed) {
     struct rng rng = {.key = seed};
     p->lda = g->a.ld = (g->a.trans ? g->m : g->k) + 3;
     p->ldb = g->b.ld = (g->b.trans ? g->k : g->n) + 5;
+    if (p->on_lines) {
+        p->lda = g->a.ld = (p->lda + 31) / 32 * 32;
+        p->ldb = g->b.ld = (p->ldb + 31) / 32 * 32;
+    }
     p->ldc = g->ldc = g->n + 7;
     p->a_count = (size_t)p->lda * (size_t)(g->a.trans ? g->k : g->m);
     p->b_count = (size_t)p->ldb * (size_t)(g->b.trans ? g->n : g->k);
@@ -395,6 +401,85 @@ TEST(serial_is_fused) {
     product_release(&p);
 }
 
+static float flush(float x) { return fpclassify(x) == FP_SUBNORMAL ? copysignf(0, x) : x; }
+
+/* An element as tdpbf16ps sums it, from the operands as they are stored. */
+static float amx_element(const struct product *p, int i, int j, float sum) {
+    const struct gemm *g = &p->g;
+    for (int k0 = 0; k0 < g->k; k0 += 32) {
+        float part[2] = {0, 0};
+        for (int k = k0; k < g->k && k < k0 + 32; k++) {
+            const int64_t a = g->a.trans ? k * p->lda + i : i * p->lda + k;
+            const int64_t b = g->b.trans ? j * p->ldb + k : k * p->ldb + j;
+            const float x = bf16_load(((uint16_t *)p->a)[a]), w = bf16_load(((uint16_t *)p->b)[b]);
+            part[k % 2] = flush(fmaf(flush(x), flush(w), part[k % 2]));
+        }
+        sum = flush(flush(sum) + flush(part[0] + part[1]));
+    }
+    return sum;
+}
+
+static void check_amx(struct product *p, const struct isa *isa) {
+    const struct gemm *g = &p->g;
+    const size_t size = dtype_size(g->c_type);
+    unsigned char *want = mem_block(p->c_count * size);
+    memcpy(want, p->c, p->c_count * size);
+    for (int i = 0; i < g->m; i++)
+        for (int j = 0; j < g->n; j++) {
+            const size_t at = (size_t)(i * p->ldc + j);
+            float x = amx_element(p, i, j, g->add ? (float)get(want, at, g->c_type) : 0);
+            if (g->bias) x += (float)get(g->bias, (size_t)j, g->bias_type);
+            if (g->relu && x < 0) x = 0;
+            dtype_store(want, g->c_type, (int64_t)at, (double)x);
+        }
+    product_run(p, isa);
+    for (size_t at = 0; at < p->c_count; at++)
+        if (memcmp(want + at * size, (char *)p->c + at * size, size) != 0)
+            fail_msg("%s: %d x %d x %d, trans %d %d, c %d, add %d, lines %d: c[%zu,%zu] is %.9g, "
+                     "not %.9g",
+                     isa->name, g->m, g->n, g->k, g->a.trans, g->b.trans, g->c_type, g->add,
+                     p->on_lines, at / (size_t)p->ldc, at % (size_t)p->ldc,
+                     get(p->c, at, g->c_type), get(want, at, g->c_type));
+    mem_block_free(want);
+}
+
+/* 1 .. most, small and around the ends of registers and patches more often than not. */
+static int any_side(struct rng *rng, int most) {
+    const int n = 1 + (int)rng_below(rng, rng_below(rng, 2) ? (uint32_t)most : 40);
+    return rng_below(rng, 3) ? n : max_int(1, (n + 15) / 16 * 16 + (int)rng_below(rng, 3) - 1);
+}
+
+/* Thousands of products of any shape, with the bits that AMX's definition gives them: on AMX where
+ * there is one, and in emulation. */
+TEST(amx_fuzz) {
+    NEED_ISA(isa);
+    struct rng rng = {.key = 15};
+    const int times = TEST_SANITIZED ? 300 : 3000;
+    for (int n = 0; n < times; n++) {
+        struct product p = {.on_lines = (int)rng_below(&rng, 2)};
+        struct gemm *g = &p.g;
+        const int deep = n % 100 == 99; /* beyond what is multiplied without a pause */
+        g->m = any_side(&rng, deep ? 70 : 150);
+        g->n = any_side(&rng, deep ? 70 : 150);
+        g->k = deep ? 2000 + any_side(&rng, 400) : any_side(&rng, n % 10 ? 130 : 700);
+        if (rng_below(&rng, 2)) g->k = (g->k + 31) / 32 * 32;
+        const uint32_t flags = rng_below(&rng, 1u << 8);
+        g->a.trans = flags & 1;
+        g->b.trans = flags >> 1 & 1;
+        g->a.type = g->b.type = DTYPE_BF16;
+        g->c_type = flags >> 2 & 1 ? DTYPE_BF16 : DTYPE_F32;
+        g->bias_type = flags >> 3 & 1 ? DTYPE_BF16 : DTYPE_F32;
+        g->add = flags >> 4 & 1;
+        g->relu = flags >> 5 & 1;
+        p.serial = flags >> 6 & 1;
+        p.threads = 1 + n % 3;
+        product_init(&p, (uint64_t)n);
+        if (flags >> 7 & 1) g->bias = p.bias;
+        check_amx(&p, isa);
+        product_release(&p);
+    }
+}
+
 #ifndef __FMA__
 /* The emulation against the C library, above all where rounding twice goes wrong: a b is next to
  * half a unit of c, of ordinary size and denormal. */
@@ -477,4 +562,4 @@ TESTS(T(selection), EACH_ISA(combinations), EACH_ISA(shapes), EACH_ISA(large),
       EACH_ISA(same_bits_every_way), EACH_ISA(rows_do_not_meet), EACH_ISA(deep_sums_rest),
       EACH_ISA(mixed_types), EACH_ISA(no_depth), EACH_ISA(not_a_number_survives),
       EACH_ISA(stores_as_bf16_store), EACH_ISA(workspace_never_shrinks), EACH_ISA(serial_is_fused),
-      T(emulated_fma))
+      T(emulated_fma), TPL(amx_fuzz, "amx", 300), TPL(amx_fuzz, "amx-emulated", 300))

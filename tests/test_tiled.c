@@ -707,8 +707,32 @@ TEST(refuses_what_it_must) {
         TP(f, "amx")
 #define KERNELS(f) SETS(f), TP(f, "amx-emulated")
 
+/* Thousands of shapes: I8 against ref, with and without given scales, and BF16 against the plain
+ * product, whose own test is in test_gemm.c; one thread or more. */
+TEST(amx_fuzz) {
+    NEED_ISA(isa);
+    struct rng rng = {.key = 15};
+    const int times = TEST_SANITIZED ? 200 : 2000;
+    for (int n = 0; n < times; n++) {
+        const int m = 1 + (int)rng_below(&rng, n % 20 ? 70 : 400);
+        const int cols = 1 + (int)rng_below(&rng, n % 20 ? 100 : 40);
+        const int k = 1 + (int)rng_below(&rng, n % 10 ? 150 : 1200);
+        const enum dtype type = n % 2 ? DTYPE_I8 : DTYPE_BF16;
+        struct product p = product_new(m, cols, k, type, n % 3, (uint64_t)n);
+        p.t.relu = n % 4 > 1;
+        if (type == DTYPE_BF16)
+            check_plain(isa, &p);
+        else if (n % 8 == 1)
+            check_i8_given(isa, &p);
+        else
+            check_i8(isa, &p);
+        product_free(&p);
+    }
+}
+
 TESTS(KERNELS(i8_is_ref), KERNELS(i8_given_scale_is_ref), KERNELS(i8_given_scale),
       KERNELS(f32_is_plain), KERNELS(bf16_is_plain), KERNELS(near_ref), KERNELS(rows_and_threads),
       KERNELS(many_rows), KERNELS(workspace_grows), KERNELS(i8_odd_rows), KERNELS(any_int8_is_ref),
       T(int8_in_place), SETS(embed), SETS(linear_op), SETS(topk_op), T(pack_and_back),
-      T(quantised_form), T(quantise_odd_rows), T(refuses_what_it_must))
+      T(quantised_form), T(quantise_odd_rows), T(refuses_what_it_must), TPL(amx_fuzz, "amx", 300),
+      TPL(amx_fuzz, "amx-emulated", 300))

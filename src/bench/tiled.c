@@ -8,6 +8,7 @@
  *
  * Weights come in enough copies, used in turn, that none is still in a cache when its turn comes,
  * as in a model whose layers take turns: that is how decoding meets w. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -175,7 +176,7 @@ static int run_case(struct bench *s, int m, int n, int k, enum dtype type, struc
 
 /* The arithmetic of f32 and bf16 products is that of the plain ones. */
 static void pick_peak(struct bench *s, enum dtype type) {
-    const struct tiled_kernel *kernel = tiled_kernel_of(s->be.isa, type);
+    const struct tiled_kernel *kernel = tiled_kernel_of(s->be.isa, type, INT_MAX);
     const struct gemm_kernel *plain =
         type == DTYPE_BF16 ? s->be.isa->gemm_bf16 : s->be.isa->gemm_f32;
     s->peak = kernel->peak ? kernel->peak : plain->peak;

@@ -37,6 +37,13 @@ static void amx_zero(int reg);
                      :                                                                             \
                      : "r"(base), "r"((int64_t)(stride))                                           \
                      : "memory")
+/* Data that will not be wanted again soon: it does not push what will be out of the first-level
+ * cache. */
+#define amx_load_stream(reg, base, stride)                                                         \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #reg                                           \
+                     :                                                                             \
+                     : "r"(base), "r"((int64_t)(stride))                                           \
+                     : "memory")
 #define amx_store(reg, base, stride)                                                               \
     __asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)"                                         \
                      :                                                                             \

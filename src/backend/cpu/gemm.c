@@ -26,8 +26,7 @@
  * B once per M rows, so it shows only when M or N is small; tiled weights (tiled.h) need none. */
 #include "backend/cpu/gemm.h"
 
-#include <string.h>
-
+#include "backend/cpu/gemm_store.h"
 #include "base/num.h"
 
 enum {
@@ -50,6 +49,9 @@ enum {
     PACK_PANELS = 4,
     PACK_PANELS_ACROSS = 64,
     PACK_DEPTHS_ACROSS = 64, /* a multiple of every k_unit */
+    /* Of a product that a kernel runs from end to end: sides of a task, and tasks. */
+    RANGE_LEAST = 64,
+    RANGES_PER_THREAD = 2,
 };
 
 struct plan {
@@ -286,17 +288,6 @@ static struct place place_rest(const struct job *job, int row, int col) {
     return (struct place){job->rest + at * 4, ld, DTYPE_F32};
 }
 
-static void load_patch(float *t, struct place from, int rows, int cols, int nr) {
-    for (int i = 0; i < rows; i++, t += nr) {
-        const char *row = from.at + (size_t)i * (size_t)from.ld * dtype_size(from.type);
-        if (from.type == DTYPE_F32)
-            memcpy(t, row, (size_t)cols * 4);
-        else
-            for (int j = 0; j < cols; j++) t[j] = bf16_load(((const uint16_t *)row)[j]);
-        for (int j = cols; j < nr; j++) t[j] = 0;
-    }
-}
-
 /* Lines that will be written when the patch is done: they come while it is multiplied. */
 static void expect_patch(struct place to, int rows, int cols) {
     const size_t wide = (size_t)cols * dtype_size(to.type);
@@ -332,7 +323,7 @@ static void patch_block(const struct job *job, const char *a, const char *b, flo
         kernel->into(kc, a, b, (float *)to.at, to.ld, resume || k > 0);
         return;
     }
-    if (resume && k == 0) load_patch(t, from, rows, cols, kernel->nr);
+    if (resume && k == 0) gemm_load_patch(t, kernel->nr, from.at, from.ld, from.type, rows, cols);
     kernel->patch(kc, rows, a, b, t, resume || k > 0);
     if (!ends) return;
 
@@ -410,6 +401,57 @@ static void block_task(void *ctx, int task, int thread) {
     if (kernel->leave) kernel->leave();
 }
 
+/* ---- kernels that run a rectangle from end to end -------------------------------------------- */
+
+struct range_job {
+    const struct gemm *g;
+    const struct gemm_kernel *kernel;
+    char *workspace;
+    size_t size;           /* per thread */
+    int rows, cols, n_row; /* of a task; tasks along rows */
+};
+
+static void range_task(void *ctx, int task, int thread) {
+    const struct range_job *j = ctx;
+    const int row = task % j->n_row * j->rows, col = task / j->n_row * j->cols;
+    const struct gemm_range at = {row, min_int(j->rows, j->g->m - row), col,
+                                  min_int(j->cols, j->g->n - col)};
+    j->kernel->run(j->g, at, j->workspace + (size_t)thread * j->size);
+}
+
+static size_t range_size(const struct gemm_kernel *kernel, const struct gemm *g) {
+    return round64(kernel->workspace(g->m, g->n, g->k));
+}
+
+/* A side of n in equal shares that are multiples of the kernel's patch. */
+static int range_side(int n, int shares, int unit) {
+    return ceil_div(ceil_div(n, shares), unit) * unit;
+}
+
+/* The longer side is halved until every thread has its tasks: a task reads rows + columns of
+ * operands for rows x columns of products. */
+static void run_ranges(struct pool *pool, const struct gemm_kernel *kernel, const struct gemm *g,
+                       void *workspace) {
+    struct range_job j = {.g = g, .kernel = kernel, .workspace = workspace};
+    const int wanted = pool && pool_size(pool) > 1 ? RANGES_PER_THREAD * pool_size(pool) : 1;
+    int across = 1;
+    j.n_row = 1;
+    j.size = range_size(kernel, g);
+    while (j.n_row * across < wanted) {
+        const int rows = g->m / j.n_row, cols = g->n / across;
+        if (max_int(rows, cols) < 2 * RANGE_LEAST) break;
+        *(rows >= cols ? &j.n_row : &across) *= 2;
+    }
+    j.rows = range_side(g->m, j.n_row, kernel->mr);
+    j.cols = range_side(g->n, across, kernel->nr);
+    j.n_row = ceil_div(g->m, j.rows);
+    const int n_task = j.n_row * ceil_div(g->n, j.cols);
+    if (pool)
+        pool_run(pool, range_task, &j, n_task);
+    else
+        for (int i = 0; i < n_task; i++) range_task(&j, i, 0);
+}
+
 /* ---- driver ---------------------------------------------------------------------------------- */
 
 static void run_tasks(struct pool *pool, pool_fn *fn, struct job *job, int n_task) {
@@ -436,6 +478,10 @@ static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, 
     if (g->m <= 0 || g->n <= 0) return;
     const struct gemm_kernel *kernel = kernel_for(isa, g->a.type, g->b.type);
     if (!pool && kernel == isa->gemm_f32) kernel = isa->gemm_fused;
+    if (kernel->run) {
+        run_ranges(pool, kernel, g, workspace);
+        return;
+    }
     struct job job = {.g = g};
     job.plan = plan_make(kernel, g, pool ? pool_size(pool) : 1);
     const struct plan *p = &job.plan;
@@ -459,6 +505,7 @@ static void run(struct pool *pool, const struct isa *isa, const struct gemm *g, 
 }
 
 static size_t workspace_size(const struct gemm_kernel *kernel, const struct gemm *g, int n_thread) {
+    if (kernel->run) return range_size(kernel, g) * (size_t)n_thread;
     const struct plan p = plan_make(kernel, g, n_thread);
     return plan_size(&p);
 }

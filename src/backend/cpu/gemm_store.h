@@ -154,6 +154,19 @@ GEMM_INLINE int gemm_store_wide(const struct gemm_store *to, const float *t, con
 #define gemm_store_wide(to, t, nr, rows, cols) 0
 #endif
 
+/* The reverse: rows x cols of C into a patch nr wide, zeros beside them. */
+GEMM_INLINE void gemm_load_patch(float *t, const int nr, const void *c, int64_t ldc,
+                                 enum dtype type, int rows, int cols) {
+    for (int i = 0; i < rows; i++, t += nr) {
+        const char *row = (const char *)c + i * ldc * (int64_t)dtype_size(type);
+        if (type == DTYPE_F32)
+            __builtin_memcpy(t, row, (size_t)cols * 4);
+        else
+            for (int j = 0; j < cols; j++) t[j] = bf16_load(((const uint16_t *)row)[j]);
+        for (int j = cols; j < nr; j++) t[j] = 0;
+    }
+}
+
 /* The store of a kernel whose patches are nr (a constant at most 64) wide. */
 GEMM_INLINE void gemm_store_patch(const struct gemm_store *to, const float *t, const int nr,
                                   int rows, int cols) {

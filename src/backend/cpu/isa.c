@@ -20,6 +20,10 @@ enum {
     HAS_AMX = 16,       /* registers, tdpbf16ps, tdpbssd, and the kernel's permission */
 };
 
+#ifndef AMX_FEW_ROWS
+enum { AMX_FEW_ROWS = 8 };
+#endif
+
 /* From <asm/prctl.h>, which is too old on some systems that run new kernels. */
 enum { REQ_XCOMP_PERM = 0x1023, XFEATURE_TILE_DATA = 18 };
 
@@ -81,13 +85,15 @@ static const struct isa avx512bf16 = {
 };
 static const struct isa amx = {
     .name = "amx",
-    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AMX,
+    .needs = HAS_AVX2 | HAS_AVX512 | HAS_AVX512VNNI | HAS_AMX,
     .gemm_f32 = &gemm_f32_avx512,
     .gemm_fused = &gemm_f32_avx512,
     .gemm_bf16 = &gemm_bf16_amx,
     .tiled_f32 = &tiled_f32_avx512,
     .tiled_bf16 = &tiled_bf16_amx,
     .tiled_i8 = &tiled_i8_amx,
+    .tiled_i8_few = &tiled_i8_avx512vnni,
+    .few_rows = AMX_FEW_ROWS,
     .rows = &rows_avx512,
 };
 

@@ -54,7 +54,15 @@ struct gemm_store {
  *         panel.
  * peak:   runs the arithmetic instructions of `patch` alone, on registers; returns the FLOPs done.
  * enter, leave: around any calls of patch and peak on a thread (AMX configuration); may be
- * NULL. */
+ *         NULL.
+ *
+ * A kernel for which packing ahead costs too much has `run` instead of patch and pack: a rectangle
+ * of C, epilogue included, from operands as they lie, on the calling thread, in `workspace` bytes
+ * (64-byte aligned) that never shrink when a side grows. The same promise of order holds. */
+struct gemm; /* gemm.h */
+struct gemm_range {
+    int row, rows, col, cols;
+};
 struct gemm_kernel {
     enum dtype type;
     int mr, nr, k_unit;
@@ -68,6 +76,8 @@ struct gemm_kernel {
     void (*store)(const struct gemm_store *to, const float *t, int rows, int cols);
     void (*pack_a)(const struct gemm_pack *p);
     void (*pack_b)(const struct gemm_pack *p);
+    void (*run)(const struct gemm *g, struct gemm_range at, void *workspace);
+    size_t (*workspace)(int m, int n, int k);
     double (*peak)(int64_t iterations);
     void (*enter)(void), (*leave)(void);
 };
@@ -117,6 +127,8 @@ struct isa {
     const struct gemm_kernel *gemm_fused; /* gemm_f32, or one that sums by fused multiply-adds as
                                              other sets do */
     const struct tiled_kernel *tiled_f32, *tiled_bf16, *tiled_i8;
+    const struct tiled_kernel *tiled_i8_few; /* for few_rows or fewer, where another is faster */
+    int few_rows;
     const struct row_kernels *rows;
 };
 

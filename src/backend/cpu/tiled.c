@@ -45,7 +45,9 @@ struct job {
     int n_range;
 };
 
-const struct tiled_kernel *tiled_kernel_of(const struct isa *isa, enum dtype w_type) {
+/* I8 sums are exact, so that the choice changes no bits. */
+const struct tiled_kernel *tiled_kernel_of(const struct isa *isa, enum dtype w_type, int rows) {
+    if (w_type == DTYPE_I8 && isa->tiled_i8_few && rows <= isa->few_rows) return isa->tiled_i8_few;
     return w_type == DTYPE_I8     ? isa->tiled_i8
            : w_type == DTYPE_BF16 ? isa->tiled_bf16
                                   : isa->tiled_f32;
@@ -83,7 +85,7 @@ static size_t piece_bytes(const struct tiled *t) {
 
 size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
     const size_t pieces = size_mul(piece_bytes(t), (size_t)pool_size(be->pool));
-    return size_add(staging(tiled_kernel_of(be->isa, t->w.type), t), pieces);
+    return size_add(staging(tiled_kernel_of(be->isa, t->w.type, t->x.rows), t), pieces);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -202,7 +204,7 @@ static int lies_well(const struct tiled *t) {
 }
 
 void tiled_run(struct cpu_backend *be, const struct tiled *t, void *workspace) {
-    const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type);
+    const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type, t->x.rows);
     const int staged = !(kernel->in_place && lies_well(t));
     const int chunk = staged ? chunk_rows(kernel, &t->w) : t->x.rows;
     const size_t factors = (size_t)min_int(chunk, t->x.rows) * sizeof(float);

@@ -36,7 +36,7 @@ struct tiled {
 size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t);
 void tiled_run(struct cpu_backend *be, const struct tiled *t, void *workspace);
 
-/* The kernel that multiplies by w. */
-const struct tiled_kernel *tiled_kernel_of(const struct isa *isa, enum dtype w_type);
+/* The kernel that multiplies so many rows by w. */
+const struct tiled_kernel *tiled_kernel_of(const struct isa *isa, enum dtype w_type, int rows);
 
 #endif

@@ -15,45 +15,19 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/amx.h"
+#include "backend/cpu/amx_patch.h"
 #include "backend/cpu/tiled_walk.h"
 
 enum { STEP = TILE_LINES * TILE_LINE_BYTES };
 
-/* ---- the product ----------------------------------------------------------------------------- */
+#ifndef AMX_LAB
+enum { SUM_STEPS = 64, NEAR_STEPS = 16 };
+#else
+extern int SUM_STEPS, NEAR_STEPS;
+#endif
+enum { GROUP = 8 }; /* panels of 32 rows whose sums are under way together */
 
-#define MULTIPLY(i8, sum, a, b)                                                                    \
-    do {                                                                                           \
-        if (i8)                                                                                    \
-            amx_multiply_i8(sum, a, b);                                                            \
-        else                                                                                       \
-            amx_multiply(sum, a, b);                                                               \
-    } while (0)
-
-/* t [32][32] of 4-byte sums = 32 rows of x by the tiles at w and w1. */
-GEMM_INLINE void rows_32(const struct tiled_part *p, const char *x, const char *w, const char *w1,
-                         char *t, const int i8) {
-    const char *x1 = x + 16 * p->ldx;
-    amx_zero_sums();
-    for (int line = 0; line < p->lines; line += TILE_LINES) {
-        amx_load(4, x, p->ldx);
-        amx_load(6, w, 64);
-        MULTIPLY(i8, 0, 4, 6);
-        amx_load(7, w1, 64);
-        MULTIPLY(i8, 1, 4, 7);
-        amx_load(5, x1, p->ldx);
-        MULTIPLY(i8, 2, 5, 6);
-        MULTIPLY(i8, 3, 5, 7);
-        x += 64;
-        x1 += 64;
-        w += STEP;
-        w1 += STEP;
-    }
-    amx_store(0, t, 128);
-    amx_store(1, t + 64, 128);
-    amx_store(2, t + (ptrdiff_t)16 * 128, 128);
-    amx_store(3, t + (ptrdiff_t)16 * 128 + 64, 128);
-}
+/* ---- 16 rows or fewer ------------------------------------------------------------------------ */
 
 /* t [16][64] = 16 rows of x by four tiles. */
 GEMM_INLINE void rows_16(const struct tiled_part *p, const char *x, const char *const *w, char *t,
@@ -62,13 +36,13 @@ GEMM_INLINE void rows_16(const struct tiled_part *p, const char *x, const char *
     for (int64_t at = 0, line = 0; line < p->lines; line += TILE_LINES, at += STEP, x += 64) {
         amx_load(4, x, p->ldx);
         amx_load(5, w[0] + at, 64);
-        MULTIPLY(i8, 0, 4, 5);
+        AMX_MULTIPLY(i8, 0, 4, 5);
         amx_load(6, w[1] + at, 64);
-        MULTIPLY(i8, 1, 4, 6);
+        AMX_MULTIPLY(i8, 1, 4, 6);
         amx_load(7, w[2] + at, 64);
-        MULTIPLY(i8, 2, 4, 7);
+        AMX_MULTIPLY(i8, 2, 4, 7);
         amx_load(5, w[3] + at, 64);
-        MULTIPLY(i8, 3, 4, 5);
+        AMX_MULTIPLY(i8, 3, 4, 5);
     }
     amx_store(0, t, 256);
     amx_store(1, t + 64, 256);
@@ -101,16 +75,22 @@ static void store_i8(const struct tiled_part *p, const struct gemm_store *to, co
     }
 }
 
-/* Finished sums of `across` (2 or 4) tiles, fewer at the end of w, into y. */
-GEMM_INLINE void finish(const struct tiled_part *p, const void *t, int row, int tile, int rows,
-                        const int across, const int i8) {
+/* Rows [row, row + rows) of the part, by the tiles from `tile` on: sums at t, across * 16 wide, on
+ * their way into y. */
+struct pending {
+    const char *t;
+    int row, rows, tile;
+};
+
+GEMM_INLINE void finish(const struct tiled_part *p, const struct pending *d, const int across,
+                        const int i8) {
     struct gemm_store to;
-    const int cols = tiled_target(&to, p, row, tile, across);
-    const int have = p->rows - row < rows ? p->rows - row : rows;
+    const int cols = tiled_target(&to, p, d->row, d->tile, across);
     if (i8)
-        store_i8(p, &to, t, p->factor + row, tile * TILE_ROWS, across * TILE_ROWS, have, cols);
+        store_i8(p, &to, (const int32_t *)d->t, p->factor + d->row, d->tile * TILE_ROWS,
+                 across * TILE_ROWS, d->rows, cols);
     else
-        gemm_store_patch(&to, t, across * TILE_ROWS, have, cols);
+        gemm_store_patch(&to, (const float *)d->t, across * TILE_ROWS, d->rows, cols);
 }
 
 /* Beyond the last tile, the last again: multiplied, but stored nowhere. */
@@ -118,24 +98,125 @@ static const char *tile_at(const struct tiled_part *p, int tile) {
     return p->w + (tile < p->tiles ? tile : p->tiles - 1) * p->ldw;
 }
 
-GEMM_INLINE void run_any(const struct tiled_part *p, const int i8) {
-    char t[4096] __attribute__((aligned(64)));
-    const int wide = p->rows > 16, across = wide ? 2 : 4;
-    for (int tile = 0; tile < p->tiles; tile += across) {
+GEMM_INLINE void run_few(const struct tiled_part *p, const int i8) {
+    char t[AMX_PATCH] __attribute__((aligned(64)));
+    for (int tile = 0; tile < p->tiles; tile += 4) {
         const char *w[4];
         for (int i = 0; i < 4; i++) w[i] = tile_at(p, tile + i);
-        for (int row = 0; wide && row < p->rows; row += 32) {
-            rows_32(p, p->x + row * p->ldx, w[0], w[1], t, i8);
-            finish(p, t, row, tile, 32, 2, i8);
-        }
-        if (wide) continue;
         rows_16(p, p->x, w, t, i8);
-        finish(p, t, 0, tile, 16, 4, i8);
+        finish(p, &(struct pending){t, 0, p->rows, tile}, 4, i8);
     }
 }
 
-static void run_bf16(const struct tiled_part *p) { run_any(p, 0); }
-static void run_i8(const struct tiled_part *p) { run_any(p, 1); }
+/* ---- more ------------------------------------------------------------------------------------ */
+
+/* What is done beside the multiplications. */
+struct side {
+    const struct tiled_part *p;
+    struct pending last; /* patch; its rows that are not in y yet */
+    int rows_at_once;
+    const char *y; /* where the patch at hand will go */
+    int64_t ldy;
+    int y_rows, y_bytes;
+    const char *next[2]; /* tiles */
+    int line, lines, lines_at_once;
+};
+
+GEMM_INLINE void finish_rows(struct side *d, int n, const int i8) {
+    struct pending part = d->last;
+    if (part.rows <= 0) return;
+    part.rows = n < part.rows ? n : part.rows;
+    finish(d->p, &part, 2, i8);
+    d->last.row += part.rows;
+    d->last.rows -= part.rows;
+    d->last.t += part.rows * AMX_SIDE * 4;
+}
+
+GEMM_INLINE void aside(struct side *d, const int i8) {
+    finish_rows(d, d->rows_at_once, i8);
+    for (int i = 0; i < d->rows_at_once && d->y_rows > 0; i++, d->y_rows--, d->y += d->ldy) {
+        __builtin_prefetch(d->y, 1, 3);
+        if (d->y_bytes > 64) __builtin_prefetch(d->y + 64, 1, 3);
+    }
+    for (int i = 0; i < d->lines_at_once && d->line < d->lines; i++, d->line++)
+        __builtin_prefetch(d->next[d->line % 2] + d->line / 2 * TILE_LINE_BYTES, 0, 2);
+}
+static void aside_bf16(void *ctx) { aside(ctx, 0); }
+static void aside_i8(void *ctx) { aside(ctx, 1); }
+
+/* One patch, `steps` from `step` on of its depth, all of which are `all`. */
+GEMM_INLINE void patch(struct side *d, int row, int tile, int step, char *t, const int i8) {
+    const struct tiled_part *p = d->p;
+    const int all = p->lines / TILE_LINES + (p->lines % TILE_LINES != 0), left = p->rows - row;
+    struct amx_patch q = {.x = p->x + row * p->ldx + (int64_t)step * 64,
+                          .ldx = p->ldx,
+                          .x_half = 16 * p->ldx,
+                          .x_step = 64,
+                          .w = tile_at(p, tile) + (int64_t)step * STEP,
+                          .w_half = tile_at(p, tile + 1) - tile_at(p, tile),
+                          .w_step = STEP,
+                          .steps = all - step < SUM_STEPS ? all - step : SUM_STEPS,
+                          .rows = left < AMX_SIDE ? left : AMX_SIDE,
+                          .x_stream = 1,
+                          .w_stream = all > NEAR_STEPS,
+                          .from = step ? t : NULL,
+                          .ld_from = AMX_SIDE * 4,
+                          .to = t,
+                          .ld_to = AMX_SIDE * 4};
+    const int done = step + q.steps == all;
+    const int calls = (q.steps + AMX_ASIDE - 1) / AMX_ASIDE;
+    d->rows_at_once = (AMX_SIDE + calls - 1) / calls;
+    d->y_rows = done ? q.rows : 0;
+    d->y = (const char *)p->to.c + row * d->ldy + (int64_t)tile * TILE_ROWS * (d->y_bytes / 32);
+    amx_patch(&q, i8, i8 ? aside_i8 : aside_bf16, d);
+    if (!done) return;
+    finish_rows(d, AMX_SIDE, i8);
+    d->last = (struct pending){t, row, q.rows, tile};
+}
+
+/* All rows by two tiles, some panels at a time; the next tiles are asked for. A patch's sums are
+ * written when its steps are done, hence after the rows of the last one, wherever those are. */
+GEMM_INLINE void run_tiles(struct side *d, int tile, char *sums, const int i8) {
+    const struct tiled_part *p = d->p;
+    const int steps = (p->lines + TILE_LINES - 1) / TILE_LINES;
+    const int panels = (p->rows + AMX_SIDE - 1) / AMX_SIDE;
+    const int more = tile + 2 < p->tiles;
+    const int calls = (steps + AMX_ASIDE - 1) / AMX_ASIDE * panels;
+    d->line = 0;
+    d->lines = more ? 2 * p->lines : 0;
+    d->lines_at_once = (d->lines + calls - 1) / calls;
+    d->next[0] = tile_at(p, tile + 2);
+    d->next[1] = tile_at(p, tile + 3);
+    for (int group = 0; group < panels; group += GROUP) {
+        const int end = group + GROUP < panels ? group + GROUP : panels;
+        for (int step = 0; step < steps; step += SUM_STEPS)
+            for (int i = group; i < end; i++) {
+                const int place = steps > SUM_STEPS ? i - group : i & 1;
+                patch(d, i * AMX_SIDE, tile, step, sums + (ptrdiff_t)place * AMX_PATCH, i8);
+            }
+    }
+}
+
+GEMM_INLINE void run_many(const struct tiled_part *p, const int i8) {
+    char sums[GROUP * AMX_PATCH] __attribute__((aligned(64)));
+    const int64_t size = (int64_t)dtype_size(p->to.type);
+    struct side d = {.p = p, .ldy = p->to.ldc * size, .y_bytes = (int)(AMX_SIDE * size)};
+    for (int tile = 0; tile < p->tiles; tile += 2) run_tiles(&d, tile, sums, i8);
+    finish_rows(&d, AMX_SIDE, i8);
+}
+
+static void run_bf16(const struct tiled_part *p) {
+    if (p->rows > 16)
+        run_many(p, 0);
+    else
+        run_few(p, 0);
+}
+static void run_i8(const struct tiled_part *p) {
+    if (p->rows > 16)
+        run_many(p, 1);
+    else
+        run_few(p, 1);
+}
 
 /* ---- staging --------------------------------------------------------------------------------- */
 
@@ -165,26 +246,45 @@ static float largest(const float *x, int n) {
     return a;
 }
 
+/* 16 of n numbers, zeros beyond them, times factor, to integers; clipped if the factor is not the
+ * row's own. */
+GEMM_INLINE __m512i quantise(const float *x, int n, __m512 factor, const int clip) {
+    const __m512 most = _mm512_set1_ps(127), least = _mm512_set1_ps(-127);
+    __m512 v = _mm512_maskz_loadu_ps(n > 0 ? first_lanes(n) : 0, x);
+    v = _mm512_mul_ps(v, factor);
+    if (clip) v = _mm512_max_ps(_mm512_min_ps(v, most), least);
+    return _mm512_cvtps_epi32(v);
+}
+
+/* A row to bytes, 64 at a time. Packing works in lanes of 128 bits; one permutation puts their
+ * words in order. */
+GEMM_INLINE void quantise_row(char *to, const float *x, int n, __m512 factor, const int clip) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    for (int k = 0; k < n; k += 64) {
+        __m512i q[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) q[i] = quantise(x + k + 16 * i, n - k - 16 * i, factor, clip);
+        const __m512i low = _mm512_packs_epi32(q[0], q[1]), high = _mm512_packs_epi32(q[2], q[3]);
+        const __m512i bytes = _mm512_packs_epi16(low, high);
+        _mm512_storeu_si512(to + k, _mm512_permutexvar_epi32(order, bytes));
+    }
+}
+
 static void stage_i8(void *dst, int64_t ld, float *factor, const struct mat *x, int first,
                      int last) {
     for (int i = first; i < last; i++) {
         char *to = (char *)dst + i * ld;
-        memset(to, 0, (size_t)ld);
-        if (i >= x->rows) continue;
         const float *from = (const float *)x->data + i * x->ld;
-        const float a = largest(from, x->cols), given = x->x_scale;
+        const float a = i < x->rows ? largest(from, x->cols) : 0, given = x->x_scale;
         const float inverse = given > 0 ? given : 127 / a;
         const int finite = a <= __FLT_MAX__;
-        factor[i] = !finite ? NAN : given > 0 ? 1 : a / 127;
-        if (!finite || !(inverse <= __FLT_MAX__)) continue;
-        const __m512 most = _mm512_set1_ps(127);
-        for (int k = 0; k < x->cols; k += 16) {
-            __m512 v = _mm512_maskz_loadu_ps(first_lanes(x->cols - k), from + k);
-            v = _mm512_mul_ps(v, _mm512_set1_ps(inverse));
-            v = _mm512_max_ps(_mm512_min_ps(v, most), _mm512_sub_ps(_mm512_setzero_ps(), most));
-            const __m512i q = _mm512_cvtps_epi32(v);
-            _mm_storeu_si128((__m128i *)(to + k), _mm512_cvtepi32_epi8(q));
-        }
+        if (i < x->rows) factor[i] = !finite ? NAN : given > 0 ? 1 : a / 127;
+        if (i >= x->rows || !finite || !(inverse <= __FLT_MAX__))
+            memset(to, 0, (size_t)ld);
+        else if (given > 0)
+            quantise_row(to, from, x->cols, _mm512_set1_ps(inverse), 1);
+        else
+            quantise_row(to, from, x->cols, _mm512_set1_ps(inverse), 0);
     }
 }
 
