@@ -2,22 +2,34 @@
  *
  * Eight registers of 16 rows x 64 bytes. tdpbf16ps multiplies a 16 x 32 one of A by a 32 x 16 one
  * of B (stored as 16 rows of 16 pairs) into 16 x 16 sums: 16384 operations, issued every 16 cycles.
- * A patch is 32 x 32 (amx_patch.h). At that speed 512 x 512 weights are multiplied by a row in the
- * time that memory takes to move a few hundred bytes, so a pass over memory that packs operands
- * costs as much as the product. Hence nothing is packed ahead:
+ * A patch is 32 x 32 (amx_patch.h).
  *
- *   A   is multiplied where it lies if its rows lie along the depth on whole cache lines; the rows
- *       of a block, 1 MiB at most, stay in the second-level cache. Otherwise a block is packed, by
- *       the thread that multiplies it. The next block's rows are asked for meanwhile.
- *   B   goes by in strips of 32 columns. While one is multiplied with all rows of the block, the
- *       next is packed into the other of two buffers, a register between two steps, and the lines
- *       of the one after it are asked for.
- *   C   a finished patch waits in t, and goes through the epilogue while the next is multiplied.
+ * How tiles map to data. Weights of 512 x 512 are multiplied by 32 rows in 6 us, in which a core
+ * gets some 160 KiB from the shared cache: a pass over memory that packs operands ahead costs as
+ * much as the product. So a thread takes a rectangle of C and does everything itself:
  *
- * Depth. A strip's and a panel's KC depths are 16 KiB each, so that both stay in a first-level
- * cache of 48 KiB while the rows of the block pass by the strip; between, sums rest in t.
- * A product deeper than DEPTH_MOST goes through its block DEPTH_CHUNK at a time, with sums of the
- * whole block in t.
+ *   B   a group of columns, 1 MiB at most, is packed into the thread's second-level cache: strips
+ *       of 32 columns, two registers per step. It stays there while all rows pass by.
+ *   A   goes by in panels of 32 rows, multiplied where they lie if that is along the depth on whole
+ *       cache lines, else packed one at a time. A panel of 512 depths stays in the first-level
+ *       cache while the strips stream past it (tileloaddt1, which leaves that cache alone).
+ *   C   a finished patch waits in t and goes through the epilogue between the steps of the next.
+ *       Whole f32 patches without an epilogue begin and end in C itself.
+ *
+ * What bounds it, on a Xeon with 48 KiB and 2 MiB of own caches, 10 bytes per cycle from the shared
+ * one: per step and 64 cycles 2 KiB come from the second level, which can deliver 52 bytes per
+ * cycle, and A needs 2 bytes per cycle from further away. Measured for the loop alone, in shares of
+ * what registers full of random numbers reach, which is 0.8 of what they reach with zeros:
+ *
+ *     steps of 32 depths                        8    16    32    64
+ *     all loads into the first-level cache     58    59    66    71 %
+ *     the streaming operand past it            67    76    67    73 %
+ *     both past it                             62    73    80    83 %
+ *
+ * A patch costs 136 cycles for its end besides (the last sums arrive, four stores), and packing B
+ * some 60 cycles per KiB: with 256 rows a tenth of the time. Asking for lines of A or of C ahead
+ * made products slower by a tenth: such requests take the buffers that loads from the second level
+ * need.
  *
  * Numbers: within a register's 32 depths even and odd products are summed apart, then added to the
  * sum (which starts from C when adding); rounded to nearest, denormals count as zero. */
@@ -28,38 +40,33 @@
 
 enum { UNIT = 32, PANEL_STEP = 2 * AMX_REGISTER }; /* depths of a register; two of them */
 
-#ifndef AMX_LAB
 enum {
-    DEPTH = 1024,            /* multiplied at a time */
-    GROUP_BYTES = 512 << 10, /* of B's columns, packed */
-    DEEP_ROWS = 512,         /* whose sums are kept when there are more depths */
-    NEAR_STEPS = 16,         /* as many steps of a panel stay in the first-level cache */
-    IN_PLACE = 1,
-    EXPECT_ROWS = 1,
-    EXPECT_C = 1,
+    GROUP_BYTES = 1 << 20, /* of B's columns, packed: half of a second-level cache */
+    DEPTH_F32 = 1024,      /* multiplied at a time; in between, sums rest in C, */
+    DEPTH_BF16 = 2048,     /* or in the workspace */
+    DEEP_ROWS = 512,       /* whose sums are kept then */
+    NEAR_STEPS = 16,       /* of a panel of A that stay in the first-level cache: 32 KiB */
 };
-#else
-extern int DEPTH, GROUP_BYTES, DEEP_ROWS, NEAR_STEPS, IN_PLACE, EXPECT_ROWS, EXPECT_C;
-#endif
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 static int whole(int n, int unit) { return ceil_div(n, unit) * unit; }
 
 /* Depths at a time, and columns of B that are packed so deep. */
-static int depth_of(int k) { return min_int(whole(max_int(k, 1), UNIT), DEPTH); }
+static int depth_of(int k, int most) { return min_int(whole(max_int(k, 1), UNIT), most); }
 static int group_of(int depth) { return GROUP_BYTES / (depth * 2) / AMX_SIDE * AMX_SIDE; }
 
-/* Bytes of the parts of a thread's workspace; none shrinks when a side grows. */
-static size_t panel_bytes(int k) { return (size_t)AMX_SIDE * 2 * (size_t)depth_of(k); }
+/* Bytes of the parts of a thread's workspace, for any C; none shrinks when a side grows. */
+static size_t panel_bytes(int k) { return (size_t)AMX_SIDE * 2 * (size_t)depth_of(k, DEPTH_BF16); }
 static size_t group_bytes(int n, int k) {
-    return min_size((size_t)whole(n, AMX_SIDE) * 2 * (size_t)depth_of(k), GROUP_BYTES);
+    const size_t depth = (size_t)depth_of(k, DEPTH_BF16);
+    return min_size((size_t)whole(n, AMX_SIDE) * 2 * depth, GROUP_BYTES);
 }
 static size_t sums_bytes(int m, int n, int k) {
-    if (k <= DEPTH) return 2 * AMX_PATCH;
+    if (k <= DEPTH_F32) return (size_t)2 * AMX_PATCH;
     const int rows = whole(min_int(m, DEEP_ROWS), AMX_SIDE);
-    const int cols = whole(min_int(n, group_of(DEPTH)), AMX_SIDE);
-    return max_size((size_t)rows * (size_t)cols * 4, 2 * AMX_PATCH);
+    const int cols = whole(min_int(n, group_of(DEPTH_F32)), AMX_SIDE);
+    return max_size((size_t)rows * (size_t)cols * 4, (size_t)2 * AMX_PATCH);
 }
 static size_t workspace(int m, int n, int k) {
     return panel_bytes(k) + group_bytes(n, k) + sums_bytes(m, n, k);
@@ -166,18 +173,12 @@ static void pack_all(char *to, const struct source *s, const int across) {
 
 /* ---- between the steps ----------------------------------------------------------------------- */
 
+/* The last patch, on its way to C. */
 struct side {
-    /* the last patch, on its way to C */
     struct gemm_store to;
     const float *t;
-    int row, rows, cols, rows_at_once;
-    /* where the patch at hand will go */
-    const char *c;
-    int64_t ldc; /* bytes */
-    int c_row, c_rows, c_bytes;
-    /* the next panel of A: lines to ask for */
-    struct source next;
-    int line, lines, lines_at_once;
+    int row, rows, cols;
+    int at_once; /* rows, between two steps */
 };
 
 static void store_rows(struct side *d, int n) {
@@ -190,16 +191,7 @@ static void store_rows(struct side *d, int n) {
 
 static void aside(void *ctx) {
     struct side *d = ctx;
-    const struct source *s = &d->next;
-    store_rows(d, d->rows_at_once);
-    for (int i = 0; i < d->rows_at_once && d->c_row < d->c_rows; i++, d->c_row++) {
-        __builtin_prefetch(d->c + d->c_row * d->ldc, 1, 3);
-        if (d->c_bytes > 64) __builtin_prefetch(d->c + d->c_row * d->ldc + 64, 1, 3);
-    }
-    for (int i = 0; i < d->lines_at_once && d->line < d->lines; i++, d->line++) {
-        const int row = d->line % AMX_SIDE, at = d->line / AMX_SIDE;
-        if (row < s->n) __builtin_prefetch(s->at + row * s->ld + at * (int64_t)UNIT, 0, 2);
-    }
+    store_rows(d, d->at_once);
 }
 
 /* ---- a range of C ---------------------------------------------------------------------------- */
@@ -267,9 +259,6 @@ static void multiply(struct block *b, struct amx_patch *q, int row, int strip) {
     const int straight = whole_patch && !(b->last && (g->bias || g->relu));
     q->to = straight ? c : t;
     q->ld_to = straight ? ldc : AMX_SIDE * 4;
-    b->side.c = c;
-    b->side.c_row = 0;
-    b->side.c_rows = EXPECT_C && b->last && q->from != c ? q->rows : 0;
     amx_patch(q, 0, aside, &b->side);
     if (b->last && !straight) hand_over(b, t, row, q->rows, col, cols);
 }
@@ -284,7 +273,6 @@ static void run_panel(struct block *b, int row) {
                           .rows = s.n,
                           .x_stream = !near,
                           .w_stream = 1};
-    struct side *d = &b->side;
     if (b->in_place && s.n == AMX_SIDE) {
         q.x = (const char *)s.at;
         q.ldx = s.ld * 2;
@@ -297,19 +285,12 @@ static void run_panel(struct block *b, int row) {
         q.x_half = AMX_REGISTER;
         q.x_step = PANEL_STEP;
     }
-    d->rows_at_once = calls ? ceil_div(AMX_SIDE, calls) : 0;
-    d->line = d->lines = 0;
-    if (EXPECT_ROWS && s.along_k && row + AMX_SIDE < b->row + b->rows && calls) {
-        d->next = panel_of(b, row + AMX_SIDE);
-        d->lines = AMX_SIDE * steps;
-        d->lines_at_once = ceil_div(d->lines, ceil_div(b->cols, AMX_SIDE) * calls);
-    }
+    b->side.at_once = calls ? ceil_div(AMX_SIDE, calls) : 0;
     for (int strip = 0; strip < b->cols; strip += AMX_SIDE) multiply(b, &q, row, strip);
 }
 
 /* The block at all depths. */
-static void run_block(struct block *b) {
-    const int chunk = depth_of(b->g->k);
+static void run_block(struct block *b, int chunk) {
     b->k0 = 0;
     do { /* once also for a depth of zero */
         b->depth = min_int(chunk, b->g->k - b->k0);
@@ -324,20 +305,19 @@ static void run_block(struct block *b) {
 
 static void run(const struct gemm *g, struct gemm_range at, void *memory) {
     const int row_end = at.row + at.rows, col_end = at.col + at.cols;
-    const int group = group_of(depth_of(g->k)), deep = g->k > DEPTH;
-    struct block b = {.g = g, .a = memory, .kept = deep};
+    const int depth = depth_of(g->k, g->c_type == DTYPE_F32 ? DEPTH_F32 : DEPTH_BF16);
+    const int group = group_of(depth);
+    struct block b = {.g = g, .a = memory, .kept = g->k > depth};
     b.b = b.a + panel_bytes(g->k);
     b.t = b.b + group_bytes(g->n, g->k);
-    b.side.ldc = g->ldc * (int64_t)dtype_size(g->c_type);
-    b.side.c_bytes = AMX_SIDE * (int)dtype_size(g->c_type);
-    b.in_place = IN_PLACE && !g->a.trans && g->k % UNIT == 0 && g->a.ld % 32 == 0 &&
-                 (uintptr_t)g->a.data % 64 == 0;
+    b.in_place =
+        !g->a.trans && g->k % UNIT == 0 && g->a.ld % 32 == 0 && (uintptr_t)g->a.data % 64 == 0;
     amx_enter();
     for (b.row = at.row; b.row < row_end; b.row += b.rows) {
-        b.rows = min_int(deep ? DEEP_ROWS : at.rows, row_end - b.row);
+        b.rows = min_int(b.kept ? DEEP_ROWS : at.rows, row_end - b.row);
         for (b.col = at.col; b.col < col_end; b.col += b.cols) {
             b.cols = min_int(group, col_end - b.col);
-            run_block(&b);
+            run_block(&b, depth);
         }
     }
     store_rows(&b.side, AMX_SIDE);

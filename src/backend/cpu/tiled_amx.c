@@ -20,12 +20,7 @@
 
 enum { STEP = TILE_LINES * TILE_LINE_BYTES };
 
-#ifndef AMX_LAB
-enum { SUM_STEPS = 64, NEAR_STEPS = 16 };
-#else
-extern int SUM_STEPS, NEAR_STEPS;
-#endif
-enum { GROUP = 8 }; /* panels of 32 rows whose sums are under way together */
+enum { NEAR_STEPS = 16 }; /* of two tiles that stay in the first-level cache: 32 KiB */
 
 /* ---- 16 rows or fewer ------------------------------------------------------------------------ */
 
@@ -114,12 +109,10 @@ GEMM_INLINE void run_few(const struct tiled_part *p, const int i8) {
 struct side {
     const struct tiled_part *p;
     struct pending last; /* patch; its rows that are not in y yet */
-    int rows_at_once;
-    const char *y; /* where the patch at hand will go */
+    int at_once;         /* rows, between two steps */
+    const char *y;       /* where the patch at hand will go */
     int64_t ldy;
     int y_rows, y_bytes;
-    const char *next[2]; /* tiles */
-    int line, lines, lines_at_once;
 };
 
 GEMM_INLINE void finish_rows(struct side *d, int n, const int i8) {
@@ -133,75 +126,49 @@ GEMM_INLINE void finish_rows(struct side *d, int n, const int i8) {
 }
 
 GEMM_INLINE void aside(struct side *d, const int i8) {
-    finish_rows(d, d->rows_at_once, i8);
-    for (int i = 0; i < d->rows_at_once && d->y_rows > 0; i++, d->y_rows--, d->y += d->ldy) {
+    finish_rows(d, d->at_once, i8);
+    for (int i = 0; i < d->at_once && d->y_rows > 0; i++, d->y_rows--, d->y += d->ldy) {
         __builtin_prefetch(d->y, 1, 3);
         if (d->y_bytes > 64) __builtin_prefetch(d->y + 64, 1, 3);
     }
-    for (int i = 0; i < d->lines_at_once && d->line < d->lines; i++, d->line++)
-        __builtin_prefetch(d->next[d->line % 2] + d->line / 2 * TILE_LINE_BYTES, 0, 2);
 }
 static void aside_bf16(void *ctx) { aside(ctx, 0); }
 static void aside_i8(void *ctx) { aside(ctx, 1); }
 
-/* One patch, `steps` from `step` on of its depth, all of which are `all`. */
-GEMM_INLINE void patch(struct side *d, int row, int tile, int step, char *t, const int i8) {
+/* 32 rows by two tiles: sums to t, whose last user is done with it when they get there. */
+GEMM_INLINE void patch(struct side *d, int row, int tile, char *t, const int i8) {
     const struct tiled_part *p = d->p;
-    const int all = p->lines / TILE_LINES + (p->lines % TILE_LINES != 0), left = p->rows - row;
-    struct amx_patch q = {.x = p->x + row * p->ldx + (int64_t)step * 64,
-                          .ldx = p->ldx,
-                          .x_half = 16 * p->ldx,
-                          .x_step = 64,
-                          .w = tile_at(p, tile) + (int64_t)step * STEP,
-                          .w_half = tile_at(p, tile + 1) - tile_at(p, tile),
-                          .w_step = STEP,
-                          .steps = all - step < SUM_STEPS ? all - step : SUM_STEPS,
-                          .rows = left < AMX_SIDE ? left : AMX_SIDE,
-                          .x_stream = 1,
-                          .w_stream = all > NEAR_STEPS,
-                          .from = step ? t : NULL,
-                          .ld_from = AMX_SIDE * 4,
-                          .to = t,
-                          .ld_to = AMX_SIDE * 4};
-    const int done = step + q.steps == all;
-    const int calls = (q.steps + AMX_ASIDE - 1) / AMX_ASIDE;
-    d->rows_at_once = (AMX_SIDE + calls - 1) / calls;
-    d->y_rows = done ? q.rows : 0;
+    const int steps = (p->lines + TILE_LINES - 1) / TILE_LINES, left = p->rows - row;
+    const int calls = (steps + AMX_ASIDE - 1) / AMX_ASIDE;
+    const struct amx_patch q = {.x = p->x + row * p->ldx,
+                                .ldx = p->ldx,
+                                .x_half = 16 * p->ldx,
+                                .x_step = 64,
+                                .w = tile_at(p, tile),
+                                .w_half = tile_at(p, tile + 1) - tile_at(p, tile),
+                                .w_step = STEP,
+                                .x_stream = 1,
+                                .w_stream = steps > NEAR_STEPS,
+                                .steps = steps,
+                                .rows = left < AMX_SIDE ? left : AMX_SIDE,
+                                .to = t,
+                                .ld_to = AMX_SIDE * 4};
+    d->at_once = (AMX_SIDE + calls - 1) / calls;
     d->y = (const char *)p->to.c + row * d->ldy + (int64_t)tile * TILE_ROWS * (d->y_bytes / 32);
+    d->y_rows = q.rows;
     amx_patch(&q, i8, i8 ? aside_i8 : aside_bf16, d);
-    if (!done) return;
     finish_rows(d, AMX_SIDE, i8);
     d->last = (struct pending){t, row, q.rows, tile};
 }
 
-/* All rows by two tiles, some panels at a time; the next tiles are asked for. A patch's sums are
- * written when its steps are done, hence after the rows of the last one, wherever those are. */
-GEMM_INLINE void run_tiles(struct side *d, int tile, char *sums, const int i8) {
-    const struct tiled_part *p = d->p;
-    const int steps = (p->lines + TILE_LINES - 1) / TILE_LINES;
-    const int panels = (p->rows + AMX_SIDE - 1) / AMX_SIDE;
-    const int more = tile + 2 < p->tiles;
-    const int calls = (steps + AMX_ASIDE - 1) / AMX_ASIDE * panels;
-    d->line = 0;
-    d->lines = more ? 2 * p->lines : 0;
-    d->lines_at_once = (d->lines + calls - 1) / calls;
-    d->next[0] = tile_at(p, tile + 2);
-    d->next[1] = tile_at(p, tile + 3);
-    for (int group = 0; group < panels; group += GROUP) {
-        const int end = group + GROUP < panels ? group + GROUP : panels;
-        for (int step = 0; step < steps; step += SUM_STEPS)
-            for (int i = group; i < end; i++) {
-                const int place = steps > SUM_STEPS ? i - group : i & 1;
-                patch(d, i * AMX_SIDE, tile, step, sums + (ptrdiff_t)place * AMX_PATCH, i8);
-            }
-    }
-}
-
+/* Two tiles stay in a cache while all rows pass by them. */
 GEMM_INLINE void run_many(const struct tiled_part *p, const int i8) {
-    char sums[GROUP * AMX_PATCH] __attribute__((aligned(64)));
+    char sums[2][AMX_PATCH] __attribute__((aligned(64)));
     const int64_t size = (int64_t)dtype_size(p->to.type);
     struct side d = {.p = p, .ldy = p->to.ldc * size, .y_bytes = (int)(AMX_SIDE * size)};
-    for (int tile = 0; tile < p->tiles; tile += 2) run_tiles(&d, tile, sums, i8);
+    for (int tile = 0; tile < p->tiles; tile += 2)
+        for (int row = 0; row < p->rows; row += AMX_SIDE)
+            patch(&d, row, tile, sums[row / AMX_SIDE % 2], i8);
     finish_rows(&d, AMX_SIDE, i8);
 }
 
