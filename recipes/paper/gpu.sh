@@ -49,7 +49,7 @@ save() {
 
 # texts — those of data.sh, once
 texts() {
-    [ -e "$work/data/bpe.model" ] || DATA=$corpora WORK=$work recipes/paper/data.sh
+    [ -e "$work/data/train.en.xz" ] || DATA=$corpora WORK=$work recipes/paper/data.sh
 }
 
 part() {

@@ -6,7 +6,10 @@
 
 Trains (or goes on with DIR/state.pt), averages the last checkpoints, and writes DIR/test.out for
 test.en; then prints what it did as JSON. With --seconds it stops after that many and prints
-nothing: called again, it goes on. Where the target is trees, the search is not constrained: `heed
+nothing: called again, it goes on. With --valid SRC TGT it measures a text at each checkpoint, as
+heed does, in DIR/log.jsonl. With --init it begins with a model.safetensors of heed's, such as one
+of `heed train --steps 1 --lr-scale 1e-9`, in place of its own draw, in which keys and values are
+one matrix and a fifth smaller. Where the target is trees, the search is not constrained: `heed
 trees restore` repairs what is no tree, and says how often. Needs torch and sentencepiece.
 """
 import argparse
@@ -33,6 +36,8 @@ def options():
     for name in ("src", "tgt"):
         p.add_argument("--" + name, nargs="+", required=True)
     p.add_argument("--translate", nargs="*", default=[])
+    p.add_argument("--valid", nargs=2, default=[])
+    p.add_argument("--init")
     for name, value in dict(steps=4000, tokens=8000, warmup=1000, every=250, average=5,
                             max_length=300, beam=21, extra=300, batch=128, threads=0, seed=1,
                             seconds=0).items():
@@ -135,6 +140,41 @@ class Model(nn.Module):
         return self.logits(x)
 
 
+def take_weights(model, path):
+    """Those of heed's model.safetensors."""
+    with open(path, "rb") as f:
+        raw = f.read()
+    base = 8 + int.from_bytes(raw[:8], "little")
+    found = {}
+    for name, entry in json.loads(raw[8:base]).items():
+        if name != "__metadata__":
+            begin, end = (base + x for x in entry["data_offsets"])
+            found[name] = torch.frombuffer(bytearray(raw[begin:end]),
+                                           dtype=torch.float32).view(entry["shape"])
+
+    def put(linear, weight, bias):
+        linear.weight.data.copy_(weight)
+        linear.bias.data.copy_(bias.flatten())
+
+    model.embedding.weight.data.copy_(found["tgt_embed"])
+    for stack, layers in (("enc", model.enc), ("dec", model.dec)):
+        for i, layer in enumerate(layers):
+            part = {k.split(".", 2)[2]: x for k, x in found.items()
+                    if k.startswith(f"{stack}.{i}.")}
+            d = model.d
+            put(layer.self.q, part["self.w_qkv"][:d], part["self.b_qkv"].flatten()[:d])
+            put(layer.self.kv, part["self.w_qkv"][d:], part["self.b_qkv"].flatten()[d:])
+            put(layer.self.out, part["self.w_o"], part["self.b_o"])
+            if layer.cross:
+                put(layer.cross.q, part["cross.w_q"], part["cross.b_q"])
+                put(layer.cross.kv, part["cross.w_kv"], part["cross.b_kv"])
+                put(layer.cross.out, part["cross.w_o"], part["cross.b_o"])
+            put(layer.ff[0], part["ff.w_1"], part["ff.b_1"])
+            put(layer.ff[2], part["ff.w_2"], part["ff.b_2"])
+            for norm, name in zip(layer.norm, ("self", "ff", "cross")):
+                put(norm, part[f"{name}.gamma"].flatten(), part[f"{name}.beta"])
+
+
 def read_lines(*paths):
     lines = []
     for path in paths:
@@ -176,12 +216,40 @@ def save(what, path):
     os.replace(path + ".part", path)
 
 
+def read_pairs(a, sp, src, tgt):
+    eos = [sp.eos_id()]
+    pairs = [(x + eos, y + eos) for x, y in
+             zip(sp.encode(read_lines(*src)), sp.encode(read_lines(*tgt)))]
+    return [p for p in pairs if max(map(len, p)) <= a.max_length]
+
+
+def tensors(a, rows, bos):
+    """Source, target as the decoder reads it, and as it should write it."""
+    src, out = (padded([p[k] for p in rows], a.device) for k in (0, 1))
+    return src, torch.cat([torch.full_like(out[:, :1], bos), out[:, :-1]], 1), out
+
+
+def validate(a, model, pairs, bos):
+    """Nats a token of a text, smoothed and not."""
+    sums, n = [0.0, 0.0], 0
+    model.eval()
+    with torch.inference_mode():
+        for chosen in batches(pairs, a.tokens, random.Random(1)):
+            src, tgt, out = tensors(a, [pairs[i] for i in chosen], bos)
+            logits = model(src, tgt).float().flatten(0, 1)
+            n += int((out != PAD).sum())
+            for k, smoothing in enumerate((a.smoothing, 0.0)):
+                sums[k] += F.cross_entropy(logits, out.flatten(), ignore_index=PAD,
+                                           label_smoothing=smoothing, reduction="sum").item()
+    model.train()
+    return {"valid_loss": round(sums[0] / n, 5), "valid_nll": round(sums[1] / n, 5)}
+
+
 def train(a, model, sp, log):
     """Seconds that all updates took; None: there was no time for all."""
-    eos, bos, device = sp.eos_id(), sp.bos_id(), a.device
-    pairs = [(x + [eos], y + [eos]) for x, y in
-             zip(sp.encode(read_lines(*a.src)), sp.encode(read_lines(*a.tgt)))]
-    pairs = [p for p in pairs if max(map(len, p)) <= a.max_length]
+    bos, device = sp.bos_id(), a.device
+    pairs = read_pairs(a, sp, a.src, a.tgt)
+    valid = read_pairs(a, sp, *([x] for x in a.valid)) if a.valid else None
     rng, amp = random.Random(a.seed), torch.autocast(device.split(":")[0], torch.bfloat16,
                                                      enabled=device != "cpu")
     adam = torch.optim.Adam(model.parameters(), 0, (0.9, 0.98), 1e-9, fused=device != "cpu")
@@ -196,9 +264,7 @@ def train(a, model, sp, log):
     model.train()
     while state["step"] < a.steps:
         queue = queue or batches(pairs, a.tokens, rng)
-        rows = [pairs[i] for i in queue.pop()]
-        src, out = padded([p[0] for p in rows], device), padded([p[1] for p in rows], device)
-        tgt = torch.cat([torch.full_like(out[:, :1], bos), out[:, :-1]], 1)
+        src, tgt, out = tensors(a, [pairs[i] for i in queue.pop()], bos)
         state["step"] = step = state["step"] + 1
         rate = a.lr_scale * a.d_model ** -0.5 * min(step ** -0.5, step * a.warmup ** -1.5)
         for group in adam.param_groups:
@@ -216,7 +282,8 @@ def train(a, model, sp, log):
                 save(model.state_dict(), os.path.join(a.out, f"weights-{step:08}.pt"))
             save(dict(state, model=model.state_dict(), adam=adam.state_dict(), rng=rng.getstate()),
                  path)
-            log(step=step, loss=round(loss.item(), 4), seconds=round(state["seconds"], 1))
+            log(step=step, loss=round(loss.item(), 4), seconds=round(state["seconds"], 1),
+                **(validate(a, model, valid, bos) if valid else {}))
         if over:
             return None
     average(a, model)
@@ -321,6 +388,8 @@ def main():
         torch.set_num_threads(a.threads)
     sp = sentencepiece.SentencePieceProcessor(model_file=a.tokenizer)
     model = Model(a, sp.get_piece_size()).to(a.device)
+    if a.init:
+        take_weights(model, a.init)
 
     def log(**line):
         with open(os.path.join(a.out, "log.jsonl"), "a", encoding="utf-8") as f:
