@@ -9,7 +9,7 @@
 #     RESULTS, REPORT where its results and the report go (docs/paper/results, docs/paper)
 #
 # Arguments go to heed sweep: --device cuda:0 --device cuda:1 runs two rows at a time, --only NAME
-# one. About 25 minutes of one H200; stop and start it as you like.
+# one. With STEPS=4000 about 25 minutes of one H200; stop and start it as you like.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=recipes/paper/common.sh
