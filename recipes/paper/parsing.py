@@ -125,7 +125,8 @@ def curves(runs):
         cells = [run.get(str(step)) for run in runs.values()]
         lines.append(f"| {step:,} | " + " | ".join(f"{x:.3f}" if x else "–" for x in cells) + " |")
     heed, other, _, peer = runs.values()
-    spread = max(abs(heed[s] - other[s]) for s in other)
+    both = max(other, key=int)
+    spread = abs(heed[both] - other[both])
     last = str(max(int(s) for s in peer if s in heed))
     gap = heed[last] - peer[last]
     return """### Does PyTorch learn faster?
@@ -138,8 +139,10 @@ first update, 8.27004. Validation loss, label-smoothed, nats a token:
 
 """ + "\n".join(lines) + """
 
-""" + f"""After {int(last):,} updates it is ahead by {gap:.3f}; two seeds of heed differ by up to
-{spread:.3f}.""" + """ How keys and values are drawn does not show. What had raised the question was one longer run of each, 2 + 2
+""" + f"""After {int(last):,} updates it is ahead by {gap:.3f}; two seeds of heed differ by
+{spread:.3f} after {int(both)}. How keys and values are drawn does not show so far.""" + """
+
+What had raised the question was one longer run of each, 2 + 2
 layers of width 128 and 2,500 tokens an update: after 1,500, 2,000 and 2,500 updates heed had 1.764,
 1.714 and 1.698, PyTorch 1.665, 1.588 and 1.538. Rows of brackets are learnt in jumps, after long
 pauses that differ between seeds; whether that is all there is to it needs more seeds of that size
