@@ -38,7 +38,7 @@ struct piecemap {
 void piecemap_init(struct piecemap *map, const struct piece *piece, size_t n, bool marks);
 void piecemap_release(struct piecemap *map);
 
-/* A piece on its way into the map: the hashes of its prefixes that are to be marked, and its own. */
+/* A piece on its way into the map: hashes of its prefixes that are to be marked, and its own. */
 struct piecemap_way {
     uint64_t mark[26]; /* [n_mark] */
     int n_mark;
