@@ -1,4 +1,5 @@
 /* test_base.c — errors, memory, random numbers, threads. */
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -289,6 +290,53 @@ TEST(pool_runs_every_task_once) {
     }
 }
 
+/* Tasks that wait for each other. */
+struct meeting {
+    atomic_int arrived, strange;
+    int n_thread;
+};
+
+static void meet(void *ctx, int task, int thread) {
+    struct meeting *m = ctx;
+    if (task != thread) atomic_fetch_add(&m->strange, 1);
+    atomic_fetch_add(&m->arrived, 1);
+    while (atomic_load(&m->arrived) < m->n_thread) sched_yield();
+}
+
+/* Task i is all of thread i's share: if none can end before all have begun, each runs its own, in
+ * every job. */
+TEST(pool_deals_the_same_shares) {
+    enum { THREADS = 4 };
+    struct pool *pool;
+    struct err err;
+    ASSERT_OK(pool_new(&pool, THREADS, &err), err);
+    for (int job = 0; job < 50; job++) {
+        struct meeting m = {.n_thread = THREADS};
+        pool_run(pool, meet, &m, THREADS);
+        assert_int_equal(atomic_load(&m.strange), 0);
+    }
+    pool_free(pool);
+}
+
+static void wait_for_the_others(void *ctx, int task, int thread) {
+    struct meeting *m = ctx;
+    (void)thread;
+    while (task == 0 && atomic_load(&m->arrived) < m->n_thread) sched_yield();
+    atomic_fetch_add(&m->arrived, 1);
+}
+
+/* The first task of thread 0 ends after all others: somebody else must have taken the rest of its
+ * share. */
+TEST(pool_takes_over_what_is_left) {
+    struct pool *pool;
+    struct err err;
+    ASSERT_OK(pool_new(&pool, 2, &err), err);
+    struct meeting m = {.n_thread = 9};
+    pool_run(pool, wait_for_the_others, &m, 10);
+    assert_int_equal(atomic_load(&m.arrived), 10);
+    pool_free(pool);
+}
+
 static void add_square(void *ctx, int task, int thread) {
     (void)thread;
     ((int64_t *)ctx)[task] += (int64_t)task * task;
@@ -326,19 +374,6 @@ TEST(pool_wakes_sleepers) {
     }
     usleep(10000);
     pool_free(pool);
-}
-
-struct meeting {
-    atomic_int arrived;
-    int n_thread;
-};
-
-static void meet(void *ctx, int task, int thread) {
-    (void)task;
-    (void)thread;
-    struct meeting *meeting = ctx;
-    atomic_fetch_add(&meeting->arrived, 1);
-    while (atomic_load(&meeting->arrived) < meeting->n_thread) usleep(100);
 }
 
 /* Tasks that wait for each other end only if that many threads are really there. */
@@ -405,7 +440,7 @@ TESTS(T(version_agrees), T(status_texts), T(err_carries_message), T(err_cuts_lon
       T(huge_block_is_an_error), T(arena_measures_what_it_carves), T(arena_saturates),
       T(arena_past_the_end_is_a_bug), T(philox_known_answers), T(rng_is_its_state),
       T(rng_below_stays_below), T(rng_below_is_uniform), T(rng_uniform_moments),
-      T(rng_normal_moments), T(pool_runs_every_task_once), T(pool_orders_many_small_jobs),
-      T(pool_wakes_sleepers), T(pool_has_its_threads), T(pool_allocates_nothing_running),
-      T(pool_comes_and_goes), T(pool_refuses_bad_sizes), T(pool_default_size),
-      T(digits_are_grouped))
+      T(rng_normal_moments), T(pool_runs_every_task_once), T(pool_deals_the_same_shares),
+      T(pool_takes_over_what_is_left), T(pool_orders_many_small_jobs), T(pool_wakes_sleepers),
+      T(pool_has_its_threads), T(pool_allocates_nothing_running), T(pool_comes_and_goes),
+      T(pool_refuses_bad_sizes), T(pool_default_size), T(digits_are_grouped))

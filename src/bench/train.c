@@ -410,8 +410,8 @@ static int build(struct bench *s, struct err *err) {
 
 int bench_train_run(const struct bench_train_options *o, struct err *err) {
     struct bench s = {.o = o};
-    struct figures figures;
-    struct tree tree;
+    struct figures figures = {0};
+    struct tree tree = {0};
     int rc = build(&s, err), several = o->accumulate > 1;
     if (!rc) rc = measure(&s, &figures, err);
     if (!rc && several) rc = measure_tree(&s, &tree, err);
