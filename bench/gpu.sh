@@ -22,7 +22,7 @@ pack() {
     local build=${1:-build}
     rm -rf "$home"
     mkdir -p "$home/tests" "$home/lib"
-    cp "$build/heed" "$build/libheed-cuda.so" "$home/"
+    cp "$build/heed" "$build"/libheed-*.so "$home/"
     for program in "$build"/tests/test_*; do
         if [ -f "$program" ] && [ -x "$program" ] &&
             [[ $("$program" --list 2>/dev/null) == *cuda* ]]; then

@@ -18,7 +18,7 @@ note() { echo "$*"; }
 skip() { echo "skipped: $*"; exit 77; } # the runner wants to know why
 # slow WHY — leaves the test out in sanitizer builds
 slow() { [ "${TEST_SLOW:-1}" != 0 ] || skip "$*"; }
-sanitized() { grep -q fsanitize "$build/flags"; }
+sanitized() { grep -qs fsanitize "$build/flags"; } # what is packed has none
 
 # expect CODE TEXT COMMAND... — the exit status and a part of what it says, which is left in $out
 # expect CODE TEXT -- ARGUMENT... — the same for heed; an error must begin with "heed: "
