@@ -275,6 +275,7 @@ test-slow: ## heed serve under slowhttptest: slow heads, bodies and readers
 # Machines made of network namespaces; as root.
 test-cluster: ## ranks on four machines, or what looks like them: same bytes, faults; needs root
 	@tools/deps.sh cluster
+	@tools/deps.sh slurm || echo 'without it the steps with Slurm are left out'
 	@$(MAKE) --no-print-directory all test-programs
 	@tests/cluster.sh
 

@@ -3,6 +3,9 @@
 # runs it. What one machine can show is in test_ranks.sh, test_watch.sh and test_train_ranks.sh.
 #
 #     tests/cluster.sh [STEP...]     those of step_STEP below; all if not given
+#
+# The last steps, slurm_*, want Slurm as well (cluster_slurm.sh) and are left out where it is
+# missing. What was broken, and what became of it, is a table at the end.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 TEST_DIR=$(mktemp -d "${TMPDIR:-/var/tmp}/heed-cluster.XXXXXX")
@@ -14,8 +17,27 @@ trap 'rm -rf "$TEST_DIR"' EXIT
 . "$here/ranks.sh"
 # shellcheck source=tests/machines.sh
 . "$here/machines.sh"
-[ $# -gt 0 ] || set -- talk same resume kill stop cut orted full refuse
+# shellcheck source=tests/cluster_slurm.sh
+. "$here/cluster_slurm.sh"
+[ $# -gt 0 ] || set -- talk same resume kill restart stop cut orted full refuse \
+    slurm_same slurm_resume slurm_faults slurm_orders
 trap 'umount "$dir/small" 2>/dev/null || true; tear_down' EXIT
+
+# skipped WHAT — left out, and said at the end again
+skips=()
+skipped() {
+    skips+=("$*")
+    note "SKIPPED $*"
+}
+
+# row FAULT EXIT SECONDS TEXT — of the table
+table=()
+row() {
+    local line
+    printf -v line '%-31s %4s %6s  %s' "$@"
+    table+=("$line")
+    note "$line"
+}
 
 # ---- what ranks say ------------------------------------------------------------------------------
 
@@ -37,11 +59,18 @@ step_talk() {
 run=("${data[@]}" "${small[@]}" --cache cache --tokens 150 --accumulate 8 --steps 50 --log-every 10
     --valid-every 20 --save-every 10 --keep 99 --clip 0.5 --dropout 0.2)
 
-# by N OUT OPTION... — a run of N ranks on the four machines
+# by N OUT OPTION... — a run of N ranks, started by $start
+start=spread
 by() {
     local n=$1 out=$2
     shift 2
-    spread "$n" "$heed" train "${run[@]}" --out "$out" "$@" >"$out.log" 2>&1
+    $start "$n" "$heed" train "${run[@]}" --out "$out" "$@" >"$out.log" 2>&1
+}
+# alone OUT OPTION... — the same by one process, unless it is there
+alone() {
+    local out=$1
+    shift
+    [ -d "$out" ] || "$heed" train "${run[@]}" --out "$out" "$@" --quiet || fail 'one process'
 }
 # compare ONE MANY — every checkpoint and the log are the same
 compare() {
@@ -55,7 +84,7 @@ compare() {
 }
 
 step_same() {
-    "$heed" train "${run[@]}" --out alone --quiet || fail 'one process'
+    alone alone
     for n in 1 2 4 8; do
         by $n "same$n" || fail "$n ranks: $(cat "same$n.log")"
         compare alone "same$n"
@@ -87,114 +116,155 @@ begin() {
 kill_one() {
     begin "$1" "$2" "${@:4}"
     kill -9 "$(pid_of "$3" "$2")"
-    if wait $launcher; then fail 'a rank was killed, and all went well'; fi
+    if wait "$launcher"; then fail 'a rank was killed, and all went well'; fi
     gone "--out $2"
 }
 
-step_resume() {
+# resume RUN — killed with four ranks, continued by two, killed, continued by eight
+resume() {
     local more=(--steps 400)
-    "$heed" train "${run[@]}" "${more[@]}" --out straight --quiet || fail 'one process'
-    kill_one 4 resumed 3 "${more[@]}"
-    kill_one 2 resumed 0 "${more[@]}"
-    by 8 resumed "${more[@]}" || fail "8 ranks go on: $(cat resumed.log)"
-    compare straight resumed
+    alone straight "${more[@]}"
+    kill_one 4 "$1" 3 "${more[@]}"
+    kill_one 2 "$1" 0 "${more[@]}"
+    by 8 "$1" "${more[@]}" || fail "8 ranks go on: $(cat "$1.log")"
+    compare straight "$1"
 }
+step_resume() { resume resumed; }
 
 # ---- faults --------------------------------------------------------------------------------------
 
-# lost RUN SECONDS TEXT — all end, in about so many seconds, with one line about it
+# harm OUT RANK COMMAND... — what is done to a run: COMMAND with that rank's process
+harm() {
+    victim=$(pid_of "$2" "$1")
+    hit=$(now)
+    "${@:3}" "$victim"
+}
+# lost FAULT RUN SECONDS TEXT — all end, in about so many seconds, with one line about it
 lost() {
-    local rc=0 began=$SECONDS took
-    wait $launcher || rc=$?
-    took=$((SECONDS - began))
-    [ $rc != 0 ] || fail "$1: exit 0"
-    gone "--out $1"
-    grep -qE "^heed: $3" "$1.log" || fail "$1: no '$3': $(cat "$1.log")"
-    [ "$(grep -c '^heed: rank' "$1.log")" = 1 ] || fail "$1: not one line: $(cat "$1.log")"
-    note "$1: all ended $took s later with $rc: $(grep '^heed: rank' "$1.log")"
-    [ $took -le $(($2 * 10)) ] || fail "$1: that is far from $2 s"
+    local rc=0 took
+    wait "$launcher" || rc=$?
+    took=$(since "$hit")
+    [ $rc != 0 ] || fail "$2: exit 0"
+    gone "--out $2"
+    grep -qE "^heed: $4" "$2.log" || fail "$2: no '$4': $(cat "$2.log")"
+    [ "$(grep -c '^heed: rank' "$2.log")" = 1 ] || fail "$2: not one line: $(cat "$2.log")"
+    row "$1" $rc "$took" "$(sed -n 's/^heed: \(rank[^;]*\);.*/\1/p' "$2.log")"
+    [ "${took%.*}" -le $(($3 * 10)) ] || fail "$2: that is far from $3 s"
 }
 long=(--steps 100000 --save-every 10 --keep 2)
 
 step_kill() {
     begin 4 killed "${long[@]}"
-    local victim
-    victim=$(pid_of 2 killed)
-    kill -9 "$victim"
-    lost killed 5 "rank 2 on h2 \\(pid $victim\\) is gone"
+    harm killed 2 kill -9
+    lost 'kill -9' killed 5 "rank 2 on h2 \\(pid $victim\\) is gone"
+}
+
+# The loop of docs/cluster.md, with tiny as it comes: how long until there is a new update?
+step_restart() {
+    local run=("${data[@]}" --preset tiny --vocab-size 200 --cache cache --tokens 1000 --threads 1
+        --accumulate 8 --log-every 1 --save-every 5 --steps 100000 --keep 2)
+    keep_on() {
+        until now >began && by 4 restart; do
+            case $? in 75 | 137 | 205) ;; *) break ;; esac
+        done
+    }
+    keep_on &
+    launcher=$!
+    later restart 0
+    harm restart 2 kill -9
+    learns restart
+    row 'kill -9, and again by a loop' - "$(since "$hit")" \
+        "until the next update of tiny, $(since "$(cat began)") of them after the new start"
+    kill "$launcher"
+    wait "$launcher" 2>/dev/null || true
+    kill -9 "$(pid_of 0 restart)"
+    gone '--out restart'
 }
 
 step_stop() {
     begin 4 stopped "${long[@]}"
-    local victim
-    victim=$(pid_of 1 stopped)
-    kill -STOP "$victim"
-    lost stopped 15 "rank 1 on h1 \\(pid $victim\\) is silent since step [0-9]+"
+    harm stopped 1 kill -STOP
+    lost SIGSTOP stopped 15 "rank 1 on h1 \\(pid $victim\\) is silent since step [0-9]+"
 }
 
+unplug() { ip link set "heed$$-3" down; }
 step_cut() {
     begin 4 cut "${long[@]}"
-    local victim
-    victim=$(pid_of 3 cut)
-    ip link set "heed$$-3" down
-    lost cut 15 "rank 3 on h3 \\(pid $victim\\) is silent since step [0-9]+"
+    harm cut 3 unplug
+    lost 'link down' cut 15 "rank 3 on h3 \\(pid $victim\\) is silent since step [0-9]+"
     ip link set "heed$$-3" up
 }
 
 # mpirun's own process on a machine: that it says so itself is all that can be asked for.
+kill_parent() { kill -9 "$(awk '{ print $4 }' "/proc/$1/stat")"; }
 step_orted() {
-    local victim rc=0 began
+    local rc=0 took
     begin 4 orted "${long[@]}"
-    victim=$(pid_of 1 orted)
-    began=$SECONDS
-    kill -9 "$(awk '{ print $4 }' "/proc/$victim/stat")" # its parent
-    wait $launcher || rc=$?
+    harm orted 1 kill_parent
+    wait "$launcher" || rc=$?
+    took=$(since "$hit")
     [ $rc != 0 ] || fail 'orted: exit 0'
     gone '--out orted'
-    note "orted: all ended $((SECONDS - began)) s later with $rc"
+    row 'orted killed' $rc "$took" "mpirun: $(grep -m1 '^ORTE has lost' orted.log || echo nothing)"
+}
+
+# refused FAULT STATUS SECONDS TEXT LOG — one line says so, and nothing is left
+refused() {
+    gone '--out refused'
+    grep -qE "^heed: $4" "$5" || fail "$1: $(cat "$5")"
+    [ "$(grep -c '^heed:' "$5")" = 1 ] || fail "$1: not once: $(cat "$5")"
+    row "$1" "$2" "$3" "$(sed -n 's/^heed: //p' "$5")"
 }
 
 step_full() {
     local rc=0
     mkdir -p small
     mount -t tmpfs -o size=300k tmpfs small
-    by 4 small/run || rc=$?
-    [ $rc = 1 ] || fail "a full disk: exit $rc: $(cat small/run.log)"
-    gone '--out small/run'
-    [ "$(grep -c '^heed:' small/run.log)" = 1 ] || fail "not once: $(cat small/run.log)"
-    note "a full disk: exit 1: $(grep '^heed:' small/run.log)"
+    hit=$(now)
+    by 4 small/refused || rc=$?
+    [ $rc = 1 ] || fail "a full disk: exit $rc: $(cat small/refused.log)"
+    refused "rank 0's disk full" $rc "$(since "$hit")" '.*no space left' small/refused.log
     umount small
 }
 
 # Ranks that differ are refused, and one of them says why.
 step_refuse() {
-    # refused TEXT WORDS — what the rank on h3 makes of its words
-    refused() {
+    # odd FAULT TEXT WORDS — what the rank on h3 makes of its words
+    odd() {
         local rc=0
         {
             echo '#!/bin/bash'
-            echo "if [ \"\$(uname -n)\" = h3 ]; then set -- $2; fi"
+            echo "if [ \"\$(uname -n)\" = h3 ]; then set -- $3; fi"
             echo 'exec "$@"'
         } >odd.sh
         chmod +x odd.sh
+        hit=$(now)
         spread 4 "$dir/odd.sh" "$heed" train "${run[@]}" --out refused >refused.log 2>&1 || rc=$?
-        [ $rc = 2 ] || fail "$2: exit $rc: $(cat refused.log)"
-        grep -qE "^heed: rank 3 .*$1" refused.log || fail "$2: $(cat refused.log)"
-        [ "$(grep -c '^heed:' refused.log)" = 1 ] || fail "not once: $(cat refused.log)"
-        note "$(grep '^heed:' refused.log)"
+        [ $rc = 2 ] || fail "$1: exit $rc: $(cat refused.log)"
+        refused "$1" $rc "$(since "$hit")" "rank 3 on h3 has another $2" refused.log
     }
     sed 's/a/e/' t.src >other.src
+    mkdir -p build2 plugin2
+    cp "$heed" "$build/libheed-mpi.so" build2
+    cp "$heed" "$build/libheed-mpi.so" plugin2
+    echo >>build2/heed # the same code, another file
+    echo >>plugin2/libheed-mpi.so
     # shellcheck disable=SC2016 # for the script
-    refused 'another training data' '"${@/#t.src/other.src}"'
-    # shellcheck disable=SC2016
-    refused 'another processor or device' '"$@" --isa generic'
-    # shellcheck disable=SC2016
-    refused 'another training options' '"$@" --warmup 51'
+    {
+        odd 'another corpus on h3' 'training data' '"${@/#t.src/other.src}"'
+        odd 'another --isa on h3' 'processor or device' '"$@" --isa generic'
+        odd 'another option on h3' 'training options' '"$@" --warmup 51'
+        odd 'another build on h3' program 'build2/heed "${@:2}"'
+        odd 'another plug-in on h3' program 'plugin2/heed "${@:2}"'
+    }
 }
 
 set_up
 for step in "$@"; do
     began=$SECONDS
+    case $step in slurm_*) slurm_here || continue ;; esac
     "step_$step"
     note "$step: passed after $((SECONDS - began)) s"
 done
+printf '\n%-31s %4s %6s  %s\n' 'what was done' exit s 'what was said; no process was left'
+printf '%s\n' "${table[@]}" "${skips[@]/#/SKIPPED }"

@@ -10,12 +10,12 @@ done
 bridge=heed-br$$ net=10.213.77
 hosts=(h0 h1 h2 h3)
 declare -A at # host -> process that holds its namespaces
+nets=         # the network namespaces of all
 
 # Ends whatever runs in the machines' namespaces, which only this script has started.
 tear_down() {
     trap '' INT TERM
-    local host process nets=
-    for host in "${!at[@]}"; do nets+=" $(readlink "/proc/${at[$host]}/ns/net" || true)"; done
+    local process
     for process in /proc/[0-9]*; do
         case $nets in *"$(readlink "$process/ns/net" 2>/dev/null || echo none)"*)
             kill -9 "${process#/proc/}" 2>/dev/null || true ;;
@@ -48,6 +48,7 @@ start_host() {
         [ "$(readlink "/proc/${at[$host]}/ns/net")" != "$own" ] && break
         sleep 0.05
     done
+    nets+=" $(readlink "/proc/${at[$host]}/ns/net")"
     ip link add "heed$$-$n" type veth peer name eth0 netns "${at[$host]}"
     ip link set "heed$$-$n" master "$bridge" up
     on "$host" ip link set lo up

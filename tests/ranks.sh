@@ -17,7 +17,7 @@ ranks() { TEST_RANKS=$1 mpirun -n "$@"; }
 rank_pid() {
     local process
     for process in /proc/[0-9]*/environ; do
-        if tr '\0' '\n' 2>/dev/null <"$process" | grep -qx "OMPI_COMM_WORLD_RANK=$1" &&
+        if tr '\0' '\n' 2>/dev/null <"$process" | grep -qx "PMIX_RANK=$1" &&
             tr '\0' ' ' 2>/dev/null <"${process%environ}cmdline" | grep -qF -- "$2"; then
             echo "${process//[^0-9]/}"
             return
@@ -39,3 +39,17 @@ gone() {
     done
     fail "$1 (${process//[^0-9]/}) is still there"
 }
+
+# learns RUN — it has logged an update since it was resumed, within two minutes; its log is RUN.log
+learns() {
+    for _ in {1..4000}; do
+        if awk '/"event":"resumed"/ { on = 1 } on && /"epoch"/ { ok = 1 } END { exit !ok }' \
+            "$1/log.jsonl"; then return; fi
+        sleep 0.03
+    done
+    fail "$1: no update: $(cat "$1.log")"
+}
+
+now() { echo "${EPOCHREALTIME/,/.}"; }
+# since MOMENT — the seconds since that `now`
+since() { awk -v from="$1" -v to="$(now)" 'BEGIN { printf "%.1f\n", to - from }'; }

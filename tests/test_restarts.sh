@@ -15,17 +15,20 @@ expect 2 'needs --ranks, which says how many' "$heed" train "${run[@]}" --out no
 # saved RUN — it has a checkpoint after its beginning, within two minutes
 saved() {
     for _ in {1..1200}; do
-        if compgen -G "$1/ckpt-????????" >/dev/null; then return 0; fi
+        if compgen -G "$1/ckpt-*[1-9]0" >/dev/null; then return 0; fi
         sleep 0.1
     done
     fail "$1: no checkpoint: $(cat "$1.log")"
 }
-long=(--steps 600)
+long=(--steps 600 --log-every 1)
 "$heed" train "${run[@]}" "${long[@]}" --out one --quiet
 "$heed" train "${run[@]}" "${long[@]}" --out "$dir/many" --ranks 4 --restarts 2 >many.log 2>&1 &
 launcher=$!
 saved many
 kill -9 "$(rank_pid 1 "$dir/many")" || fail "the run was too fast: $(cat many.log)"
+killed=$(now)
+learns many
+note "the first update came $(since "$killed") s after rank 1 was killed"
 wait $launcher || fail "exit $?: $(cat many.log)"
 grep -qE '^heed: rank 1 on .* is gone, ' many.log || fail "$(cat many.log)"
 grep -qE '^heed: starting again with [24] ranks \(restart 1 of 2\)' many.log ||

@@ -3,7 +3,7 @@
 #
 #     tools/deps.sh [--check] GROUP
 #
-# Each group but bare includes build; ranks, cluster, browser, slow, fuzz and lint include test. Missing
+# Each group but bare includes build; all but build and bare include test, slurm cluster. Missing
 # packages are installed with apt-get, as root or through sudo without a password; where neither is
 # possible, and always with --check, the one command to run is printed and the exit status is 1.
 # Quick and silent when nothing is missing.
@@ -34,6 +34,10 @@ ranks    module:ompi-c          libopenmpi-dev
 ranks    command:mpirun         openmpi-bin
 cluster  command:/usr/sbin/sshd openssh-server
 cluster  command:ip             iproute2
+slurm    command:slurmctld      slurmctld
+slurm    command:slurmd         slurmd
+slurm    command:srun           slurm-client
+slurm    command:munged         munge
 oracle   module:gumbo           libgumbo-dev
 browser  command:chromium       chromium
 browser  command:chromedriver   chromium-driver
@@ -57,6 +61,7 @@ build) groups=" build " ;;
 test) groups=" build test " ;;
 ranks) groups=" build test ranks " ;;
 cluster) groups=" build test ranks cluster " ;;
+slurm) groups=" build test ranks cluster slurm " ;;
 oracle) groups=" build test oracle " ;;
 browser) groups=" build test browser " ;;
 slow) groups=" build test slow " ;;
@@ -64,8 +69,8 @@ fuzz) groups=" build test fuzz " ;;
 lint) groups=" build test lint " ;;
 bare) groups=" bare " ;;
 *)
-    echo "usage: tools/deps.sh [--check] GROUP, one of build test ranks cluster oracle browser slow" \
-        "fuzz lint bare" >&2
+    echo "usage: tools/deps.sh [--check] GROUP, one of build test ranks cluster slurm oracle" \
+        "browser slow fuzz lint bare" >&2
     exit 2
     ;;
 esac
