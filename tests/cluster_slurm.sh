@@ -23,8 +23,9 @@ slurm_up() {
     mkdir -p "$home/state"
     # Whoever asks for work proves with a key who he is.
     head -c 1024 /dev/urandom >"$home/key" && chmod 400 "$home/key"
-    on h0 munged -F --key-file="$home/key" --socket="$home/munge" --pid-file="$home/munge.pid" \
-        --log-file="$home/munge.log" --seed-file="$home/seed" >"$home/slurm-munged.log" 2>&1 &
+    on h0 munged -F --force --key-file="$home/key" --socket="$home/munge" \
+        --pid-file="$home/munge.pid" --log-file="$home/munge.log" --seed-file="$home/seed" \
+        >"$home/slurm-munged.log" 2>&1 &
     disown
     for _ in {1..300}; do
         [ ! -S "$home/munge" ] || break
@@ -69,7 +70,8 @@ slurm_up() {
 
 # slurm_ready — all nodes are there and have nothing to do, within a minute
 slurm_ready() {
-    for _ in {1..600}; do
+    local end=$((SECONDS + 60)) # sinfo takes its time where nobody answers
+    while [ $SECONDS -lt $end ]; do
         [ "$(on h0 sinfo -h -t idle -o %D 2>/dev/null)" != 3 ] || return 0
         sleep 0.1
     done
