@@ -530,6 +530,8 @@ TEST(plain_texts) {
                 "\n - pAY %1$s &AMP; <B>GO</B>  NOW.  ${x} IS  IT!\n\n");
     expect_text("Dear {{ x }} sir. And %(n)s too?", EMPTY, "{{ x }} %(n)s");
     expect_text("%s: %d, {}\n{x}\none {x}", TURNED, "%s: %d, {}\n{x}\nONE {x}");
+    expect_text("Ask a.b@c.example or see https://d.example/e_f?g#h.", TURNED,
+                "aSK a.b@c.example OR SEE https://d.example/e_f?g#h.");
     expect_text("un%s's \xFF one", TURNED, "UN%s'S \xEF\xBF\xBD ONE");
     expect_text("I \xF0\x9F\x8D\x95 you. Good \xF0\x9F\x8D\x95 Bye", REVERSED,
                 ". \xF0\x9F\x8D\x95 you I Good \xF0\x9F\x8D\x95 Bye");
@@ -602,10 +604,39 @@ TEST(placeholders) {
                  {"% d", 0},    {"%", 0},     {"{a b}", 0},   {"{x", 0},      {"%super", 0},
                  {"{{}}", 0},   {"$5", 0},    {"%%", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(placeholder_at(cases[i].text, strlen(cases[i].text)), cases[i].size);
+        assert_int_equal(placeholder_at(cases[i].text, strlen(cases[i].text), 0), cases[i].size);
+}
+
+/* The first placeholder of a text, "" where there is none. */
+TEST(addresses) {
+    static const char *const cases[][2] = {
+        {"see https://a.example/b?c=1&d=2#e.", "https://a.example/b?c=1&d=2#e"},
+        {"(http://localhost:9090/status)", "http://localhost:9090/status"},
+        {"https://a.example/x_(y), z", "https://a.example/x_(y)"},
+        {"\xE2\x80\x9Ehttps://a.example\xE2\x80\x9C!", "https://a.example"},
+        {"https://a.example/K\xC3\xA4se ist", "https://a.example/K\xC3\xA4se"},
+        {"auf www.alte-karten.example, das", "www.alte-karten.example"},
+        {"bei suppen.example/rezepte/eins.", "suppen.example/rezepte/eins"},
+        {"an r.b+x@see-post.example!", "r.b+x@see-post.example"},
+        {"in /srv/log/fehler_7.txt.", "/srv/log/fehler_7.txt"},
+        {"nach ~/Dokumente/ablage.", "~/Dokumente/ablage"},
+        {"D:\\Daten\\config.xml und", "D:\\Daten\\config.xml"},
+        {"ftp://a", "ftp://a"},
+        {"and/or, km/h, 1/2/3, either/or/both", ""},
+        {"The end.Then it began. e.g. Tom", ""},
+        {"http:// nothing, @name, a@b, user@", ""},
+        {"5 / 7, C: yes, ~ 3, www. no", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = cases[i][0];
+        size_t size = strlen(text), at = 0, n = 0;
+        while (at < size && !(n = placeholder_at(text, size, at))) at++;
+        if (n != strlen(cases[i][1]) || memcmp(text + at, cases[i][1], n) != 0)
+            fail_msg("'%s': '%.*s'", text, (int)n, text + at);
+    }
 }
 
 TESTS(T(soup_is_kept), T(trees_stay_trees), T(gumbo_reads_the_same), TL(hostile, 120),
       T(tags_follow_words), T(text_stays_text), T(what_is_kept), T(lost_elements),
       T(blanks_beside_tags), T(emoji), T(sentences), T(plain_texts), T(plain_soup_is_kept),
-      T(placeholders))
+      T(placeholders), T(addresses))

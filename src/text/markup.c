@@ -265,8 +265,8 @@ static void put(struct reader *r, uint32_t code, size_t from) {
 /* Finds the placeholders in the segment's text from `at` on. */
 static void hold(struct reader *r, int at) {
     while (at < r->segment->size) {
-        const char *text = r->m->text + r->segment->text + at;
-        int n = (int)placeholder_at(text, (size_t)(r->segment->size - at));
+        const char *text = r->m->text + r->segment->text;
+        int n = (int)placeholder_at(text, (size_t)r->segment->size, (size_t)at);
         if (n) {
             struct node *held = add_node(r, NODE_HELD, (struct piece){0, 0});
             held->begin = at;
