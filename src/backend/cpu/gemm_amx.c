@@ -26,10 +26,10 @@
  *     the streaming operand past it            67    76    67    73 %
  *     both past it                             62    73    80    83 %
  *
- * A patch costs 136 cycles for its end besides (the last sums arrive, four stores), and packing B
- * some 60 cycles per KiB: with 256 rows a tenth of the time. Asking for lines of A or of C ahead
- * made products slower by a tenth: such requests take the buffers that loads from the second level
- * need.
+ * A patch costs 136 cycles for its end besides (the last sums arrive, four stores), and packing B,
+ * by its count of shuffles, 40 to 60 per KiB. Asking for lines of A or of C ahead made products
+ * slower by a tenth, supposedly since such requests take the buffers that loads from the second
+ * level need.
  *
  * Numbers: within a register's 32 depths even and odd products are summed apart, then added to the
  * sum (which starts from C when adding); rounded to nearest, denormals count as zero. */
