@@ -13,7 +13,7 @@ models=${3:-$demo/../models}
 
 directions=()
 for direction in en-de de-en; do
-    if [ -e "$models/$direction/config.json" ]; then directions+=($direction); fi
+    if [ -e "$models/$direction/config.json" ]; then directions+=("$direction"); fi
 done
 if [ ${#directions[@]} = 0 ]; then
     echo "There is no model in $models: training a small one instead."

@@ -4,9 +4,9 @@
  * and returns when all are done. Each thread begins with an equal, contiguous share of the tasks,
  * so that data cut alike in one job after the other meets the same caches, and then helps the
  * others; which thread runs which task varies. Code that wants results independent of the number
- * of threads (all of ours) cuts its tasks by data alone and lets each task write its own part. `thread` is in [0, pool_size) and only picks
- * scratch memory. The caller is thread 0. No nesting; one pool_run at a time per pool. Nothing is
- * allocated. */
+ * of threads (all of ours) cuts its tasks by data alone and lets each task write its own part.
+ * `thread` is in [0, pool_size) and only picks scratch memory. The caller is thread 0. No nesting;
+ * one pool_run at a time per pool. Nothing is allocated. */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 

@@ -36,7 +36,7 @@ static size_t directive(const char *t, size_t size) {
     return at < size && (is_letter(t[at]) || t[at] < 0) ? 0 : at;
 }
 
-/* ---- addresses --------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 enum { LONGEST_NAME = 64 }; /* of a mailbox or host: they are looked for at every word */
 
@@ -44,7 +44,8 @@ static int in_host(char c) { return is_letter(c) || is_digit(c) || c == '-'; }
 static int in_mailbox(char c) { return in_host(c) || (c && strchr("._%+", c)); }
 
 /* May the byte be in an address? Not white space and what quotes or encloses one; of what is not
- * ASCII letters may, and punctuation (U+2000 to U+206F, U+3000 to U+303F, U+FF00 on, « and ») not. */
+ * ASCII letters may, and punctuation (U+2000 to U+206F, U+3000 to U+303F, U+FF00 on, « and »)
+ * not. */
 static int in_address(const char *t, size_t size) {
     unsigned char c = (unsigned char)t[0], next = size > 1 ? (unsigned char)t[1] : 0;
     if (c < 0x80) return c > ' ' && c != 0x7F && !strchr("<>\"`|{}", c);

@@ -32,8 +32,8 @@ for name, options, path in attacks:
     client = threading.Thread(target=ask)
     client.start()
     run = subprocess.run(
-        ["slowhttptest", *options.split(), "-c", "500", "-r", "200", "-l", seconds, "-i", "2", "-p", "5",
-         "-v", "1", "-u", f"http://127.0.0.1:{s.port}{path}"],
+        ["slowhttptest", *options.split(), "-c", "500", "-r", "200", "-l", seconds,
+         "-i", "2", "-p", "5", "-v", "1", "-u", f"http://127.0.0.1:{s.port}{path}"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, check=False)
     stop.set()
     client.join()

@@ -66,9 +66,10 @@ GEMM_INLINE void amx_store_sums(char *t, int64_t ld, const int both) {
     amx_store(3, t + 16 * ld + 64, ld);
 }
 
+enum { PAST_X = 1, PAST_W = 2 }; /* whose tiles are loaded past the first-level cache */
+
 GEMM_INLINE void amx_patch_rows(const struct amx_patch *q, const int i8, const int both,
-                                const int x_stream, const int w_stream, amx_aside_fn *aside,
-                                void *ctx) {
+                                const int past, amx_aside_fn *aside, void *ctx) {
     const int64_t ldx = q->ldx;
     const char *x = q->x, *x1 = q->x + q->x_half, *w = q->w, *w1 = q->w + q->w_half;
     if (q->from)
@@ -76,13 +77,13 @@ GEMM_INLINE void amx_patch_rows(const struct amx_patch *q, const int i8, const i
     else
         amx_zero_sums();
     for (int step = 0; step < q->steps; step++) {
-        AMX_LOAD(x_stream, 4, x, ldx);
-        AMX_LOAD(w_stream, 6, w, 64);
+        AMX_LOAD(past & PAST_X, 4, x, ldx);
+        AMX_LOAD(past & PAST_W, 6, w, 64);
         AMX_MULTIPLY(i8, 0, 4, 6);
-        AMX_LOAD(w_stream, 7, w1, 64);
+        AMX_LOAD(past & PAST_W, 7, w1, 64);
         AMX_MULTIPLY(i8, 1, 4, 7);
         if (both) {
-            AMX_LOAD(x_stream, 5, x1, ldx);
+            AMX_LOAD(past & PAST_X, 5, x1, ldx);
             AMX_MULTIPLY(i8, 2, 5, 6);
             AMX_MULTIPLY(i8, 3, 5, 7);
         }
@@ -99,13 +100,13 @@ GEMM_INLINE void amx_patch_rows(const struct amx_patch *q, const int i8, const i
 GEMM_INLINE void amx_patch(const struct amx_patch *q, const int i8, amx_aside_fn *aside,
                            void *ctx) {
     if (q->rows <= 16)
-        amx_patch_rows(q, i8, 0, 1, 1, aside, ctx);
+        amx_patch_rows(q, i8, 0, PAST_X | PAST_W, aside, ctx);
     else if (!q->w_stream)
-        amx_patch_rows(q, i8, 1, 1, 0, aside, ctx);
+        amx_patch_rows(q, i8, 1, PAST_X, aside, ctx);
     else if (!q->x_stream)
-        amx_patch_rows(q, i8, 1, 0, 1, aside, ctx);
+        amx_patch_rows(q, i8, 1, PAST_W, aside, ctx);
     else
-        amx_patch_rows(q, i8, 1, 1, 1, aside, ctx);
+        amx_patch_rows(q, i8, 1, PAST_X | PAST_W, aside, ctx);
 }
 
 #endif

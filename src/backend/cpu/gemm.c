@@ -300,8 +300,8 @@ static void expect_patch(struct place to, int rows, int cols) {
 
 /* One patch, for depths [k, k + kc) of the chunk; a and b are its panels. The first block of depths
  * of all starts from the old C or from zero, the last block of a chunk puts the sums where they
- * rest until the next, the last of all into C with the epilogue. A whole patch that needs none is summed
- * up where it rests, the others in t. */
+ * rest until the next, the last of all into C with the epilogue. A whole patch that needs none is
+ * summed up where it rests, the others in t. */
 static void patch_block(const struct job *job, const char *a, const char *b, float *t, int i, int j,
                         int k) {
     const struct gemm *g = job->g;

@@ -6,10 +6,10 @@
  * two of x (4, 5), two of w (6, 7): four loads for four multiplications. 16 rows or fewer go by
  * four tiles of w: five loads for four multiplications, and four chains in flight still.
  *
- * Two tiles stay in a cache while all rows of x pass by them, past the first-level cache; a finished
- * patch goes into y between the steps of the next (amx_patch.h). With f32 on both sides I8 products
- * are bound by what surrounds them: per row of 512 x 512 weights the multiplications take 90 ns,
- * reading x from the shared cache 76, writing y there 90.
+ * Two tiles stay in a cache while all rows of x pass by them, past the first-level cache; a
+ * finished patch goes into y between the steps of the next (amx_patch.h). With f32 on both sides I8
+ * products are bound by what surrounds them: per row of 512 x 512 weights the multiplications take
+ * 90 ns, reading x from the shared cache 76, writing y there 90.
  *
  * Staged rows are padded with zeros to whole registers, in both directions; x's padding rows are
  * multiplied and their results dropped, which costs nothing where w's stream is the limit.
