@@ -87,8 +87,8 @@ all: $(BUILT) ## build/heed, the libraries, the plug-ins
 
 # Kernel files (src/backend/cpu/{rows,gemm,tiled}_ISA.c, src/base/hash_ISA.c) are compiled for the
 # instruction set they are named after. None may contract a*b+c to an FMA: compilers choose
-# differently, kernels say which they want (fma.h). psabi: generic passes vectors of 32 bytes between
-# its own functions only.
+# differently, kernels say which they want (fma.h). psabi: generic passes vectors of 32 bytes
+# between its own functions only.
 ISA_generic    = -Wno-psabi
 ISA_avx2       = -mavx2 -mfma -mf16c
 ISA_avx512     = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
