@@ -491,7 +491,7 @@ static ssize_t full_disk(int fd, const void *data, size_t size) {
 }
 
 TEST(full_disk_is_an_error) {
-    corpora_generate("a", 3000, 1);
+    corpora_generate("a", 100000, 1); /* several blocks of what writes */
     struct corpus_options o = corpora_options("a", 60000);
     struct corpus c;
     struct err err;
