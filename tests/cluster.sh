@@ -161,8 +161,9 @@ step_kill() {
 
 # The loop of docs/cluster.md, with tiny as it comes: how long until there is a new update?
 step_restart() {
-    local run=("${data[@]}" --preset tiny --vocab-size 200 --cache cache --tokens 1000 --threads 1
-        --accumulate 8 --log-every 1 --save-every 5 --steps 100000 --keep 2)
+    local run=("${data[@]}" --preset tiny --vocab-size 200 --cache cache --tokens 150
+        --max-length 40 --threads 1 --accumulate 8 --log-every 1 --save-every 5 --steps 100000
+        --keep 2)
     keep_on() {
         until now >began && by 4 restart; do
             case $? in 75 | 137 | 205) ;; *) break ;; esac
