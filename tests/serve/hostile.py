@@ -13,7 +13,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 TIMEOUT, JOB = 2, 3000 if scale == 1 else 1000
 s = Server(heed, "--model", "en-de=" + model, "--threads", "1", "--metrics", "--timeout",
            str(TIMEOUT), "--max-body", "8", "--char-limit", "0", "--batch-limit", "0",
-           "--deadline", str(5 * scale), "--trust", "127.0.0.1", "--req-limit", "1000000000")
+           "--deadline", str(15 * scale), "--trust", "127.0.0.1", "--req-limit", "1000000000")
 pair = {"source": "en", "target": "de"}
 good = s.post("/translate", {"q": "bada kelo", **pair}).json
 
@@ -92,25 +92,33 @@ def never_reads():  # 3
     c.close()
 
 
+def hang_up(body, reset):
+    """Eight clients ask and hang up: how many jobs were cancelled, and how many were too late."""
+    ends = ['heed_jobs_total{end="%s"}' % how for how in ("cancelled", "deadline")]
+    began, clients = [s.metric(one) for one in ends], []
+    for _ in range(8):
+        c = s.connect()
+        c.sendall(post(b"/translate", body))
+        clients.append(c)
+    end = time.time() + 30 * scale
+    while s.metric("heed_jobs") < 8 and time.time() < end:
+        time.sleep(0.02)
+    for c in clients:
+        if reset:
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        c.close()
+    settle("hang-ups")
+    return [s.metric(one) - before for one, before in zip(ends, began)]
+
+
 def disconnects():  # 4
     endless = job(7 * JOB)  # none may end before the last one is there
     for reset in (False, True):
-        began = s.metric('heed_jobs_total{end="cancelled"}')
-        clients = []
-        for _ in range(8):
-            c = s.connect()
-            c.sendall(post(b"/translate", endless))
-            clients.append(c)
-        end = time.time() + 30 * scale
-        while s.metric("heed_jobs") < 8 and time.time() < end:
-            time.sleep(0.02)
-        for c in clients:
-            if reset:
-                c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            c.close()
-        settle("hang-ups")
-        n = s.metric('heed_jobs_total{end="cancelled"}') - began
-        check(n == 8, f"{n} of 8 were cancelled (reset: {reset})")
+        for _ in range(3):  # a busy machine may take so long that the deadline comes first
+            n, late = hang_up(endless, reset)
+            if not late:
+                break
+        check(n == 8, f"{n} of 8 were cancelled, {late} too late (reset: {reset})")
 
 
 def half_close():  # 5
@@ -407,8 +415,8 @@ for client in (disconnects, deep_json, parts, markup, pipeline):
     client()
 settle("all of them")
 end = time.time() + 30 * scale  # what they used is given back when there is nothing to do
-while s.memory() >= first * 1.1 + 2048 and time.time() < end:
+while s.memory() >= first * 1.1 + 8192 and time.time() < end:
     time.sleep(0.1)
-check(s.memory() < first * 1.1 + 2048, f"memory grew from {first} to {s.memory()} kB")
+check(s.memory() < first * 1.1 + 8192, f"memory grew from {first} to {s.memory()} kB")
 drain_storm()
 finish()
