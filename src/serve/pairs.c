@@ -133,15 +133,16 @@ static int find_own(const struct model_words *m, int side, struct language *l, s
 }
 
 /* A pair that was asked for. */
-static int add_asked(struct pairs *p, const struct model_words *m, char code[2][LANGUAGES_CODE],
-                     struct err *err) {
+static int add_asked(struct pairs *p, const struct model_words *m, const char *source,
+                     const char *target, struct err *err) {
+    const char *const code[] = {source, target};
     struct language side[2] = {{.own = NULL}};
-    int before = find_pair(p, p->n, code[0], code[1]), rc = 0;
+    int before = find_pair(p, p->n, source, target), rc = 0;
     if (before >= 0)
-        return err_set(err, HEED_EINVAL, "two models for %s-%s: %.90s and %.90s", code[0], code[1],
+        return err_set(err, HEED_EINVAL, "two models for %s-%s: %.90s and %.90s", source, target,
                        p->model[before].dir, m->dir);
-    if (strcmp(code[0], code[1]) == 0)
-        return err_set(err, HEED_EINVAL, "%.90s translates %s into %s", m->dir, code[0], code[1]);
+    if (strcmp(source, target) == 0)
+        return err_set(err, HEED_EINVAL, "%.90s translates %s into %s", m->dir, source, target);
     for (int i = 0; i < 2 && !rc; i++) {
         side[i].code = keep_text(&p->keep, code[i], strlen(code[i]));
         rc = find_own(m, i, &side[i], err);
@@ -161,7 +162,7 @@ static int add_named(struct pairs *p, const struct model_words *m, const struct 
             rc = err_set(err, HEED_EINVAL, "'%.*s' is not a pair of languages like en-de",
                          (int)(size > 60 ? 60 : size), word);
         else
-            rc = add_asked(p, m, code, err);
+            rc = add_asked(p, m, code[0], code[1], err);
     }
     return rc;
 }
@@ -210,7 +211,7 @@ int pairs_find(struct pairs *p, const struct pairs_from *from, int n, struct err
         if (!rc && from[i].named)
             rc = add_named(p, &m[i], &from[i], err);
         else if (!rc && m[i].card[0][0] && m[i].card[1][0])
-            rc = add_asked(p, &m[i], m[i].card, err);
+            rc = add_asked(p, &m[i], m[i].card[0], m[i].card[1], err);
     }
     for (int i = 0; i < n && !rc; i++)
         if (!from[i].named && !(m[i].card[0][0] && m[i].card[1][0])) rc = add_all(p, &m[i], err);
