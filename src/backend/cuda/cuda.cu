@@ -303,10 +303,10 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     int n = 0, device = 0;
     *out = NULL;
     if (memcmp(&mine, abi, sizeof mine) != 0)
-        return err_set(
-            err, HEED_EDEVICE,
-            "cuda: the plug-in belongs to another version of heed (interface %d, expected %d)",
-            (int)mine.version, (int)abi->version);
+        return err_set(err, HEED_EDEVICE,
+                       "cuda: the plug-in was built from other sources than this heed (interface "
+                       "%d and %d): install both from one build",
+                       (int)mine.version, (int)abi->version);
     double begin = clock_seconds();
     int code = count_devices(&n, err);
     double found = clock_seconds();
