@@ -118,8 +118,9 @@ struct held {
 struct server {
     struct listen_spec *listen;
     struct address_range *trusted;
-    struct held *tls;   /* the first is in use: sessions may hold the others */
-    struct pairs pairs; /* the models */
+    struct held *tls;        /* the first is in use: sessions may hold the others */
+    struct pairs_from *from; /* the models' paths, which last as long as the program */
+    struct pairs pairs;      /* the models */
     char *headers, *token;
     struct access *access;
     struct api *api;
@@ -146,7 +147,7 @@ static const char *before_equals(const char *word, size_t *size, const char **re
 
 static int find_models(struct server *s, struct err *err) {
     int n = args.models.n, rc = 0;
-    struct pairs_from *from = xcalloc((size_t)n + 1, sizeof *from);
+    struct pairs_from *from = s->from = xcalloc((size_t)n + 1, sizeof *from);
     for (int i = 0; i < n && !rc; i++) {
         const char *word;
         from[i].named = before_equals(args.models.item[i], &from[i].size, &word);
@@ -155,7 +156,6 @@ static int find_models(struct server *s, struct err *err) {
     struct err why;
     if (!rc && (rc = pairs_find(&s->pairs, from, n, &why)))
         err_set(err, rc, "--model: %.240s", why.msg);
-    xfree(from);
     return rc;
 }
 
@@ -433,7 +433,7 @@ static int check_suggestions(struct err *err) {
 }
 
 static int run(struct err *err) {
-    static struct server s; /* its models' paths last as long as the program */
+    static struct server s;
     sigset_t signals;
     int number = 0;
     if (!args.tls_cert != !args.tls_key)

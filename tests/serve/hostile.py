@@ -13,7 +13,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 TIMEOUT, JOB = 2, 3000 if scale == 1 else 1000
 s = Server(heed, "--model", "en-de=" + model, "--threads", "1", "--metrics", "--timeout",
            str(TIMEOUT), "--max-body", "8", "--char-limit", "0", "--batch-limit", "0",
-           "--deadline", str(15 * scale), "--trust", "127.0.0.1", "--req-limit", "1000000000")
+           "--deadline", str(max(15, 5 * scale)), "--trust", "127.0.0.1", "--req-limit",
+           "1000000000")
 pair = {"source": "en", "target": "de"}
 good = s.post("/translate", {"q": "bada kelo", **pair}).json
 
