@@ -40,7 +40,7 @@ sentences() {
     done <"$demo/sentences.${1%-*}"
 }
 echo "English and German; below each word the one that it came from."
-for direction in "${directions[@]}"; do sentences $direction; done
+for direction in "${directions[@]}"; do sentences "$direction"; done
 
 # ---- scores
 

@@ -90,6 +90,12 @@ grep -qE "^  en-de  tatoeba +$want ± .*38\.3 / 60\.4$" log || fail "not $want a
 grep -qE '^  de-en  msdocs .* -$' log || fail "a figure from no card: $out"
 has 'wants a terminal'
 
+# one direction alone is shown alone
+mkdir half && cp -r models/de-en half
+out=$("$demo/run.sh" "$heed" "$dir/box" "$dir/half" 2>&1 </dev/null) || fail "$out"
+has 'heed translate --model de-en --interactive'
+lacks 'en-de'
+
 # on a terminal it asks
 printf 'Tom is here.\n:quit\n' |
     TERM=xterm NO_COLOR=1 XDG_STATE_HOME=$dir script -qec \
