@@ -3,6 +3,10 @@
 # the whole corpus, line by line beside $WORK/clean: $WORK/translated.PAIR/CORPUS.LANGUAGE.xz. What
 # the student of this direction learns from (sequence-level distillation), and what the teacher of
 # the other one gets as back-translation.
+#
+# Everyday sentences are few, and a student sees them often: where the other direction's teachers
+# have translated theirs, that text is a source of its own, again.SOURCE with its translation
+# again.TARGET. Run this for one direction, for the other, and for the first once more.
 set -euo pipefail
 # shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
@@ -10,13 +14,20 @@ pair=${1:?usage: recipes/box/4-translate.sh en-de|de-en}
 read -r from to <<<"$(both "$pair")"
 
 mapfile -t models < <(teachers "$pair")
-translate() { # CORPUS FILE
+translate() { # TEXT FILE
     "$HEED" translate --device "$DEVICE" "${models[@]}" --beam 4 --alpha 1 --max-length 256 \
-        --output "$2" "$WORK/clean/$1.$from"
+        --output "$2" "$1"
 }
-for corpus in "${CORPORA[@]}"; do
-    file=$WORK/translated.$pair/$corpus.$to
-    if [ -e "$file.xz" ]; then say "$file.xz is there" && continue; fi
-    make_file "$file" translate "$corpus"
+all() { # TEXT NAME
+    local file=$WORK/translated.$pair/$2.$to
+    if [ -e "$file.xz" ]; then say "$file.xz is there" && return; fi
+    make_file "$file" translate "$1"
     squeeze "$file"
-done
+}
+back=$WORK/translated.$(opposite "$pair")/tatoeba.$from.xz
+again=$WORK/translated.$pair/again.$from
+if [ -e "$back" ]; then
+    make_file "$again" unpack_to "$back"
+    all "$again" again
+fi
+for corpus in "${CORPORA[@]}"; do all "$WORK/clean/$corpus.$from" "$corpus"; done

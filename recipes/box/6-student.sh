@@ -21,6 +21,10 @@ for corpus in "${CORPORA[@]}"; do
 done
 # Everyday sentences have many good translations: those that people wrote count as well.
 src+=("$WORK/clean/tatoeba.$from") tgt+=("$WORK/clean/tatoeba.$to") weights+=(2) links+=(-)
+again=$WORK/translated.$pair/again
+if [ -e "$again.$to.xz" ]; then
+    src+=("$again.$from") tgt+=("$again.$to.xz") weights+=(2) links+=(-)
+fi
 src+=("$data/noise.$from") tgt+=("$data/noise.$to") weights+=(1) links+=(-)
 
 "$HEED" train --device "$DEVICE" --tokenizer "$WORK/student.model" \

@@ -70,3 +70,4 @@ unpack() { # FILE.xz — its text
     python3 -c 'import lzma, shutil, sys
 shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' "$1"
 }
+unpack_to() { unpack "$1" >"$2"; } # FILE.xz FILE
