@@ -9,8 +9,9 @@
 # STAGES picks of run: "test sanitize bench peers" (all), and "quality", which needs DATA: a folder
 # with {train,valid,test}.{en,de}, plain or .xz (bench/gpu_quality.sh). OUT: where logs go
 # (local/gpu/out). HOME_GPU: another folder than local/gpu. LIMIT: seconds that a PyTorch program
-# may take (200). SECONDS_EACH: how long a step is timed (3). Every figure that is printed is taken
-# in this call, heed's and the peer's on the same device.
+# may take (200). SECONDS_EACH: how long a step is timed (3). JSON=1: no table, but lines for
+# bench/tables.py. Every figure that is printed is taken in this call, heed's and the peer's on the
+# same device.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 mode=${1:-run}
@@ -119,5 +120,5 @@ fi
 if has sanitize; then
     HEED_TEST_GPU=1 ONLY_SANITIZE=1 tests/gpu.sh "$home" 2>&1 | tee "$out/sanitize.txt" || failed=1
 fi
-python bench/gpu_table.py "$out"
+python bench/gpu_table.py ${JSON:+--json} "$out"
 exit $failed

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The figures of one call of bench/gpu.sh as a table, heed and its peers, with ratios.
 
-python3 bench/gpu_table.py FOLDER
+    python3 bench/gpu_table.py [--json] FOLDER
+
+--json prints every figure with its case instead, a line each: what bench/tables.py keeps.
 """
 
 import glob
@@ -50,8 +52,21 @@ def number(key, width, digits, scale=1.0):
     return lambda r: f" {r[key] * scale:{width},.{digits}f}" if r.get(key) else " " * width + "-"
 
 
+def print_json(folder):
+    for name in cases(folder):
+        for side in ("heed", "torch"):
+            for r in lines_of(os.path.join(folder, f"{name}.{side}.json")):
+                if "error" in r:
+                    print(f"{name}: {side} failed: {r['error']}", file=sys.stderr)
+                    continue
+                engine = "heed" if side == "heed" else r.get("engine", "PyTorch")
+                print(json.dumps({"case": name} | r | {"engine": engine}))
+
+
 def main():
-    folder = sys.argv[1]
+    folder = sys.argv[-1]
+    if "--json" in sys.argv[1:-1]:
+        return print_json(folder)
     decode = cases(folder, "decode-")
     quality = cases(folder, "quality")
     train = [c for c in cases(folder) if c not in decode + quality]

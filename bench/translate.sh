@@ -12,7 +12,7 @@
 # every sensible setting and its best one counts. Every case runs REPEAT times, the engines in turn,
 # and the best of each counts: other people's load can only slow a run down.
 #
-# Needs: pip install ctranslate2.  REPEAT=3  SENTENCES=64
+# Needs: pip install ctranslate2.  REPEAT=3  SENTENCES=64  JSON=1 (lines for bench/tables.py)
 set -euo pipefail
 here=$(dirname "$0")
 heed=${1:-build/heed} work=${2:-build/bench-translate}
@@ -85,9 +85,9 @@ for _ in $(seq "$repeat"); do
         results=$work/results
     done
 done
-python3 "$here/translate_table.py" "$results" "base, random weights, $length tokens in and out"
-python3 "$here/translate_table.py" "$work/results-long" \
-    "base, random weights, $long tokens in and out"
+table() { python3 "$here/translate_table.py" ${JSON:+--json} "$@"; } # runs length title
+table "$results" $length "base, random weights, $length tokens in and out"
+table "$work/results-long" $long "base, random weights, $long tokens in and out"
 
 if [ $# -ge 4 ]; then
     : >"$results"
@@ -105,5 +105,5 @@ if [ $# -ge 4 ]; then
             ct2_run "$work/trained-ctranslate2" "$4" $compute 2 1 32 4 "$n"
         done
     done
-    python3 "$here/translate_table.py" "$results" "$3, natural lengths"
+    table "$results" 0 "$3, natural lengths"
 fi
