@@ -2,16 +2,15 @@
  * translation.
  *
  * The pair goes through the model once, with the attention probabilities kept (model/view.h), and
- * becomes an SVG or a page (viz/attention.h). Without a given translation the model makes one
+ * becomes an SVG or a page (viz/picture.h). Without a given translation the model makes one
  * first, as heed translate would.
  *
  * With --find it is many sentences, and what every head does in them (attend_find.h).
- *
- * Rows of the decoder are named after the token they write, which is the one after their input:
- * that is the question a reader has ("what did it look at when it wrote this?"). */
+ */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/utf8.h"
@@ -19,7 +18,7 @@
 #include "cli/cli.h"
 #include "data/text.h"
 #include "search/look.h"
-#include "viz/attention.h"
+#include "viz/picture.h"
 
 static struct attend_args {
     const char *dir;
@@ -27,7 +26,7 @@ static struct attend_args {
     const char *src, *tgt, *src_file, *tgt_file, *out;
     struct engine_said said;
     int kind, line, layer, head, quiet, with_find;
-    struct find_options find;
+    struct attend_find find;
 } args = {.from = {.dir = &args.dir, .n = 1}};
 static const char *const kind_names[] = {"enc", "dec", "cross", "auto", NULL};
 
@@ -58,14 +57,14 @@ static const struct option rows[] = {
     ROW(FLAG, "find", with_find, NULL,
         "measure what every head does over all lines of the files, and find the heads that show "
         "it best"),
-    ROW(STRING, "trees", find.trees, NULL,
+    ROW(STRING, "trees", find.what.trees, NULL,
         "with --find: constituency trees, one to a line, whose words are sentences, too",
         .arg = "FILE"),
-    ROW(STRING, "links", find.links, NULL,
+    ROW(STRING, "links", find.what.links, NULL,
         "with --find: links between words of --src-file, such as 3-1 from a pronoun to what it "
         "stands for, counted from 0",
         .arg = "FILE"),
-    ROW(INT, "lines", find.lines, "200", "with --find: most lines of each file; 0: all",
+    ROW(INT, "lines", find.what.lines, "200", "with --find: most lines of each file; 0: all",
         .max = 1 << 30),
     ROW(FLAG, "json", find.json, NULL, "with --find: print JSON, no table"),
     PRECISION_ROW(from.precision),
@@ -74,13 +73,6 @@ static const struct option rows[] = {
     {.name = NULL},
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
-
-enum format { FORMAT_SVG, FORMAT_HTML, FORMAT_JSON };
-
-struct job {
-    struct look look;
-    const char **src_token, **tgt_token, **in_token;
-};
 
 /* ---- sentences ------------------------------------------------------------------------------- */
 
@@ -119,9 +111,8 @@ static int read_text(char **to, const char *text, const char *path, const char *
     return rc;
 }
 
-static int read_pair(struct job *j, struct err *err) {
+static int read_pair(struct look *l, struct err *err) {
     char *src = NULL, *tgt = NULL;
-    struct look *l = &j->look;
     int rc = read_text(&src, args.src, args.src_file, "the source", err);
     if (!rc) rc = read_text(&tgt, args.tgt, args.tgt_file, "the target", err);
     if (!rc) rc = engine_open(&l->engine, &args.from, err);
@@ -136,10 +127,10 @@ static int read_pair(struct job *j, struct err *err) {
 /* ---- looking --------------------------------------------------------------------------------- */
 
 /* Which layers of which kinds, or an error that names what does not exist. */
-static int choose(struct view_options *o, const struct config *c, enum format format,
+static int choose(struct view_options *o, const struct config *c, enum picture_format format,
                   struct err *err) {
     int layer = args.layer, head = args.head;
-    int only = args.kind < VIEW_KINDS ? args.kind : format == FORMAT_SVG ? VIEW_CROSS : -1;
+    int only = args.kind < VIEW_KINDS ? args.kind : format == PICTURE_SVG ? VIEW_CROSS : -1;
     if (head > c->n_head)
         return cli_usage(err, "--head %d: the model has %d heads", head, c->n_head);
     if (only == VIEW_DEC && !view_layers(c, VIEW_DEC))
@@ -156,89 +147,19 @@ static int choose(struct view_options *o, const struct config *c, enum format fo
     return 0;
 }
 
-/* ---- drawing --------------------------------------------------------------------------------- */
-
-static const char **tokens_of(const struct job *j, const int32_t *ids, int n, int shifted) {
-    const char **token = xcalloc((size_t)n, sizeof *token);
-    const struct tokenizer *t =
-        ids == j->look.src.ids ? j->look.engine->source : j->look.engine->target;
-    for (int i = shifted; i < n; i++) token[i] = tokenizer_piece(t, ids[i - shifted]);
-    if (shifted) token[0] = tokenizer_bos(t) < 0 ? "<zero>" : tokenizer_piece(t, tokenizer_bos(t));
-    return token;
-}
-
-/* What the drawing needs of one kind: the layers that were kept, from their first chosen head
- * on. */
-static void fill_set(struct attention_set *s, const struct job *j, int kind) {
-    int n = view_layers(&j->look.engine->model[0]->config, kind);
-    *s = (struct attention_set){.query = kind == VIEW_ENC ? j->src_token : j->tgt_token,
-                                .key = kind == VIEW_DEC ? j->in_token : j->src_token,
-                                .n_query = look_queries(&j->look, kind),
-                                .n_key = look_keys(&j->look, kind)};
-    if (!j->look.probs[kind]) return;
-    int layer = args.layer, head = args.head;
-    s->n_layer = layer ? 1 : n;
-    s->first_layer = layer ? layer : 1;
-    s->probs = (const float *const *)(j->look.probs[kind] + (layer ? layer - 1 : 0));
-    size_t skip = head ? (size_t)(head - 1) * (size_t)s->n_query * (size_t)s->n_key : 0;
-    for (int l = 0; l < s->n_layer && skip; l++) /* the chosen head to the front */
-        memmove(j->look.probs[kind][s->first_layer - 1 + l],
-                j->look.probs[kind][s->first_layer - 1 + l] + skip,
-                (size_t)s->n_query * (size_t)s->n_key * sizeof(float));
-}
-
-static int draw(struct job *j, enum format format, struct err *err) {
-    struct attention a = {.source = j->look.src.text,
-                          .target = j->look.tgt.text,
-                          .n_head = args.head ? 1 : j->look.engine->model[0]->config.n_head,
-                          .first_head = args.head ? args.head : 1};
-    j->src_token = tokens_of(j, j->look.src.ids, j->look.src.n, 0);
-    j->tgt_token = tokens_of(j, j->look.tgt.ids, j->look.tgt.n, 0);
-    j->in_token = tokens_of(j, j->look.tgt.ids, j->look.tgt.n, 1);
-    int shown = 0, n_head = 0;
-    for (int kind = 0; kind < VIEW_KINDS; kind++) {
-        fill_set(&a.set[kind], j, kind);
-        n_head += a.n_head * a.set[kind].n_layer;
-        if (a.set[kind].n_layer) shown = kind;
-    }
-    struct file_writer w;
-    int rc = file_writer_open_output(&w, args.out, err);
-    if (rc) return rc;
-    if (format == FORMAT_SVG)
-        attention_svg(&w, &a, (enum attention_kind)shown);
-    else if (format == FORMAT_JSON)
-        attention_json(&w, &a);
-    else
-        attention_html(&w, &a);
-    rc = file_writer_commit(&w, err);
-    if (!rc && !args.quiet)
-        fprintf(stderr, "wrote %s: %d source and %d target tokens, %d head%s\n", args.out,
-                j->look.src.n, j->look.tgt.n, n_head, PLURAL(n_head));
-    return rc;
-}
-
 /* ---- the command ----------------------------------------------------------------------------- */
-
-static void job_release(struct job *j) {
-    struct engine *engine = j->look.engine;
-    if (engine) look_clear(&j->look);
-    engine_close(engine);
-    xfree(j->src_token);
-    xfree(j->tgt_token);
-    xfree(j->in_token);
-}
 
 /* By the file name's ending. */
 static int format_of(const char *path, struct err *err) {
     const char *dot = strrchr(path, '.');
-    if (dot && strcmp(dot, ".svg") == 0) return FORMAT_SVG;
-    if (dot && strcmp(dot, ".json") == 0) return FORMAT_JSON;
-    if (dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0)) return FORMAT_HTML;
+    if (dot && strcmp(dot, ".svg") == 0) return PICTURE_SVG;
+    if (dot && strcmp(dot, ".json") == 0) return PICTURE_JSON;
+    if (dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0)) return PICTURE_HTML;
     return cli_usage(err, "--out: '%.120s' ends neither in .svg nor in .html or .json", path);
 }
 
 static int check_usage(struct err *err) {
-    if (args.find.trees || args.find.links || args.find.json)
+    if (args.find.what.trees || args.find.what.links || args.find.json)
         return cli_usage(err, "attend: --trees, --links and --json go with --find");
     if (!args.out) return cli_usage(err, "--out is missing");
     if (!args.src == !args.src_file)
@@ -258,14 +179,14 @@ static int check_usage(struct err *err) {
 static int run_find(struct err *err) {
     struct engine *engine = NULL;
     struct engine_tags tags;
-    args.find.src = args.src_file;
-    args.find.tgt = args.tgt_file;
-    args.find.out = args.out;
+    args.find.what.src = args.src_file;
+    args.find.what.tgt = args.tgt_file;
+    args.find.what.out = args.out;
     args.find.quiet = args.quiet;
     if (args.src || args.tgt || args.kind != VIEW_KINDS || args.layer || args.head)
         return cli_usage(err, "attend: --find looks at all heads and takes sentences from files: "
                               "no --src, --tgt, --kind, --layer or --head");
-    if (!args.src_file && !args.find.trees)
+    if (!args.src_file && !args.find.what.trees)
         return cli_usage(err, "attend: --find needs sentences: --src-file or --trees");
     int rc = engine_open(&engine, &args.from, err);
     if (!rc) rc = engine_tags(engine, &args.said, &tags, err);
@@ -278,13 +199,19 @@ static int run(struct err *err) {
     if (args.with_find) return run_find(err);
     int format = check_usage(err);
     if (format < 0) return format;
-    struct job j = {0};
+    struct look look = {0};
     struct view_options view = {0};
-    int rc = read_pair(&j, err);
-    if (!rc) rc = choose(&view, &j.look.engine->model[0]->config, (enum format)format, err);
-    if (!rc) rc = look_run(&j.look, &view, err);
-    if (!rc) rc = draw(&j, (enum format)format, err);
-    job_release(&j);
+    struct picture picture = {(enum picture_format)format, args.layer, args.head};
+    int n_head = 0, rc = read_pair(&look, err);
+    if (!rc) rc = choose(&view, &look.engine->model[0]->config, picture.format, err);
+    if (!rc) rc = look_run(&look, &view, err);
+    if (!rc) rc = picture_write(args.out, &picture, &look, &n_head, err);
+    if (!rc && !args.quiet)
+        fprintf(stderr, "wrote %s: %d source and %d target tokens, %d head%s\n", args.out,
+                look.src.n, look.tgt.n, n_head, PLURAL(n_head));
+    struct engine *engine = look.engine;
+    if (engine) look_clear(&look);
+    engine_close(engine);
     return rc;
 }
 

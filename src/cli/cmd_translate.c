@@ -17,8 +17,6 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/cli.h"
-#include "cli/deal.h"
-#include "cli/lanes.h"
 #include "cli/models.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
@@ -28,7 +26,9 @@
 #include "model/card.h"
 #include "model/modeldir.h"
 #include "search/defaults.h"
+#include "text/deal.h"
 #include "text/document.h"
+#include "text/lanes.h"
 #include "text/pages.h"
 #include "train/target.h"
 

@@ -1,5 +1,5 @@
 /* deal.c — see deal.h. */
-#include "cli/deal.h"
+#include "text/deal.h"
 
 #include <string.h>
 

@@ -4,11 +4,11 @@
  * out, one per rank and round. Each rank translates its own and hands back what is to be printed.
  * So the output has the same bytes whatever the number of ranks, and only rank 0 needs the text;
  * all need the model. A round lasts as long as its slowest window; windows are large. */
-#ifndef CLI_DEAL_H
-#define CLI_DEAL_H
+#ifndef TEXT_DEAL_H
+#define TEXT_DEAL_H
 
-#include "cli/lanes.h"
 #include "comm/comm.h"
+#include "text/lanes.h"
 
 /* What became of a window: the printed lines, and the notes (enum translation_notes) of those that
  * were translated, the first n_done. */

@@ -2,7 +2,7 @@
  *
  * One lock guards everything that lanes share. It is not held while a lane reads, translates or
  * writes: `reading` and the number of the window whose turn it is keep the others away. */
-#include "cli/lanes.h"
+#include "text/lanes.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

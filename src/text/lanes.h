@@ -10,8 +10,8 @@
  * when the first window is full, each with an engine and a copy of the weights on the device; a
  * lane that cannot be had is done without. Owns translators, engines but the first, and thread
  * pools. */
-#ifndef CLI_LANES_H
-#define CLI_LANES_H
+#ifndef TEXT_LANES_H
+#define TEXT_LANES_H
 
 #include "comm/comm.h"
 #include "data/feed.h"
