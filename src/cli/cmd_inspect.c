@@ -1,7 +1,7 @@
 /* cmd_inspect.c — `heed inspect DIR`: what is in a model directory or a training run.
  *
- * Everything is gathered into one JSON value first; --json prints that, otherwise it is laid out as
- * text. */
+ * Everything is gathered into one JSON value first (train/summary.h); --json prints that, otherwise
+ * it is laid out as text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +13,8 @@
 #include "base/num.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "io/json.h"
-#include "model/modeldir.h"
-#include "train/checkpoint.h"
-#include "train/history.h"
-#include "viz/curves.h"
+#include "train/summary.h"
+#include "viz/learning.h"
 
 static struct inspect_args {
     struct option_list dir;
@@ -38,141 +35,6 @@ static const struct option rows[] = {
     {.name = NULL},
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
-
-/* ---- gathering ------------------------------------------------------------------------------- */
-
-struct summary {
-    double sumsq, min, max;
-    long long n_bad; /* NaN or infinite */
-};
-
-static struct summary summarise(const struct modeldir *md, int i) {
-    enum { CHUNK = 4096 };
-    float part[CHUNK];
-    struct summary s = {.min = INFINITY, .max = -INFINITY};
-    size_t n = (size_t)md->table.param[i].rows * (size_t)md->table.param[i].cols;
-    for (size_t at = 0; at < n; at += CHUNK) {
-        size_t count = n - at < CHUNK ? n - at : CHUNK;
-        modeldir_values(md, i, at, count, part);
-        for (size_t k = 0; k < count; k++) {
-            double v = (double)part[k];
-            if (!isfinite(v)) {
-                s.n_bad++;
-                continue;
-            }
-            s.sumsq += v * v;
-            s.min = fmin(s.min, v);
-            s.max = fmax(s.max, v);
-        }
-    }
-    return s;
-}
-
-/* Adds "step", "parameters", "tensors" and "not_finite". */
-static void gather_weights(json_t *all, const struct modeldir *md) {
-    json_t *tensors = json_array();
-    long long n_bad = 0;
-    for (int i = 0; i < md->table.n_param; i++) {
-        const struct param *p = &md->table.param[i];
-        struct summary s = summarise(md, i);
-        n_bad += s.n_bad;
-        json_array_append_new(
-            tensors, json_pack("{s:s, s:s, s:[i, i], s:I, s:o, s:o, s:o, s:I}", "name", p->name,
-                               "dtype", md->tensor[i]->dtype, "shape", p->rows, p->cols, "count",
-                               (json_int_t)p->rows * p->cols, "norm", json_out_real(sqrt(s.sumsq)),
-                               "min", json_out_real(s.min), "max", json_out_real(s.max),
-                               "not_finite", (json_int_t)s.n_bad));
-    }
-    if (md->step >= 0) json_object_set_new(all, "step", json_integer(md->step));
-    json_object_set_new(all, "parameters", json_integer((json_int_t)md->table.n_value));
-    json_object_set_new(all, "not_finite", json_integer(n_bad));
-    json_object_set_new(all, "tensors", tensors);
-}
-
-static json_t *valid_json(const struct valid_point *p) {
-    return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)p->step, "loss",
-                     json_out_real(p->loss), "nll", json_out_real(p->nll), "ppl",
-                     json_out_real(p->ppl));
-}
-
-static json_t *bleu_json(const struct valid_point *p) {
-    return json_pack("{s:I, s:f}", "step", (json_int_t)p->step, "bleu", p->bleu);
-}
-
-static void gather_history(json_t *all, const struct history *h) {
-    if (h->n_train) {
-        const struct train_point *p = &h->train[h->n_train - 1];
-        json_object_set_new(all, "train",
-                            json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "step",
-                                      (json_int_t)p->step, "epoch", json_out_real(p->epoch), "loss",
-                                      json_out_real(p->loss), "nll", json_out_real(p->nll), "ppl",
-                                      json_out_real(p->ppl), "lr", json_out_real(p->lr), "tok_s",
-                                      json_out_real(p->tok_s)));
-    }
-    const struct valid_point *best = NULL, *bleu = NULL, *best_bleu = NULL;
-    for (int i = 0; i < h->n_valid; i++) {
-        const struct valid_point *p = &h->valid[i];
-        if (!best || p->loss < best->loss) best = p;
-        if (!isfinite(p->bleu)) continue;
-        bleu = p;
-        if (!best_bleu || p->bleu > best_bleu->bleu) best_bleu = p;
-    }
-    if (best) json_object_set_new(all, "valid", valid_json(&h->valid[h->n_valid - 1]));
-    if (best) json_object_set_new(all, "best_valid", valid_json(best));
-    if (bleu) json_object_set_new(all, "bleu", bleu_json(bleu));
-    if (bleu) json_object_set_new(all, "best_bleu", bleu_json(best_bleu));
-    if (h->n_bad) json_object_set_new(all, "log_lines_unread", json_integer(h->n_bad));
-}
-
-static int gather_checkpoints(json_t *all, const char *dir, char **newest, struct err *err) {
-    struct checkpoint_list list;
-    int rc = checkpoint_list(&list, dir, err);
-    if (rc) return rc;
-    json_t *steps = json_array();
-    for (int i = 0; i < list.n; i++)
-        json_array_append_new(steps, json_integer((json_int_t)list.item[i].step));
-    if (list.n) json_object_set(all, "checkpoints", steps);
-    json_decref(steps);
-    *newest = list.n ? xstrdup(list.item[list.n - 1].path) : NULL;
-    checkpoint_list_release(&list);
-    return 0;
-}
-
-/* The last of the epochs asked for; a run that has ended counts one more as begun. */
-static double last_epoch(const char *dir) {
-    struct config config;
-    struct model_notes notes;
-    modeldir_read_config(dir, &config, &notes, NULL);
-    json_int_t epochs = json_integer_value(json_object_get(notes.training, "epochs"));
-    model_notes_release(&notes);
-    return epochs > 0 ? (double)epochs : (double)INFINITY;
-}
-
-/* A run that has not published a model yet is looked at through its newest checkpoint. */
-static int gather(json_t *all, const char *dir, const struct history *h, struct err *err) {
-    struct config config;
-    struct weights_form form;
-    struct modeldir md;
-    char *newest = NULL, *published = path_join(dir, MODELDIR_WEIGHTS);
-    json_object_set_new(all, "directory", json_out_string(dir));
-    struct model_notes notes = {0};
-    int rc = modeldir_read_any(dir, &config, &form, &notes, err);
-    if (!rc) json_object_set_new(all, "model", config_to_json(&config));
-    if (!rc && notes.card) json_object_set(all, "card", notes.card);
-    if (!rc && notes.translate) json_object_set(all, "translate", notes.translate);
-    if (!rc && notes.tokens) json_object_set(all, "tokens", notes.tokens);
-    model_notes_release(&notes);
-    if (!rc) rc = gather_checkpoints(all, dir, &newest, err);
-    const char *from = file_exists(published) ? dir : newest;
-    if (!rc && from && !(rc = modeldir_open_any(&md, from, err))) {
-        gather_weights(all, &md);
-        modeldir_close(&md);
-    }
-    if (!rc) gather_history(all, h);
-    xfree(newest);
-    xfree(published);
-    return rc;
-}
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
@@ -292,42 +154,6 @@ static void print_all(const json_t *all, double last) {
 
 /* ---- curves ---------------------------------------------------------------------------------- */
 
-/* Columns of the history as arrays: curves want x and y apart. */
-struct columns {
-    double *x, *loss, *nll, *lr, *tok_s, *valid_x, *valid_loss, *valid_nll, *bleu_x, *bleu;
-    int n_bleu; /* not every validation measures it */
-};
-
-static void fill_columns(struct columns *c, double *store, const struct history *h) {
-    size_t n = (size_t)h->n_train, m = (size_t)h->n_valid;
-    double *valid = store + 5 * n;
-    *c = (struct columns){.x = store,
-                          .loss = store + n,
-                          .nll = store + 2 * n,
-                          .lr = store + 3 * n,
-                          .tok_s = store + 4 * n,
-                          .valid_x = valid,
-                          .valid_loss = valid + m,
-                          .valid_nll = valid + 2 * m,
-                          .bleu_x = valid + 3 * m,
-                          .bleu = valid + 4 * m};
-    for (size_t i = 0; i < n; i++) {
-        c->x[i] = (double)h->train[i].step;
-        c->loss[i] = h->train[i].loss;
-        c->nll[i] = h->train[i].nll;
-        c->lr[i] = h->train[i].lr;
-        c->tok_s[i] = h->train[i].tok_s;
-    }
-    for (size_t i = 0; i < m; i++) {
-        c->valid_x[i] = (double)h->valid[i].step;
-        c->valid_loss[i] = h->valid[i].loss;
-        c->valid_nll[i] = h->valid[i].nll;
-        if (!isfinite(h->valid[i].bleu)) continue;
-        c->bleu_x[c->n_bleu] = c->valid_x[i];
-        c->bleu[c->n_bleu++] = h->valid[i].bleu;
-    }
-}
-
 /* A picture may replace an earlier picture, but no other file. */
 static int check_target(const char *path, struct err *err) {
     struct stat st;
@@ -341,38 +167,11 @@ static int check_target(const char *path, struct err *err) {
                    "--curves: %.180s exists and is not an SVG picture; choose another name", path);
 }
 
-static int draw(const char *path, const char *dir, const struct history *h, struct err *err) {
-    if (!h->n_train && !h->n_valid)
-        return err_set(err, HEED_EIO, "%.160s/log.jsonl: no logged steps to draw", dir);
-    struct file_writer w;
-    int rc = file_writer_open_output(&w, path, err);
-    if (rc) return rc;
-    size_t size = 5 * (size_t)h->n_train + 5 * (size_t)h->n_valid;
-    double *store = xcalloc(size, sizeof *store);
-    struct columns c;
-    fill_columns(&c, store, h);
-    int n = h->n_train, m = h->n_valid, marked = m <= 60;
-    struct curve loss[] = {{"training", c.x, c.loss, n, 0},
-                           {"validation", c.valid_x, c.valid_loss, m, marked}};
-    struct curve nll[] = {{"training", c.x, c.nll, n, 0},
-                          {"validation", c.valid_x, c.valid_nll, m, marked}};
-    struct curve bleu = {"BLEU", c.bleu_x, c.bleu, c.n_bleu, marked};
-    struct curve rate = {"learning rate", c.x, c.lr, n, 0};
-    struct curve speed = {"tokens/s", c.x, c.tok_s, n, 0};
-    int both = m > 0 ? 2 : 1, n_panel = 0;
-    enum scale scale = args.log ? SCALE_LOG : SCALE_LINEAR;
-    struct panel panel[5];
-    panel[n_panel++] = (struct panel){"loss per token (label-smoothed)", loss, both, 260, scale};
-    panel[n_panel++] = (struct panel){"negative log-likelihood per token", nll, both, 180, scale};
-    if (c.n_bleu)
-        panel[n_panel++] = (struct panel){"BLEU on the validation text", &bleu, 1, 120, 0};
-    panel[n_panel++] = (struct panel){"learning rate", &rate, 1, 90, 0};
-    panel[n_panel++] = (struct panel){"tokens per second", &speed, 1, 90, 0};
-    curves_write(&w, &(struct chart){dir, "step", panel, n_panel, SCALE_LINEAR});
-    xfree(store);
-    rc = file_writer_commit(&w, err);
+static int draw(const char *dir, const struct history *h, struct err *err) {
+    int rc = learning_draw(args.curves, dir, h, args.log, err);
+    int n = h->n_train, m = h->n_valid;
     if (!rc && !args.quiet)
-        fprintf(stderr, "wrote %s: learning curves up to step %s\n", path,
+        fprintf(stderr, "wrote %s: learning curves up to step %s\n", args.curves,
                 text_grouped(
                     (uint64_t)max_i64(n ? h->train[n - 1].step : 0, m ? h->valid[m - 1].step : 0)));
     return rc;
@@ -386,18 +185,18 @@ static int inspect(const char *dir, struct err *err) {
     json_t *all = json_object();
     int rc = history_read(&history, log, err);
     if (!rc && args.curves) rc = check_target(args.curves, err);
-    if (!rc) rc = gather(all, dir, &history, err);
+    if (!rc) rc = summary_of(all, dir, &history, err);
     if (!rc && args.json) {
         char *text = json_dumps(all, JSON_REAL_PRECISION(9));
         puts(text ? text : "{}");
         free(text);
     } else if (!rc) {
-        print_all(all, last_epoch(dir));
+        print_all(all, summary_last_epoch(dir));
     }
     if (!rc && history.n_bad && !args.json && !args.quiet)
         fprintf(stderr, "heed: warning: %s:%d: %d line%s could not be read\n", log,
                 history.first_bad, history.n_bad, PLURAL(history.n_bad));
-    if (!rc && args.curves) rc = draw(args.curves, dir, &history, err);
+    if (!rc && args.curves) rc = draw(dir, &history, err);
     if (!rc && number(all, "not_finite") > 0)
         rc = err_set(err, HEED_EFORMAT, "%.160s: %.0f weights are NaN or infinite", dir,
                      number(all, "not_finite"));

@@ -21,9 +21,6 @@
 #include "cli/signals.h"
 #include "data/text.h"
 #include "io/json.h"
-#include "model/modeldir.h"
-#include "train/checkpoint.h"
-#include "train/history.h"
 #include "train/runtable.h"
 
 static struct sweep_args {
@@ -262,79 +259,6 @@ static int start(struct work *w, struct slot *slot, struct entry *entry, struct 
     return 0;
 }
 
-/* ---- figures --------------------------------------------------------------------------------- */
-
-static json_t *scores_of(const struct work *w, const struct runtable_row *row,
-                         const struct runtable_test *t) {
-    json_t *scores = json_object();
-    char suffix[128];
-    struct text *text;
-    struct line line;
-    struct err err;
-    snprintf(suffix, sizeof suffix, ".%s.json", t->name);
-    char *path = runtable_path(&w->table, row, suffix);
-    if (text_open(&text, path, &err) == 0) {
-        while (text_next(text, &line, &err) > 0) {
-            json_t *value = NULL;
-            if (json_in_text(&value, line.text, line.size, path, &err)) continue;
-            const char *name = json_string_value(json_object_get(value, "name"));
-            if (name) json_object_set(scores, name, json_object_get(value, "score"));
-            json_decref(value);
-        }
-        text_close(text);
-    }
-    xfree(path);
-    return scores;
-}
-
-/* How far a run is, from its log. */
-struct figures {
-    int64_t step;
-    double loss, ppl, seconds; /* NaN: not known */
-};
-
-static struct figures figures_of(const struct work *w, const struct runtable_row *row) {
-    struct figures f = {0, NAN, NAN, NAN};
-    struct history h = {0};
-    struct err err;
-    char *dir = runtable_path(&w->table, row, ""), *path = path_join(dir, "log.jsonl");
-    if (history_read(&h, path, &err) == 0) {
-        if (h.n_train) {
-            const struct train_point *p = &h.train[h.n_train - 1];
-            f.step = p->step, f.loss = p->loss, f.seconds = p->time;
-        }
-        if (h.n_valid) f.ppl = h.valid[h.n_valid - 1].ppl;
-    }
-    history_release(&h);
-    xfree(path);
-    xfree(dir);
-    return f;
-}
-
-static json_t *result_of(const struct work *w, const struct runtable_row *row) {
-    struct figures f = figures_of(w, row);
-    struct config config;
-    struct err err;
-    json_t *figures = json_object(), *tests = json_object();
-    char *dir = runtable_path(&w->table, row, "");
-    if (modeldir_read_config(dir, &config, NULL, &err) == 0) {
-        struct param_table table;
-        param_table_init(&table, &config);
-        json_object_set_new(figures, "parameters", json_integer((json_int_t)table.n_value));
-        param_table_release(&table);
-    }
-    json_object_set_new(figures, "steps", json_integer(f.step));
-    json_object_set_new(figures, "loss", json_out_real(f.loss));
-    json_object_set_new(figures, "valid_ppl", json_out_real(f.ppl));
-    json_object_set_new(figures, "seconds", json_out_real(f.seconds));
-    for (int i = 0; i < w->table.n_test; i++)
-        json_object_set_new(tests, w->table.test[i].name, scores_of(w, row, &w->table.test[i]));
-    if (w->table.n_test) json_object_set_new(figures, "scores", tests);
-    if (!w->table.n_test) json_decref(tests);
-    xfree(dir);
-    return figures;
-}
-
 /* The last line that a row printed, for the message. */
 static void last_words(const struct work *w, struct entry *entry) {
     char *path = runtable_path(&w->table, entry->row, ".log");
@@ -428,7 +352,7 @@ static void show_running(struct work *w) {
     for (int i = 0; i < w->n_slot; i++) {
         const struct slot *slot = &w->slot[i];
         if (!slot->entry) continue;
-        struct figures f = figures_of(w, slot->entry->row);
+        struct runtable_progress f = runtable_progress(&w->table, slot->entry->row);
         const json_t *steps = json_object_get(slot->entry->row->train, "steps");
         double whole = json_number_value(steps);
         char bar[32], line[256];
@@ -448,25 +372,12 @@ static void show_running(struct work *w) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* The run's own model stays, and the average. */
-static int remove_checkpoints(const struct work *w, const struct runtable_row *row,
-                              struct err *err) {
-    char *dir = runtable_path(&w->table, row, "");
-    struct checkpoint_list list;
-    int rc = checkpoint_list(&list, dir, err);
-    for (int i = 0; !rc && i < list.n; i++) rc = dir_remove(list.item[i].path, err);
-    checkpoint_list_release(&list);
-    xfree(dir);
-    return rc;
-}
-
 static int end_row(struct work *w, struct slot *slot, int status, struct err *err) {
     struct entry *entry = slot->entry;
     int rc = 0;
     slot->entry = NULL;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-        rc = runtable_finish(&w->table, entry->row, result_of(w, entry->row), err);
-        if (!rc && w->table.tidy) rc = remove_checkpoints(w, entry->row, err);
+        rc = runtable_finish(&w->table, entry->row, err);
         entry->state = DONE;
     } else if (w->stopping) {
         entry->state = WAITING;

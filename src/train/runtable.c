@@ -1,12 +1,17 @@
 /* runtable.c — see runtable.h. */
 #include "train/runtable.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "base/mem.h"
+#include "data/text.h"
 #include "io/json.h"
+#include "model/modeldir.h"
+#include "train/checkpoint.h"
+#include "train/history.h"
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -162,9 +167,85 @@ static int read_results(struct runtable *s, struct err *err) {
     return 0;
 }
 
-int runtable_finish(struct runtable *s, struct runtable_row *row, json_t *figures,
-                    struct err *err) {
-    json_t *result = json_object();
+static json_t *scores_of(const struct runtable *s, const struct runtable_row *row,
+                         const struct runtable_test *t) {
+    json_t *scores = json_object();
+    char suffix[128];
+    struct text *text;
+    struct line line;
+    struct err err;
+    snprintf(suffix, sizeof suffix, ".%s.json", t->name);
+    char *path = runtable_path(s, row, suffix);
+    if (text_open(&text, path, &err) == 0) {
+        while (text_next(text, &line, &err) > 0) {
+            json_t *value = NULL;
+            if (json_in_text(&value, line.text, line.size, path, &err)) continue;
+            const char *name = json_string_value(json_object_get(value, "name"));
+            if (name) json_object_set(scores, name, json_object_get(value, "score"));
+            json_decref(value);
+        }
+        text_close(text);
+    }
+    xfree(path);
+    return scores;
+}
+
+struct runtable_progress runtable_progress(const struct runtable *s,
+                                           const struct runtable_row *row) {
+    struct runtable_progress f = {0, NAN, NAN, NAN};
+    struct history h = {0};
+    struct err err;
+    char *dir = runtable_path(s, row, ""), *path = path_join(dir, "log.jsonl");
+    if (history_read(&h, path, &err) == 0) {
+        if (h.n_train) {
+            const struct train_point *p = &h.train[h.n_train - 1];
+            f.step = p->step, f.loss = p->loss, f.seconds = p->time;
+        }
+        if (h.n_valid) f.ppl = h.valid[h.n_valid - 1].ppl;
+    }
+    history_release(&h);
+    xfree(path);
+    xfree(dir);
+    return f;
+}
+
+static json_t *figures_of(const struct runtable *s, const struct runtable_row *row) {
+    struct runtable_progress f = runtable_progress(s, row);
+    struct config config;
+    struct err err;
+    json_t *figures = json_object(), *tests = json_object();
+    char *dir = runtable_path(s, row, "");
+    if (modeldir_read_config(dir, &config, NULL, &err) == 0) {
+        struct param_table table;
+        param_table_init(&table, &config);
+        json_object_set_new(figures, "parameters", json_integer((json_int_t)table.n_value));
+        param_table_release(&table);
+    }
+    json_object_set_new(figures, "steps", json_integer(f.step));
+    json_object_set_new(figures, "loss", json_out_real(f.loss));
+    json_object_set_new(figures, "valid_ppl", json_out_real(f.ppl));
+    json_object_set_new(figures, "seconds", json_out_real(f.seconds));
+    for (int i = 0; i < s->n_test; i++)
+        json_object_set_new(tests, s->test[i].name, scores_of(s, row, &s->test[i]));
+    if (s->n_test) json_object_set_new(figures, "scores", tests);
+    if (!s->n_test) json_decref(tests);
+    xfree(dir);
+    return figures;
+}
+
+static int remove_checkpoints(const struct runtable *s, const struct runtable_row *row,
+                              struct err *err) {
+    char *dir = runtable_path(s, row, "");
+    struct checkpoint_list list;
+    int rc = checkpoint_list(&list, dir, err);
+    for (int i = 0; !rc && i < list.n; i++) rc = dir_remove(list.item[i].path, err);
+    checkpoint_list_release(&list);
+    xfree(dir);
+    return rc;
+}
+
+int runtable_finish(struct runtable *s, struct runtable_row *row, struct err *err) {
+    json_t *result = json_object(), *figures = figures_of(s, row);
     json_object_set_new(result, "name", json_string(row->name));
     if (row->group) json_object_set_new(result, "group", json_string(row->group));
     json_object_update(result, figures);
@@ -175,7 +256,8 @@ int runtable_finish(struct runtable *s, struct runtable_row *row, json_t *figure
     if (tests_of(s)) json_object_set(result, "tests", (json_t *)tests_of(s));
     json_array_append_new(s->results, result);
     row->result = result;
-    return json_out_file(s->results_path, s->results, err);
+    int rc = json_out_file(s->results_path, s->results, err);
+    return !rc && s->tidy ? remove_checkpoints(s, row, err) : rc;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

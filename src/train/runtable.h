@@ -55,9 +55,17 @@ void runtable_close(struct runtable *table);
 char *runtable_path(const struct runtable *table, const struct runtable_row *row,
                     const char *suffix);
 
-/* A row is finished: its figures (a reference that is taken over) go to results.json, atomically,
- * with its name, group, options and tests. */
-int runtable_finish(struct runtable *table, struct runtable_row *row, json_t *figures,
-                    struct err *err);
+/* How far a row's run is, from its log. */
+struct runtable_progress {
+    int64_t step;
+    double loss, ppl, seconds; /* NaN: not known */
+};
+struct runtable_progress runtable_progress(const struct runtable *table,
+                                           const struct runtable_row *row);
+
+/* A row is finished: what its files say goes to results.json, atomically, with its name, group,
+ * options and tests; then, of a table that is kept tidy, its checkpoints go. The run's own model
+ * stays, and the average. */
+int runtable_finish(struct runtable *table, struct runtable_row *row, struct err *err);
 
 #endif
