@@ -109,13 +109,28 @@ def token(rng):
 
 
 def surname(rng):
-    if rng.random() < 0.1:
+    """Mostly one that sounds like some language; the parts alone would make thirty thousand, which a
+    student learns by heart instead of learning to copy, so half of them get a slip of the pen."""
+    if rng.random() < 0.2:
         return "".join(
-            rng.choice(ONSETS) + rng.choice(NUCLEI) + rng.choice(CODAS) for _ in "ab"
+            rng.choice(ONSETS) + rng.choice(NUCLEI) + rng.choice(CODAS)
+            for _ in range(rng.choice((2, 2, 3)))
         ).capitalize()
     starts, middles, ends = rng.choice(LOOKS)
     middle = rng.choice(middles) if rng.random() < 0.5 else ""
-    return rng.choice(starts) + middle + rng.choice(ends)
+    made = rng.choice(starts) + middle + rng.choice(ends)
+    return slipped(rng, made) if rng.random() < 0.5 else made
+
+
+def slipped(rng, name):
+    """The name with a letter changed, added or, if it is long, lost; or two of them."""
+    for _ in range(rng.choice((1, 1, 2))):
+        at = rng.randrange(1, len(name))
+        letter = rng.choice("aaeeiioouuäöüéábcdfghklmnprstvwyz")
+        if len(name) > 4 and rng.random() < 0.3:
+            letter = ""
+        name = name[:at] + letter + name[at + rng.choice((0, 1)) :]
+    return name
 
 
 def name(rng):
