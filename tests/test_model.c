@@ -467,6 +467,62 @@ TEST(gradients_are_what_differences_say) {
     check_gradients(experiment());
 }
 
+/* What a backward pass has called final so far, and as it was then. */
+struct finals {
+    const float *flat;
+    float *seen;
+    size_t from, n;
+    int n_call;
+};
+
+static void check_final(void *ctx, const void *from) {
+    struct finals *f = ctx;
+    size_t at = (size_t)((const float *)from - f->flat);
+    assert_true(at < f->from);
+    same_bits(f->seen + f->from, f->flat + f->from, f->n - f->from, "final");
+    memcpy(f->seen + at, f->flat + at, (f->n - at) * sizeof *f->seen);
+    f->from = at;
+    f->n_call++;
+}
+
+static void final_is_final(const struct config *config) {
+    struct toy toy;
+    struct batch batch;
+    struct err err;
+    toy_open(&toy, config, &two_threads, DTYPE_F32, TOKENS);
+    toy_disturb(toy.model);
+    toy_batch(&batch, src_len, tgt_len, N_SEQ, config->n_vocab_src, 10);
+    size_t n = toy.model->table.n_elem;
+    struct finals finals = {
+        .flat = toy.opt->grads, .seen = xcalloc(n, sizeof(float)), .from = n, .n = n};
+    struct pass pass = {.model = toy.model,
+                        .acts = toy.acts,
+                        .grads = toy.opt->g,
+                        .grad_scale = 1,
+                        .final = check_final,
+                        .final_ctx = &finals};
+    check_ok(acts_load(toy.acts, &batch, &err), &err);
+    transformer_fwd(&pass);
+    transformer_loss(&pass);
+    transformer_bwd(&pass);
+    check_final(&finals, finals.flat); /* all is, in the end */
+    check_ok(backend_sync(toy.be, &err), &err);
+    /* Every sub-layer was, but for the lowest. */
+    assert_int_equal(finals.n_call, 3 * config->n_layer_dec + 2 * config->n_layer_enc);
+    xfree(finals.seen);
+    batch_release(&batch);
+    toy_close(&toy);
+}
+
+TEST(gradients_that_are_called_final_stay) {
+    struct config configs[] = {toy_config(), toy_foreign_config(), toy_ssru_config()};
+    for (size_t i = 0; i < 3; i++)
+        for (int norm = NORM_POST; norm <= NORM_PRE; norm++) {
+            configs[i].norm = (enum norm)norm;
+            final_is_final(&configs[i]);
+        }
+}
+
 /* The logits of ref in f64 from the other backends. */
 static void same_as_ref(struct config config) {
     struct batch batch;
@@ -545,5 +601,5 @@ TESTS(T(packed_batch_equals_one_by_one), T(all_instruction_sets_give_the_same_f3
       T(same_seed_same_bits_for_any_threads), T(later_target_tokens_do_not_change_earlier_logits),
       T(window_as_long_as_the_sentence_is_full_attention), T(cached_decoding_equals_the_full_pass),
       T(accumulated_batches_equal_one_large_batch), T(learns_a_batch_by_heart),
-      T(gradients_are_what_differences_say), T(ref_and_cpu_compute_the_same),
-      T(a_step_allocates_nothing))
+      T(gradients_are_what_differences_say), T(gradients_that_are_called_final_stay),
+      T(ref_and_cpu_compute_the_same), T(a_step_allocates_nothing))

@@ -9,9 +9,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/ranks.sh
 . "$here/ranks.sh"
 
-# Machines of one, two and four ranks, as far as the optimizer can tell.
-ranks 4 "$build/tests/test_train_ranks" levels >levels.log 2>&1 || fail "$(cat levels.log)"
-[ "$(grep -c 'PASSED.* 1 test' levels.log)" = 4 ] || fail "$(cat levels.log)"
+# Machines of one, two and four ranks, as far as the optimizer can tell; the same with messages that
+# go beside the backward pass.
+for test in levels overlap; do
+    ranks 4 "$build/tests/test_train_ranks" $test >$test.log 2>&1 || fail "$(cat $test.log)"
+    [ "$(grep -c 'PASSED.* 1 test' $test.log)" = 4 ] || fail "$(cat $test.log)"
+done
 
 run=("${data[@]}" "${small[@]}" --steps 20 --log-every 5 --valid-every 6 --save-every 4 --keep 9
     --clip 0.5 --dropout 0.2 --cache cache --tokens 150)

@@ -94,6 +94,8 @@ void comm_end(struct comm *comm) {
     if (speaks(comm) && comm->vt->end) comm->vt->end(comm);
 }
 
+int comm_beside(const struct comm *comm) { return comm->size > 1 && comm->vt->begin != NULL; }
+
 /* Is there anything to move on this level? */
 static int moves(const struct comm *comm, enum comm_level level, const size_t *count) {
     int n = comm_count(comm, level);

@@ -87,9 +87,12 @@ struct comm_device {
 void comm_attach(struct comm *comm, const struct comm_device *device);
 
 /* What follows waits for all that the backend has queued so far; what the backend queues from now
- * on waits for all communication so far. Device calls stand between the two. */
+ * on waits for all communication so far. Device calls stand between the two, and in between the
+ * backend may go on with what they do not touch: beside them, if comm_beside. If not, they are done
+ * when they return. */
 void comm_begin(struct comm *comm);
 void comm_end(struct comm *comm);
+int comm_beside(const struct comm *comm);
 
 /* The group's buffers are cut into one slice per member: slice i has count[i] bytes (which may be
  * 0, and are the same numbers on all members), slices lie behind each other. Both calls hand slices

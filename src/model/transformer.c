@@ -139,6 +139,17 @@ void transformer_loss(const struct pass *p) {
     if (acts->n_guided && !p->grads) cross_guide(p, &dec_at(acts, m->guided.layer - 1)->cross);
 }
 
+/* Said after a join of the sub-layer above it: in pre-norm the join's LayerNorm is that one's. */
+static void final_from(const struct pass *p, struct mat first) {
+    if (p->final) p->final(p->final_ctx, first.data);
+}
+
+/* Where the gradients of a layer of the decoder begin. */
+static struct mat dec_begin(const struct pass *p, int l) {
+    const struct dec_params *d = &p->grads->dec[l];
+    return p->model->config.decoder == DECODER_SSRU ? d->ssru.w : d->self.w_qkv;
+}
+
 static void decoder_bwd(const struct pass *p) {
     const struct acts *acts = p->acts;
     const struct config *c = &p->model->config;
@@ -159,6 +170,7 @@ static void decoder_bwd(const struct pass *p) {
                                      .d_bias = d->ff.b_2,
                                      .top = top,
                                      .site = site + SITE_FF});
+        if (!top) final_from(p, dec_begin(p, l + 1));
         ff_bwd(p, side,
                &(struct ff_layer){
                    .w = &layer->ff, .g = &d->ff, .a = &a->ff, .x = a->cross.join.y, .site = site});
@@ -168,6 +180,7 @@ static void decoder_bwd(const struct pass *p) {
                                      .d_norm = dec_cross_norm(g, c, l),
                                      .d_bias = d->cross.b_o,
                                      .site = site + SITE_CROSS});
+        final_from(p, d->ff.w_1);
         cross_bwd(p, &(struct cross_layer){.w = &layer->cross,
                                            .g = &d->cross,
                                            .a = &a->cross,
@@ -182,9 +195,11 @@ static void decoder_bwd(const struct pass *p) {
                                      .d_norm = dec_self_norm(g, c, l),
                                      .d_bias = d->self.b_o,
                                      .site = site + SITE_SELF});
+        final_from(p, d->cross.w_q);
         back_bwd(p, l, in);
     }
     bottom_bwd(p, side, dec_first_norm(w, c), dec_first_norm(g, c));
+    final_from(p, dec_begin(p, 0));
 }
 
 /* Begins with the gradient of the encoder's output, which the decoder left in src.d_in. */
@@ -206,6 +221,7 @@ static void encoder_bwd(const struct pass *p) {
                                      .d_bias = d->ff.b_2,
                                      .top = top,
                                      .site = site + SITE_FF});
+        if (!top) final_from(p, g->enc[l + 1].self.w_qkv);
         ff_bwd(p, side,
                &(struct ff_layer){
                    .w = &layer->ff, .g = &d->ff, .a = &a->ff, .x = a->self.join.y, .site = site});
@@ -215,6 +231,7 @@ static void encoder_bwd(const struct pass *p) {
                                      .d_norm = enc_self_norm(g, c, l),
                                      .d_bias = d->self.b_o,
                                      .site = site + SITE_SELF});
+        final_from(p, d->ff.w_1);
         self_bwd(p, side,
                  &(struct self_layer){
                      .w = &layer->self, .g = &d->self, .a = &a->self, .x = in, .site = site});

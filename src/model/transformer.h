@@ -15,6 +15,10 @@ struct pass {
     uint32_t step;              /* counts batches, so that no two share masks */
     float grad_scale;           /* of the loss sum, usually 1 / target tokens of the update */
     const struct view *view;    /* keeps attention probabilities (view.h); NULL: none */
+    /* Told while the way back is queued, if anybody wants to know: from this address to the end of
+     * their flat buffer the gradients are final, once what is queued is done. It falls. */
+    void (*final)(void *ctx, const void *from);
+    void *final_ctx;
 };
 
 /* The encoder alone; its output is transformer_memory(acts). */

@@ -67,6 +67,23 @@ static struct mat span_view(void *base, struct shard_span span, enum dtype type)
     return mat_of(at_element(base, span.first, dtype_size(type)), 1, (int)span.count, type);
 }
 
+/* Elements of n rows of the gradients, from `row` on. */
+static struct mat grad_rows(const struct optimizer *opt, int row, int n, struct shard_span span) {
+    int64_t first = row * opt->shards.n + span.first;
+    struct mat rows = mat_of(at_element(opt->grads, first, wide_size(opt->model)), n,
+                             (int)span.count, wide_type(opt));
+    rows.ld = (int)opt->shards.n;
+    return rows;
+}
+
+static struct shard_span whole(const struct optimizer *opt) {
+    return (struct shard_span){0, opt->shards.n};
+}
+
+static void *grad_row(const struct optimizer *opt, int row) {
+    return grad_rows(opt, row, 1, whole(opt)).data;
+}
+
 /* The own slice of a bucket, in a shard. */
 static struct mat shard_view(const struct optimizer *opt, void *shard, int bucket) {
     struct shard_span at = {shards_offset(&opt->shards, bucket),
@@ -81,7 +98,7 @@ static struct mat shard_view(const struct optimizer *opt, void *shard, int bucke
 
 /* Elements that a rank receives of a bucket, from as many ranks as there are at most. */
 static int64_t received_count(const struct shards *s) {
-    return min_i64(s->n, SHARD_BUCKET) + (int64_t)s->size * SHARD_RANGE;
+    return shards_bucket(s, 0).count + (int64_t)s->size * SHARD_RANGE;
 }
 
 size_t optimizer_bytes(const struct model *model, int accumulate, int n_rank, int ema) {
@@ -143,29 +160,78 @@ static struct shard_span cut_level(struct optimizer *opt, int bucket, enum comm_
     return shards_slices(&opt->shards, bucket, first, n * each);
 }
 
-/* The gradients of a bucket that the members of a group have become their sum, each slice at its
- * owner. */
-static void reduce_level(struct optimizer *opt, int bucket, enum comm_level level) {
+/* The last two of `depth` partial sums become one. */
+static void merge(struct optimizer *opt, int depth, struct shard_span span) {
+    sum(opt->model->be, &(struct sum_args){.out = grad_rows(opt, depth - 2, 1, span),
+                                           .x = grad_rows(opt, depth - 2, 2, span)});
+}
+
+/* Reducing the gradient of an update: what the ranks have of a bucket becomes its sum, each slice
+ * at its owner, by one step for each level. Buckets are taken from the last to the first, as the
+ * backward pass finishes them, and one step at a time is under way: what others sent waits in
+ * opt->received until the backend has added it up, and only then does the next step begin. */
+struct step {
+    int bucket;
+    enum comm_level level;
+};
+
+static struct step step_at(const struct optimizer *opt, int i) {
+    return (struct step){shards_buckets(&opt->shards) - 1 - i / 2,
+                         i % 2 ? COMM_ACROSS : COMM_INSIDE};
+}
+
+/* Returns 0 if there is nobody to exchange with. A rank's own batches are added up before. */
+static int begin_step(struct optimizer *opt, struct step step) {
     struct comm *comm = opt->options.comm;
     size_t size = wide_size(opt->model);
-    struct shard_span own = {0}, all = cut_level(opt, bucket, level, size, &own);
-    int n = comm_count(comm, level);
-    if (n == 1) return;
+    struct shard_span own, all = cut_level(opt, step.bucket, step.level, size, &own);
+    for (int depth = opt->n_row; step.level == COMM_INSIDE && depth > 1; depth--)
+        merge(opt, depth, shards_bucket(&opt->shards, step.bucket));
+    if (comm_count(comm, step.level) == 1) return 0;
     comm_begin(comm);
-    comm_exchange(comm, level, opt->received, at_element(opt->grads, all.first, size), opt->count);
-    comm_end(comm);
+    comm_exchange(comm, step.level, opt->received, at_element(opt->grads, all.first, size),
+                  opt->count);
+    return 1;
+}
+
+static void end_step(struct optimizer *opt, struct step step) {
+    struct shard_span own = {0};
+    int n = comm_count(opt->options.comm, step.level);
+    cut_level(opt, step.bucket, step.level, wide_size(opt->model), &own);
+    comm_end(opt->options.comm);
     if (!own.count) return;
     sum(opt->model->be,
         &(struct sum_args){.out = span_view(opt->grads, own, wide_type(opt)),
                            .x = mat_of(opt->received, n, (int)own.count, wide_type(opt))});
 }
 
+/* Ends the step under way and begins the next, if its bucket is final: `from` is where that
+ * begins. */
+static void reduce_next(struct optimizer *opt, int64_t from) {
+    int n = 2 * shards_buckets(&opt->shards);
+    if (opt->under_way) end_step(opt, step_at(opt, opt->n_reduced - 1));
+    opt->under_way = 0;
+    while (!opt->under_way && opt->n_reduced < n) {
+        struct step next = step_at(opt, opt->n_reduced);
+        if (shards_bucket(&opt->shards, next.bucket).first < from) return;
+        opt->under_way = begin_step(opt, next);
+        opt->n_reduced++;
+    }
+}
+
+/* For the backward pass of a rank's last batch. */
+static void on_final(void *ctx, const void *from) {
+    struct optimizer *opt = ctx;
+    ptrdiff_t at = (const char *)from - (const char *)grad_row(opt, opt->n_row - 1);
+    reduce_next(opt, at / (ptrdiff_t)wide_size(opt->model));
+}
+
+/* All that is left to reduce. */
 static void reduce(struct optimizer *opt) {
     watch_phase(opt->options.watch, opt->step, WATCH_EXCHANGE);
-    for (int b = 0; !alone(opt) && b < shards_buckets(&opt->shards); b++) {
-        reduce_level(opt, b, COMM_INSIDE);
-        reduce_level(opt, b, COMM_ACROSS);
-    }
+    do reduce_next(opt, 0);
+    while (opt->under_way);
+    opt->n_reduced = 0;
 }
 
 /* All slices of a flat buffer with elements of `size` bytes come to all ranks. */
@@ -227,25 +293,12 @@ static void add_totals(struct update_report *report, const double *totals) {
     report->n_src_tok += (int64_t)totals[6];
 }
 
-/* n rows of the gradients, from `row` on. */
-static struct mat grad_rows(const struct optimizer *opt, int row, int n) {
-    int cols = (int)opt->shards.n;
-    return mat_of(at_element(opt->grads, row * opt->shards.n, wide_size(opt->model)), n, cols,
-                  wide_type(opt));
-}
-
-/* The last two of `depth` partial sums become one. */
-static void merge(struct optimizer *opt, int depth) {
-    sum(opt->model->be,
-        &(struct sum_args){.out = grad_rows(opt, depth - 2, 1), .x = grad_rows(opt, depth - 2, 2)});
-}
-
 /* The gradient of batch i of n is in row `depth` - 1: whatever is complete in the tree of all is
  * added up. Returns how many rows are left. */
 static int merge_complete(struct optimizer *opt, int depth, int i, int n) {
-    for (int c = i + 1; c % 2 == 0; c /= 2) merge(opt, depth--);
+    for (int c = i + 1; c % 2 == 0; c /= 2) merge(opt, depth--, whole(opt));
     if (i == n - 1)
-        while (depth > 1) merge(opt, depth--);
+        while (depth > 1) merge(opt, depth--, whole(opt));
     return depth;
 }
 
@@ -274,7 +327,8 @@ static double add_squares(const struct optimizer *opt) {
     double total = 0;
     for (int b = 0; b < shards_buckets(s); b++)
         for (int place = 0; place < s->size; place++) {
-            struct shards its = {.n = s->n, .size = s->size, .place = place};
+            struct shards its = *s;
+            its.place = place;
             const double *from = opt->all + (ptrdiff_t)rank_of(opt, place) * opt->n_mine +
                                  (ptrdiff_t)N_TOTAL * opt->n_own + n_ranges(shards_offset(&its, b));
             for (int i = 0; i < n_ranges(shards_own(&its, b).count); i++) total += from[i];
@@ -353,7 +407,7 @@ static int reserve(struct optimizer *opt, struct err *err) {
     if (opt->avg) optimizer_take_average(opt);
     opt->g = xcalloc(n_row, sizeof *opt->g);
     for (int i = 0; i < opt->n_row; i++)
-        params_init(&opt->g[i], &model->config, grad_rows(opt, i, 1).data, wide_type(opt));
+        params_init(&opt->g[i], &model->config, grad_row(opt, i), wide_type(opt));
     backend_plan(be);
     opt->step = 1;
     merge_complete(opt, opt->n_row, opt->n_own - 1, opt->n_own);
@@ -375,7 +429,8 @@ int optimizer_new(struct optimizer **out, struct model *model, struct acts *acts
                               .n_own = options->accumulate / size,
                               .shards = {.n = (int64_t)model->table.n_elem,
                                          .size = size,
-                                         .place = place_of(options->comm)}};
+                                         .place = place_of(options->comm),
+                                         .bucket = options->bucket}};
     opt->n_row = shards_depth(opt->n_own);
     opt->n_range = n_ranges(shards_count(&opt->shards, opt->shards.place));
     opt->n_mine = N_TOTAL * opt->n_own + n_ranges(shards_most(&opt->shards));
@@ -408,21 +463,25 @@ int optimizer_gradient(struct optimizer *opt, const struct update *update,
     memset(opt->mine, 0, (size_t)opt->n_mine * sizeof *opt->mine);
     watch_phase(opt->options.watch, opt->step, WATCH_GRADIENT);
     for (int i = 0; i < n && !rc; i++) {
-        if (depth)
-            backend_zero(opt->model->be, grad_rows(opt, depth, 1).data, flat_size(opt->model));
+        int last = i == n - 1, beside = last && !alone(opt) && comm_beside(opt->options.comm);
+        if (depth) backend_zero(opt->model->be, grad_row(opt, depth), flat_size(opt->model));
         struct pass pass = {.model = opt->model,
                             .acts = opt->acts,
                             .grads = &opt->g[depth],
                             .training = 1,
                             .seed = opt->options.seed,
                             .step = (uint32_t)(first + i),
-                            .grad_scale = (float)(1.0 / (double)update->n_tok)};
+                            .grad_scale = (float)(1.0 / (double)update->n_tok),
+                            .final = beside ? on_final : NULL,
+                            .final_ctx = opt};
         rc = queue_batch(opt, update->batch[i], &pass, err);
         if (rc) break;
         /* All is queued before the wait for the totals. */
-        depth = merge_complete(opt, depth + 1, i, n);
-        if (i == n - 1) reduce(opt);
-        if (norm && i == n - 1) square(opt);
+        if (last && !alone(opt))
+            reduce(opt);
+        else
+            depth = merge_complete(opt, depth + 1, i, n);
+        if (norm && last) square(opt);
         rc = collect_batch(opt, update->batch[i], opt->mine + (ptrdiff_t)i * N_TOTAL, err);
     }
     opt->n_batch += n_all;

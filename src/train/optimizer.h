@@ -13,7 +13,9 @@
  *
  * Ranks. With a comm of W ranks each computes the gradients of its own batches and keeps moments
  * and average only of its own slices of the parameters (shards.h): partial sums of gradients go to
- * the owners of slices, who finish the tree; the squares of all ranges and the losses of all
+ * the owners of slices, who finish the tree, bucket by bucket; where messages go beside the backend
+ * (comm_beside), a bucket leaves as soon as the backward pass of the rank's last batch is done with
+ * it, else after that pass; the squares of all ranges and the losses of all
  * batches are added in order by everybody; each updates its slices; and the parameters as the model
  * computes with them (the bf16 copy, if there is one) come back to all. So the bits are those of
  * one rank. Where there is a copy, the f32 parameters are up to date in own slices only, until
@@ -37,6 +39,7 @@ struct optimizer_options {
     int accumulate;      /* most batches of an update, of all ranks together */
     struct comm *comm;   /* borrowed; NULL: alone. The number of ranks is valid (shards_valid) */
     struct watch *watch; /* of the ranks, told what this one does; or NULL */
+    int64_t bucket;      /* elements that are reduced at a time (shards.h); 0: as many as usual */
     uint64_t seed;       /* of the dropout masks */
 };
 extern const struct optimizer_options optimizer_defaults;
@@ -55,6 +58,7 @@ struct optimizer {
     int shown;        /* the average stands in for the parameters, which wait in grads */
     struct params *g; /* [n_row] views into grads */
     int n_row;
+    int n_reduced, under_way; /* steps of the reduction begun; is the last of them not ended? */
     double *squares; /* [n_range] in backend memory: of own slices of the gradient, by range */
     double *mine;    /* [n_mine] on the host: totals of own batches, squares of own ranges */
     double *all;     /* [ranks][n_mine] of all ranks; alone: mine */

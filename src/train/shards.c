@@ -38,13 +38,15 @@ int shards_depth(int n) {
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
+static int64_t bucket_size(const struct shards *s) { return s->bucket ? s->bucket : SHARD_BUCKET; }
+
 int shards_buckets(const struct shards *s) {
-    return (int)((s->n + SHARD_BUCKET - 1) / SHARD_BUCKET);
+    return (int)((s->n + bucket_size(s) - 1) / bucket_size(s));
 }
 
 struct shard_span shards_bucket(const struct shards *s, int bucket) {
-    int64_t first = (int64_t)bucket * SHARD_BUCKET;
-    return (struct shard_span){first, min_i64(SHARD_BUCKET, s->n - first)};
+    int64_t first = bucket * bucket_size(s);
+    return (struct shard_span){first, min_i64(bucket_size(s), s->n - first)};
 }
 
 struct shard_span shards_slices(const struct shards *s, int bucket, int first, int n) {

@@ -6,7 +6,7 @@
  * subtree and the ranks' sums the leaves of the rest, so the bits do not depend on W; other numbers
  * of ranks are not valid, except 1.
  *
- * Elements. A flat buffer is a row of buckets of SHARD_BUCKET elements, the last one shorter, and
+ * Elements. A flat buffer is a row of buckets of so many elements, the last one shorter, and
  * each bucket is cut into as many slices as there are ranks, as even as whole ranges of SHARD_RANGE
  * elements allow. A rank keeps one slice of every bucket, behind each other: a shard. Ranges are
  * those of the op sumsq, so that each rank can do its part of the norm. The slices of a bucket
@@ -37,6 +37,7 @@ int shards_depth(int n);
 struct shards {
     int64_t n;       /* elements of a flat buffer */
     int size, place; /* ranks, and which slice of every bucket is this one's */
+    int64_t bucket;  /* elements of a bucket, a multiple of SHARD_RANGE; 0: SHARD_BUCKET */
 };
 
 struct shard_span {
