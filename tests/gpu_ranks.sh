@@ -11,7 +11,7 @@ set -uo pipefail
 here=$(realpath "$(dirname "$0")")
 home=$(realpath "$1")
 shift
-[ $# -gt 0 ] || set -- alone nccl mpi killed resumed stopped refused speed
+[ $# -gt 0 ] || set -- alone nccl mpi overlap killed resumed stopped refused speed
 TEST_DIR=$(mktemp -d "${TMPDIR:-/var/tmp}/heed-gpu.XXXXXX")
 export TEST_DIR BUILD=$home
 trap 'rm -rf "$TEST_DIR"' EXIT
@@ -65,6 +65,20 @@ same_by() {
 }
 step_nccl() { same_by nccl; }
 step_mpi() { same_by mpi; }
+
+# A model of three buckets (train/shards.h), of which two leave before the backward pass is over.
+step_overlap() {
+    local wide=(--n-layer 3 --d-model 512 --d-ff 2048 --n-head 8 --accumulate 4 --steps 6
+        --save-every 100 --valid-every 100) how
+    "$heed" train "${run[@]}" "${wide[@]}" --out wide --quiet
+    for how in 2:nccl 4:nccl 2:mpi; do
+        by "${how%:*}" "${how#*:}" "wide-$how" "${wide[@]}" || fail "$how: $(cat "wide-$how.log")"
+        compare wide "wide-$how"
+        note "several buckets, $how: the bytes of one process"
+        rm -r "wide-$how"
+    done
+    rm -r wide
+}
 
 # begin N HOW OUT OPTION... — in the background, until it has saved something new
 begin() {

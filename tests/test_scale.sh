@@ -67,8 +67,8 @@ expect 2 '--per-machine: 3 is not a power of two' -- --measured "$dir/gpu.json" 
 
 # What it measures it can read.
 tiny=(--preset tiny --n-layer 1 --d-model 32 --n-head 2 --d-ff 64 --n-vocab 9000 --tokens 256
-    --seconds 0 --threads 1 --json)
-"$heed" "${verb[@]}" "${tiny[@]}" >"$dir/here.json"
+    --seconds 0 --threads 1)
+"$heed" "${verb[@]}" "${tiny[@]}" --json >"$dir/here.json"
 [ "$(grep -c '"what":"step"' "$dir/here.json")" = 4 ] || fail "$(cat "$dir/here.json")"
 [ "$(grep -c '"what":"predicted"' "$dir/here.json")" = 12 ] || fail "$(cat "$dir/here.json")"
 "$heed" "${verb[@]}" --json --measured "$dir/here.json" >"$dir/again.json"
@@ -79,7 +79,7 @@ same <(grep '"step"' "$dir/here.json") <(grep '"step"' "$dir/again.json")
 . "$here/ranks.sh"
 # The bytes of an update: gradients as f32 and parameters as bf16, (W - 1) / W of them.
 for n in 2 4; do
-    mpirun -n "$n" "$heed" "${verb[@]}" "${tiny[@]}" --dtype bf16 >"$dir/ranks.json" ||
+    mpirun -n "$n" "$heed" "${verb[@]}" "${tiny[@]}" --json --dtype bf16 >"$dir/ranks.json" ||
         fail "$n ranks"
     tr -d '{}"' <"$dir/ranks.json" | tr , ' ' | awk -v n="$n" '
     { for (i = 1; i <= NF; i++) { split($i, f, ":"); v[f[1]] = f[2] } }
@@ -91,5 +91,9 @@ for n in 2 4; do
     }
     END { if (count != 4) exit 1 }' || fail "$n ranks: $(cat "$dir/ranks.json")"
 done
+# Ranks that take CPUs from each other are no proof of anything, which it says.
+cpus=$(getconf _NPROCESSORS_ONLN)
+expect 0 "$((2 * cpus)) threads of theirs share $cpus CPUs of this machine" \
+    mpirun -n 2 "$heed" "${verb[@]}" "${tiny[@]}" --threads "$cpus"
 expect 2 '--measured: 2 ranks measure for themselves' \
     mpirun -n 2 "$heed" "${verb[@]}" --measured "$dir/gpu.json"

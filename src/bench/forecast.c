@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/mat.h"
 #include "backend/ops.h"
@@ -50,6 +51,7 @@ struct forecast {
     struct together together[SIZES];
     int n_step;
     struct predict_link link[2];
+    int n_thread, n_cpu; /* of all ranks of this machine together; of the machine */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -245,10 +247,11 @@ static int measure_sum(struct forecast *f, struct err *err) {
     return rc;
 }
 
-/* Where the parameters of the layers begin: those before are finished last. */
+/* The buckets that begin before the parameters of the layers do are finished last. */
 static double late_share(const struct param_table *table) {
     const struct param *first = param_table_find(table, "enc.0.self.w_qkv");
-    return first ? (double)first->offset / (double)table->n_elem : 1;
+    double n = (double)table->n_elem;
+    return first ? fmin(ceil((double)first->offset / SHARD_BUCKET) * SHARD_BUCKET, n) / n : 1;
 }
 
 static int build(struct forecast *f, struct backend_options *where, struct err *err) {
@@ -399,9 +402,10 @@ static void print_assumptions(const struct forecast *f) {
            "  Adam takes 1 / ranks of its time; sums run at the %.1f GB/s that the op was measured "
            "at\n"
            "  three times an update a few numbers go to all ranks, in log2(ranks) rounds\n"
-           "  overlap, which heed does not do yet: the exchange goes on beside the backward pass "
-           "(2/3 of the\n"
-           "  gradient's time), but for the %.0f%% of the parameters that it finishes last\n",
+           "  overlap, which is what NCCL is for and MPI cannot: the exchange goes on beside the "
+           "backward pass\n"
+           "  (2/3 of the gradient's time), but for the buckets that it finishes last, with %.0f%% "
+           "of the parameters\n",
            o->inside, o->per_machine, o->across, o->latency, o->message, f->what.grad_size,
            f->what.param_size, SHARD_BUCKET, f->what.sum_rate / 1e9, 100 * f->what.late);
 }
@@ -437,21 +441,28 @@ static void print_predictions(const struct forecast *f) {
 
 /* ---- these ranks ----------------------------------------------------------------------------- */
 
+/* An update of these ranks, the way they talk. */
+static double predicted(const struct forecast *f, const struct predict_link link[2],
+                        const struct predict_step *s) {
+    struct predict_cost c = predict_update(&f->what, link, s, f->comm->size, f->comm->inside);
+    return comm_beside(f->comm) ? c.overlapped : c.total;
+}
+
 /* Both predictions: with the links that were given and with those that were measured. */
 static void print_beside(const struct forecast *f, const struct predict_step *s,
                          const struct together *t) {
     int ranks = f->comm->size, inside = f->comm->inside;
-    double given = predict_update(&f->what, f->link, s, ranks, inside).total;
-    double found = predict_update(&f->what, t->link, s, ranks, inside).total;
+    double given = predicted(f, f->link, s), found = predicted(f, t->link, s);
     double share = t->sent / predict_sent(&f->what, ranks);
     if (f->o->on.json)
         printf("{\"bench\":\"scale\",\"what\":\"measured\",\"ranks\":%d,\"inside\":%d,"
                "\"tokens\":%d,\"predicted_ms\":%.4f,\"by_links_ms\":%.4f,\"measured_ms\":%.4f,"
                "\"inside_gb_per_s\":%.4f,\"across_gb_per_s\":%.4f,\"sent_bytes\":%.0f,"
-               "\"sent_share\":%.5f}\n",
+               "\"sent_share\":%.5f,\"threads\":%d,\"cpus\":%d}\n",
                ranks, inside, s->tokens, 1e3 * given, 1e3 * found, 1e3 * t->seconds,
                inside > 1 ? t->link[COMM_INSIDE].rate / 1e9 : 0,
-               ranks > inside ? t->link[COMM_ACROSS].rate / 1e9 : 0, t->sent, share);
+               ranks > inside ? t->link[COMM_ACROSS].rate / 1e9 : 0, t->sent, share, f->n_thread,
+               f->n_cpu);
     else
         printf("%10d %12.2f %12.2f %+9.1f%% %12.2f %+9.1f%% %14.0f %8.4f\n", s->tokens,
                1e3 * t->seconds, 1e3 * given, 100 * (given / t->seconds - 1), 1e3 * found,
@@ -472,6 +483,11 @@ static void print_comparison(const struct forecast *f) {
         printf("\nthese %d ranks, %d on a machine, talking through %s, measured:\n", f->comm->size,
                f->comm->inside, comm_name(f->comm));
         print_links(f);
+        if (f->n_thread > f->n_cpu)
+            printf("  %d threads of theirs share %d CPUs of this machine, among them those that "
+                   "carry messages:\n  a prediction holds for ranks that have CPUs of their own, "
+                   "not for these\n",
+                   f->n_thread, f->n_cpu);
         printf("an update as it was measured, predicted by what was assumed, and by these links;\n"
                "bytes that rank 0 sent in it, and their share of %d x parameters x (ranks - 1) / "
                "ranks\n%10s %12s %12s %10s %12s %10s %14s %8s\n",
@@ -498,6 +514,8 @@ int bench_forecast_run(const struct bench_scale_options *o, struct err *err) {
         f.link[i] = (struct predict_link){.alpha = o->latency / 1e6,
                                           .message = o->message / 1e6,
                                           .rate = 1e9 * (i == COMM_INSIDE ? o->inside : o->across)};
+    f.n_thread = f.comm->local_size * where.n_thread;
+    f.n_cpu = (int)sysconf(_SC_NPROCESSORS_ONLN); /* however they are bound */
     if (o->measured && f.comm->size > 1)
         rc = cli_usage(err, "--measured: %d ranks measure for themselves", f.comm->size);
     else

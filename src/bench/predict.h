@@ -19,9 +19,10 @@
  *     sums       what a rank adds up of others' gradients and clears of its own, at the rate of the
  *                op sum
  *
- * Overlap: if the exchange of what the backward pass has finished went on beside the rest of it,
- * which is 2 / 3 of `gradient`, then only the exchange of what is finished last, the embeddings,
- * would cost time, and what does not fit beside it.
+ * Overlap: where messages go beside the backend (comm_beside), the exchange of buckets that the
+ * backward pass has finished goes on beside the rest of it, which is 2 / 3 of `gradient`; then only
+ * the exchange of what is finished last costs time, the buckets of the embeddings, and what does
+ * not fit beside it.
  *
  * Pure numbers; seconds and bytes. Nothing fails. */
 #ifndef BENCH_PREDICT_H
@@ -38,7 +39,7 @@ struct predict_link {
 struct predict_model {
     int64_t n;                 /* parameters */
     int grad_size, param_size; /* bytes of one on the wire */
-    double late;               /* share of them that the backward pass finishes last */
+    double late;               /* share of them in buckets that the backward pass finishes last */
     double sum_rate;           /* bytes per second that the op sum reads and writes */
 };
 
@@ -50,7 +51,7 @@ struct predict_step {
 
 struct predict_cost {
     double compute, exchange, gather, words, sums;
-    double total, overlapped; /* of an update as it is, and if the exchange were overlapped */
+    double total, overlapped; /* of an update one after the other, and with overlap */
 };
 
 /* link[] is of both levels: inside a machine and across machines (comm.h). `inside` divides
