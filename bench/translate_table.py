@@ -7,9 +7,10 @@
 keeps.
 
 Speed and latency: the best of all runs (and, for CTranslate2, of all settings with that many
-threads). Memory: the least peak of the setting that is fastest; Python and the library, before a
-model is loaded, are taken off CTranslate2's. Own: what of it is there at the end and not mapped
-from files, whose pages all processes share and the system takes back when it needs them. """
+threads). Memory: the least peak of the setting that is fastest, beyond what the process had before
+a model was opened (CTranslate2's: Python and the library). Own: what of it is there at the end and
+not mapped from files, whose pages all processes share and the system takes back when it needs them.
+"""
 
 import json, sys
 
@@ -22,7 +23,7 @@ def merged(runs):
         precision = {"float32": "f32"}.get(r["precision"], r["precision"])
         threads = r["threads"] if ours else r["inter"] * r["intra"]
         case = cases.setdefault((precision, r["batch"], r["beam"], threads), ([], []))
-        r["memory_mb"] = r["peak_mb"] - (0 if ours else r["base_mb"])
+        r["memory_mb"] = r["peak_mb"] - r["base_mb"]
         case[0 if ours else 1].append(r)
     for key in sorted(cases, key=lambda k: (k[1] == 1, k[0] != "int8", -k[3], -k[2])):
         ours, theirs = cases[key]

@@ -119,9 +119,13 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src, const
     a->arena.used = 0;
     carve_side(&k, &a->src, n_src, n_seq);
     a->src.rows = (struct rows){a->src.start, n_seq, n_src, src->max_len};
-    for (int l = 0; l < (a->training ? c->n_layer_enc : 2); l++) {
+    for (int l = 0; l < (a->training ? c->n_layer_enc : 1); l++) {
         carve_self(&k, &a->enc[l].self, n_src);
         carve_ff(&k, &a->enc[l].ff, n_src, 0);
+    }
+    if (!a->training) {
+        a->enc[1] = a->enc[0];
+        carve_join(&k, &a->enc[1].ff.join, n_src);
     }
     if (n_tgt == 0) return;
     a->tgt.is_tgt = 1;
@@ -129,10 +133,14 @@ static void carve_all(struct acts *a, int n_seq, const struct packed *src, const
     a->target = arena_take(&a->arena, (size_t)n_tgt * sizeof *a->target);
     carve_links(a, n_tgt, n_range);
     a->row_nll = take_stat(&k, 1, n_tgt);
-    for (int l = 0; l < (a->training ? c->n_layer_dec : 2); l++) {
+    for (int l = 0; l < (a->training ? c->n_layer_dec : 1); l++) {
         carve_back(&k, &a->dec[l], n_tgt);
         carve_cross(&k, &a->dec[l].cross, n_src, n_tgt);
         carve_ff(&k, &a->dec[l].ff, n_tgt, 1);
+    }
+    if (!a->training) {
+        a->dec[1] = a->dec[0];
+        carve_join(&k, &a->dec[1].ff.join, n_tgt);
     }
     a->tgt.rows = (struct rows){a->tgt.start, n_seq, n_tgt, tgt->max_len};
 }

@@ -84,8 +84,10 @@ struct side {
 };
 
 struct acts {
-    struct model *model;  /* borrowed */
-    int training;         /* without it only two layers' activations exist, used in turn */
+    struct model *model; /* borrowed */
+    /* Without it one layer's activations are every layer's, and two ends of layers take turns:
+     * only that is what the next layer reads. */
+    int training;
     int cap_src, cap_tgt; /* tokens there is room for */
     struct arena arena;   /* owns arena.base through the backend */
     struct side src, tgt;
@@ -96,7 +98,7 @@ struct acts {
     int32_t *span, *range;    /* [T,2], [n_range,2] */
     struct mat guided_totals; /* [1,2] F64, right behind totals: see guide */
     struct mat row_nll;       /* [1,T] */
-    struct enc_acts *enc;     /* [n_layer_enc], or [2] in turn */
+    struct enc_acts *enc;     /* [n_layer_enc], or [2] that differ in ff.join */
     struct dec_acts *dec;
 };
 

@@ -259,6 +259,7 @@ int stepper_new(struct stepper **out, struct model *model, const struct stepper_
     size_t ints = (size_t)cap.hyp * (5 + (size_t)cap.len);
     s->host = xcalloc(ints, sizeof *s->host);
     s->host_old = xcalloc(ints, sizeof *s->host_old);
+    s->read_at = xcalloc((size_t)cap.cache, sizeof *s->read_at);
     carve(s);
     size_t size = s->arena.used;
     int rc = plan(s, err);
@@ -280,6 +281,7 @@ void stepper_free(struct stepper *s) {
     xfree(s->cross_kv);
     xfree(s->host);
     xfree(s->host_old);
+    xfree(s->read_at);
     xfree(s);
 }
 
@@ -296,6 +298,7 @@ int stepper_begin(struct stepper *s, const struct packed *src, int n_seq, struct
     s->sentence_start = src->start;
     s->n_sentence = n_seq;
     s->t = s->filled = 0;
+    memset(s->read_at, 0, (size_t)s->cap.cache * sizeof *s->read_at);
     return backend_check(s->model->be, err);
 }
 
@@ -343,6 +346,16 @@ static void send_and_run(struct stepper *s) {
     run_step(s, &rows, s->n, s->line); /* a failure is sticky: whoever asks for the result hears */
 }
 
+/* Notes the cache rows that the next step reads: all that its hypotheses extend, or, of an SSRU,
+ * the last of each. */
+static void mark_read(struct stepper *s, const struct stepper_rows *old, const int32_t *parent,
+                      int n) {
+    int first = s->model->config.decoder == DECODER_SSRU ? max_int(s->t - 1, 0) : 0;
+    for (int b = 0; b < n; b++)
+        for (int i = first; i < s->t; i++)
+            s->read_at[old->index[parent[b] * old->index_ld + i]] = s->t + 1;
+}
+
 int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *parent,
                  const int32_t *sentence, struct err *err) {
     if (n < 1 || n > s->cap.hyp || s->t >= s->cap.len)
@@ -350,18 +363,20 @@ int stepper_step(struct stepper *s, int n, const int32_t *ids, const int32_t *pa
                        "decoder: step %d of %d hypotheses; there is room for %d of %d", s->t + 1, n,
                        s->cap.len, s->cap.hyp);
     struct stepper_rows old, to = compose(s, n, s->t + 1, &old);
-    for (int b = 0; b < n; b++) {
+    mark_read(s, &old, parent, n);
+    for (int b = 0, cache = 0; b < n; b++, cache++) {
         const int32_t *src = s->sentence_start + sentence[b];
+        while (s->read_at[cache] > s->t) cache++; /* there is room for all that can be read */
         compose_row(&to, &old, b,
                     &(struct stepper_row){.id = ids[b],
                                           .pos = s->t,
                                           .parent = parent[b],
-                                          .cache = s->filled + b,
+                                          .cache = cache,
                                           .src = src[0],
                                           .n_src = src[1] - src[0]});
+        s->filled = max_int(s->filled, cache + 1);
     }
     send_and_run(s);
-    s->filled += n;
     s->t++;
     return 0;
 }

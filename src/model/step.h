@@ -1,11 +1,10 @@
 /* step.h — incremental decoding: one new token per hypothesis and call, over a cache of keys and
  * values, or of the states of an SSRU.
  *
- * The cache is laid out by time: all hypotheses' rows of a step lie together, behind those of the
- * step before, so that the projection of a step writes straight into it and few hypotheses touch
- * little memory. (Steps that the backend queues itself have room for cap.hyp rows each.) Which rows
- * a hypothesis reads is an index table [hypothesis, t]; reordering or dropping hypotheses permutes
- * that table and never moves a key.
+ * Which rows of the cache a hypothesis reads is an index table [hypothesis, t]; reordering or
+ * dropping hypotheses permutes that table and never moves a key. A new token takes the first row
+ * that no hypothesis will read: those of a beam mostly begin alike, so that far fewer rows are
+ * touched than there is room for. (Steps that the backend queues itself take cap.hyp rows each.)
  *
  * What a step is about (tokens, positions, lengths, sentences, the index table) lies in backend
  * memory. Either the host brings it, in one copy per step (stepper_step), or the backend writes it
@@ -42,7 +41,7 @@ struct stepper {
     struct model *model;
     struct stepper_caps cap;
     int t;         /* steps done since stepper_begin */
-    int filled;    /* rows of the cache that they took */
+    int filled;    /* rows of the cache that they touched */
     int n;         /* hypotheses of the last step */
     int line;      /* of the index table it was sent */
     int projected; /* its logits are there already */
@@ -63,7 +62,8 @@ struct stepper {
     int32_t *rows; /* [5, cap.hyp] and, behind them, [cap.hyp, cap.len] */
     /* [cap.hyp, cap.len] for the next step, while it is written from the last */
     int32_t *other_index;
-    int32_t *host, *host_old;      /* what stepper_step sends, now and last time: rows as above */
+    int32_t *host, *host_old; /* what stepper_step sends, now and last time: rows as above */
+    int32_t *read_at; /* [cap.cache] the last step that read a row, counted from 1; 0: none */
     const int32_t *sentence_start; /* [n_sentence + 1] on the host */
     int n_sentence;
 };
