@@ -7,10 +7,11 @@
 # Makes a model of preset base with a vocabulary of 32,000 (one update of training: the weights do
 # not matter where lengths are forced), exports it for both engines, and measures f32 and int8:
 # sentences of 32 tokens, singly and in batches of 32, with 1 and 2 threads and beam 1 and 4; on 2
-# threads also beam 8, and texts of 500 tokens, singly and in batches of 8. With a trained model and
+# threads also beam 8, and texts of 500 tokens, singly and in batches of 4. With a trained model and
 # sentences as ids (a line each) it also measures those at their natural lengths. CTranslate2 gets
 # every sensible setting and its best one counts. Every case runs REPEAT times, the engines in turn,
-# and the best of each counts: other people's load can only slow a run down.
+# and the best of each counts: other people's load can only slow a run down. Texts of 500 tokens run
+# once, since CTranslate2 takes minutes for them.
 #
 # Needs: pip install ctranslate2.  REPEAT=3  SENTENCES=64  JSON=1 (lines for bench/tables.py)
 set -euo pipefail
@@ -79,12 +80,14 @@ for _ in $(seq "$repeat"); do
         done
         both $precision "$work/ids" $length 2 32 8 "$sentences"
         both $precision "$work/ids" $length 2 1 8 8
-        results=$work/results-long
-        both $precision "$work/long" $long 2 8 4 16 # two batches: one per worker of CTranslate2
-        both $precision "$work/long" $long 2 1 4 2
-        results=$work/results
     done
 done
+short=$results results=$work/results-long
+for precision in int8 f32; do
+    both $precision "$work/long" $long 2 4 4 8 # two batches: one per worker of CTranslate2
+    both $precision "$work/long" $long 2 1 4 1
+done
+results=$short
 table() { python3 "$here/translate_table.py" ${JSON:+--json} "$@"; } # runs length title
 table "$results" $length "base, random weights, $length tokens in and out"
 table "$work/results-long" $long "base, random weights, $long tokens in and out"
