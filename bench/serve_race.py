@@ -18,8 +18,8 @@ DIR has en-de and de-en, models of heed, and packages/, the same weights for Lib
 and of heed alone:
 
     file      sentences per second of `heed translate` on a file of what the 64 clients send
-    beside    the 99th percentile of a short request's latency beside one of 5,000 sentences, and
-              alone
+    beside    the 99th percentile of a short request's latency alone and beside one of 5,000
+              sentences, and the same of the processor time that the server spends meanwhile
     idle      resident megabytes with 10,000 idle connections, after which it must still answer
 
 No text is sent twice. Clients and server share the cores. At the end every bar, met or missed;
@@ -154,23 +154,31 @@ def spread(times):
     return times[len(times) // 2], times[min(len(times) - 1, int(0.99 * len(times)))]
 
 
-async def load(port, n_client, texts):
-    """Sentences per second, and latencies in milliseconds, of clients that share the texts."""
-    waiting, times = list(reversed(texts)), []
+def spent(pid):
+    """Processor seconds of one process, to the moment, which /proc does not give."""
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+async def load(port, n_client, texts, pid=None):
+    """Sentences per second, and latencies in milliseconds, of clients that share the texts; with a
+    pid, processor time of that process in the place of latencies follows."""
+    waiting, times, costs = list(reversed(texts)), [], []
 
     async def client():
         own = Client(port)
         while waiting:
             text = waiting.pop()
-            begin = time.perf_counter()
+            begin, before = time.perf_counter(), spent(pid) if pid else 0
             if await own.translate(text) is None:
                 raise RuntimeError(f"no translation of {text!r}")
             times.append(1e3 * (time.perf_counter() - begin))
+            costs.append(1e3 * ((spent(pid) if pid else 0) - before))
         own.close()
 
     begin = time.perf_counter()
     await asyncio.gather(*(client() for _ in range(n_client)))
-    return (len(texts) / (time.perf_counter() - begin), *spread(times))
+    rate = len(texts) / (time.perf_counter() - begin)
+    return (rate, *spread(times), *(spread(costs) if pid else ()))
 
 
 async def steps(port):
@@ -218,16 +226,17 @@ def from_file(args, texts):
     return float(re.search(rb"([0-9.]+) sentences/s", run.stderr).group(1))
 
 
-async def beside(port, texts, big):
-    """The 99th percentile of short requests beside a big one, and of as many without it."""
-    alone = (await load(port, 1, texts[::2]))[2]
+async def beside(port, pid, texts, big):
+    """The 99th percentile of short requests beside a big one, and of as many without it; then both
+    in processor time."""
+    alone = await load(port, 1, texts[::2], pid)
     job = asyncio.create_task(Client(port).translate(big))
     await asyncio.sleep(0.3)
-    found = (await load(port, 1, texts[1::2]))[2]
+    found = await load(port, 1, texts[1::2], pid)
     if job.done():
         raise RuntimeError("the large request was done too soon")
     job.cancel()
-    return found, alone
+    return found[2], alone[2], found[4], alone[4]
 
 
 async def idle(port, pid):
@@ -311,7 +320,7 @@ async def measure_heed(args, port, pid, texts, found):
     if "file" in args.measure:
         found["file"] = from_file(args, texts.take(args.requests))
     if "beside" in args.measure:
-        found["beside"] = await beside(port, texts.short(600), texts.take(5000))
+        found["beside"] = await beside(port, pid, texts.short(600), texts.take(5000))
     if "idle" in args.measure:
         found["idle"] = await idle(port, pid)
 
@@ -341,7 +350,13 @@ ROWS = [("start to first answer, s", "start", None, False)] + [
         ("  processor time a sentence, ms", f"c{n}", 3, False))] + [
     ("array of 1,000, s", "array", None, False),
     ("processor time after 16 aborts, s", "abort", 0, False),
-    ("memory after many requests, MB", "memory", None, False)]
+    ("memory after many requests, MB", "memory", None, False),
+    ("short request alone: p99, ms", "beside", 1, False),
+    ("  beside 5,000 sentences", "beside", 0, False),
+    ("  alone, processor time", "beside", 3, False),
+    ("  beside them, processor time", "beside", 2, False)]
+
+OWN = ("beside",)  # what other servers are not asked for
 
 # What is asked for of heed beside another server: a row's key and part, heed's over the other's.
 BARS = [("sentences/s, 64 clients", "c64", 0, ">=", 5),
@@ -393,7 +408,8 @@ def table(found):
         if not value:
             continue
         line = f"{title:36}" + "".join(
-            f"{value[name]:14.3f}" if name in value else f"{'failed':>14}" for name in names)
+            f"{value[name]:14.3f}" if name in value else f"{'-' if key in OWN else 'failed':>14}"
+            for name in names)
         for name in names:
             if name != "heed":
                 ratio = value["heed"] / value[name] if {"heed", name} <= set(value) and \
