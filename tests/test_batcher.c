@@ -183,6 +183,56 @@ TEST(short_beside_long) {
     close_batcher();
 }
 
+/* One after the other, as of a client that has the next at hand when it hears of the last. What each
+ * meets of a large errand: one step of it, and one sentence that gets on. */
+enum { SHORT_ONES = 24, LARGE_WORDS = 12 };
+static struct trip *short_one[SHORT_ONES];
+static uint64_t met_rows, met_tokens, rows_then, tokens_then;
+static int short_next;
+
+static void send_next(void) {
+    rows_then = b->now.rows;
+    tokens_then = b->now.src_tokens;
+    give_all(&short_one[short_next], 1);
+}
+
+static void one_ended(struct errand *e, enum desk_status status, const char *message) {
+    struct trip *t = short_one[short_next++];
+    uint64_t steps = b->now.steps - t->began;
+    uint64_t rows = b->now.rows - rows_then - steps, tokens = b->now.src_tokens - tokens_then;
+    if (rows > met_rows) met_rows = rows;
+    if (tokens > met_tokens) met_tokens = tokens;
+    on_ended(e, status, message);
+    if (short_next < SHORT_ONES) send_next();
+}
+
+static void send_first(struct trip *t) {
+    if (b->now.steps - t->began >= 20 && !t->watched++) send_next();
+}
+
+TEST(short_one_after_another) {
+    open_batcher(SEATS, BUSY);
+    search.beam = 1;
+    struct trip *large = trip_new(MANY, LARGE_WORDS, DESK_BULK, 1);
+    large->watch = send_first;
+    for (int i = 0; i < SHORT_ONES; i++) {
+        short_one[i] = trip_new(1, 3, DESK_INTERACTIVE, 2);
+        short_one[i]->errand.ended = one_ended;
+    }
+    met_rows = met_tokens = short_next = 0;
+    give_all(&large, 1);
+    wait_for(SHORT_ONES + 1);
+    assert_int_equal(large->status, DESK_DONE);
+    assert_true(large->place == SHORT_ONES);
+    if (met_rows > 2 * BUSY || met_rows < 1)
+        fail_msg("a short one met %llu rows of a large one", (unsigned long long)met_rows);
+    if (met_tokens > 4 + 2 * (LARGE_WORDS + 1))
+        fail_msg("while a short one rode, %llu tokens got on", (unsigned long long)met_tokens);
+    for (int i = 0; i < SHORT_ONES; i++) trip_free(short_one[i]);
+    trip_free(large);
+    close_batcher();
+}
+
 /* Of two clients with much to do, neither gets ahead, though one came first, in one piece. */
 static void send_beside_impatient(struct trip *t) {
     if (!b->impatient || t->watched++) return;
@@ -476,6 +526,6 @@ TEST(not_a_number) {
     close_batcher();
 }
 
-TESTS(T(short_beside_long), T(short_beside_impatient), T(equal_shares), T(weights_of_classes),
-      T(cancel_at_once), T(failing_backend), T(endless_word), T(memory_stays),
-      T(memory_is_given_back), T(not_a_number))
+TESTS(T(short_beside_long), T(short_one_after_another), T(short_beside_impatient), T(equal_shares),
+      T(weights_of_classes), T(cancel_at_once), T(failing_backend), T(endless_word),
+      T(memory_stays), T(memory_is_given_back), T(not_a_number))

@@ -155,7 +155,7 @@ static const struct option serve_rows[] = {
     ROW(INT, "seats", seats, "0", "sentences in work at a time; 0: as suits the device",
         .max = 1 << 16),
     ROW(INT, "busy_rows", busy_rows, "0",
-        "hypotheses in a step while short requests are in work; 0: as suits the device",
+        "hypotheses of others in a step beside short requests; 0: as suits the device",
         .max = 1 << 20),
     DEVICE_ROWS(where, "cpu"),
     JSON_ROW(json),

@@ -12,7 +12,7 @@
 
 enum { REST = 1 }; /* seconds without work until memory is given back */
 
-static const struct suit suits_host = {40, 16, 256}, suits_device = {320, 1 << 20, 8192};
+static const struct suit suits_host = {40, 16, 256, 64}, suits_device = {320, 1 << 20, 8192, 8192};
 enum { CELLS_PER_ROW = 96, SRC_PER_SEAT = 64 };
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ void batcher_shut_model(struct batcher *b) {
     b->engine = NULL;
     b->at = b->order = NULL;
     b->n_order = b->n_urgent = b->urgent_rows = b->urgent_cells = 0;
-    b->others_rows = b->others_cells = b->credit = 0;
+    b->others_rows = b->others_cells = b->share = b->credit = b->entry = b->lately = 0;
 }
 
 static void plan_caps(struct batcher *b, int beam) {

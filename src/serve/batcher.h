@@ -8,12 +8,18 @@
  * its class: flows of a class get equal shares, and errands of a flow take turns, sentence by
  * sentence.
  *
- * How long a step takes. While interactive sentences ride, others are held beyond `busy_rows` rows
- * in all (or a quarter of theirs, if those are many), the oldest going on, at least one; and only
- * as many get on as are not held. A pass of the encoder has few source tokens, and what is
- * tokenised between two steps has few bytes. Others than interactive ones never take more than
- * three quarters of seats, rows and cells, unless it is one sentence that is so large. One that
- * could not be seated for PATIENCE steps goes before all.
+ * How long a short one takes. What it can meet of others is a turn of theirs: one step of all their
+ * rows, and one pass of the encoder over those that get on. So while interactive sentences ride,
+ * others sit still. With every step they save up as many rows as ride, at most a quarter of
+ * `busy_rows` (or of those that ride, if these are many); with `busy_rows` of them they make one
+ * step, the oldest first; and a sentence gets on when its source tokens were saved up likewise. For
+ * a few steps after the last interactive one others go on without waiting, but still with
+ * `busy_rows` rows and one sentence getting on: somebody who sends one short text after another
+ * meets one such turn a text, whose cost does not depend on how much others want. With nobody
+ * interactive about all rows go on, and a pass has few tokens. What is tokenised between two steps
+ * has few bytes. Others than interactive ones never take more than three quarters of seats, rows
+ * and cells, unless it is one sentence that is so large. One that could not be seated for PATIENCE
+ * steps goes before all. Where a device makes steps of all rows short, nobody is held.
  *
  * Who owns what. The engine, the carousel and all scratch belong to the thread, which opens and
  * frees them. An errand is the caller's; from batcher_give to `ended` the batcher uses it and its

@@ -4,8 +4,7 @@
 
 enum {
     PATIENCE = 256,
-    WORK = 4 * TASK_PIECE, /* bytes tokenised between two steps */
-    BUSY_PASS = 64         /* source tokens of others that get on beside interactive ones */
+    WORK = 4 * TASK_PIECE /* bytes tokenised between two steps */
 };
 
 /* Somebody is impatient, but others have to get off first: interactive ones, which have a share of
@@ -18,8 +17,6 @@ static struct flow *next_flow(const struct batcher *b) {
     struct flow *first = b->impatient ? b->impatient->errand->flow : NULL;
     return flows_pick(&b->flows, first, first && may_overtake(b));
 }
-
-static int busy(const struct batcher *b) { return b->n_urgent || flows_urgent(&b->flows); }
 
 /* Source tokens and hypotheses decide what a sentence takes. Terms take more. */
 static void measure(const struct batcher *b, struct part *p) {
@@ -55,6 +52,20 @@ struct chosen {
     int others, slow_tokens, rows, cells; /* of those that are not interactive */
 };
 
+/* Are interactive ones here, or were they a moment ago, so that steps are to be short? */
+static int busy(const struct batcher *b, const struct chosen *l) {
+    return batcher_bounded(b) && (b->lately || l->urgent || flows_urgent(&b->flows));
+}
+
+/* While it is busy: with nobody interactive here others get on one at a time, else when they have
+ * saved up for it, and only as many as will not be held. */
+static int others_may(const struct batcher *b, const struct part *p, const struct chosen *l) {
+    int rows = b->others_rows + l->rows + p->rows;
+    if (rows > max_int(b->suit.busy_rows, b->share + p->rows - 1)) return 0;
+    if (!b->n_urgent && !l->urgent && !flows_urgent(&b->flows)) return !l->others;
+    return b->entry - l->slow_tokens >= min_int(p->n_said, b->suit.busy_rows);
+}
+
 /* Is there room in the quarter of interactive ones? */
 static int fits_quarter(const struct batcher *b, const struct part *p, const struct chosen *l) {
     const struct carousel_caps *c = &b->caps;
@@ -70,11 +81,11 @@ static int may_sit(const struct batcher *b, const struct part *p, const struct c
     int rows = b->others_rows + l->rows + p->rows, cells = b->others_cells + l->cells + p->cells;
     int urgent = p->errand->class == DESK_INTERACTIVE;
     if (l->n && l->tokens + p->n_said > b->suit.pass) return 0;
-    if (!urgent && l->others && busy(b) && l->slow_tokens + p->n_said > BUSY_PASS) return 0;
+    if (!urgent && l->others && l->slow_tokens + p->n_said > b->suit.others_pass) return 0;
     if (p == b->impatient) return 1;
     if (urgent) return !b->impatient || fits_quarter(b, p, l);
+    if (busy(b, l) && !others_may(b, p, l)) return 0;
     if (!seats) return 1;
-    if (busy(b) && rows > batcher_rows_beside(b, b->urgent_rows + l->urgent_rows, p)) return 0;
     return seats < c->n_seat - c->n_seat / 4 && rows <= c->n_row - c->n_row / 4 &&
            cells <= c->n_cell - c->n_cell / 4;
 }
@@ -213,6 +224,7 @@ void batcher_admit(struct batcher *b) {
         struct part *p = l.part[i];
         batcher_seat_in(b, p, seat[i]);
         b->now.src_tokens += (uint64_t)p->n_src;
+        if (p->errand->class != DESK_INTERACTIVE) b->entry -= p->n_said;
         p->errand->cost.src_tokens += (uint64_t)p->n_src;
         if (p == b->impatient) b->impatient = NULL;
     }

@@ -17,9 +17,10 @@
 
 enum { MAX_PASS = 64 }; /* sentences that get on together */
 
-/* What suits a kind of device. pass: source tokens that get on together. */
+/* What suits a kind of device. pass: source tokens that get on together, others_pass: those of them
+ * that are not of interactive sentences. */
 struct suit {
-    int seats, busy_rows, pass;
+    int seats, busy_rows, pass, others_pass;
 };
 
 struct batcher {
@@ -53,8 +54,11 @@ struct batcher {
     int n_order;                             /* that are in work */
     int n_urgent, urgent_rows, urgent_cells; /* interactive ones of them */
     int others_rows, others_cells;
-    int credit;                          /* load that others may be to a step, saved up */
-    struct part *impatient;              /* goes before all */
+    int share;              /* what others are to a step beside interactive ones, on average */
+    int credit;             /* load that others may be to a step, saved up */
+    int entry;              /* source tokens that may get on beside interactive ones, likewise */
+    int lately;             /* steps for which it is as if interactive ones rode */
+    struct part *impatient; /* goes before all */
     struct part *linking, **linking_end; /* found, and to be looked at again */
     struct desk_stats now;               /* what the thread counts; copied to stats */
 };
@@ -86,12 +90,14 @@ void batcher_fail(struct batcher *b, struct errand *e, const struct err *err);
  * anew. */
 void batcher_recover(struct batcher *b, const struct err *err, struct part *const *list, int n);
 
+/* Does the device make steps with many rows long? */
+static inline int batcher_bounded(const struct batcher *b) {
+    return b->suit.busy_rows < b->caps.n_row;
+}
+
 void batcher_seat_in(struct batcher *b, struct part *p, int seat);
-/* Rows that others may have beside interactive ones: what leaves a step short or, where those alone
- * make it long, a share that does not matter to them. */
-int batcher_rows_beside(const struct batcher *b, int urgent_rows, const struct part *next);
-/* Beside interactive sentences only so many others go on, the oldest, that a step is short on
- * average: one that is more than a step may have goes on when enough was saved up for it. */
+/* Beside interactive sentences others sit still until they have saved up a step's worth, and then
+ * go on together, the oldest first. So a short one rides as if alone, and meets others once. */
 void batcher_hold(struct batcher *b);
 void batcher_step(struct batcher *b);
 /* Looks once more at sentences that are found: links, attention. A few tokens at a time. */

@@ -8,7 +8,9 @@
 enum {
     LINK_TOKENS = 256,  /* of sentences whose links are found between two steps */
     KEYS_PER_ROW = 256, /* that a row may attend to for the price of the rest of it */
-    FEW = 8             /* sentences aboard that touch little memory */
+    FEW = 8,            /* sentences aboard that touch little memory */
+    ENTRY_STEPS = 8,    /* for which others may save up to get on */
+    LATELY = 8          /* steps after an interactive one: its client may have the next at hand */
 };
 
 /* ---- errands --------------------------------------------------------------------------------- */
@@ -113,30 +115,41 @@ void batcher_begin(struct batcher *b, struct errand *e) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-int batcher_rows_beside(const struct batcher *b, int urgent_rows, const struct part *next) {
-    return max_int(b->suit.busy_rows - urgent_rows, urgent_rows / 4 + next->rows - 1);
-}
-
 /* What a sentence is to a step, in rows of a short one. */
 static int load_of(const struct part *p) {
     return p->rows + (int)((int64_t)p->rows * (p->n_said + p->steps) / KEYS_PER_ROW);
 }
 
+/* What others save up in this step, and whether it is enough for them to be in it. */
+static int others_due(struct batcher *b) {
+    int few = min_int(b->urgent_rows, max_int(b->suit.busy_rows / 4, 1));
+    int share = b->share = max_int(few, b->urgent_rows / 4);
+    int most = max_int(b->suit.busy_rows, share), goal = 0, first = 0;
+    for (int i = 0; i < b->n_order && goal < most; i++) {
+        if (b->order[i]->errand->class == DESK_INTERACTIVE) continue;
+        goal += load_of(b->order[i]);
+        if (!first) first = goal;
+    }
+    goal = max_int(min_int(goal, most), first);
+    b->credit = b->n_urgent ? min_int(b->credit + share, goal) : goal;
+    b->entry = b->n_urgent ? min_int(b->entry + share, most + ENTRY_STEPS * share) : 0;
+    return b->credit >= goal;
+}
+
 void batcher_hold(struct batcher *b) {
-    int left = 0, held = 0;
-    for (int i = 0, first = 1; i < b->n_order; i++) {
+    int due = others_due(b), left = due ? b->credit : 0, held = 0;
+    b->lately = b->n_urgent ? LATELY : max_int(b->lately - 1, 0);
+    for (int i = 0; i < b->n_order; i++) {
         struct part *p = b->order[i];
         if (p->errand->class == DESK_INTERACTIVE) continue;
-        int load = load_of(p), most = batcher_rows_beside(b, b->urgent_rows, p);
-        if (first) left = b->credit = min_int(b->credit + most, max_int(most, load));
-        first = 0;
-        held |= b->n_urgent && load > left;
+        int load = load_of(p);
+        held |= b->lately && batcher_bounded(b) && load > left;
         carousel_hold(b->carousel, p->seat, held);
         if (held) continue;
         left -= load;
         p->steps++;
     }
-    b->credit = b->n_urgent ? max_int(left, 0) : 0;
+    if (due) b->credit = 0;
 }
 
 static int bucket_of(int rows) {

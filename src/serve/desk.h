@@ -225,8 +225,8 @@ struct desk_options {
     int max_jobs;     /* accepted and not done; 0: 1024 */
     size_t max_bytes; /* of their texts; 0: 64 MiB */
     int seats;        /* sentences in work at a time, per model; 0: as suits the device */
-    /* rows of a step while interactive sentences are in work; or, where these alone have many, one
-     * and a quarter times theirs. 0: as suits the device */
+    /* rows of others that make a step together, when they may, beside interactive sentences (see
+     * batcher.h). 0: as suits the device */
     int busy_rows;
 };
 
