@@ -50,13 +50,13 @@ code() {
     grep -nHE "$pattern" "$@" | grep -vE '^[^:]*:[0-9]+: *(\*|/\*|//)'
 }
 
-# Includes point downwards: base <- {comm, data, io, backend} <- {model, eval} <- {search, train,
-# convert} <- {viz, text} <- {serve, api} <- cli <- bench. A folder may include itself and any lower
+# Includes point downwards: base <- {comm, data, io, backend} <- {model, eval} <- {search, convert}
+# <- {train, text} <- viz <- {serve, api} <- cli <- bench. A folder may include itself and any lower
 # layer.
 grep -nHE '^ *# *include +"[a-z]+/' "${sources[@]}" | awk -F: '
     BEGIN {
-        split("base:0 comm:1 data:1 io:1 backend:1 model:2 eval:2 search:3 train:3 convert:3 " \
-            "viz:4 text:4 serve:5 api:5 cli:6 bench:7", all, " ")
+        split("base:0 comm:1 data:1 io:1 backend:1 model:2 eval:2 search:3 convert:3 train:4 " \
+            "text:4 viz:5 serve:6 api:6 cli:7 bench:8", all, " ")
         for (i in all) { split(all[i], pair, ":"); layer[pair[1]] = pair[2] }
     }
     $1 ~ /^src\// {

@@ -290,3 +290,22 @@ const char *option_text(const struct option *o, const void *values, char text[OP
         return text;
     }
 }
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+uint64_t option_bit(const struct option_group *g, const struct option *o) {
+    BUG_ON(o - g->rows >= 64);
+    return (uint64_t)1 << (o - g->rows);
+}
+
+int options_given(const struct option_group *groups, const char *name) {
+    for (const struct option_group *g = groups; g->rows; g++) {
+        const struct option *o = option_find(g->rows, name, strlen(name));
+        if (o && g->given & option_bit(g, o)) return 1;
+    }
+    return 0;
+}
+
+const char *options_if_default(const struct option_group *groups, const char *name) {
+    return options_given(groups, name) ? "" : " (the default)";
+}

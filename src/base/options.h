@@ -11,6 +11,7 @@
 #define BASE_OPTIONS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -99,5 +100,23 @@ const char *number_text(double value, char text[OPTION_TEXT]);
 
 /* The index of the word: "'x' is not one of a, b, c" when it is not among them. */
 int choice_parse(int *index, const char *const *choices, const char *word, struct err *err);
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Tables with the structs that they fill, and what was given of each. */
+struct option_group {
+    const struct option *rows; /* at most 64; NULL ends the groups */
+    void *values;
+    uint64_t given, seen; /* bit i: row i was given at all; was seen in this walk over argv */
+};
+
+/* Its bit in `given` and `seen`. */
+uint64_t option_bit(const struct option_group *group, const struct option *option);
+
+/* Was the option given, on the command line or in the file? */
+int options_given(const struct option_group *groups, const char *name);
+
+/* " (the default)" after the value of an option that was not given, else "". */
+const char *options_if_default(const struct option_group *groups, const char *name);
 
 #endif

@@ -267,16 +267,16 @@ static int run_gemm(struct err *err) {
 static int run_translate(struct err *err) {
     int rc = translate.model
                  ? 0
-                 : options_config(&translate.config, config_preset_names[translate.preset], 32000,
-                                  translate_groups, err);
+                 : config_from_preset(&translate.config, config_preset_names[translate.preset],
+                                      32000, translate_groups, err);
     return rc ? rc : bench_translate_run(&translate, err);
 }
 
 enum { N_VOCAB = 37000 }; /* PAPER: 5.1 */
 
 static int run_train(struct err *err) {
-    int rc = options_config(&train.config, config_preset_names[train.preset], N_VOCAB, train_groups,
-                            err);
+    int rc = config_from_preset(&train.config, config_preset_names[train.preset], N_VOCAB,
+                                train_groups, err);
     return rc ? rc : bench_train_run(&train, err);
 }
 
@@ -286,8 +286,8 @@ static int run_scale(struct err *err) {
     if (!scale.predict) return bench_scale_run(&scale.on, err);
     if (scale.per_machine & (scale.per_machine - 1))
         return cli_usage(err, "--per-machine: %d is not a power of two", scale.per_machine);
-    int rc = options_config(&scale.config, config_preset_names[scale.preset], N_VOCAB, scale_groups,
-                            err);
+    int rc = config_from_preset(&scale.config, config_preset_names[scale.preset], N_VOCAB,
+                                scale_groups, err);
     return rc ? rc : bench_forecast_run(&scale, err);
 }
 

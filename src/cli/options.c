@@ -57,27 +57,10 @@ const struct option *options_words_of(const struct command *command) {
     return find_words(command->groups, &g);
 }
 
-static uint64_t bit_of(const struct option_group *g, const struct option *o) {
-    BUG_ON(o - g->rows >= 64);
-    return (uint64_t)1 << (o - g->rows);
-}
-
-int options_given(const struct option_group *groups, const char *name) {
-    for (const struct option_group *g = groups; g->rows; g++) {
-        const struct option *o = option_find(g->rows, name, strlen(name));
-        if (o && g->given & bit_of(g, o)) return 1;
-    }
-    return 0;
-}
-
-const char *options_if_default(const struct option_group *groups, const char *name) {
-    return options_given(groups, name) ? "" : " (the default)";
-}
-
 /* Notes that the option is given. A list begins anew in every walk: the command line's words
  * replace the file's. */
 static void mark(struct option_group *g, const struct option *o) {
-    uint64_t bit = bit_of(g, o);
+    uint64_t bit = option_bit(g, o);
     if ((o->kind == OPTION_LIST || o->kind == OPTION_WORDS) && !(g->seen & bit))
         ((struct option_list *)(void *)((char *)g->values + o->offset))->n = 0;
     g->given |= bit;
@@ -165,7 +148,7 @@ static int parse_word(const struct command *command, const char *word, struct er
     struct option_group *g;
     const struct option *o = find_words(command->groups, &g);
     const struct option_list *list = o ? (const void *)((char *)g->values + o->offset) : NULL;
-    if (!o || (g->seen & bit_of(g, o) && o->max > 0 && list->n >= (int)o->max))
+    if (!o || (g->seen & option_bit(g, o) && o->max > 0 && list->n >= (int)o->max))
         return err_set(err, HEED_EINVAL, "%s: unexpected argument '%.100s'", command->name, word);
     struct err why = {0};
     int rc = set(g, o, word, &why);
@@ -197,7 +180,7 @@ static int check_required(const struct command *command, struct err *err) {
             char name[40];
             int words = o->kind == OPTION_WORDS;
             dashed(name, sizeof name, o->name);
-            if ((o->required || (words && o->min > 0)) && !(g->given & bit_of(g, o)))
+            if ((o->required || (words && o->min > 0)) && !(g->given & option_bit(g, o)))
                 return err_set(err, HEED_EINVAL, "%s: %s%s is missing", command->name,
                                words ? "" : "--", words ? o->arg : name);
         }
@@ -218,7 +201,7 @@ static int file_option(const struct command *command, const char *key, const jso
     if (!o)
         return err_set(err, HEED_ECONFIG, "there is no such option%s",
                        guess(command, key, strlen(key), ""));
-    if (g->seen & bit_of(g, o) || json_is_null(value) || (of_run && o->once)) return 0;
+    if (g->seen & option_bit(g, o) || json_is_null(value) || (of_run && o->once)) return 0;
     mark(g, o);
     return json_in_option(o, g->values, value, kept, err);
 }
@@ -288,7 +271,7 @@ void options_take(const struct option_group *groups, const struct option *rows,
     const struct option_group *g = groups;
     while (g->rows != rows) g++;
     for (const struct option *o = rows; o->name; o++)
-        if (o->of_model && !(g->given & bit_of(g, o))) option_copy(o, g->values, values);
+        if (o->of_model && !(g->given & option_bit(g, o))) option_copy(o, g->values, values);
 }
 
 json_t *options_json(const struct option_group *groups) {
@@ -307,22 +290,6 @@ json_t *options_json(const struct option_group *groups) {
 enum dtype options_dtype(int index, const struct backend *be) {
     if (index == 0) return be && backend_device_memory(be) ? DTYPE_BF16 : DTYPE_F32;
     return index == 1 ? DTYPE_F32 : DTYPE_BF16;
-}
-
-int options_config(struct config *config, const char *preset, int n_vocab,
-                   const struct option_group *groups, struct err *err) {
-    int rc = config_preset(config, preset, err);
-    if (rc) return rc;
-    config->n_vocab_src = config->n_vocab_tgt = n_vocab;
-    return options_fields(config, groups, err);
-}
-
-int options_fields(struct config *config, const struct option_group *groups, struct err *err) {
-    for (const struct option_group *g = groups; g->rows; g++)
-        for (const struct option *o = g->rows; o->name; o++)
-            if ((g->rows == config_rows || g->rows == config_pairs) && g->given & bit_of(g, o))
-                option_copy(o, config, g->values);
-    return config_check(config, err);
 }
 
 /* ---- showing --------------------------------------------------------------------------------- */

@@ -1,7 +1,6 @@
 /* options.h — commands, and how their options are read.
  *
- * A command has groups of options: a table of rows (base/options.h) and the struct they fill. The
- * same rows read the command line and a JSON file, and give --help, the manual page (manual.c) and
+ * A command has groups of options (base/options.h). The same rows read the command line and a JSON file, and give --help, the manual page (manual.c) and
  * the completion of shells (completion.c).
  *
  * How words are read, in every command: --name VALUE or --name=VALUE; a list takes all words up to
@@ -19,12 +18,6 @@
 #include "base/options.h"
 #include "model/config.h"
 
-struct option_group {
-    const struct option *rows; /* at most 64; NULL ends the groups */
-    void *values;
-    uint64_t given, seen; /* bit i: row i was given at all; was seen in this walk over argv */
-};
-
 struct command {
     const char *name;                 /* "bench train" */
     const char *summary;              /* one line */
@@ -39,12 +32,6 @@ struct command {
 /* Defaults, then argv[0..argc), then the file it names (and argv again, which wins). 0: go on; 1:
  * --help was printed, stop; negative: *err says what is wrong. */
 int options_parse(const struct command *command, int argc, char **argv, struct err *err);
-
-/* Was the option given, on the command line or in the file? */
-int options_given(const struct option_group *groups, const char *name);
-
-/* " (the default)" after the value of an option that was not given, else "". */
-const char *options_if_default(const struct option_group *groups, const char *name);
 
 /* Rows that a model may set and the user has not take the model's values, which are a struct of the
  * kind that the rows describe. */
@@ -109,11 +96,5 @@ extern const char *const dtype_names[]; /* for options_dtype */
 
 /* What --dtype means: auto is bf16 on a GPU, f32 otherwise. be may be NULL: the cpu. */
 enum dtype options_dtype(int index, const struct backend *be);
-
-/* The preset with vocabularies of n_vocab pieces and the fields given in the groups, checked. */
-int options_config(struct config *config, const char *preset, int n_vocab,
-                   const struct option_group *groups, struct err *err);
-/* *config with the fields given in the groups, checked. */
-int options_fields(struct config *config, const struct option_group *groups, struct err *err);
 
 #endif

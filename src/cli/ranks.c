@@ -1,11 +1,10 @@
 /* ranks.c — see ranks.h. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* sched_getaffinity, dl_iterate_phdr */
+#define _GNU_SOURCE /* sched_getaffinity */
 #endif
 #include "cli/ranks.h"
 
 #include <errno.h>
-#include <link.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,13 +16,13 @@
 
 #include "backend/plugin.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/pool.h"
 #include "cli/cli.h"
 #include "cli/signals.h"
+#include "train/agree.h"
+#include "train/facts.h"
 
 const char *const transport_names[] = {"auto", "mpi", "nccl", NULL};
 enum { AUTO, MPI, NCCL };
@@ -187,60 +186,6 @@ int ranks_launch(const struct ranks_options *options, const struct ranks_job *jo
     }
 }
 
-/* ---- what all have in common ----------------------------------------------------------------- */
-
-int ranks_same(struct comm *comm, const struct ranks_fact *fact, int n, struct err *err) {
-    enum { HOST = 64, TEXT = sizeof fact->text };
-    size_t size = HOST + (size_t)n * TEXT;
-    char *all = xcalloc((size_t)comm->size + 1, size), *mine = all + (size_t)comm->size * size;
-    gethostname(mine, HOST - 1);
-    for (int i = 0; i < n; i++) memcpy(mine + HOST + i * TEXT, fact[i].text, TEXT);
-    comm_gather(comm, all, mine, size);
-    int rc = comm_check(comm, err);
-    for (int i = 0; i < n && comm->size > 1; i++) {
-        const char *first = all + HOST + i * TEXT, *one = first + size;
-        for (int r = 1; r < comm->size && !rc; r++, one += size)
-            if (strncmp(one, first, TEXT) != 0)
-                rc = err_set(err, HEED_ECONFIG,
-                             "rank %d on %s has another %s than rank 0 on %s: '%s', not '%s'", r,
-                             all + (size_t)r * size, fact[i].name, all, one, first);
-    }
-    xfree(all);
-    return rc;
-}
-
-static void add_file(uint32_t *sum, const char *path) {
-    enum { LIMIT = 1 << 28 };
-    char *data = NULL;
-    size_t size = 0;
-    if (file_read_all(&data, &size, path, LIMIT, NULL)) return;
-    *sum = crc32c(*sum, data, size);
-    xfree(data);
-}
-
-static int add_plugin(struct dl_phdr_info *object, size_t size, void *sum) {
-    const char *name = strrchr(object->dlpi_name, '/');
-    (void)size;
-    if (name && strncmp(name, "/libheed", 8) == 0) add_file(sum, object->dlpi_name);
-    return 0;
-}
-
-/* Two builds may have the same version: the files are the program. */
-void ranks_program(struct ranks_fact *fact) {
-    uint32_t sum = 0;
-    add_file(&sum, "/proc/self/exe");
-    dl_iterate_phdr(add_plugin, &sum);
-    *fact = (struct ranks_fact){.name = "program"};
-    snprintf(fact->text, sizeof fact->text, "%s, %08x", heed_version(), sum);
-}
-
-/* Ranks of different builds may not even mean the same by what they say: this comes first. */
-static int same_program(struct comm *comm, struct err *err) {
-    struct ranks_fact program;
-    ranks_program(&program);
-    return ranks_agree(comm, ranks_same(comm, &program, 1, err), err);
-}
-
 /* ---- being one of them ----------------------------------------------------------------------- */
 
 static int wants_gpu(const struct backend_options *where) {
@@ -279,6 +224,13 @@ static void share_gpus(const struct comm *comm, struct backend_options *where) {
 static int gpus_suffice(void) {
     const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     return !local || getenv("NCCL_HOSTID") || atoi(local) <= plugin_device_count();
+}
+
+/* Ranks of different builds may not even mean the same by what they say: this comes first. */
+static int same_program(struct comm *comm, struct err *err) {
+    struct fact program;
+    fact_program(&program);
+    return ranks_agree(comm, facts_same(comm, &program, 1, err), err);
 }
 
 int ranks_open(struct comm **comm, const struct ranks_options *options,
@@ -336,31 +288,8 @@ void ranks_lost(void *ctx, const struct watch_report *report) {
 }
 
 int ranks_agree(struct comm *comm, int rc, struct err *err) {
-    struct verdict {
-        int rc;
-        struct err err;
-        char host[64];
-    } mine = {.rc = rc}, *all;
-    int n_failed = 0, first = -1;
-    if (comm->size == 1) return rc;
-    if (rc) mine.err = *err;
-    gethostname(mine.host, sizeof mine.host - 1);
-    all = xcalloc((size_t)comm->size, sizeof *all);
-    comm_gather(comm, all, &mine, sizeof mine);
-    if (comm->err.code) {
-        xfree(all);
-        return comm_check(comm, err);
-    }
-    for (int r = comm->size - 1; r >= 0; r--)
-        if (all[r].rc) n_failed++, first = r;
-    if (first >= 0) {
-        rc = all[first].rc;
-        *err = all[first].err;
-        if (n_failed < comm->size)
-            err_set(err, rc, "rank %d on %s: %.170s", first, all[first].host, all[first].err.msg);
-        comm->ends = 1;
-        part = comm->rank == first ? SPEAKER : SPOKEN_FOR;
-    }
-    xfree(all);
+    int first = -1;
+    rc = agree_all(comm, rc, &first, err);
+    if (first >= 0) part = comm->rank == first ? SPEAKER : SPOKEN_FOR;
     return rc;
 }

@@ -62,19 +62,6 @@ int ranks_launch(const struct ranks_options *options, const struct ranks_job *jo
 int ranks_open(struct comm **comm, const struct ranks_options *options,
                struct backend_options *where, struct err *err);
 
-/* What must be the same on all ranks, as text. */
-struct ranks_fact {
-    const char *name;
-    char text[128];
-};
-/* Collective. Refuses ranks of which one of the n facts is another than rank 0's, and names the
- * first. */
-int ranks_same(struct comm *comm, const struct ranks_fact *fact, int n, struct err *err);
-
-/* The fact that is this program: its version and a checksum of it and of the plug-ins it has
- * loaded. */
-void ranks_program(struct ranks_fact *fact);
-
 /* From now on the comm's device calls are about this backend's memory, which outlives them. */
 void ranks_attach(struct comm *comm, struct backend *be);
 
@@ -82,8 +69,7 @@ void ranks_attach(struct comm *comm, struct backend *be);
  * ctx is the comm. */
 void ranks_lost(void *ctx, const struct watch_report *report);
 
-/* After what ranks do each for itself: the first failure of any becomes everybody's, so that all
- * can end in order, and one of them says why. Collective. */
+/* agree_all (train/agree.h), after which one of the ranks says why all end. Collective. */
 int ranks_agree(struct comm *comm, int rc, struct err *err);
 
 #endif

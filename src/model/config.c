@@ -186,6 +186,22 @@ int config_check(struct config *config, struct err *err) {
     return rc ? rc : check_total(config, err);
 }
 
+int config_take(struct config *config, const struct option_group *groups, struct err *err) {
+    for (const struct option_group *g = groups; g->rows; g++)
+        for (const struct option *o = g->rows; o->name; o++)
+            if ((g->rows == config_rows || g->rows == config_pairs) && g->given & option_bit(g, o))
+                option_copy(o, config, g->values);
+    return config_check(config, err);
+}
+
+int config_from_preset(struct config *config, const char *preset, int n_vocab,
+                       const struct option_group *groups, struct err *err) {
+    int rc = config_preset(config, preset, err);
+    if (rc) return rc;
+    config->n_vocab_src = config->n_vocab_tgt = n_vocab;
+    return config_take(config, groups, err);
+}
+
 const char *config_experiment(const struct config *c) {
     return c->mask != MASK_CAUSAL               ? "mask"
            : c->score_scale != SCORE_SCALE_SQRT ? "score_scale"

@@ -65,6 +65,12 @@ int config_set(struct config *config, const char *name, const char *value, struc
  * d_ff), and refuses what cannot be built, naming field and value. */
 int config_check(struct config *config, struct err *err);
 
+/* *config with the fields that were given in groups of config_rows and config_pairs, checked; and
+ * the same with the preset and vocabularies of n_vocab pieces to begin with. */
+int config_take(struct config *config, const struct option_group *groups, struct err *err);
+int config_from_preset(struct config *config, const char *preset, int n_vocab,
+                       const struct option_group *groups, struct err *err);
+
 /* The field that makes it a model of an experiment, which no other program has an equivalent of, or
  * NULL. */
 const char *config_experiment(const struct config *config);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -19,6 +20,37 @@ int agree_with_first(struct comm *comm, int rc, struct err *err) {
     comm->ends = 1;
     if (err) *err = said.err;
     return said.rc;
+}
+
+int agree_all(struct comm *comm, int rc, int *first, struct err *err) {
+    struct verdict {
+        int rc;
+        struct err err;
+        char host[64];
+    } mine = {.rc = rc}, *all;
+    int n_failed = 0, failed = -1;
+    if (agree_alone(comm)) return rc;
+    if (rc) mine.err = *err;
+    gethostname(mine.host, sizeof mine.host - 1);
+    all = xcalloc((size_t)comm->size, sizeof *all);
+    comm_gather(comm, all, &mine, sizeof mine);
+    if (comm->err.code) {
+        xfree(all);
+        return comm_check(comm, err);
+    }
+    for (int r = comm->size - 1; r >= 0; r--)
+        if (all[r].rc) n_failed++, failed = r;
+    if (failed >= 0) {
+        rc = all[failed].rc;
+        *err = all[failed].err;
+        if (n_failed < comm->size)
+            err_set(err, rc, "rank %d on %s: %.170s", failed, all[failed].host,
+                    all[failed].err.msg);
+        comm->ends = 1;
+        *first = failed;
+    }
+    xfree(all);
+    return rc;
 }
 
 /* The number that most ranks have; the first of those, if several are as frequent. */

@@ -14,6 +14,11 @@ static inline int agree_alone(const struct comm *comm) { return !comm || comm->s
  * its own error. */
 int agree_with_first(struct comm *comm, int rc, struct err *err);
 
+/* Collective. After what ranks do each for itself: the first failure of any becomes everybody's, so
+ * that all can end in order; comm->ends is set then, and *first is the rank that failed, else it is
+ * left as it is. */
+int agree_all(struct comm *comm, int rc, int *first, struct err *err);
+
 /* Collective. The same number on all ranks? HEED_EINTERNAL names those that have another than most,
  * or than rank 0 where there is no majority; `what` is what differs. */
 int agree_same(struct comm *comm, uint32_t number, const char *what, struct err *err);

@@ -1,6 +1,5 @@
-/* train_ranks.c — see train_ranks.h. */
-#include "cli/train_ranks.h"
-
+/* setup_ranks.c — see setup.h: what ranks do before they can work together. Files that only rank 0
+ * has come to the others, and ranks that differ are found out before the first update. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,25 +7,26 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "cli/cli.h"
 #include "train/agree.h"
+#include "train/facts.h"
+#include "train/setup_inside.h"
 
-int train_ranks_check(const struct comm *comm, int accumulate, struct err *err) {
+int setup_ranks(const struct comm *comm, int accumulate, struct err *err) {
     char valid[200];
     if (shards_valid(accumulate, comm->size)) return 0;
     shards_valid_text(accumulate, valid, sizeof valid);
-    return cli_usage(err,
-                     "train: %d ranks cannot share the --accumulate %d batches of an update; give "
-                     "as many to each, a power of two: for %d the ranks may be %s",
-                     comm->size, accumulate, accumulate, valid);
+    return err_set(err, HEED_EINVAL,
+                   "train: %d ranks cannot share the --accumulate %d batches of an update; give "
+                   "as many to each, a power of two: for %d the ranks may be %s",
+                   comm->size, accumulate, accumulate, valid);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 enum { FILE_LIMIT = 1 << 28 };
 
-int train_ranks_fetch_file(struct comm *comm, const char *path, const char *home, const char *name,
-                           struct err *err) {
+int setup_fetch_file(struct comm *comm, const char *path, const char *home, const char *name,
+                     struct err *err) {
     char *data = NULL;
     size_t size = 0;
     int rc = comm->rank == 0 ? file_read_all(&data, &size, path, FILE_LIMIT, err) : 0;
@@ -52,12 +52,12 @@ static int fetch_if_there(struct comm *comm, const char *dir, const char *home, 
     char *path = path_join(dir, name);
     int there = comm->rank == 0 && file_exists(path);
     comm_bcast(comm, &there, sizeof there, 0);
-    int rc = there ? train_ranks_fetch_file(comm, path, home, name, err) : comm_check(comm, err);
+    int rc = there ? setup_fetch_file(comm, path, home, name, err) : comm_check(comm, err);
     xfree(path);
     return rc;
 }
 
-int train_ranks_fetch(struct comm *comm, const char *dir, const char *home, struct err *err) {
+int setup_fetch(struct comm *comm, const char *dir, const char *home, struct err *err) {
     int rc = fetch_if_there(comm, dir, home, MODELDIR_CONFIG, err);
     for (int i = 0; modeldir_tokenizer_files[i] && !rc; i++)
         rc = fetch_if_there(comm, dir, home, modeldir_tokenizer_files[i], err);
@@ -67,9 +67,9 @@ int train_ranks_fetch(struct comm *comm, const char *dir, const char *home, stru
 /* ---- guard ----------------------------------------------------------------------------------- */
 
 enum { PROGRAM, PROCESSOR, MODEL, TOKENS, DATA, VALID, OPTIONS, N_FACT };
-enum { FACT_SIZE = sizeof((struct ranks_fact *)0)->text };
+enum { FACT_SIZE = sizeof((struct fact *)0)->text };
 
-static void options_text(const struct train_args *a, char *text) {
+static void options_text(const struct setup_options *a, char *text) {
     const struct trainer_options *t = &a->trainer;
     const struct {
         double number[20];
@@ -97,10 +97,10 @@ static void options_text(const struct train_args *a, char *text) {
              crc32c(0, &all, sizeof all));
 }
 
-static void collect(const struct train_setup *s, struct ranks_fact *fact) {
+static void collect(const struct setup *s, struct fact *fact) {
     struct batches_state at;
     char hash[2][TOKENIZER_HASH_TEXT], device[FACT_SIZE - 16];
-    ranks_program(&fact[PROGRAM]); /* with what was loaded for the device */
+    fact_program(&fact[PROGRAM]); /* with what was loaded for the device */
     backend_describe(s->be, device, sizeof device);
     snprintf(fact[PROCESSOR].text, FACT_SIZE, "%s, %s", device, dtype_name(s->type));
     for (const struct option *o = config_rows; o->name; o++) {
@@ -121,14 +121,14 @@ static void collect(const struct train_setup *s, struct ranks_fact *fact) {
     options_text(s->a, fact[OPTIONS].text);
 }
 
-int train_ranks_guard(const struct train_setup *s, struct err *err) {
-    struct ranks_fact fact[N_FACT] = {[PROCESSOR] = {"processor or device", ""},
-                                      [MODEL] = {"model", ""},
-                                      [TOKENS] = {"tokenizer", ""},
-                                      [DATA] = {"training data", ""},
-                                      [VALID] = {"validation data", ""},
-                                      [OPTIONS] = {"training options", ""}};
+int setup_guard(const struct setup *s, struct err *err) {
+    struct fact fact[N_FACT] = {[PROCESSOR] = {"processor or device", ""},
+                                [MODEL] = {"model", ""},
+                                [TOKENS] = {"tokenizer", ""},
+                                [DATA] = {"training data", ""},
+                                [VALID] = {"validation data", ""},
+                                [OPTIONS] = {"training options", ""}};
     if (s->comm->size == 1) return 0;
     collect(s, fact);
-    return ranks_same(s->comm, fact, N_FACT, err);
+    return facts_same(s->comm, fact, N_FACT, err);
 }

@@ -1,5 +1,5 @@
-/* train_bleu.c — see train_bleu.h. */
-#include "cli/train_bleu.h"
+/* valid_bleu.c — see valid_bleu.h. */
+#include "train/valid_bleu.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "data/text.h"
 #include "eval/bleu.h"
 #include "search/translator.h"
+#include "train/agree.h"
 
 enum { BATCH = 32 }; /* lines; on a GPU too, whose memory belongs to the run */
 
@@ -18,8 +19,8 @@ struct pair {
     int number;
 };
 
-struct train_bleu {
-    const struct train_setup *setup;
+struct valid_bleu {
+    const struct setup *setup;
     const volatile int *stop;
     struct pair *pair; /* [n], shortest source first */
     int n;
@@ -45,7 +46,7 @@ static int by_length(const void *a, const void *b) {
     return x->number - y->number;
 }
 
-static int read_pairs(struct train_bleu *b, struct text *src, struct text *tgt, int lines,
+static int read_pairs(struct valid_bleu *b, struct text *src, struct text *tgt, int lines,
                       struct err *err) {
     struct line line, reference;
     while (b->n < lines) {
@@ -58,11 +59,11 @@ static int read_pairs(struct train_bleu *b, struct text *src, struct text *tgt, 
     return 0;
 }
 
-int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, int lines,
+int valid_bleu_open(struct valid_bleu **bleu, const struct setup *setup, int lines,
                     const volatile int *stop, struct err *err) {
     struct text *src = NULL, *tgt = NULL;
-    struct train_bleu *b = xcalloc(1, sizeof *b);
-    *b = (struct train_bleu){.setup = setup, .stop = stop};
+    struct valid_bleu *b = xcalloc(1, sizeof *b);
+    *b = (struct valid_bleu){.setup = setup, .stop = stop};
     b->pair = xcalloc((size_t)lines, sizeof *b->pair);
     b->result = xcalloc(BATCH, sizeof *b->result);
     int rc = text_open(&src, setup->a->valid_src, err);
@@ -72,13 +73,13 @@ int train_bleu_open(struct train_bleu **bleu, const struct train_setup *setup, i
     text_close(tgt);
     qsort(b->pair, (size_t)b->n, sizeof *b->pair, by_length);
     if (rc)
-        train_bleu_close(b);
+        valid_bleu_close(b);
     else
         *bleu = b;
     return rc;
 }
 
-void train_bleu_close(struct train_bleu *b) {
+void valid_bleu_close(struct valid_bleu *b) {
     if (!b) return;
     translator_free(b->translator);
     if (b->tiles) model_free(b->engine.model[0]);
@@ -93,14 +94,14 @@ void train_bleu_close(struct train_bleu *b) {
 }
 
 static int should_stop(void *ctx, int done, int total) {
-    const struct train_bleu *b = ctx;
+    const struct valid_bleu *b = ctx;
     (void)done, (void)total;
     return *b->stop;
 }
 
 /* The model as it is now. */
-static int take_weights(struct train_bleu *b, struct err *err) {
-    const struct train_setup *s = b->setup;
+static int take_weights(struct valid_bleu *b, struct err *err) {
+    const struct setup *s = b->setup;
     if (b->tiles) return frozen_refresh(b->tiles, s->model, err);
     if (b->translator) return 0;
     b->engine = (struct engine){.be = s->be,
@@ -120,7 +121,7 @@ static int take_weights(struct train_bleu *b, struct err *err) {
 }
 
 /* Translates pairs first .. first + n - 1 and counts. */
-static int measure_batch(struct train_bleu *b, struct bleu *bleu, int first, int n,
+static int measure_batch(struct valid_bleu *b, struct bleu *bleu, int first, int n,
                          struct err *err) {
     struct translator_poll poll = {should_stop, b};
     struct translator_input input[BATCH] = {{0}};
@@ -140,8 +141,8 @@ static int measure_batch(struct train_bleu *b, struct bleu *bleu, int first, int
 }
 
 /* The batches whose turn this rank is. */
-static int measure_own(struct train_bleu *b, struct bleu *bleu, struct err *err) {
-    const struct train_setup *s = b->setup;
+static int measure_own(struct valid_bleu *b, struct bleu *bleu, struct err *err) {
+    const struct setup *s = b->setup;
     struct translator_options options = translator_defaults();
     options.batch_sentences = BATCH;
     options.batch_tokens = 2048;
@@ -155,8 +156,8 @@ static int measure_own(struct train_bleu *b, struct bleu *bleu, struct err *err)
     return rc;
 }
 
-int train_bleu_measure(void *ctx, double *score, struct err *err) {
-    struct train_bleu *b = ctx;
+int valid_bleu_measure(void *ctx, double *score, struct err *err) {
+    struct valid_bleu *b = ctx;
     struct comm *comm = b->setup->comm;
     struct counts {
         uint64_t stopped, sum[BLEU_N_STAT];
@@ -169,7 +170,8 @@ int train_bleu_measure(void *ctx, double *score, struct err *err) {
     mine.stopped = rc == HEED_ECANCELLED;
     memcpy(mine.sum, bleu.sum, sizeof mine.sum);
     watch_phase(b->setup->watch, b->setup->opt->step, WATCH_WAIT);
-    rc = ranks_agree(comm, mine.stopped ? 0 : rc, err);
+    int first = -1;
+    rc = agree_all(comm, mine.stopped ? 0 : rc, &first, err);
     if (!rc) comm_gather(comm, all, &mine, sizeof mine);
     if (!rc) rc = comm_check(comm, err);
     for (int r = 0; r < comm->size; r++) {
