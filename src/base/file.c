@@ -415,6 +415,11 @@ int file_exists(const char *path) {
     return lstat(path, &st) == 0;
 }
 
+uint64_t file_size(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+}
+
 int dir_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);

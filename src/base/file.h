@@ -85,7 +85,8 @@ int file_rename(const char *from, const char *to, struct err *err);
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
-int file_exists(const char *path); /* of any kind */
+int file_exists(const char *path);    /* of any kind */
+uint64_t file_size(const char *path); /* bytes; 0 where it is no regular file */
 
 /* Do both paths lead to the same regular file? */
 int file_same(const char *a, const char *b);

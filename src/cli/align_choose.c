@@ -11,53 +11,19 @@
 #include "search/defaults.h"
 #include "train/target.h"
 
-/* What a choice of one model comes to. */
-struct standing {
-    double agreement; /* with the best choice of the other model */
-    int with;         /* that one */
-    double aer;       /* by hand; NaN: not known */
-};
-
 struct table {
     const struct align_choose *job;
     struct bitext_choices choices[BITEXT_WAYS];
-    struct standing *standing[BITEXT_WAYS];
+    struct bitext_standing *standing[BITEXT_WAYS];
 };
 
-static const struct links *links_of(const struct table *t, int way, int c) {
-    return t->choices[way].links + (size_t)c * (size_t)t->job->n;
-}
-
+/* With links made by hand. */
 static double error_rate(const struct table *t, int way, int c) {
     struct aer aer = {0};
-    for (int p = 0; p < t->job->n && t->job->sure; p++)
-        aer_add(&aer, &links_of(t, way, c)[p], &t->job->sure[p], &t->job->possible[p]);
+    const struct links *links = t->choices[way].links + (size_t)c * (size_t)t->job->n;
+    for (int p = 0; p < t->job->n; p++)
+        aer_add(&aer, &links[p], &t->job->sure[p], &t->job->possible[p]);
     return aer_rate(&aer);
-}
-
-static void better(struct standing *s, double agreement, int with) {
-    if (agreement > s->agreement) s->agreement = agreement, s->with = with;
-}
-
-static void compare(struct table *t) {
-    for (int way = 0; way < BITEXT_WAYS; way++) {
-        t->standing[way] = xcalloc((size_t)t->choices[way].n, sizeof *t->standing[way]);
-        for (int c = 0; c < t->choices[way].n; c++) t->standing[way][c].aer = error_rate(t, way, c);
-    }
-    for (int f = 0; f < t->choices[BITEXT_FORWARD].n; f++)
-        for (int r = 0; r < t->choices[BITEXT_REVERSE].n; r++) {
-            double a = bitext_agreement(links_of(t, BITEXT_FORWARD, f),
-                                        links_of(t, BITEXT_REVERSE, r), t->job->n);
-            better(&t->standing[BITEXT_FORWARD][f], a, r);
-            better(&t->standing[BITEXT_REVERSE][r], a, f);
-        }
-}
-
-static int best_of(const struct table *t, int way) {
-    int best = 0;
-    for (int c = 1; c < t->choices[way].n; c++)
-        if (t->standing[way][c].agreement > t->standing[way][best].agreement) best = c;
-    return best;
 }
 
 /* ---- showing --------------------------------------------------------------------------------- */
@@ -72,12 +38,12 @@ static void name_of(char *text, size_t size, const struct align_options *o) {
 }
 
 static void print_row(const struct table *t, int way, int c) {
-    const struct standing *s = &t->standing[way][c];
+    const struct bitext_standing *s = &t->standing[way][c];
     char name[48], other[48];
     name_of(name, sizeof name, &t->choices[way].choice[c]);
     name_of(other, sizeof other, &t->choices[!way].choice[s->with]);
     printf("%-8s %-16s %9.4f  %-16s", way_names[way], name, s->agreement, other);
-    if (t->job->sure) printf(" %7.4f", s->aer);
+    if (t->job->sure) printf(" %7.4f", error_rate(t, way, c));
     putchar('\n');
 }
 
@@ -102,26 +68,15 @@ static void print_json(const struct table *t) {
     for (int way = 0; way < BITEXT_WAYS; way++)
         for (int c = 0; c < t->choices[way].n; c++) {
             const struct align_options *o = &t->choices[way].choice[c];
-            const struct standing *s = &t->standing[way][c];
+            const struct bitext_standing *s = &t->standing[way][c];
             printf("{\"model\":\"%s\",\"layer\":%d,\"row\":\"%s\",\"head\":%d,\"agreement\":%.6f",
                    way_names[way], o->layer, align_row_names[o->row], o->head, s->agreement);
-            if (t->job->sure) printf(",\"aer\":%.6f", s->aer);
+            if (t->job->sure) printf(",\"aer\":%.6f", error_rate(t, way, c));
             puts("}");
         }
 }
 
 /* ---- storing --------------------------------------------------------------------------------- */
-
-static int set_notes(struct model_notes *notes, const struct align_options *o, struct err *err) {
-    char text[3][40];
-    int rc = 0;
-    snprintf(text[0], sizeof text[0], "alignment_layer=%d", o->layer);
-    snprintf(text[1], sizeof text[1], "alignment_head=%d", o->head);
-    snprintf(text[2], sizeof text[2], "alignment_row=%s", align_row_names[o->row]);
-    if (!notes->translate) notes->translate = json_object();
-    for (int i = 0; i < 3 && !rc; i++) rc = defaults_set(notes->translate, text[i], err);
-    return rc;
-}
 
 static int store(const char *dir, const struct align_options *o, struct err *err) {
     struct config config;
@@ -133,7 +88,7 @@ static int store(const char *dir, const struct align_options *o, struct err *err
                        "what heed average or heed export makes of it",
                        dir);
     int rc = modeldir_read_any(dir, &config, &form, &notes, err);
-    if (!rc) rc = set_notes(&notes, o, err);
+    if (!rc) rc = defaults_set_align(&notes.translate, o, err);
     if (!rc) rc = modeldir_annotate(dir, &notes, err);
     model_notes_release(&notes);
     return rc;
@@ -145,13 +100,16 @@ int align_choose(const struct align_choose *job, struct err *err) {
     struct table t = {.job = job};
     int rc = bitext_compare(t.choices, job->bitext, job->pair, job->n, err);
     if (rc) return rc;
-    compare(&t);
+    for (int way = 0; way < BITEXT_WAYS; way++)
+        t.standing[way] = xcalloc((size_t)t.choices[way].n, sizeof *t.standing[way]);
+    bitext_rank(t.standing, t.choices, job->n);
     if (job->json)
         print_json(&t);
     else
         print_table(&t);
     for (int way = 0; way < BITEXT_WAYS && !rc; way++) {
-        const struct align_options *best = &t.choices[way].choice[best_of(&t, way)];
+        const struct align_options *best =
+            &t.choices[way].choice[bitext_best(t.standing[way], t.choices[way].n)];
         if (!job->json)
             printf("best for %s: layer %d, %s row, %s%.0d\n", job->dir[way], best->layer,
                    align_row_names[best->row], best->head ? "head " : "the mean of its heads",

@@ -14,12 +14,11 @@
 #include "base/num.h"
 #include "cli/align_choose.h"
 #include "cli/cli.h"
-#include "cli/outlet.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
+#include "cli/translate_print.h"
 #include "data/pairs.h"
 #include "eval/aer.h"
-#include "io/json.h"
 
 enum {
     CPU_TOKENS = 4096,
@@ -109,23 +108,13 @@ struct job {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *words(const char *text, const struct span *word, int n) {
-    json_t *array = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(
-            array, json_stringn(text + word[i].begin, (size_t)(word[i].end - word[i].begin)));
-    return array;
-}
-
 static void print_json(struct job *j, const struct bitext_pair *pair,
                        const struct bitext_result *r) {
-    json_t *root = json_object(), *links = json_array();
-    for (int i = 0; i < r->links.n; i++)
-        json_array_append_new(links, json_pack("[ii]", r->links.link[i].src, r->links.link[i].tgt));
+    json_t *root = json_object();
     json_object_set_new(root, "line", json_integer((json_int_t)j->n + 1));
-    json_object_set_new(root, "alignment", links);
-    json_object_set_new(root, "source_words", words(pair->src, r->src_word, r->n_src));
-    json_object_set_new(root, "words", words(pair->tgt, r->tgt_word, r->n_tgt));
+    json_object_set_new(root, "alignment", print_links(r->links.link, r->links.n));
+    json_object_set_new(root, "source_words", print_words(pair->src, r->src_word, r->n_src));
+    json_object_set_new(root, "words", print_words(pair->tgt, r->tgt_word, r->n_tgt));
     if (r->too_long) json_object_set_new(root, "too_long", json_true());
     char *text = json_dumps(root, JSON_COMPACT);
     BUG_ON(!text);
@@ -134,8 +123,8 @@ static void print_json(struct job *j, const struct bitext_pair *pair,
     json_decref(root);
 }
 
-static void print_links(struct job *j, const struct bitext_pair *pair,
-                        const struct bitext_result *r) {
+static void print_result(struct job *j, const struct bitext_pair *pair,
+                         const struct bitext_result *r) {
     if (args.json) print_json(j, pair, r);
     for (int i = 0; i < r->links.n && !args.json; i++)
         outlet_printf(&j->out, "%s%d-%d", i ? " " : "", r->links.link[i].src, r->links.link[i].tgt);
@@ -302,7 +291,7 @@ static int align_window(struct job *j, int n, struct err *err) {
         j->too_long += (uint64_t)r->too_long;
         j->links += (uint64_t)r->links.n;
         if (!args.gold) {
-            print_links(j, &j->pair[i], r);
+            print_result(j, &j->pair[i], r);
         } else if (!(rc = next_gold(j, r->n_src, r->n_tgt, err))) {
             aer_add(&j->aer, &r->links, &j->sure, &j->possible);
         }

@@ -7,7 +7,6 @@
 #include "cli/eval_report.h"
 #include "cli/progress.h"
 
-static const char *const metric_names[] = {"bleu", "chrf", "chrf++", "parseval", NULL};
 static struct eval_args {
     struct option_list hyp, ref;
     const char *metrics, *evalb;
@@ -24,7 +23,7 @@ static const struct option rows[] = {
         "translations; if not given, standard input; several files: a table", .arg = "FILE"),
     ROW(STRING, "metric", metrics, "bleu,chrf",
         "any of bleu, chrf, chrf++, separated by commas; parseval for trees in brackets",
-        .arg = "NAMES", .choices = metric_names),
+        .arg = "NAMES", .choices = eval_metric_names),
     ROW(CHOICE, "tokenize", bleu.tokenizer, "13a", "tokenisation for BLEU",
         .choices = tokenize_names),
     ROW(FLAG, "lowercase", bleu.lowercase, NULL, "ignore case, in all metrics"),
@@ -64,41 +63,6 @@ static int check_bleu(struct bleu_options *o, struct err *err) {
     return 0;
 }
 
-static int read_rules(struct parseval_rules *rules, const struct eval *eval, struct err *err) {
-    if (eval->n_ref > 1)
-        return cli_usage(err, "--metric: parseval takes one reference, not %d", eval->n_ref);
-    if (args.evalb) return parseval_read_rules(rules, args.evalb, err);
-    parseval_default_rules(rules);
-    return 0;
-}
-
-static int add_metric(struct eval *eval, int which, struct err *err) {
-    static struct parseval_rules rules;
-    static const int kinds[] = {METRIC_BLEU, METRIC_CHRF, METRIC_CHRF, METRIC_PARSEVAL};
-    struct eval_metric m = {.kind = kinds[which], .bleu = args.bleu, .rules = &rules};
-    m.chrf = (struct chrf_options){6, which == 2 ? 2 : 0, 2, args.bleu.lowercase};
-    if (m.kind == METRIC_BLEU) {
-        m.n_stat = BLEU_N_STAT;
-        snprintf(m.name, sizeof m.name, "BLEU");
-        bleu_signature(m.signature, sizeof m.signature, &m.bleu, eval->n_ref, eval->resampling);
-    } else if (m.kind == METRIC_PARSEVAL) {
-        int rc = read_rules(&rules, eval, err);
-        if (rc) return rc;
-        m.n_stat = PARSEVAL_N_STAT;
-        snprintf(m.name, sizeof m.name, "PARSEVAL");
-        parseval_signature(m.signature, sizeof m.signature, &rules, eval->resampling);
-    } else {
-        m.n_stat = chrf_n_stat(&m.chrf);
-        chrf_name(m.name, sizeof m.name, &m.chrf);
-        chrf_signature(m.signature, sizeof m.signature, &m.chrf, eval->n_ref, eval->resampling);
-    }
-    for (int i = 0; i < eval->n_metric; i++)
-        if (strcmp(eval->metric[i].name, m.name) == 0)
-            return cli_usage(err, "--metric: %s is given twice", m.name);
-    eval->metric[eval->n_metric++] = m;
-    return 0;
-}
-
 static int add_metrics(struct eval *eval, struct err *err) {
     for (const char *at = args.metrics;;) {
         char name[32];
@@ -106,9 +70,9 @@ static int add_metrics(struct eval *eval, struct err *err) {
         size_t length = strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)(length < 31 ? length : 31), at);
         int which = 0;
-        if (choice_parse(&which, metric_names, name, &why))
+        if (choice_parse(&which, eval_metric_names, name, &why))
             return cli_usage(err, "--metric: %s", why.msg);
-        int rc = add_metric(eval, which, err);
+        int rc = eval_add(eval, which, &args.bleu, args.evalb, err);
         if (rc) return rc;
         if (!at[length]) return 0;
         at += length + 1;

@@ -5,7 +5,6 @@
  * `heed export --format int8`. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -52,9 +51,8 @@ static struct option_group quantize_groups[] = {{.rows = quantize_rows, .values 
                                                 {.rows = NULL}};
 
 static double megabytes(const char *dir, const char *name) {
-    struct stat st;
     char *path = path_join(dir, name);
-    double size = stat(path, &st) ? 0 : (double)st.st_size / 1e6;
+    double size = (double)file_size(path) / 1e6;
     xfree(path);
     return size;
 }

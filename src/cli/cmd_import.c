@@ -1,6 +1,5 @@
 /* cmd_import.c — `heed import`: a model of another engine becomes one of ours. */
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -70,9 +69,7 @@ static void show_tokens(const struct foreign *m) {
 }
 
 static void show(const struct foreign *m, const struct foreign_report *r, double seconds) {
-    struct stat st = {0};
     char *path = path_join(args.out, MODELDIR_WEIGHTS);
-    int there = stat(path, &st) == 0;
     printf("%s: %s", args.out, m->format);
     if (m->card.source && m->card.target) printf(", %s to %s", m->card.source, m->card.target);
     printf("\n");
@@ -83,7 +80,7 @@ static void show(const struct foreign *m, const struct foreign_report *r, double
         printf(" kept bit for bit");
     else if (r->kept)
         printf(", %d of %d matrices kept bit for bit", r->kept, r->matrices);
-    printf(", %.1f MB in %.1f s\n", there ? (double)st.st_size / 1e6 : 0, seconds);
+    printf(", %.1f MB in %.1f s\n", (double)file_size(path) / 1e6, seconds);
     xfree(path);
 }
 

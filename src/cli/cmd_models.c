@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -33,9 +32,8 @@ struct row {
 static uint64_t size_of(const char *dir) {
     uint64_t bytes = 0;
     for (int i = 0; modeldir_files[i]; i++) {
-        struct stat st;
         char *path = path_join(dir, modeldir_files[i]);
-        if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) bytes += (uint64_t)st.st_size;
+        bytes += file_size(path);
         xfree(path);
     }
     return bytes;

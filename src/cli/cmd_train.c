@@ -167,26 +167,28 @@ static const struct option rows[] = {
 static struct option_group groups[] = {
     {.rows = rows, .values = &args}, MODEL_FIELDS(&fields), {.rows = NULL}};
 
+/* Lists with an entry for each corpus. */
+static const struct {
+    const char *name, *what, *or_none;
+    const struct option_list *list;
+} one_each[] = {
+    {"weights", "number", "", &args.run.weights},
+    {"tags", "tag", ", - for none", &args.run.tags},
+    {"guided-alignment", "file", ", or - for a corpus without", &args.run.links},
+};
+
 static int check_args(struct err *err) {
     struct trainer_options *o = &args.run.trainer;
     if (!args.run.src.n) return cli_usage(err, "train: --src names no file");
     if (args.run.src.n != args.run.tgt.n)
         return cli_usage(err, "train: %d file%s for --src but %d for --tgt", args.run.src.n,
                          PLURAL(args.run.src.n), args.run.tgt.n);
-    if (args.run.weights.n && args.run.weights.n != args.run.src.n)
-        return cli_usage(err, "--weights: %d number%s for %d --src file%s; give one for each",
-                         args.run.weights.n, PLURAL(args.run.weights.n), args.run.src.n,
-                         PLURAL(args.run.src.n));
-    if (args.run.tags.n && args.run.tags.n != args.run.src.n)
-        return cli_usage(err, "--tags: %d tag%s for %d --src file%s; give one for each, - for none",
-                         args.run.tags.n, PLURAL(args.run.tags.n), args.run.src.n,
-                         PLURAL(args.run.src.n));
-    if (args.run.links.n && args.run.links.n != args.run.src.n)
-        return cli_usage(err,
-                         "--guided-alignment: %d file%s for %d --src file%s; give one for each, or "
-                         "- for a corpus without",
-                         args.run.links.n, PLURAL(args.run.links.n), args.run.src.n,
-                         PLURAL(args.run.src.n));
+    for (int i = 0; i < 3; i++)
+        if (one_each[i].list->n && one_each[i].list->n != args.run.src.n)
+            return cli_usage(err, "--%s: %d %s%s for %d --src file%s; give one for each%s",
+                             one_each[i].name, one_each[i].list->n, one_each[i].what,
+                             PLURAL(one_each[i].list->n), args.run.src.n, PLURAL(args.run.src.n),
+                             one_each[i].or_none);
     if (args.run.valid_links && !(args.run.links.n && args.run.valid_src))
         return cli_usage(err, "--guided-valid: needs --guided-alignment and --valid-src");
     if (!args.run.valid_src != !args.run.valid_tgt)

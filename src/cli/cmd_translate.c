@@ -103,6 +103,18 @@ static int should_stop(void *ctx, int done, int total) {
     return signals_caught;
 }
 
+/* What users are warned of at the end: "1 line was", "2 lines were" ... */
+enum { REPLACED, REPLACED_PREFIX, SPLIT, CUT, MISSED, N_TALLY };
+static const struct warning {
+    const char *one, *more, *what;
+} warnings[N_TALLY] = {
+    [REPLACED] = {"", "", "contained bytes that are not UTF-8, read as U+FFFD"},
+    [REPLACED_PREFIX] = {"has a prefix", "have prefixes",
+                         " with bytes that are not UTF-8, read as U+FFFD"},
+    [SPLIT] = {"was", "were", " split: too many tokens for the model"},
+    [CUT] = {"has a translation", "have translations", " that a length limit cut off"},
+    [MISSED] = {"has a translation", "have translations", " without a term of the glossary"}};
+
 /* How often something happened, and where first. */
 struct tally {
     uint64_t n, first;
@@ -118,7 +130,7 @@ struct session {
     struct outlet out;
     struct print_options print;
     struct progress progress;
-    struct tally replaced, replaced_prefix, split, cut, missed;
+    struct tally tally[N_TALLY];
     unsigned char *note; /* [n_note] of the lines that this rank has just translated */
     int n_note, note_room;
     double load_seconds, begin;
@@ -133,11 +145,10 @@ static void tally_add(struct tally *t, const struct feed_line *line) {
     t->name = xstrdup(line->name);
 }
 
-/* "1 line was", "2 lines were" ... what; the first is line 17. */
-static void warn(const struct tally *t, const char *one, const char *more, const char *what) {
+static void warn(const struct tally *t, const struct warning *w) {
     if (t->n == 0 || args.quiet) return;
     fprintf(stderr, "heed: warning: %s line%s %s%s; the first is %s %s\n", text_grouped(t->n),
-            PLURAL(t->n), t->n == 1 ? one : more, what, t->name, text_grouped(t->first));
+            PLURAL(t->n), t->n == 1 ? w->one : w->more, w->what, t->name, text_grouped(t->first));
 }
 
 /* The output must be neither an input nor a file of a model. */
@@ -248,11 +259,7 @@ static void session_close(struct session *s) {
     lanes_free(s->lanes);
     free_glossaries();
     engine_close(s->engine);
-    xfree(s->replaced.name);
-    xfree(s->replaced_prefix.name);
-    xfree(s->split.name);
-    xfree(s->cut.name);
-    xfree(s->missed.name);
+    for (int i = 0; i < N_TALLY; i++) xfree(s->tally[i].name);
     xfree(s->note);
     comm_close(s->comm);
 }
@@ -271,11 +278,13 @@ static void show_progress(struct session *s) {
 }
 
 static void tally(struct session *s, const struct feed_line *line, unsigned notes) {
-    if (line->flags & LINE_REPLACED) tally_add(&s->replaced, line);
-    if (line->prefix_flags & LINE_REPLACED) tally_add(&s->replaced_prefix, line);
-    if (notes & TRANSLATION_SPLIT) tally_add(&s->split, line);
-    if (notes & TRANSLATION_CUT) tally_add(&s->cut, line);
-    if (notes & TRANSLATION_MISSED) tally_add(&s->missed, line);
+    const unsigned happened[N_TALLY] = {[REPLACED] = line->flags & LINE_REPLACED,
+                                        [REPLACED_PREFIX] = line->prefix_flags & LINE_REPLACED,
+                                        [SPLIT] = notes & TRANSLATION_SPLIT,
+                                        [CUT] = notes & TRANSLATION_CUT,
+                                        [MISSED] = notes & TRANSLATION_MISSED};
+    for (int i = 0; i < N_TALLY; i++)
+        if (happened[i]) tally_add(&s->tally[i], line);
 }
 
 static int flush(struct session *s, struct err *err) {
@@ -464,13 +473,7 @@ static int work(const char *const *path, int n_path, struct err *err) {
     progress_end(&s.progress);
     int closed = s.out.closed;
     if (s.begin > 0 && leads(&s) && !signals_caught && !closed) {
-        warn(&s.replaced, "", "", "contained bytes that are not UTF-8, read as U+FFFD");
-        warn(&s.replaced_prefix, "has a prefix", "have prefixes",
-             " with bytes that are not UTF-8, read as U+FFFD");
-        warn(&s.split, "was", "were", " split: too many tokens for the model");
-        warn(&s.cut, "has a translation", "have translations", " that a length limit cut off");
-        warn(&s.missed, "has a translation", "have translations",
-             " without a term of the glossary");
+        for (int i = 0; i < N_TALLY; i++) warn(&s.tally[i], &warnings[i]);
         if (args.stats) print_stats(&s);
     }
     session_close(&s);

@@ -4,12 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "model/card.h"
-#include "model/modeldir.h"
 
 void models_catalog(struct catalog *catalog) { catalog_init(catalog, getenv("HEED_MODELS")); }
 
@@ -41,29 +39,6 @@ static int check_languages(const char *from, const char *to, struct err *err) {
     return 0;
 }
 
-/* What a model says of itself, as long as the notes last; a broken one says nothing. */
-static struct card card_of(const struct catalog_model *model, struct model_notes *notes) {
-    struct config config;
-    struct weights_form form;
-    struct card card = {0};
-    if (modeldir_read_any(model->dir, &config, &form, notes, NULL) ||
-        card_from_json(&card, notes->card, "", NULL))
-        return (struct card){0};
-    return card;
-}
-
-/* Which models of the list translate so. */
-static int matching(int *found, const struct catalog_list *list, const char *from, const char *to) {
-    int n = 0;
-    for (int i = 0; i < list->n; i++) {
-        struct model_notes notes;
-        struct card card = card_of(&list->model[i], &notes);
-        if (card_speaks(card.source, from) && card_speaks(card.target, to)) found[n++] = i;
-        model_notes_release(&notes);
-    }
-    return n;
-}
-
 static void join_names(char text[100], const struct catalog_list *list, const int *which, int n) {
     size_t at = 0;
     for (int i = 0; i < n && at < 99; i++)
@@ -73,7 +48,7 @@ static void join_names(char text[100], const struct catalog_list *list, const in
 
 static void say(const struct catalog_model *model) {
     struct model_notes notes;
-    struct card card = card_of(model, &notes);
+    struct card card = catalog_card(model, &notes);
     char text[128];
     fprintf(stderr, "heed: translating%s with the model %s\n",
             direction(text, card.source, card.target), model->dir);
@@ -86,7 +61,7 @@ static int choose(int *chosen, const struct catalog_list *list, const char *from
     char text[128], names[100] = "";
     int n = list->n, *found = xcalloc((size_t)n + 1, sizeof *found);
     for (int i = 0; i < n; i++) found[i] = i;
-    if (from || to) n = matching(found, list, from, to);
+    if (from || to) n = catalog_matching(found, list, from, to);
     *chosen = n == 1 ? found[0] : -1;
     for (int i = 0; i < n; i++)
         if (list->model[found[i]].is_default) *chosen = found[i];
@@ -127,27 +102,6 @@ int models_choose(struct option_list *chosen, const char *from, const char *to, 
     return rc;
 }
 
-/* en-GB and en-US are */
-static int same_language(const char *a, const char *b) {
-    size_t n = strcspn(a, "-");
-    return n == strcspn(b, "-") && strncasecmp(a, b, n) == 0;
-}
-
-/* Does this model come before all others of the list for its languages? */
-static int first_of_pair(const struct catalog_list *list, int at, const struct card *card) {
-    int first = 1;
-    for (int i = 0; i < list->n && first; i++) {
-        const struct catalog_model *a = &list->model[i], *b = &list->model[at];
-        struct model_notes notes;
-        struct card other = card_of(a, &notes);
-        if (i != at && other.source && other.target && same_language(other.source, card->source) &&
-            same_language(other.target, card->target))
-            first = a->is_default != b->is_default ? b->is_default : at < i;
-        model_notes_release(&notes);
-    }
-    return first;
-}
-
 int models_all(struct option_list *all, struct err *err) {
     struct catalog catalog;
     struct catalog_list list;
@@ -156,8 +110,8 @@ int models_all(struct option_list *all, struct err *err) {
     all->item = xcalloc((size_t)list.n + 1, sizeof *all->item);
     for (int i = 0; i < list.n; i++) {
         struct model_notes notes;
-        struct card card = card_of(&list.model[i], &notes);
-        if (card.source && card.target && first_of_pair(&list, i, &card))
+        struct card card = catalog_card(&list.model[i], &notes);
+        if (card.source && card.target && catalog_comes_first(&list, i, &card))
             all->item[all->n++] = xstrdup(list.model[i].dir);
         model_notes_release(&notes);
     }

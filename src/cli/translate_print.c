@@ -27,11 +27,18 @@ static json_t *pieces(const struct tokenizer *tokenizer, const int32_t *ids, int
     return array;
 }
 
-static json_t *words(const char *text, const struct span *word, int n) {
+json_t *print_words(const char *text, const struct span *word, int n) {
     json_t *array = json_array();
     for (int i = 0; i < n; i++)
         json_array_append_new(
             array, json_stringn(text + word[i].begin, (size_t)(word[i].end - word[i].begin)));
+    return array;
+}
+
+json_t *print_links(const struct align_link *link, int n) {
+    json_t *array = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(array, json_pack("[ii]", link[i].src, link[i].tgt));
     return array;
 }
 
@@ -43,12 +50,9 @@ static void add_candidate(json_t *object, const struct print_options *o,
     json_object_set_new(object, "tokens", json_integer(c->n_tok));
     if (c->cut) json_object_set_new(object, "cut", json_true());
     if (!o->alignment) return;
-    json_t *links = json_array();
-    for (int i = 0; i < c->n_link; i++)
-        json_array_append_new(links, json_pack("[ii]", c->link[i].src, c->link[i].tgt));
-    json_object_set_new(object, "alignment", links);
+    json_object_set_new(object, "alignment", print_links(c->link, c->n_link));
     if (o->alignment == ALIGNMENT_WORDS)
-        json_object_set_new(object, "words", words(c->text, c->word, c->n_word));
+        json_object_set_new(object, "words", print_words(c->text, c->word, c->n_word));
     else
         json_object_set_new(object, "pieces", pieces(o->target, c->ids, c->n_tok));
 }
@@ -59,7 +63,7 @@ static void print_json(struct outlet *out, const struct print_options *o,
     json_object_set_new(root, "line", json_integer((json_int_t)line->total + 1));
     add_candidate(root, o, &t->best[0]);
     if (o->alignment == ALIGNMENT_WORDS)
-        json_object_set_new(root, "source_words", words(t->text, t->word, t->n_word));
+        json_object_set_new(root, "source_words", print_words(t->text, t->word, t->n_word));
     else if (o->alignment)
         json_object_set_new(root, "source_pieces", pieces(o->source, t->src, t->n_src));
     if (t->n_part > 1) json_object_set_new(root, "parts", json_integer(t->n_part));

@@ -18,4 +18,8 @@ struct print_options {
 void translate_print(struct outlet *out, const struct print_options *options,
                      const struct feed_line *line, const struct translation *translation);
 
+/* New references: the words of a text, and links as pairs of numbers. */
+json_t *print_words(const char *text, const struct span *word, int n);
+json_t *print_links(const struct align_link *link, int n);
+
 #endif

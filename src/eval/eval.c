@@ -7,6 +7,7 @@
 #include "eval/eval.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -46,6 +47,46 @@ struct work {
 
 static const char *shown(const struct column *c) {
     return strcmp(c->path, "-") == 0 ? "standard input" : c->path;
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+const char *const eval_metric_names[] = {"bleu", "chrf", "chrf++", "parseval", NULL};
+
+static int read_rules(struct eval *eval, const char *evalb, struct err *err) {
+    if (eval->n_ref > 1)
+        return err_set(err, HEED_EINVAL, "metric: parseval takes one reference, not %d",
+                       eval->n_ref);
+    if (evalb) return parseval_read_rules(&eval->rules, evalb, err);
+    parseval_default_rules(&eval->rules);
+    return 0;
+}
+
+int eval_add(struct eval *eval, int which, const struct bleu_options *bleu, const char *evalb,
+             struct err *err) {
+    static const int kinds[] = {METRIC_BLEU, METRIC_CHRF, METRIC_CHRF, METRIC_PARSEVAL};
+    struct eval_metric m = {.kind = kinds[which], .bleu = *bleu, .rules = &eval->rules};
+    m.chrf = (struct chrf_options){6, which == 2 ? 2 : 0, 2, bleu->lowercase};
+    if (m.kind == METRIC_BLEU) {
+        m.n_stat = BLEU_N_STAT;
+        snprintf(m.name, sizeof m.name, "BLEU");
+        bleu_signature(m.signature, sizeof m.signature, &m.bleu, eval->n_ref, eval->resampling);
+    } else if (m.kind == METRIC_PARSEVAL) {
+        int rc = read_rules(eval, evalb, err);
+        if (rc) return rc;
+        m.n_stat = PARSEVAL_N_STAT;
+        snprintf(m.name, sizeof m.name, "PARSEVAL");
+        parseval_signature(m.signature, sizeof m.signature, m.rules, eval->resampling);
+    } else {
+        m.n_stat = chrf_n_stat(&m.chrf);
+        chrf_name(m.name, sizeof m.name, &m.chrf);
+        chrf_signature(m.signature, sizeof m.signature, &m.chrf, eval->n_ref, eval->resampling);
+    }
+    for (int i = 0; i < eval->n_metric; i++)
+        if (strcmp(eval->metric[i].name, m.name) == 0)
+            return err_set(err, HEED_EINVAL, "metric: %s is given twice", m.name);
+    eval->metric[eval->n_metric++] = m;
+    return 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

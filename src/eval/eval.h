@@ -48,8 +48,16 @@ struct eval {
      * and were replaced. */
     void (*on_replaced)(const char *path, uint64_t n);
 
+    struct parseval_rules rules;
     int width, score_only; /* for reports */
 };
+
+/* "bleu", "chrf", "chrf++", "parseval": what eval_add adds, once each. References and
+ * resampling are set before. bleu: also says whether the others ignore case; evalb: file of PARSEVAL's rules, or
+ * NULL. HEED_EINVAL: begins with "metric". */
+extern const char *const eval_metric_names[];
+int eval_add(struct eval *eval, int which, const struct bleu_options *bleu, const char *evalb,
+             struct err *err);
 
 /* Reads and counts everything, resamples if asked to, and fills result[] and n_segment. The caller
  * frees with eval_release, also after an error. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -176,4 +177,47 @@ int catalog_find(char **dir, const struct catalog *c, const char *name, struct e
             xfree(path);
     }
     return *dir ? 0 : not_found(c, name, err);
+}
+
+/* ---- by language ----------------------------------------------------------------------------- */
+
+struct card catalog_card(const struct catalog_model *model, struct model_notes *notes) {
+    struct config config;
+    struct weights_form form;
+    struct card card = {0};
+    if (modeldir_read_any(model->dir, &config, &form, notes, NULL) ||
+        card_from_json(&card, notes->card, "", NULL))
+        return (struct card){0};
+    return card;
+}
+
+int catalog_matching(int *found, const struct catalog_list *list, const char *from,
+                     const char *to) {
+    int n = 0;
+    for (int i = 0; i < list->n; i++) {
+        struct model_notes notes;
+        struct card card = catalog_card(&list->model[i], &notes);
+        if (card_speaks(card.source, from) && card_speaks(card.target, to)) found[n++] = i;
+        model_notes_release(&notes);
+    }
+    return n;
+}
+
+static int same_language(const char *a, const char *b) {
+    size_t n = strcspn(a, "-");
+    return n == strcspn(b, "-") && strncasecmp(a, b, n) == 0;
+}
+
+int catalog_comes_first(const struct catalog_list *list, int at, const struct card *card) {
+    int first = 1;
+    for (int i = 0; i < list->n && first; i++) {
+        const struct catalog_model *a = &list->model[i], *b = &list->model[at];
+        struct model_notes notes;
+        struct card other = catalog_card(a, &notes);
+        if (i != at && other.source && other.target && same_language(other.source, card->source) &&
+            same_language(other.target, card->target))
+            first = a->is_default != b->is_default ? b->is_default : at < i;
+        model_notes_release(&notes);
+    }
+    return first;
 }

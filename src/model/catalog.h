@@ -17,7 +17,8 @@
 #ifndef MODEL_CATALOG_H
 #define MODEL_CATALOG_H
 
-#include "base/err.h"
+#include "model/card.h"
+#include "model/modeldir.h"
 
 struct catalog {
     char **place; /* [n] */
@@ -45,5 +46,17 @@ struct catalog_list {
  * list is not listed, that one says it. */
 void catalog_list(struct catalog_list *list, const struct catalog *catalog);
 void catalog_list_release(struct catalog_list *list);
+
+/* ---- by language ----------------------------------------------------------------------------- */
+
+/* What a model says of itself, as long as the notes last; a broken one says nothing. */
+struct card catalog_card(const struct catalog_model *model, struct model_notes *notes);
+
+/* Which models of the list translate so; NULL: from, or to, any language. found: [list->n]. */
+int catalog_matching(int *found, const struct catalog_list *list, const char *from, const char *to);
+
+/* Does model `at`, whose card this is, come before all others of the list for its languages? en-GB
+ * and en-US are one. */
+int catalog_comes_first(const struct catalog_list *list, int at, const struct card *card);
 
 #endif

@@ -455,3 +455,26 @@ double bitext_agreement(const struct links *a, const struct links *b, int n) {
     }
     return all ? 2.0 * (double)common / (double)all : 0;
 }
+
+static void better(struct bitext_standing *s, double agreement, int with) {
+    if (agreement > s->agreement) *s = (struct bitext_standing){agreement, with};
+}
+
+void bitext_rank(struct bitext_standing *const standing[BITEXT_WAYS],
+                 const struct bitext_choices choices[BITEXT_WAYS], int n_pair) {
+    for (int f = 0; f < choices[BITEXT_FORWARD].n; f++)
+        for (int r = 0; r < choices[BITEXT_REVERSE].n; r++) {
+            double a = bitext_agreement(choices[BITEXT_FORWARD].links + (size_t)f * (size_t)n_pair,
+                                        choices[BITEXT_REVERSE].links + (size_t)r * (size_t)n_pair,
+                                        n_pair);
+            better(&standing[BITEXT_FORWARD][f], a, r);
+            better(&standing[BITEXT_REVERSE][r], a, f);
+        }
+}
+
+int bitext_best(const struct bitext_standing *standing, int n) {
+    int best = 0;
+    for (int c = 1; c < n; c++)
+        if (standing[c].agreement > standing[best].agreement) best = c;
+    return best;
+}

@@ -79,4 +79,15 @@ void bitext_choices_release(struct bitext_choices *choices, int n_pair);
  * either with the other for reference; 0 where neither has links. */
 double bitext_agreement(const struct links *a, const struct links *b, int n);
 
+/* How far a choice agrees with the best of the other model's for it, which is `with`. */
+struct bitext_standing {
+    double agreement;
+    int with;
+};
+/* standing[way]: [choices[way].n], zero to begin with. */
+void bitext_rank(struct bitext_standing *const standing[BITEXT_WAYS],
+                 const struct bitext_choices choices[BITEXT_WAYS], int n_pair);
+/* The first choice of n that agrees best. */
+int bitext_best(const struct bitext_standing *standing, int n);
+
 #endif

@@ -115,3 +115,15 @@ int defaults_set(json_t *translate, const char *assignment, struct err *err) {
     json_object_set_new(translate, row->name, json_out_option(row, values));
     return 0;
 }
+
+int defaults_set_align(json_t **translate, const struct align_options *align, struct err *err) {
+    char text[4][48];
+    int rc = 0, n = align->threshold > 0 ? 4 : 3;
+    snprintf(text[0], sizeof text[0], "alignment_layer=%d", align->layer);
+    snprintf(text[1], sizeof text[1], "alignment_head=%d", align->head);
+    snprintf(text[2], sizeof text[2], "alignment_row=%s", align_row_names[align->row]);
+    snprintf(text[3], sizeof text[3], "alignment_threshold=%g", (double)align->threshold);
+    if (!*translate) *translate = json_object();
+    for (int i = 0; i < n && !rc; i++) rc = defaults_set(*translate, text[i], err);
+    return rc;
+}

@@ -30,4 +30,8 @@ struct align_options defaults_align(const struct engine *engine, struct align_op
  * itself (HEED_EINVAL); defaults_read checks the whole. */
 int defaults_set(json_t *translate, const char *assignment, struct err *err);
 
+/* The same for which attention aligns; a threshold of 0 leaves that as it is. Makes the object
+ * where *translate is NULL. */
+int defaults_set_align(json_t **translate, const struct align_options *align, struct err *err);
+
 #endif

@@ -268,27 +268,16 @@ void setup_release(struct setup *s) {
 
 /* ---- with it --------------------------------------------------------------------------------- */
 
-/* A head that has learnt links is the one to read alignments from; and where it is not sure, there
- * is none (docs/align.md). */
-static int note_guided(struct model_notes *notes, const struct guided *guided, struct err *err) {
-    char layer[40], head[40];
-    const char *const set[] = {layer, head, "alignment_row=input", "alignment_threshold=0.4"};
-    int rc = 0;
-    if (!guided->layer) return 0;
-    if (!notes->translate) notes->translate = json_object();
-    snprintf(layer, sizeof layer, "alignment_layer=%d", guided->layer);
-    snprintf(head, sizeof head, "alignment_head=%d", guided->head);
-    for (int i = 0; i < 4 && !rc; i++) rc = defaults_set(notes->translate, set[i], err);
-    return rc;
-}
-
 int setup_write_config(const struct setup *s, json_t *training, struct err *err) {
     const char *dir = s->a->trainer.dir;
     struct model_notes notes = {.training = json_incref(training),
                                 .card = json_incref(s->notes.card),
                                 .translate = json_deep_copy(s->notes.translate),
                                 .tokens = json_incref(s->notes.tokens)};
-    int rc = note_guided(&notes, &s->guided, err);
+    /* A head that has learnt links is the one to read alignments from; and where it is not sure,
+     * there is none (docs/align.md). */
+    struct align_options learnt = {s->guided.layer, s->guided.head, ALIGN_INPUT, 0.4F};
+    int rc = s->guided.layer ? defaults_set_align(&notes.translate, &learnt, err) : 0;
     if (!rc && s->tongues && !s->continues) rc = modeldir_copy_tokenizers(dir, s->a->init, err);
     if (!rc) rc = modeldir_init(dir, &s->config, &notes, s->tokenizer_path, err);
     model_notes_release(&notes);
