@@ -5,6 +5,7 @@
  * ends; a second one ends it at once. SIGHUP reads models, keys, certificate and log file again.
  * This thread does nothing but wait for signals. */
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
@@ -425,10 +426,11 @@ static void close_server(struct server *s) {
 
 /* Suggestions that cannot be kept are better refused now than when the first one comes. */
 static int check_suggestions(struct err *err) {
-    FILE *file = args.api.suggest_file ? fopen(args.api.suggest_file, "a") : NULL;
-    if (args.api.suggest_file && !file)
-        return err_set(err, HEED_EIO, "%s: %s", args.api.suggest_file, strerror(errno));
-    if (file) fclose(file);
+    const char *path = args.api.suggest_file;
+    if (!path) return 0;
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640); /* others' texts */
+    if (fd < 0) return err_set(err, HEED_EIO, "%s: %s", path, strerror(errno));
+    close(fd);
     return 0;
 }
 

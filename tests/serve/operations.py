@@ -40,6 +40,7 @@ check(s.get("/health").headers["access-control-allow-origin"] == "https://a.exam
 a = s.post("/suggest", {"api_key": "one", "q": "bada", "s": "kelo", **pair})
 check(a.status == 200 and a.json == {"success": True}, f"suggest: {a.body}")
 check(json.loads(open("suggested").read()) == {"q": "bada", "s": "kelo", **pair}, "the suggestion")
+check(os.stat("suggested").st_mode & 0o7 == 0, "others may not read suggestions")
 with open("keys", "w") as f:
     f.write(line_of("three"))
 os.rename("keys.log", "keys.log.1")
