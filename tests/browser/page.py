@@ -308,6 +308,7 @@ def check_attention(page, server):
     page.wait("a figure", lambda: page.all("#look-lines path"))
     must([li.text for li in page.all("#look-k li")] == ["▁One", "▁two", "▁three.", "</s>"], "keys")
     must(len(page.all("#look-maps button")) == 48, "six layers of eight heads")
+    must(page.all("input[name=look-Layer]")[5].is_selected(), "the clearest layer")
     ActionChains(page.driver).move_to_element(page.all("#look-q li")[0]).perform()
     page.wait("what it looks at", lambda: "▁enO" in page.text("#look-say") and
               "looks at" in page.text("#look-say"))

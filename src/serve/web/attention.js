@@ -77,10 +77,21 @@ function tokens(side, list) {
   }));
 }
 /* How much the chosen heads give on average. */
-function mean(k) {
+function mean(k, l = layer) {
   const sum = new Float32Array(k.query.length * k.key.length);
-  for (const h of heads) map(k, layer, h).forEach((p, i) => { sum[i] += p / heads.size; });
+  for (const h of heads) map(k, l, h).forEach((p, i) => { sum[i] += p / heads.size; });
   return sum;
+}
+/* The layer whose heads agree most on one place for each token. */
+function clearest(k) {
+  let best = 0, most = 0;
+  for (let l = 0; l < k.layers; l++) {
+    const p = mean(k, l);
+    let sum = 0;
+    for (let q = 0; q < k.query.length; q++) sum += Math.max(...p.subarray(q * k.key.length, (q + 1) * k.key.length));
+    if (sum > most) [best, most] = [l, sum];
+  }
+  return best;
 }
 function drawLines(k) {
   const nq = k.query.length, nk = k.key.length, height = ROW * Math.max(nq, nk), svg = $('look-lines');
@@ -220,10 +231,10 @@ async function load() {
     if (!data) throw new Error('The server sent attention that makes no sense.');
     shown = mark;
     kind = Math.min(kind, data.kinds.length - 1);
-    if (!heads.size) {  /* the first time: what links words of both languages, all heads, the last layer but one */
+    if (!heads.size) {  /* the first time: what links words of both languages, all heads, the layer that shows it best */
       kind = Math.max(0, data.kinds.findIndex(k => k.kind === 'cross'));
-      layer = Math.max(0, data.kinds[kind].layers - 2);
       for (let h = 0; h < data.heads; h++) heads.add(h);
+      layer = clearest(data.kinds[kind]);
     }
     layer = Math.min(layer, data.kinds[kind].layers - 1);
     heads = new Set([...heads].filter(h => h < data.heads));
