@@ -20,11 +20,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "cli/cli.h"
 #include "cli/models.h"
-#include "search/glossary.h"
-#include "serve/api.h"
-#include "serve/pairs.h"
+#include "serve/server.h"
 
 enum { RESERVED = 128 }; /* descriptors for everything but connections */
 
@@ -111,24 +110,6 @@ static const struct option rows[] = {
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
-struct held {
-    struct tls *tls;
-    struct held *next;
-};
-
-struct server {
-    struct listen_spec *listen;
-    struct address_range *trusted;
-    struct held *tls;        /* the first is in use: sessions may hold the others */
-    struct pairs_from *from; /* the models' paths, which last as long as the program */
-    struct pairs pairs;      /* the models */
-    char *headers, *token;
-    struct access *access;
-    struct api *api;
-    struct http_server *http;
-    struct desk *desk;
-};
-
 #define tell(...)                                                                                  \
     do {                                                                                           \
         if (!args.quiet) fprintf(stderr, __VA_ARGS__);                                             \
@@ -136,78 +117,22 @@ struct server {
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* What is before the '=' of "en-de=PATH", or NULL; *rest: what is behind it, or all. */
-static const char *before_equals(const char *word, size_t *size, const char **rest) {
-    const char *equals = strchr(word, '=');
-    *rest = word;
-    if (!equals || memchr(word, '/', (size_t)(equals - word))) return NULL;
-    *rest = equals + 1;
-    *size = (size_t)(equals - word);
-    return word;
-}
+/* What the server points to lasts as long as the program. */
+static struct pairs_from *from;
+static struct server_options options;
 
-static int find_models(struct server *s, struct err *err) {
+static int find_models(struct pairs *pairs, struct err *err) {
     int n = args.models.n, rc = 0;
-    struct pairs_from *from = s->from = xcalloc((size_t)n + 1, sizeof *from);
+    from = xcalloc((size_t)n + 1, sizeof *from);
     for (int i = 0; i < n && !rc; i++) {
         const char *word;
-        from[i].named = before_equals(args.models.item[i], &from[i].size, &word);
+        from[i].named = pairs_before(args.models.item[i], &from[i].size, &word);
         rc = models_find(&from[i].dir, word, err);
     }
     struct err why;
-    if (!rc && (rc = pairs_find(&s->pairs, from, n, &why)))
+    if (!rc && (rc = pairs_find(pairs, from, n, &why)))
         err_set(err, rc, "--model: %.240s", why.msg);
     return rc;
-}
-
-/* The model whose terms "en-de=FILE" has. */
-static int find_model(const struct server *s, const char *word, const char **path,
-                      struct err *err) {
-    char code[2][LANGUAGES_CODE];
-    size_t size;
-    const char *named = before_equals(word, &size, path);
-    if (!named && s->pairs.n == 1) return 0;
-    if (!named) return cli_usage(err, "--glossary: name the languages, as in en-de=%.120s", word);
-    if (pairs_parse(code, named, size))
-        return cli_usage(err, "--glossary: '%.*s' is not a pair of languages like en-de",
-                         (int)(size > 60 ? 60 : size), named);
-    int i = pairs_model(&s->pairs, code[0], code[1]);
-    if (i >= 0) return i;
-    return cli_usage(err, "--glossary: there is no model for %s-%s", code[0], code[1]);
-}
-
-/* Each is read once to see that it can be. */
-static int find_glossaries(struct server *s, struct err *err) {
-    for (int i = 0; i < args.glossaries.n; i++) {
-        const char *path;
-        struct glossary *g;
-        int k = find_model(s, args.glossaries.item[i], &path, err);
-        if (k < 0) return k;
-        struct desk_model *m = &s->pairs.model[k];
-        if (m->glossary)
-            return cli_usage(err, "--glossary: two for %s-%s: %.90s and %.90s", m->source,
-                             m->target, m->glossary, path);
-        m->glossary = path;
-        int rc = glossary_open(&g, &(struct glossary_file){path, m->source, m->target, 0}, err);
-        if (rc) return rc;
-        glossary_free(g);
-    }
-    return 0;
-}
-
-/* A language that the page is to begin with: which models have it on that side? */
-static int check_language(const struct server *s, const char *option, const char *word, int side,
-                          struct err *err) {
-    char code[LANGUAGES_CODE];
-    if (!word || (!side && strcmp(word, "auto") == 0)) return 0;
-    int found = languages_code(code, word, strlen(word)) ? -1 : 0;
-    for (int i = 0; i < s->pairs.n && !found; i++) {
-        const struct desk_model *m = &s->pairs.model[i];
-        found = strcmp(side ? m->target : m->source, code) == 0;
-    }
-    if (found > 0) return 0;
-    return cli_usage(err, "--%s: no model translates %s '%.40s'", option, side ? "into" : "from",
-                     word);
 }
 
 /* A device that is not there is better found out now than when others can connect already. */
@@ -230,65 +155,30 @@ static int passed_sockets(void) {
     return count > 0 && count < 1024 ? (int)count : 0;
 }
 
-static int prepare_addresses(struct server *s, struct err *err) {
+static int prepare_addresses(struct http_options *o, struct err *err) {
     int passed = passed_sockets(), rc = 0;
     static const char *standard = "127.0.0.1:5000";
     if (!args.listen.n && !passed) args.listen = (struct option_list){&standard, 1};
-    s->listen = xcalloc((size_t)args.listen.n + (size_t)passed, sizeof *s->listen);
-    for (int i = 0; i < args.listen.n; i++) s->listen[i].text = args.listen.item[i];
-    for (int i = 0; i < passed; i++) s->listen[args.listen.n + i].fd = 3 + i;
-    args.listen.n += passed; /* their number, from here on */
-    s->trusted = xcalloc((size_t)args.trust.n + 1, sizeof *s->trusted);
+    struct listen_spec *listen = xcalloc((size_t)args.listen.n + (size_t)passed, sizeof *listen);
+    for (int i = 0; i < args.listen.n; i++) listen[i].text = args.listen.item[i];
+    for (int i = 0; i < passed; i++) listen[args.listen.n + i].fd = 3 + i;
+    struct address_range *trusted = xcalloc((size_t)args.trust.n + 1, sizeof *trusted);
     for (int i = 0; i < args.trust.n && !rc; i++) {
         struct err why;
-        if (address_range_parse(&s->trusted[i], args.trust.item[i], &why))
+        if (address_range_parse(&trusted[i], args.trust.item[i], &why))
             rc = cli_usage(err, "--trust: %s", why.msg);
     }
+    o->listen = listen;
+    o->n_listen = args.listen.n + passed;
+    o->trusted = trusted;
+    o->n_trusted = args.trust.n;
     return rc;
 }
 
-/* Lines that every answer has. */
-static int prepare_headers(struct server *s, struct err *err) {
-    static const char fixed[] = "X-Content-Type-Options: nosniff\r\n";
-    const char *origin = args.cors;
-    for (const char *c = origin; *c; c++)
+static int check_origin(struct err *err) {
+    for (const char *c = args.cors; *c; c++)
         if (*c <= ' ' || *c == 0x7F)
-            return cli_usage(err, "--cors: '%.60s' is not an origin", origin);
-    size_t cap = sizeof fixed + strlen(origin) + 320;
-    s->headers = xcalloc(cap, 1);
-    int none = strcmp(origin, "none") == 0;
-    snprintf(s->headers, cap, "%s%s%s%s", fixed,
-             none ? "" : "Access-Control-Allow-Origin: ", none ? "" : origin,
-             none ? ""
-                  : "\r\nAccess-Control-Allow-Methods: GET, POST\r\n"
-                    "Access-Control-Allow-Headers: Authorization, Content-Type\r\n"
-                    "Access-Control-Expose-Headers: Retry-After\r\n"
-                    "Access-Control-Max-Age: 1728000\r\n");
-    return 0;
-}
-
-static int read_token(struct server *s, struct err *err) {
-    size_t size;
-    if (!args.metrics_token) return 0;
-    int rc = file_read_all(&s->token, &size, args.metrics_token, 4096, err);
-    if (rc) return rc;
-    s->token[strcspn(s->token, "\r\n")] = 0;
-    if (!*s->token) return err_set(err, HEED_EFORMAT, "%.200s is empty", args.metrics_token);
-    args.api.metrics_token = s->token;
-    args.api.metrics = 1;
-    return 0;
-}
-
-static int open_tls(struct server *s, struct err *err) {
-    if (!args.tls_cert) return 0;
-    struct held *held = xcalloc(1, sizeof *held);
-    int rc = tls_open(&held->tls, args.tls_cert, args.tls_key, err);
-    if (rc) {
-        xfree(held);
-        return rc;
-    }
-    held->next = s->tls;
-    s->tls = held;
+            return cli_usage(err, "--cors: '%.60s' is not an origin", args.cors);
     return 0;
 }
 
@@ -302,59 +192,42 @@ static void fit_connections(void) {
     if ((rlim_t)args.max_connections > room) args.max_connections = (int)room;
 }
 
-static int open_http(struct server *s, struct err *err) {
-    struct http_options o = {.listen = s->listen,
-                             .n_listen = args.listen.n,
-                             .tls = s->tls ? s->tls->tls : NULL,
-                             .trusted = s->trusted,
-                             .n_trusted = args.trust.n,
-                             .max_connections = args.max_connections,
-                             .max_body = (size_t)args.max_body << 20,
-                             .max_buffered = (size_t)(args.max_body < 16 ? 16 : args.max_body)
-                                             << 24,
-                             .timeout = args.timeout,
-                             .idle = args.idle,
-                             .retry_after = 5,
-                             .headers = s->headers,
-                             .ctx = s->api,
-                             .handle = api_handle,
-                             .log = api_log};
-    int rc = http_open(&s->http, &o, err);
-    if (rc) return rc;
-    s->api->http = s->http;
-    s->api->access = s->access;
-    if ((rc = http_start(s->http, err))) return rc;
-    for (int i = 0; i < args.listen.n; i++) {
-        const char *where = http_where(s->http, i);
-        int local = strncmp(where, "unix:", 5) == 0;
-        tell("heed: listening on %s%s\n", local ? "" : s->tls ? "https://" : "http://", where);
-    }
-    return 0;
-}
-
-static int open_server(struct server *s, struct err *err) {
-    int rc = prepare_addresses(s, err);
-    if (!rc) rc = prepare_headers(s, err);
-    if (!rc) rc = find_models(s, err);
+static int open_server(struct server **s, struct err *err) {
+    options = (struct server_options){
+        .glossary = args.glossaries.item,
+        .n_glossary = args.glossaries.n,
+        .api = args.api,
+        .desk = args.desk,
+        .http = {.max_connections = args.max_connections,
+                 .max_body = (size_t)args.max_body << 20,
+                 .max_buffered = (size_t)(args.max_body < 16 ? 16 : args.max_body) << 24,
+                 .timeout = args.timeout,
+                 .idle = args.idle,
+                 .retry_after = 5},
+        .tls_cert = args.tls_cert,
+        .tls_key = args.tls_key,
+        .cors = args.cors,
+        .access_log = args.access_log,
+        .log_fd = STDOUT_FILENO,
+        .log_texts = args.log_texts,
+        .metrics_token = args.metrics_token};
+    int rc = prepare_addresses(&options.http, err);
+    if (!rc) rc = check_origin(err);
+    if (!rc) rc = find_models(&options.pairs, err);
     if (!rc) rc = check_device(err);
-    if (!rc) rc = find_glossaries(s, err);
-    if (!rc) rc = check_language(s, "frontend-source", args.api.source, 0, err);
-    if (!rc) rc = check_language(s, "frontend-target", args.api.target, 1, err);
-    if (!rc) rc = read_token(s, err);
-    if (!rc) rc = open_tls(s, err);
-    if (!rc && args.access_log)
-        rc = access_open(&s->access, args.access_log, STDOUT_FILENO, args.log_texts, err);
-    if (!rc) rc = api_open(&s->api, &args.api, err);
-    if (!rc) rc = open_http(s, err);
+    if (!rc) rc = server_open(s, &options, err);
     if (rc) return rc;
+    for (int i = 0; i < options.http.n_listen; i++) {
+        const char *where = server_where(*s, i);
+        int local = strncmp(where, "unix:", 5) == 0;
+        const char *scheme = server_secret(*s) ? "https://" : "http://";
+        tell("heed: listening on %s%s\n", local ? "" : scheme, where);
+    }
     double begun = clock_seconds();
-    args.desk.model = s->pairs.model;
-    args.desk.n_model = s->pairs.n;
-    if ((rc = desk_open(&s->desk, &args.desk, err))) return rc;
-    api_ready(s->api, s->desk);
+    if ((rc = server_ready(*s, err))) return rc;
     tell("heed: ready after %.2f s, %d model%s for %d pair%s of languages\n",
-         clock_seconds() - begun, args.models.n, args.models.n == 1 ? "" : "s", s->pairs.n,
-         s->pairs.n == 1 ? "" : "s");
+         clock_seconds() - begun, args.models.n, PLURAL(args.models.n), options.pairs.n,
+         PLURAL(options.pairs.n));
     return 0;
 }
 
@@ -374,23 +247,13 @@ static void notify(const char *state) {
     if (fd >= 0) close(fd);
 }
 
-/* What cannot be read stays as it was. */
+static void say_kept(const char *what, const struct err *why) {
+    fprintf(stderr, "heed: %s kept: %s\n", what, why->msg);
+}
+
 static void reload(struct server *s) {
-    struct err err = {0};
-    int bad = 0;
     notify("RELOADING=1");
-    if (api_reload_keys(s->api, &err)) bad++, fprintf(stderr, "heed: API keys kept: %s\n", err.msg);
-    if (s->access && access_reopen(s->access, &err))
-        bad++, fprintf(stderr, "heed: log kept: %s\n", err.msg);
-    if (args.tls_cert) {
-        if (open_tls(s, &err))
-            bad++, fprintf(stderr, "heed: certificate kept: %s\n", err.msg);
-        else
-            http_set_tls(s->http, s->tls->tls);
-    }
-    if (desk_reload(s->desk, s->pairs.model, s->pairs.n, &err))
-        bad++, fprintf(stderr, "heed: models kept: %s\n", err.msg);
-    api_ready(s->api, s->desk);
+    int bad = server_reload(s, say_kept);
     tell("heed: reloaded%s\n", bad ? ", but for what is said above" : "");
     notify("READY=1");
 }
@@ -400,28 +263,10 @@ static void drain(struct server *s, const sigset_t *signals) {
     notify("STOPPING=1");
     tell("heed: draining: new requests are refused, those there are have %d s\n", args.drain);
     double until = clock_seconds() + args.drain;
-    while (!http_drain(s->http, 1) && clock_seconds() < until) {
+    while (!server_drain(s, 1) && clock_seconds() < until) {
         int number = sigtimedwait(signals, NULL, &now);
         if (number == SIGTERM || number == SIGINT) break;
     }
-}
-
-static void close_server(struct server *s) {
-    if (s->http && s->api) http_seal(s->http);
-    desk_close(s->desk);
-    http_close(s->http);
-    api_close(s->api);
-    access_close(s->access);
-    for (struct held *next; s->tls; s->tls = next) {
-        next = s->tls->next;
-        tls_free(s->tls->tls);
-        xfree(s->tls);
-    }
-    xfree(s->listen);
-    xfree(s->trusted);
-    pairs_release(&s->pairs);
-    xfree(s->headers);
-    xfree(s->token);
 }
 
 /* Suggestions that cannot be kept are better refused now than when the first one comes. */
@@ -435,7 +280,7 @@ static int check_suggestions(struct err *err) {
 }
 
 static int run(struct err *err) {
-    static struct server s;
+    struct server *s = NULL;
     sigset_t signals;
     int number = 0;
     if (!args.tls_cert != !args.tls_key)
@@ -463,10 +308,10 @@ static int run(struct err *err) {
     if (!rc) notify("READY=1");
     while (!rc && number != SIGTERM && number != SIGINT) {
         if (sigwait(&signals, &number)) break;
-        if (number == SIGHUP) reload(&s);
+        if (number == SIGHUP) reload(s);
     }
-    if (!rc) drain(&s, &signals);
-    close_server(&s);
+    if (!rc) drain(s, &signals);
+    server_close(s);
     if (!rc) tell("heed: ended\n");
     return rc;
 }

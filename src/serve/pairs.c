@@ -100,6 +100,15 @@ static int find_pair(const struct pairs *p, int n, const char *source, const cha
     return -1;
 }
 
+const char *pairs_before(const char *word, size_t *size, const char **rest) {
+    const char *equals = strchr(word, '=');
+    *rest = word;
+    if (!equals || memchr(word, '/', (size_t)(equals - word))) return NULL;
+    *rest = equals + 1;
+    *size = (size_t)(equals - word);
+    return word;
+}
+
 int pairs_model(const struct pairs *p, const char *source, const char *target) {
     return find_pair(p, p->n, source, target);
 }

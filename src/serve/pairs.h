@@ -35,6 +35,9 @@ void pairs_release(struct pairs *pairs);
 /* "en-de": 0, or -1 if it is no pair of languages. */
 int pairs_parse(char code[2][LANGUAGES_CODE], const char *word, size_t size);
 
+/* What is before the '=' of "en-de=PATH", or NULL; *rest: what is behind it, or all. */
+const char *pairs_before(const char *word, size_t *size, const char **rest);
+
 /* The model of a pair by its number; -1 if there is none. */
 int pairs_model(const struct pairs *pairs, const char *source, const char *target);
 
