@@ -70,10 +70,11 @@ TEST(depth_of_waiting_sums) {
 
 static void check_slices(const struct shards *s) {
     int64_t at = 0, total = 0, least = INT64_MAX, most = 0;
+    int64_t each = s->bucket ? s->bucket : SHARD_BUCKET;
     for (int b = 0; b < shards_buckets(s); b++) {
         struct shard_span bucket = shards_bucket(s, b);
-        assert_true(bucket.first == (int64_t)b * SHARD_BUCKET && bucket.count > 0);
-        assert_true(bucket.count == SHARD_BUCKET || bucket.first + bucket.count == s->n);
+        assert_true(bucket.first == b * each && bucket.count > 0);
+        assert_true(bucket.count == each || bucket.first + bucket.count == s->n);
         for (int i = 0; i < s->size; i++) {
             struct shard_span slice = shards_slices(s, b, i, 1);
             assert_true(slice.first == at && slice.count >= 0);
@@ -110,6 +111,7 @@ TEST(slices_cover_everything_once) {
         for (int size = 1; size <= MOST; size++)
             check_slices(&(struct shards){.n = sizes[i], .size = size});
         check_slices(&(struct shards){.n = sizes[i], .size = 512});
+        check_slices(&(struct shards){.n = sizes[i], .size = 8, .bucket = 12 * SHARD_RANGE});
     }
 }
 

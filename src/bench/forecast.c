@@ -402,10 +402,9 @@ static void print_assumptions(const struct forecast *f) {
            "  Adam takes 1 / ranks of its time; sums run at the %.1f GB/s that the op was measured "
            "at\n"
            "  three times an update a few numbers go to all ranks, in log2(ranks) rounds\n"
-           "  overlap, which is what NCCL is for and MPI cannot: the exchange goes on beside the "
-           "backward pass\n"
-           "  (2/3 of the gradient's time), but for the buckets that it finishes last, with %.0f%% "
-           "of the parameters\n",
+           "  overlap, through NCCL alone: the exchange goes on beside the backward pass (2/3 of "
+           "the gradient's\n"
+           "  time), but for the buckets that it finishes last, with %.0f%% of the parameters\n",
            o->inside, o->per_machine, o->across, o->latency, o->message, f->what.grad_size,
            f->what.param_size, SHARD_BUCKET, f->what.sum_rate / 1e9, 100 * f->what.late);
 }
