@@ -301,6 +301,9 @@ static int run(struct err *err) {
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads, which inherit it */
     signal(SIGPIPE, SIG_IGN);
     mallopt(M_ARENA_MAX, 2); /* every reload has new threads, which need no heaps of their own */
+    /* said, it stays: a large block that was freed would move the next ones into the heap, where
+     * every reload finds another place for them and touches it */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
     args.api.page = !args.no_page;
     args.api.files = !args.no_files;
     fit_connections();

@@ -236,6 +236,24 @@ for t in threads:
     t.join()
 check(not wrong and count[0] > 20, f"reloading: {len(wrong)} of {count[0]}: {wrong[:3]}")
 check(until(lambda: s.metric("heed_engines") == 1), "engines of old models end")
+
+
+def reload(times):
+    """One after the other; the memory that is used then."""
+    for _ in range(times):
+        with open("serve.log", encoding="utf-8") as log:
+            before = log.read().count("heed: reloaded")
+            s.process.send_signal(signal.SIGHUP)
+            check(until(lambda: log.seek(0) == 0 and log.read().count("heed: reloaded") > before),
+                  "it is reloaded")
+        s.post("/translate", {"q": "bada kelo", **pair})
+    check(until(lambda: s.metric("heed_engines") == 1), "engines of old models end")
+    return s.memory()
+
+
+if not os.environ.get("TEST_SCALE"):  # a sanitizer keeps what was freed
+    first, last = reload(4), reload(16)
+    check(last < first * 1.06, f"reloading: {first} kB of memory, and {last} kB in the end")
 check(s.end() == 0, "ends with 0")
 
 # ---- a rounded model that says its languages itself
