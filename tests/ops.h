@@ -51,6 +51,7 @@ enum {
     DPOS = 32768,    /* embed: dpos present */
     TIES = 65536,    /* xent: all logits of a row are equal */
     LINKS = 131072,  /* guide: several ranges a row, some of several keys; else one key a row */
+    X_RELU = 262144, /* linear: x came out of a ReLU */
 };
 
 enum role { ROLE_IN, ROLE_OUT, ROLE_ACC };

@@ -43,6 +43,13 @@ const struct op_case op_cases[] = {
      .right = 2},
     {"linear", "padded, gelu, dx adds", {3, 2}, .d = 5, .d_out = 4, .act = ACT_GELU,
      .flags = BIAS | DX_ADD, .left = 3},
+    {"linear", "through relu", {3, 2}, .d = 5, .d_out = 4, .flags = BIAS | X_RELU},
+    {"linear", "through relu, dropout, padded", {3, 2}, .d = 5, .d_out = 4, .p = 0.3f,
+     .flags = X_RELU, .left = 2, .right = 1},
+    {"linear", "through relu, ragged", {70, 63, 1}, .d = 328, .d_out = 72, .p = 0.1f,
+     .flags = BIAS | X_RELU, .large = 1},
+    {"linear", "through relu, model width", {50, 9}, .d = 512, .d_out = 256,
+     .flags = BIAS | X_RELU, .large = 1},
     {"linear", "deep", {9}, .d = 1100, .d_out = 33, .flags = BIAS, .large = 1},
     {"linear", "wide", {2, 11}, .d = 37, .d_out = 1030, .act = ACT_RELU, .p = 0.1f, .flags = BIAS,
      .large = 1},
@@ -304,8 +311,9 @@ static void make_linear(struct op_test *t, const struct op_case *c, int n) {
         out(t, "dx", AXIS_Q_ROWS, n, c->d);
     acc(t, "dw", c->d_out, c->d);
     if (c->flags & BIAS) acc(t, "db", 1, c->d_out);
+    if ((c->flags & X_RELU) && (c->flags & BIAS)) acc(t, "dx_sum", 1, c->d);
     loss(t, "y", "dy");
-    grad(t, "x", "dx");
+    if (!(c->flags & X_RELU)) grad(t, "x", "dx"); /* else dx is not the gradient of x */
     grad(t, "w", "dw");
     grad(t, "b", "db");
 }
@@ -558,8 +566,11 @@ static struct linear_args linear_of(const struct op_test *t) {
                                 V(dx),
                                 V(dw),
                                 V(db),
+                                V(dx_sum),
                                 .act = t->c->act,
+                                .x_act = t->c->flags & X_RELU ? ACT_RELU : ACT_NONE,
                                 .drop = drop_of(t->c),
+                                .x_p = t->c->flags & X_RELU ? t->c->p : 0,
                                 .dx_add = !!(t->c->flags & DX_ADD)};
 }
 

@@ -128,6 +128,11 @@ TEST(linear_shapes) {
     BROKEN(linear, linear_bwd, a.dx.cols = 3, "linear_bwd: dx is [3,3]");
     BROKEN(linear, linear_bwd, a.dw = (struct mat){0}, "linear_bwd: dw is [0,0]");
     BROKEN(linear, linear_bwd, (a.act = ACT_RELU, a.y.cols = 0), "linear_bwd: y is");
+    BROKEN(linear, linear_bwd, a.x_act = ACT_GELU, "expected a->x_act == ACT_RELU");
+    BROKEN(linear, linear_bwd, (a.x_act = ACT_RELU, a.dx = (struct mat){0}), "dx is [0,0]");
+    BROKEN(linear, linear_bwd, (a.x_act = ACT_RELU, a.dx_add = 1), "expected !a->dx_add");
+    BROKEN(linear, linear_bwd, (a.x_act = ACT_RELU, a.x_p = 1), "dropout 1");
+    BROKEN(linear, linear_bwd, a.dx_sum = a.b, "dx_sum must be absent");
     ops_release();
     backend_close(be);
 }

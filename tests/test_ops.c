@@ -148,20 +148,28 @@ static void compare_case(const struct ops_backend *list, struct backend *ref,
     op_close(judge);
 }
 
-static void compare_all(struct ops_backend *list, const char *op) {
+/* `more`: a case beside those of the table, or NULL. */
+static void compare_all(struct ops_backend *list, const char *op, const struct op_case *more) {
     struct backend *ref = ops_ref_open();
     int checked = 0;
-    for (int n = 0; n < op_case_count; n++)
+    for (int n = 0; n < op_case_count + !!more; n++) {
+        const struct op_case *c = n < op_case_count ? &op_cases[n] : more;
         for (int type = 0; type < 2; type++)
-            if (strcmp(op_cases[n].op, op) == 0 && ++checked)
-                compare_case(list, ref, &op_cases[n], act_types[type]);
+            if (strcmp(c->op, op) == 0 && ++checked) compare_case(list, ref, c, act_types[type]);
+    }
     assert_true(checked >= 5);
     backend_close(ref);
     ops_cpu_close(list);
 }
 
-TEST(compare) { compare_all(ops_cpu_open(), TEST_ARG); }
-TEST(compare_cuda) { compare_all(ops_cuda_open(), TEST_ARG); }
+TEST(compare) { compare_all(ops_cpu_open(), TEST_ARG, NULL); }
+TEST(compare_cuda) {
+    /* Work for most of a GPU's multiprocessors, without which it takes other kernels. */
+    static const struct op_case wide = {
+        "linear",  "through relu, many pieces", {300, 1, 799}, .d = 1992, .d_out = 24,
+        .p = 0.1f, .flags = BIAS | X_RELU,      .large = 1};
+    compare_all(ops_cuda_open(), TEST_ARG, &wide);
+}
 
 /* ---- batch ----------------------------------------------------------------------------------- */
 

@@ -127,6 +127,11 @@ static bool check_linear(struct caller by, const struct linear_args *a, bool bwd
     if (act_keeps_z(a->act) ? !IS(z, n, out, t) : !IS_ABSENT(z)) return false;
     if (!bwd) return IS(y, n, out, t) && IS_OR_ABSENT(b, 1, out, t);
     bool y_needed = a->act == ACT_RELU;
+    if (a->x_act == ACT_NONE
+            ? !IS_ABSENT(dx_sum)
+            : !RULE(a->x_act == ACT_RELU) || !drop_ok(by, &(struct dropout){.p = a->x_p}) ||
+                  !IS(dx, n, in, t) || !RULE(!a->dx_add) || !IS_OR_ABSENT(dx_sum, 1, in, w))
+        return false;
     return (!y_needed || IS(y, n, out, t)) && IS(dy, n, out, t) && IS_OR_ABSENT(dx, n, in, t) &&
            IS(dw, out, in, w) && IS_OR_ABSENT(db, 1, out, w);
 }

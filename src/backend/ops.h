@@ -84,12 +84,17 @@ struct embed_args {
  * multiplies as there, in the same bits: u_ij = rint(x_ij * x_scale), at most 127 in size, and z_ij
  * = (float)(sum_k (u_ik + 127) q_jk) * unit[j] + (zero[j] + b_j), each operation rounded.
  * bwd: dz = act'(z) * drop'(dy);  dx (=, or += if dx_add) dz w;  dw += dz^T x;  db += column sums
- * of dz. dy is scratch: it holds dz afterwards. dx may be absent. dx must not overlap dy. */
+ * of dz. dy is scratch: it holds dz afterwards. dx may be absent. dx must not overlap dy.
+ * Where x is itself drop(relu(.)) of the layer below, x_act == ACT_RELU says so, and x_p is the p
+ * of its dropout: dx then holds what has passed through both, dropout_scale(x_p) dz w where x > 0
+ * and 0 elsewhere, and dx_sum [1,in] or absent += its column sums as stored, the gradient of the
+ * bias below. This needs dx, and no dx_add. */
 struct linear_args {
     struct mat y, x, w, b, z;
-    enum act act;
+    enum act act, x_act; /* x_act: ACT_NONE or ACT_RELU; backward only */
     struct dropout drop;
-    struct mat dy, dx, dw, db;
+    float x_p;
+    struct mat dy, dx, dw, db, dx_sum;
     int dx_add;
 };
 

@@ -14,7 +14,7 @@ struct plugin_abi {
 };
 #define PLUGIN_ABI                                                                                 \
     {                                                                                              \
-        4, (uint32_t)sizeof(struct backend), (uint32_t)sizeof(struct backend_vtable),              \
+        5, (uint32_t)sizeof(struct backend), (uint32_t)sizeof(struct backend_vtable),              \
             (uint32_t)OP_COUNT, (uint32_t)sizeof(struct err), (uint32_t)sizeof(struct mat)         \
     }
 

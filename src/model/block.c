@@ -230,15 +230,23 @@ void ff_fwd(const struct pass *p, const struct ff_layer *l) {
 
 void ff_bwd(const struct pass *p, const struct side *side, const struct ff_layer *l) {
     struct mat d_h = mat_cols(side->d_wide, 0, l->a->h.cols);
-    linear_bwd(be_of(p),
-               &(struct linear_args){
-                   .x = l->a->h, .w = l->w->w_2, .dy = side->d_out, .dx = d_h, .dw = l->g->w_2});
     struct linear_args inner = ff_inner(p, l);
+    struct linear_args outer = {
+        .x = l->a->h, .w = l->w->w_2, .dy = side->d_out, .dx = d_h, .dw = l->g->w_2};
+    inner.db = l->g->b_1;
+    if (inner.act == ACT_RELU) { /* a device may do both in one pass */
+        outer.x_act = inner.act;
+        outer.x_p = inner.drop.p;
+        outer.dx_sum = inner.db;
+        inner.act = ACT_NONE;
+        inner.drop = (struct dropout){0};
+        inner.db = (struct mat){0};
+    }
+    linear_bwd(be_of(p), &outer);
     inner.dy = d_h;
     inner.dx = side->d_in;
     inner.dx_add = config_of(p)->norm == NORM_POST;
     inner.dw = l->g->w_1;
-    inner.db = l->g->b_1;
     linear_bwd(be_of(p), &inner);
 }
 

@@ -6,7 +6,8 @@
  *
  * Backward, one pass turns dy into dz in place and sums its columns for db, per block of rows into
  * partial sums; then two products. Without activation, dropout and bias there is nothing to do
- * before them. Bound by the products everywhere but there. */
+ * before them. Where x came out of a ReLU the same pass goes over dx. Bound by the products
+ * everywhere but there. */
 #include <string.h>
 
 #include "backend/cpu/gemm.h"
@@ -75,20 +76,28 @@ static void bwd_rows(struct cpu_backend *be, const struct linear_args *a, void *
     if (!mat_empty(&a->db)) cpu_sum_rows(be, a->db.data, &job.partial);
 }
 
+static size_t partial_size(const struct mat *sum, int rows) {
+    return size_mul((size_t)ceil_div(rows, CPU_SUM_ROWS) * sizeof(float), (size_t)sum->cols);
+}
+
 void cpu_linear_bwd(struct backend *base, const struct linear_args *a) {
     struct cpu_backend *be = cpu_of(base);
+    /* The layer that made x, as far as its dz and db can be had here. */
+    const struct linear_args below = {
+        .y = a->x, .act = a->x_act, .drop.p = a->x_p, .dy = a->dx, .db = a->dx_sum};
     struct gemm dx = gemm_of(&a->dx, &a->dy, 0, &a->w, 0);
     struct gemm dw = gemm_of(&a->dw, &a->dy, 1, &a->x, 0);
     dx.add = a->dx_add;
     dw.add = 1;
-    /* The partial sums are spent before the products begin, so all three share the workspace. */
-    size_t size = gemm_workspace(be, &dw), n_block = (size_t)ceil_div(a->dy.rows, CPU_SUM_ROWS);
+    /* The partial sums of a pass are spent before the next product begins: one workspace does. */
+    size_t size = gemm_workspace(be, &dw);
     if (!mat_empty(&a->dx)) size = max_size(size, gemm_workspace(be, &dx));
-    if (!mat_empty(&a->db))
-        size = max_size(size, size_mul(n_block * sizeof(float), (size_t)a->dy.cols));
+    size = max_size(size, partial_size(&a->db, a->dy.rows));
+    size = max_size(size, partial_size(&a->dx_sum, a->dy.rows));
     void *ws = backend_scratch(&be->base, size);
     if (!ws) return;
     bwd_rows(be, a, ws);
     if (!mat_empty(&a->dx)) gemm_run(be, &dx, ws);
+    if (a->x_act != ACT_NONE) bwd_rows(be, &below, ws);
     gemm_run(be, &dw, ws);
 }

@@ -447,6 +447,12 @@ struct cuda_sums {
 void cuda_add_partials(struct cuda_backend *be, const struct cuda_sums *sum, const float *partial,
                        int rows, int cols);
 
+/* through_relu.cu: the part of linear_bwd that is about dx and dx_sum, where x came out of a ReLU
+ * and the shape is one for sm_90a; else false, and nothing has been done. `partial` is scratch of
+ * cuda_through_relu_size bytes. */
+bool cuda_through_relu(struct cuda_backend *be, const struct linear_args *a, float *partial);
+size_t cuda_through_relu_size(const struct mat *dx);
+
 /* memory.cu */
 int cuda_staging_new(struct cuda_backend *be, struct err *err);
 void cuda_staging_free(struct cuda_backend *be);

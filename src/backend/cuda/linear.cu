@@ -9,6 +9,8 @@
  * eight columns of a row at a time, 16 bytes of bf16, which share one draw of the dropout mask. */
 #include "backend/cuda/cuda.h"
 
+#include <algorithm>
+
 enum {
     LANES = 32,
     ROWS = 8,
@@ -82,9 +84,11 @@ static __global__ void __launch_bounds__(CUDA_SUM_THREADS, CUDA_SUM_PER_SM)
 #pragma unroll
         for (int i = 0; i < CUDA_SUM_AHEAD; i++) {
             if (base + i >= rows) break;
-            drop8(g[i], d, base + i, col);
+            /* y is positive exactly where z is and dropout kept it: ReLU need not draw */
+            if (ACT != ACT_RELU) drop8(g[i], d, base + i, col);
 #pragma unroll
             for (int j = 0; j < 8; j++) {
+                if (ACT == ACT_RELU) g[i][j] *= d.scale;
                 if (ACT != ACT_NONE) g[i][j] *= act_bwd<ACT>(v[i][j]);
                 sum[j] += to_f32(from_f32<T>(g[i][j])); /* what the products will see */
             }
@@ -160,17 +164,31 @@ static void bwd_rows(struct cuda_backend *be, const struct linear_args *a, float
     if (partial) cuda_add_partials(be, &db, partial, (int)shape.grid.x, cols);
 }
 
+/* dx, and what becomes of it in the ReLU that made x. */
+static void bwd_dx(struct cuda_backend *be, const struct linear_args *a, float *partial) {
+    if (mat_empty(&a->dx) || (a->x_act == ACT_RELU && cuda_through_relu(be, a, partial))) return;
+    struct cuda_gemm dx = cuda_gemm_of(&a->dx, &a->dy, 0, &a->w, 0);
+    dx.add = a->dx_add;
+    cuda_gemm_run(be, &dx);
+    struct linear_args below = {};
+    below.y = a->x, below.act = a->x_act, below.drop.p = a->x_p;
+    below.dy = a->dx, below.db = a->dx_sum;
+    bwd_rows(be, &below, partial);
+}
+
+static size_t sums_size(const struct cuda_backend *be, const struct mat *sum, int rows) {
+    return mat_empty(sum) ? 0 : cuda_sum_rows_size(be, rows, sum->cols);
+}
+
 void cuda_linear_bwd(struct backend *base, const struct linear_args *a) {
     struct cuda_backend *be = cuda_of(base);
-    size_t size = mat_empty(&a->db) ? 0 : cuda_sum_rows_size(be, a->dy.rows, a->dy.cols);
+    size_t size =
+        std::max(sums_size(be, &a->db, a->dy.rows), sums_size(be, &a->dx_sum, a->dy.rows));
+    if (a->x_act == ACT_RELU) size = std::max(size, cuda_through_relu_size(&a->dx));
     float *partial = (float *)cuda_workspace(be, size);
     if (!partial) return;
     bwd_rows(be, a, partial);
-    if (!mat_empty(&a->dx)) {
-        struct cuda_gemm dx = cuda_gemm_of(&a->dx, &a->dy, 0, &a->w, 0);
-        dx.add = a->dx_add;
-        cuda_gemm_run(be, &dx);
-    }
+    bwd_dx(be, a, partial);
     struct cuda_gemm dw = cuda_gemm_of(&a->dw, &a->dy, 1, &a->x, 0);
     dw.add = 1;
     cuda_gemm_run(be, &dw);

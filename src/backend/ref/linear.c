@@ -91,8 +91,14 @@ void ref_linear_bwd(const struct linear_args *a) {
         for (int k = 0; k < n_in; k++) {
             double sum = a->dx_add ? get(&a->dx, i, k) : 0;
             for (int j = 0; j < n_out; j++) sum += get(dz, i, j) * get(&a->w, j, k);
+            if (a->x_act == ACT_RELU) sum *= get(&a->x, i, k) > 0 ? dropout_scale(a->x_p) : 0;
             put(&a->dx, i, k, sum);
         }
+    for (int k = 0; k < n_in && !mat_empty(&a->dx_sum); k++) {
+        double sum = 0;
+        for (int i = 0; i < n; i++) sum += get(&a->dx, i, k);
+        add(&a->dx_sum, 0, k, sum);
+    }
     for (int j = 0; j < n_out; j++)
         for (int k = 0; k < n_in; k++) {
             double sum = 0;
