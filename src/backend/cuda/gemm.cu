@@ -34,6 +34,7 @@ struct choice {
     bool taken, found;      /* found: the library has a kernel */
     int32_t good_m, good_k; /* the last exact shape the kernel was checked for */
     cublasLtMatmulAlgo_t algo;
+    size_t workspace;
 };
 
 struct cuda_products {
@@ -183,14 +184,25 @@ static bool set_preference(cublasLtMatmulPreferenceOpaque_t *p,
            CUBLAS_STATUS_SUCCESS;
 }
 
+/* Bytes of workspace that a product is given. On Hopper the library's kernels ask for four: a
+ * counter from which blocks take their pieces, and which a launch of its own clears first. What it
+ * evens out is worth that, 2 us, only in long products. Split sums need a workspace too, but want
+ * one only where there are few pieces. */
+static size_t workspace_for(const struct cuda_backend *be, const struct key *key) {
+    const double LONG_PRODUCT = 4e10, WAVE = 96.0 * 128 * 128;
+    double cells = (double)key->m * key->n;
+    bool spare = be->capability == 90 && key->type == DTYPE_BF16 && !key->a_trans &&
+                 cells >= WAVE && cells * key->k < LONG_PRODUCT;
+    return spare ? 0 : be->blas_workspace_size;
+}
+
 static int candidates(cublasLtMatmulHeuristicResult_t *found, const struct cuda_backend *be,
-                      struct call *call, const struct key *key) {
+                      struct call *call, const struct key *key, size_t workspace) {
     cublasLtMatmulPreferenceOpaque_t p;
     int n = 0;
     bool ok =
         cublasLtMatmulPreferenceInit(&p) == CUBLAS_STATUS_SUCCESS &&
-        set_preference(&p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                       (uint64_t)be->blas_workspace_size) &&
+        set_preference(&p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, (uint64_t)workspace) &&
         set_preference(&p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                        (uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) &&
         set_preference(&p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, (uint32_t)key->b_align) &&
@@ -203,18 +215,17 @@ static int candidates(cublasLtMatmulHeuristicResult_t *found, const struct cuda_
         return 0;
     int usable = 0;
     for (int i = 0; i < n; i++)
-        if (found[i].state == CUBLAS_STATUS_SUCCESS &&
-            found[i].workspaceSize <= be->blas_workspace_size)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= workspace)
             found[usable++] = found[i];
     return usable;
 }
 
 static cublasStatus_t multiply(struct cuda_backend *be, const struct cuda_gemm *g,
-                               struct call *call, const cublasLtMatmulAlgo_t *algo, float beta) {
+                               struct call *call, const struct choice *c, float beta) {
     float one = 1;
     return cublasLtMatmul(be->blas, &call->op, &one, g->b, &call->a, g->a, &call->b, &beta, g->c,
-                          &call->c, g->c, &call->c, algo, be->blas_workspace,
-                          be->blas_workspace_size, be->stream);
+                          &call->c, g->c, &call->c, &c->algo, be->blas_workspace, c->workspace,
+                          be->stream);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -315,7 +326,10 @@ static void choose(struct cuda_backend *be, const struct cuda_gemm *g, struct ch
     rounded_shape.m = c->key.m;
     rounded_shape.k = c->key.k;
     if (!describe(&call, be, g, c->key.m, c->key.k)) return;
-    int n = candidates(found, be, &call, &c->key);
+    c->workspace = workspace_for(be, &c->key);
+    int n = candidates(found, be, &call, &c->key, c->workspace);
+    if (n == 0 && c->workspace == 0)
+        n = candidates(found, be, &call, &c->key, c->workspace = be->blas_workspace_size);
     if (n == 0) return;
     c->algo = found[preferred(be, &rounded_shape, found, n)].algo;
     c->found = true;
@@ -328,7 +342,7 @@ static bool fits(struct cuda_backend *be, const struct cuda_gemm *g, struct choi
     if (c->good_m == g->m && c->good_k == g->k) return true;
     if (cublasLtMatmulAlgoCheck(be->blas, &call->op, &call->a, &call->b, &call->c, &call->c,
                                 &c->algo, &result) != CUBLAS_STATUS_SUCCESS ||
-        result.workspaceSize > be->blas_workspace_size)
+        result.workspaceSize > be->blas_workspace_size) /* the most it would use */
         return false;
     c->good_m = g->m;
     c->good_k = g->k;
@@ -354,7 +368,7 @@ static cublasStatus_t multiply_any(struct cuda_backend *be, const struct cuda_ge
     for (int exact = 0; exact < 2; exact++) {
         struct choice *c = choice_for(be, g, call, exact != 0);
         if (!c) continue;
-        cublasStatus_t rc = multiply(be, g, call, &c->algo, g->add ? 1.0f : 0.0f);
+        cublasStatus_t rc = multiply(be, g, call, c, g->add ? 1.0f : 0.0f);
         if (rc != CUBLAS_STATUS_NOT_SUPPORTED && rc != CUBLAS_STATUS_INVALID_VALUE) return rc;
     }
     return CUBLAS_STATUS_NOT_SUPPORTED;
