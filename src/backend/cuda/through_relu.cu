@@ -9,7 +9,7 @@
  * A block per multiprocessor takes one piece of 128 x 256 of dx after the other, in rows of pieces,
  * so that blocks next to each other share rows of dz. Of its 12 warps one fetches dz and w, 64 deep
  * at a time, into a ring of three; one fetches x of the piece; eight multiply, every four of them
- * 64 rows, apply x in place, and go on; two write the piece and sum its columns, while the next one is
+ * 64 rows, apply x in place, and go on; two write the piece and sum its columns, while the next is
  * already being multiplied. Partial sums, one row for 128 rows of dx, go to cuda_add_partials.
  *
  * Floor at 25,000 x 2,048 x 512: 52 GFLOP, 66 us at 800 TFLOP/s; 230 MB, 54 us at 4.26 TB/s. */
