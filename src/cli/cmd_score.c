@@ -1,12 +1,9 @@
 /* cmd_score.c — `heed score`: how probable a model finds given translations. One line out per pair
  * in, in order.
  *
- * Every pair has a score. An empty source is its end mark alone, and so is an empty target, whose
- * score is then that of ending at once. A line with more tokens than the model has positions cannot
- * be scored: the command fails and names the line, or prints `nan` with --skip-long.
- *
- * Pairs are read in blocks, so that memory does not grow with the files; inside a block they are
- * packed into batches as they come, since nothing is padded. */
+ * Every pair has a score (search/scoring.h) but those that are too long for the model: the command
+ * fails and names the line, or prints `nan` with --skip-long. Pairs are read in blocks, so that
+ * memory does not grow with the files. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,12 +14,10 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "data/text.h"
 #include "io/json.h"
-#include "search/engine.h"
-#include "search/scorer.h"
+#include "search/scoring.h"
 
-enum { BLOCK_PAIRS = 1024, JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
+enum { JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 
 static struct score_args {
     const char *dir;
@@ -57,61 +52,36 @@ static const struct option rows[] = {
 };
 static struct option_group groups[] = {{.rows = rows, .values = &args}, {.rows = NULL}};
 
-/* One pair of the block: where its tokens are, and what it has in words and characters. */
-struct entry {
-    size_t src, tgt;  /* in ids, behind the target's tag; the scores are at tgt, too */
-    int n_src, n_tgt; /* 0: it cannot be scored */
-    uint64_t words, chars;
-};
-
 struct totals {
     uint64_t pairs, skipped, tokens, words, chars;
     double log_prob;
 };
 
+/* A target in words and characters. */
+struct count {
+    uint64_t words, chars;
+};
+
 struct job {
     struct engine *engine;
-    struct scorer *scorer;
+    struct scoring *scoring;
     struct text *src, *tgt;
-    struct engine_tags tags; /* before every source and target; the latter is not scored */
-    struct entry entry[BLOCK_PAIRS];
-    struct score_pair pair[BLOCK_PAIRS];
-    int n;
-    int32_t *ids; /* of the block's pairs, one after another */
-    float *score; /* beside ids */
-    size_t n_ids, cap_ids;
+    struct count count[SCORING_PAIRS];
+    int n; /* pairs of the block */
     struct totals totals;
     struct progress progress;
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Appends the tokens of a line, behind its tag, if it has one, and returns their number, 0 if there
- * are too many for the model. */
-static int add_tokens(struct job *j, const struct line *line, int source, struct err *err) {
-    const struct tokenizer *tokenizer = source ? j->engine->source : j->engine->target;
-    const char *path = source ? args.src : args.tgt;
-    int32_t tag = source ? j->tags.source : j->tags.target;
-    int cap = j->engine->model[0]->config.max_len, at = tag >= 0;
+/* Of the pair to come. */
+static int check_side(const struct job *j, const struct line *line, const char *path, int n,
+                      struct err *err) {
     char what[240];
+    int cap = j->engine->model[0]->config.max_len;
     snprintf(what, sizeof what, "%.200s:%llu", path, (unsigned long long)j->totals.pairs + 1);
-    if (j->n_ids + (size_t)cap > j->cap_ids) {
-        j->cap_ids = 2 * j->cap_ids + (size_t)cap;
-        j->ids = xrealloc(j->ids, j->cap_ids * sizeof *j->ids);
-        j->score = xrealloc(j->score, j->cap_ids * sizeof *j->score);
-    }
-    int32_t *ids = j->ids + j->n_ids;
-    int n = line->flags & LINE_TOO_LONG
-                ? cap + 1
-                : tokenizer_encode_end(tokenizer, line->text, line->size, ids + at, cap - at);
     if (n < 0) return err_set(err, n, "%.200s: cannot be tokenised", what);
-    if (at) ids[0] = tag;
-    n += at;
-    if (n <= cap) {
-        j->n_ids += (size_t)n;
-        return n;
-    }
-    if (args.skip_long) return 0;
+    if (n <= cap || args.skip_long) return 0;
     if (line->flags & LINE_TOO_LONG)
         return err_set(err, HEED_ELIMIT, "%s: longer than %s bytes (--skip-long continues)", what,
                        text_grouped(TEXT_MAX_LINE));
@@ -121,7 +91,7 @@ static int add_tokens(struct job *j, const struct line *line, int source, struct
                    what, n, cap);
 }
 
-static void count_text(struct entry *e, const struct line *line) {
+static void count_text(struct count *e, const struct line *line) {
     int in_word = 0;
     e->words = e->chars = 0;
     for (size_t at = 0; at < line->size; e->chars++) {
@@ -136,21 +106,12 @@ static void count_text(struct entry *e, const struct line *line) {
 
 static int add_pair(struct job *j, const struct line *src, const struct line *tgt,
                     struct err *err) {
-    struct entry *e = &j->entry[j->n];
-    int lead = j->tags.target >= 0;
-    size_t begin = e->src = j->n_ids;
-    e->n_src = add_tokens(j, src, 1, err);
-    if (e->n_src < 0) return e->n_src;
-    e->tgt = j->n_ids + (size_t)lead;
-    e->n_tgt = add_tokens(j, tgt, 0, err);
-    if (e->n_tgt < 0) return e->n_tgt;
-    if (e->n_tgt) e->n_tgt -= lead;
-    if (!e->n_src || !e->n_tgt) {
-        e->n_src = e->n_tgt = 0;
-        j->n_ids = begin;
-    }
-    count_text(e, tgt);
-    j->n++;
+    int n[2];
+    scoring_add(j->scoring, src, tgt, n);
+    int rc = check_side(j, src, args.src, n[0], err);
+    if (!rc) rc = check_side(j, tgt, args.tgt, n[1], err);
+    if (rc) return rc;
+    count_text(&j->count[j->n++], tgt);
     j->totals.pairs++;
     return 0;
 }
@@ -170,8 +131,8 @@ static int mismatch(struct job *j, struct err *err) {
 /* Fills the block: 1 when there may be more, 0 at the end of both files. */
 static int read_block(struct job *j, struct err *err) {
     j->n = 0;
-    j->n_ids = 0;
-    while (j->n < BLOCK_PAIRS) {
+    scoring_clear(j->scoring);
+    while (j->n < SCORING_PAIRS) {
         struct line src, tgt;
         int a = text_next(j->src, &src, err), b = a < 0 ? 0 : text_next(j->tgt, &tgt, err);
         if (a < 0 || b < 0) return a < 0 ? a : b;
@@ -185,18 +146,18 @@ static int read_block(struct job *j, struct err *err) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void print_json(const struct job *j, const struct entry *e, uint64_t line, double sum) {
+static void print_json(const struct job *j, const struct scored *e, uint64_t line, double sum) {
     json_t *o = json_object();
     json_object_set_new(o, "line", json_integer((json_int_t)line));
     json_object_set_new(o, "log_prob", json_out_real(sum));
-    json_object_set_new(o, "tokens", json_integer(e->n_tgt));
-    if (args.normalise) json_object_set_new(o, "per_token", json_out_real(sum / e->n_tgt));
+    json_object_set_new(o, "tokens", json_integer(e->n));
+    if (args.normalise) json_object_set_new(o, "per_token", json_out_real(sum / e->n));
     if (args.token_scores) {
         json_t *pieces = json_array(), *scores = json_array();
-        for (int i = 0; i < e->n_tgt; i++) {
-            const char *piece = tokenizer_piece(j->engine->target, j->ids[e->tgt + (size_t)i]);
+        for (int i = 0; i < e->n; i++) {
+            const char *piece = tokenizer_piece(j->engine->target, e->ids[i]);
             json_array_append_new(pieces, json_out_string(piece));
-            json_array_append_new(scores, json_out_real((double)j->score[e->tgt + (size_t)i]));
+            json_array_append_new(scores, json_out_real((double)e->score[i]));
         }
         json_object_set_new(o, "pieces", pieces);
         json_object_set_new(o, "token_log_probs", scores);
@@ -206,35 +167,35 @@ static void print_json(const struct job *j, const struct entry *e, uint64_t line
     json_decref(o);
 }
 
-static void print_plain(const struct job *j, const struct entry *e, double sum) {
-    if (!e->n_tgt) {
+static void print_plain(const struct scored *e, double sum) {
+    if (!e->n) {
         puts("nan");
         return;
     }
-    printf("%.6f", args.normalise ? sum / e->n_tgt : sum);
-    for (int i = 0; args.token_scores && i < e->n_tgt; i++)
-        printf("%c%.6f", i ? ' ' : '\t', (double)j->score[e->tgt + (size_t)i]);
+    printf("%.6f", args.normalise ? sum / e->n : sum);
+    for (int i = 0; args.token_scores && i < e->n; i++)
+        printf("%c%.6f", i ? ' ' : '\t', (double)e->score[i]);
     putchar('\n');
 }
 
 static void print_block(struct job *j) {
     struct totals *t = &j->totals;
     for (int i = 0; i < j->n; i++) {
-        const struct entry *e = &j->entry[i];
-        double sum = e->n_tgt ? 0 : NAN;
-        for (int k = 0; k < e->n_tgt; k++) sum += (double)j->score[e->tgt + (size_t)k];
+        struct scored e = scoring_result(j->scoring, i);
+        double sum = e.n ? 0 : NAN;
+        for (int k = 0; k < e.n; k++) sum += (double)e.score[k];
         if (args.json)
-            print_json(j, e, t->pairs - (uint64_t)(j->n - i) + 1, sum);
+            print_json(j, &e, t->pairs - (uint64_t)(j->n - i) + 1, sum);
         else
-            print_plain(j, e, sum);
-        if (!e->n_tgt) {
+            print_plain(&e, sum);
+        if (!e.n) {
             t->skipped++;
             continue;
         }
         t->log_prob += sum;
-        t->tokens += (uint64_t)e->n_tgt;
-        t->words += e->words + 1; /* the end of a line counts, as the end mark does */
-        t->chars += e->chars + 1;
+        t->tokens += (uint64_t)e.n;
+        t->words += j->count[i].words + 1; /* the end of a line counts, as the end mark does */
+        t->chars += j->count[i].chars + 1;
     }
 }
 
@@ -254,28 +215,11 @@ static void summary(const struct job *j) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int score_block(struct job *j, struct err *err) {
-    int n = 0, lead = j->tags.target >= 0;
-    for (int i = 0; i < j->n; i++) {
-        const struct entry *e = &j->entry[i];
-        size_t tgt = e->tgt - (size_t)lead;
-        if (e->n_tgt)
-            j->pair[n++] = (struct score_pair){j->ids + e->src, j->ids + tgt, e->n_src,
-                                               e->n_tgt + lead, j->score + tgt};
-    }
-    return scorer_run(j->scorer, j->pair, n, err);
-}
-
 static int open_all(struct job *j, struct err *err) {
     int rc = text_open(&j->src, args.src, err);
     if (!rc) rc = text_open(&j->tgt, args.tgt, err);
     if (!rc) rc = engine_open(&j->engine, &args.from, err);
-    if (!rc) rc = engine_tags(j->engine, &args.said, &j->tags, err);
-    if (rc) return rc;
-    int max_len = j->engine->model[0]->config.max_len;
-    int cap = args.tokens > max_len ? args.tokens : max_len;
-    return scorer_new(&j->scorer, j->engine->model[0], tokenizer_bos(j->engine->target),
-                      &(struct batch_caps){cap, cap, cap}, err);
+    return rc ? rc : scoring_new(&j->scoring, j->engine, &args.said, args.tokens, err);
 }
 
 static int score(struct job *j, struct err *err) {
@@ -283,7 +227,7 @@ static int score(struct job *j, struct err *err) {
     do {
         more = read_block(j, err);
         if (more < 0) return more;
-        if ((rc = score_block(j, err))) return rc;
+        if ((rc = scoring_run(j->scoring, err))) return rc;
         print_block(j);
         if (progress_due(&j->progress, 60))
             progress_line(&j->progress, "%s pairs", text_grouped(j->totals.pairs));
@@ -301,12 +245,10 @@ static int run(struct err *err) {
     int rc = open_all(j, err);
     if (!rc) rc = score(j, err);
     progress_end(&j->progress);
-    scorer_free(j->scorer);
+    scoring_free(j->scoring);
     engine_close(j->engine);
     text_close(j->src);
     text_close(j->tgt);
-    xfree(j->ids);
-    xfree(j->score);
     xfree(j);
     return rc;
 }

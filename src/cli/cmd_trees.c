@@ -205,30 +205,12 @@ static int run_restore(struct err *err) {
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
-/* Adds it to those that lie behind each other, each with its NUL, unless it is there. */
-static void list_symbol(struct buffer *all, const char *symbol) {
-    for (size_t at = 0; at < all->size; at += strlen(all->text + at) + 1)
-        if (strcmp(all->text + at, symbol) == 0) return;
-    buffer_put(all, symbol, strlen(symbol) + 1);
-}
-
-/* The tokens that rows have, each once, as heed vocab wants them: behind a space, U+2581. */
 static int symbols_line(struct job *job, const struct line *line, const struct line *more,
                         struct err *err) {
     (void)more;
     int rc = tree_read_row(&job->tree, line->text, line->size, err);
     if (!rc) rc = tree_check(&job->tree, err);
-    for (int i = 0; i < job->tree.n && !rc; i++) {
-        const struct tree_item *item = &job->tree.item[i];
-        const char *bracket = item->kind == TREE_OPEN ? "(" : item->kind == TREE_CLOSE ? ")" : "";
-        char symbol[TOKENIZER_MAX_SYMBOL];
-        int n = snprintf(symbol, sizeof symbol, "\xE2\x96\x81%s%.*s", bracket, item->name.size,
-                         item->name.at);
-        if (n >= (int)sizeof symbol)
-            return err_set(err, HEED_ELIMIT, "'%.40s...' is too long for a symbol", symbol);
-        list_symbol(&job->symbols, symbol);
-    }
-    return rc;
+    return rc ? rc : tree_list_symbols(&job->symbols, &job->tree, TOKENIZER_MAX_SYMBOL, err);
 }
 
 static int run_symbols(struct err *err) {

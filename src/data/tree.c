@@ -1,6 +1,7 @@
 /* tree.c — see tree.h. */
 #include "data/tree.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -359,4 +360,24 @@ void tree_put_words(struct buffer *out, const struct tree *t) {
         if (n++) buffer_puts(out, " ");
         put(out, t->item[i].word);
     }
+}
+
+static void list_symbol(struct buffer *all, const char *symbol) {
+    for (size_t at = 0; at < all->size; at += strlen(all->text + at) + 1)
+        if (strcmp(all->text + at, symbol) == 0) return;
+    buffer_put(all, symbol, strlen(symbol) + 1);
+}
+
+int tree_list_symbols(struct buffer *all, const struct tree *t, int most, struct err *err) {
+    for (int i = 0; i < t->n; i++) {
+        const struct tree_item *item = &t->item[i];
+        const char *bracket = item->kind == TREE_OPEN ? "(" : item->kind == TREE_CLOSE ? ")" : "";
+        char symbol[256];
+        int n = snprintf(symbol, sizeof symbol, "\xE2\x96\x81%s%.*s", bracket, item->name.size,
+                         item->name.at);
+        if (n >= most)
+            return err_set(err, HEED_ELIMIT, "'%.40s...' is too long for a symbol", symbol);
+        list_symbol(all, symbol);
+    }
+    return 0;
 }

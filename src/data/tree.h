@@ -79,4 +79,8 @@ void tree_put(struct buffer *out, const struct tree *tree);
 void tree_put_row(struct buffer *out, const struct tree *tree, int tags);
 void tree_put_words(struct buffer *out, const struct tree *tree);
 
+/* Adds the tokens of the tree's row to a list of those that there are, each once and with its NUL:
+ * as heed vocab wants them, behind U+2581 for a space, in less than `most` bytes with the NUL. */
+int tree_list_symbols(struct buffer *all, const struct tree *tree, int most, struct err *err);
+
 #endif
