@@ -98,11 +98,6 @@ static int of_files(void) { return options.format == FORMAT_HTML || args.documen
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static int should_stop(void *ctx, int done, int total) {
-    (void)ctx, (void)done, (void)total;
-    return signals_caught;
-}
-
 /* What users are warned of at the end: "1 line was", "2 lines were" ... */
 enum { REPLACED, REPLACED_PREFIX, SPLIT, CUT, MISSED, N_TALLY };
 static const struct warning {
@@ -216,7 +211,7 @@ static int open_parts(struct session *s, const char *const *path, int n_path, st
     if (!rc) rc = signals_watch(err);
     if (!rc) rc = engine_open(&s->engine, &from, err);
     if (!rc) rc = options_for(&options, s->engine, err);
-    static const struct translator_poll poll = {should_stop, NULL};
+    static const struct translator_poll poll = {signals_poll, NULL};
     s->setup =
         (struct lanes_setup){s->engine, &options, &args.where, args.lanes, args.look_ahead, &poll};
     if (!rc) rc = lanes_new(&s->lanes, &s->setup, err);
@@ -396,7 +391,7 @@ static void free_files(struct file *file, int n) {
 
 static int translate_files(struct session *s, const struct file *file, const char *const *path,
                            int n, struct err *err) {
-    static const struct translator_poll poll = {should_stop, NULL};
+    static const struct translator_poll poll = {signals_poll, NULL};
     struct pages *pages = lanes_pages(s->lanes);
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {

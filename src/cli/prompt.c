@@ -109,15 +109,10 @@ static int opposite(char **dir, const struct prompt *p, struct err *err) {
 
 /* ---- translating ----------------------------------------------------------------------------- */
 
-static int should_stop(void *ctx, int done, int total) {
-    (void)ctx, (void)done, (void)total;
-    return signals_caught;
-}
-
 /* The last line once more, with these options. */
 static int translate(struct prompt *p, const struct translator_options *options,
                      struct translation *t, struct err *err) {
-    static const struct translator_poll poll = {should_stop, NULL};
+    static const struct translator_poll poll = {signals_poll, NULL};
     struct translator_input in = {.text = p->last,
                                   .size = p->line.size,
                                   .key = p->line.total,

@@ -29,4 +29,7 @@ void signals_explain(void);
  * too. */
 void signals_end_by(int number);
 
+/* signals_caught, for struct translator_poll. */
+int signals_poll(void *ctx, int done, int total);
+
 #endif
