@@ -83,12 +83,20 @@ compare() {
     diff <(log_lines "$1/log.jsonl") <(log_lines "$2/log.jsonl") || fail "the log of $2"
 }
 
-step_same() {
-    alone alone
+# same_as OUT OPTION... — of a process alone
+same_as() {
+    local one=$1
+    shift
+    alone "$one" "$@"
     for n in 1 2 4 8; do
-        by $n "same$n" || fail "$n ranks: $(cat "same$n.log")"
-        compare alone "same$n"
+        by $n "$one$n" "$@" || fail "$n ranks: $(cat "$one$n.log")"
+        compare "$one" "$one$n"
     done
+}
+step_same() {
+    same_as alone
+    same_as bf16 --dtype bf16
+    differ alone/model.safetensors bf16/model.safetensors
 }
 
 # later RUN STEP — a checkpoint after that step is there, within two minutes
