@@ -479,8 +479,87 @@ TEST(topk_projects) {
     ops_cpu_close(list);
 }
 
+/* ---- blend ----------------------------------------------------------------------------------- */
+
+enum { BLEND_ROWS = 4 };
+
+/* Of n models, each twice as weighty as the one before; types take turns where they are mixed. */
+static double *run_blend(struct backend *be, int n, int n_vocab, int mixed, double *const *z) {
+    struct blend_args a = {.n = n};
+    for (int m = 0; m < n; m++) {
+        enum dtype type = mixed && m % 2 ? DTYPE_BF16 : DTYPE_F32;
+        a.z[m] = ops_mat(be, type, BLEND_ROWS, n_vocab, z[m]);
+        a.weight[m] = (float)(1 << m) / (float)((1 << n) - 1);
+    }
+    a.out = ops_mat(be, DTYPE_F32, BLEND_ROWS, n_vocab, NULL);
+    blend(be, &a);
+    op_check_sync(be, "blend");
+    return ops_values(be, &a.out);
+}
+
+static void blend_compare(struct ops_backend *list, struct backend *ref, int n, int n_vocab) {
+    double *z[BLEND_MOST];
+    struct rng rng = {.key = 5};
+    for (int m = 0; m < n; m++) {
+        z[m] = xmalloc((size_t)BLEND_ROWS * (size_t)n_vocab * sizeof *z[m]);
+        for (int i = 0; i < BLEND_ROWS * n_vocab; i++)
+            z[m][i] = (double)bf16_load(bf16_store((float)(8 * rng_normal(&rng))));
+        if (n_vocab > 2) z[m][1] = -INFINITY; /* impossible to all */
+        z[m][n_vocab] = 90;                   /* and one so sure that the others hardly count */
+    }
+    for (int mixed = 0; mixed < 2; mixed++) {
+        double *want = run_blend(ref, n, n_vocab, mixed, z), *first = NULL;
+        for (int i = 0; list[i].be; i++) {
+            double *got = run_blend(list[i].be, n, n_vocab, mixed, z), sum = 0;
+            for (int v = 0; v < n_vocab; v++) sum += exp(got[2 * n_vocab + v]);
+            ASSERT_NEAR(sum, 1, 1e-4);
+            for (int at = 0; at < BLEND_ROWS * n_vocab; at++) {
+                if (fabs(got[at] - want[at]) > 2e-5 * (1 + fabs(want[at])) ||
+                    isinf(got[at]) != isinf(want[at]))
+                    fail_msg("%s, %d models, V %d: [%d,%d] = %.9g, want %.9g", list[i].text, n,
+                             n_vocab, at / n_vocab, at % n_vocab, got[at], want[at]);
+                if (first && got[at] != first[at])
+                    fail_msg("%s: other bits than %s", list[i].text, list[0].text);
+            }
+            first = first ? first : got;
+        }
+        ops_release();
+    }
+    for (int m = 0; m < n; m++) xfree(z[m]);
+}
+
+TEST(blend_against_ref) {
+    static const int shape[][2] = {{1, 7}, {2, 1}, {2, 9}, {3, 1000}, {2, 24001}, {16, 65}};
+    struct ops_backend *list = ops_open(TEST_ARG);
+    struct backend *ref = ops_ref_open();
+    for (size_t n = 0; n < sizeof shape / sizeof *shape; n++)
+        blend_compare(list, ref, shape[n][0], shape[n][1]);
+    backend_close(ref);
+    ops_cpu_close(list);
+}
+
+/* What is no number in one model is none in the mean, and stays in its row. */
+TEST(blend_of_no_number) {
+    enum { V = 20 };
+    struct ops_backend *list = ops_open(TEST_ARG);
+    double z[2][BLEND_ROWS * V] = {{0}};
+    z[1][V + 3] = NAN;
+    for (int v = 0; v < V; v++) z[0][2 * V + v] = -INFINITY;
+    for (int i = 0; list[i].be; i++) {
+        double *got = run_blend(list[i].be, 2, V, 0, (double *const[]){z[0], z[1]});
+        for (int at = 0; at < BLEND_ROWS * V; at++) {
+            int row = at / V, broken = row == 1 || row == 2;
+            if (broken != !!isnan(got[at])) fail_msg("%s: [%d] = %g", list[i].text, at, got[at]);
+            if (!broken) ASSERT_NEAR(got[at], -log(V), 1e-6);
+        }
+        ops_release();
+    }
+    ops_cpu_close(list);
+}
+
 TESTS(TP(step_compare, "cpu"), TP(step_compare, "cuda"), TP(step_is_attention_of_one_query, "cpu"),
       TP(step_is_attention_of_one_query, "cuda"), T(step_window), T(f16_is_rounded_alike),
       TP(ssru_tree, "cpu"), TP(ssru_tree, "cuda"), T(ssru_gates), TP(topk_against_ref, "cpu"),
       TP(topk_against_ref, "cuda"), TP(topk_order, "cpu"), TP(topk_order, "cuda"),
-      TP(topk_projects, "cpu"), TP(topk_projects, "cuda"))
+      TP(topk_projects, "cpu"), TP(topk_projects, "cuda"), TP(blend_against_ref, "cpu"),
+      TP(blend_against_ref, "cuda"), TP(blend_of_no_number, "cpu"), TP(blend_of_no_number, "cuda"))

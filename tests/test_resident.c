@@ -15,14 +15,30 @@ enum { BOS = 0, EOS = 1, UNK = 2, V = 33, MAX_SEQ = 48, MAX_SRC = 20 };
 
 struct rig {
     struct backend *be;
-    struct model *model;
+    struct model *model[2]; /* the second of an ensemble, or NULL */
     struct search_marks marks;
 };
 
 static const struct search_marks usual = {.bos = BOS, .eos = EOS, .unk = UNK};
 
+/* With larger weights than training begins with, so that distributions have peaks. */
+static struct model *model_of(const struct rig *rig, const struct config *c, enum dtype type,
+                              uint64_t seed) {
+    struct model *m;
+    struct err err = {0};
+    check_ok(model_new(&m, c, rig->be, type, &err), &err);
+    float *flat = xcalloc(m->table.n_elem, sizeof *flat);
+    check_ok(model_draw(m, seed, &err), &err);
+    if (rig->marks.bos < 0) toy_disturb(m);
+    check_ok(model_get(m, flat, &err), &err);
+    for (size_t i = 0; i < m->table.n_elem; i++) flat[i] *= 1.6f;
+    check_ok(model_set(m, flat, &err), &err);
+    xfree(flat);
+    return m;
+}
+
 /* "cpu-f32", "ref-f32", "cuda-ssru-bf16", ...: the device, the decoder if it is an SSRU, whether it
- * has what only models of other toolkits have, and the type. */
+ * has what only models of other toolkits have, whether it is a pair of models, and the type. */
 static void rig_open(struct rig *rig, const char *where, const char *head, int n_vocab,
                      uint64_t seed) {
     struct config c;
@@ -51,19 +67,12 @@ static void rig_open(struct rig *rig, const char *where, const char *head, int n
     if (rig->marks.bos < 0) c.d_ff_dec = 56;
     c.n_vocab_src = c.n_vocab_tgt = n_vocab;
     check_ok(config_check(&c, &err), &err);
-    check_ok(model_new(&rig->model, &c, rig->be, type, &err), &err);
-    /* larger weights than training begins with, so that distributions have peaks */
-    float *flat = xcalloc(rig->model->table.n_elem, sizeof *flat);
-    check_ok(model_draw(rig->model, seed, &err), &err);
-    if (rig->marks.bos < 0) toy_disturb(rig->model);
-    check_ok(model_get(rig->model, flat, &err), &err);
-    for (size_t i = 0; i < rig->model->table.n_elem; i++) flat[i] *= 1.6f;
-    check_ok(model_set(rig->model, flat, &err), &err);
-    xfree(flat);
+    rig->model[0] = model_of(rig, &c, type, seed);
+    rig->model[1] = strstr(where, "pair") ? model_of(rig, &c, type, seed + 100) : NULL;
 }
 
 static void rig_close(struct rig *rig) {
-    model_free(rig->model);
+    for (int m = 0; m < 2; m++) model_free(rig->model[m]);
     backend_close(rig->be);
 }
 
@@ -72,8 +81,8 @@ static struct searcher *searcher_of(const struct rig *rig, struct search_options
     struct searcher *s;
     struct err err = {0};
     o.place = place;
-    struct search_setup setup = {.model = &rig->model,
-                                 .n_model = 1,
+    struct search_setup setup = {.model = rig->model,
+                                 .n_model = rig->model[1] ? 2 : 1,
                                  .marks = rig->marks,
                                  .caps = {n_seq, n_seq * MAX_SRC, MAX_SRC}};
     ASSERT_OK(searcher_new(&s, &setup, &o, &err), err);
@@ -288,11 +297,11 @@ TEST(no_numbers) {
     struct search_result got[3];
     struct search_options o = beam_of(4, 1, 0.6f);
     rig_open(&rig, TEST_ARG, "even", V, 20);
-    spoil(rig.model, "src_embed", 13);
+    spoil(rig.model[0], "src_embed", 13);
     struct searcher *s = searcher_of(&rig, o, 3, SEARCH_BACKEND);
     ASSERT_ERR(searcher_run(s, in, 3, got, NULL, &err), err, HEED_EINTERNAL,
                "token 0 of sentence 1 (key 101)");
-    spoil(rig.model, "out", V - 1);
+    spoil(rig.model[0], "out", V - 1);
     ASSERT_ERR(searcher_run(s, in, 3, got, NULL, &err), err, HEED_EINTERNAL,
                "token 0 of sentence 0 (key 100)");
     searcher_free(s);
@@ -393,7 +402,10 @@ TEST(sizes) {
 
 TESTS(T(sizes), TP(host_and_backend_agree, "cpu-f32"), TP(host_and_backend_agree, "cpu-bf16"),
       TP(host_and_backend_agree, "ref-f32"), TP(host_and_backend_agree, "cpu-ssru-f32"),
-      TP(host_and_backend_agree, "cpu-foreign-f32"), TP(host_and_backend_agree, "cuda-foreign-f32"),
+      TP(host_and_backend_agree, "cpu-pair-f32"), TP(host_and_backend_agree, "cpu-pair-bf16"),
+      TP(host_and_backend_agree, "cuda-pair-f32"), TP(host_and_backend_agree, "cuda-pair-bf16"),
+      TP(crowds_agree, "cuda-pair-bf16"), TP(host_and_backend_agree, "cpu-foreign-f32"),
+      TP(host_and_backend_agree, "cuda-foreign-f32"),
       TP(host_and_backend_agree, "cuda-foreign-bf16"), TP(host_and_backend_agree, "cuda-ssru-f32"),
       TP(host_and_backend_agree, "cuda-ssru-bf16"), TP(host_and_backend_agree, "cuda-f32"),
       TP(host_and_backend_agree, "cuda-bf16"), TP(crowds_agree, "cpu-f32"),

@@ -247,6 +247,18 @@ static bool check_topk(struct caller by, const struct topk_args *a) {
            rule(by, k >= 1 && k <= v && k <= TOPK_MAX, "k is not in [1, min(V, TOPK_MAX)]");
 }
 
+static bool check_blend(struct caller by, const struct blend_args *a) {
+    int n = a->out.rows, v = a->out.cols;
+    if (!rule(by, a->n >= 1 && a->n <= BLEND_MOST, "n is not in [1, BLEND_MOST]")) return false;
+    for (int m = 0; m < a->n; m++) {
+        enum dtype t = a->z[m].type;
+        if (!act_type_ok(by, t) || !IS(z[m], n, v, t) || !IS(out, n, v, dtype_wide(t)) ||
+            !RULE(a->weight[m] > 0))
+            return false;
+    }
+    return true;
+}
+
 static bool check_beam_step(struct caller by, const struct beam_step_args *a) {
     const struct beam_rules *r = &a->rules;
     if (!RULE(r->width >= 1) || !RULE(r->width <= BEAM_MAX) || !RULE(r->n_best >= 1) ||
@@ -322,6 +334,7 @@ OP_DEFINE(ssru_fwd, ssru_args, check_ssru(by, a, false))
 OP_DEFINE(ssru_bwd, ssru_args, check_ssru(by, a, true))
 OP_DEFINE(ssru_step, ssru_step_args, check_ssru_step(by, a))
 OP_DEFINE(topk, topk_args, check_topk(by, a))
+OP_DEFINE(blend, blend_args, check_blend(by, a))
 OP_DEFINE(beam_step, beam_step_args, check_beam_step(by, a))
 OP_DEFINE(sum, sum_args, check_sum(by, a))
 OP_DEFINE(sumsq, sumsq_args, check_sumsq(by, a))

@@ -248,6 +248,18 @@ struct topk_args {
     int32_t *id; /* [B,k] */
 };
 
+/* blend: what an ensemble makes of the next token, the weighted mean of its models' probabilities.
+ *     out[b,v] = log sum_m weight[m] softmax(z_m[b])_v
+ * z: n matrices [B,V], 1 <= n <= BLEND_MOST, each of an act type; out [B,V] F32 (F64 where z are),
+ * which overlaps none of them. The weights are positive and sum to 1. A row in which some model has
+ * a NaN, or nothing above -inf, is NaN. A row's bits depend on that row alone. No backward. */
+enum { BLEND_MOST = 16 };
+struct blend_args {
+    struct mat out, z[BLEND_MOST];
+    float weight[BLEND_MOST];
+    int n;
+};
+
 /* beam_step: the bookkeeping of a beam search, one token of all sentences, without the host
  * (beam.h).
  *     for every sentence s that is not done: strike forbidden tokens out of its rows of candidates;
@@ -330,6 +342,7 @@ struct adam_args {
     X(ssru_bwd, ssru_args)                                                                         \
     X(ssru_step, ssru_step_args)                                                                   \
     X(topk, topk_args)                                                                             \
+    X(blend, blend_args)                                                                           \
     X(beam_step, beam_step_args)                                                                   \
     X(sum, sum_args)                                                                               \
     X(sumsq, sumsq_args)                                                                           \

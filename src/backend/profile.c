@@ -65,6 +65,10 @@ static double flops_topk(const struct topk_args *a) {
     double product = mat_empty(&a->w) ? 0 : 2.0 * a->x.cols;
     return (3 + product) * a->logits.rows * a->logits.cols;
 }
+/* Two exponentials and a logarithm's share, one each. */
+static double flops_blend(const struct blend_args *a) {
+    return (5.0 * a->n + 1) * a->out.rows * a->out.cols;
+}
 static double flops_beam_step(const struct beam_step_args *a) {
     return 4.0 * a->rules.width * a->rules.width * a->n_seq;
 }
@@ -101,6 +105,8 @@ static double flops_of(const struct backend *be, enum op op, const void *args) {
         return flops_ssru(&((const struct ssru_step_args *)args)->x, false);
     case OP_topk:
         return flops_topk(args);
+    case OP_blend:
+        return flops_blend(args);
     case OP_beam_step:
         return flops_beam_step(args);
     case OP_sum:

@@ -190,9 +190,30 @@ static void project(struct stepper *s) {
                                                    .b = s->model->w.out_bias});
 }
 
-/* The k best, of the logits if they are there already. */
-static void pick(const struct stepper *s, int k) {
+/* mean = what all models together make of the next token. */
+static void blend_all(struct stepper *s) {
+    int n = s->out.rows;
+    struct blend_args a = {.out = mat_rows(s->mean, 0, n), .n = 1 + s->n_other};
+    for (int m = 0; m <= s->n_other; m++) {
+        struct stepper *one = m ? s->other[m - 1] : s;
+        project(one);
+        a.z[m] = mat_rows(one->logits, 0, n);
+        a.weight[m] = s->weight[m];
+    }
+    blend(s->model->be, &a);
+}
+
+/* The k best: of the mean, or of the logits if they are there already. */
+static void pick(struct stepper *s, int k) {
     const struct mat none = {0};
+    if (s->n_other) {
+        blend_all(s);
+        topk(s->model->be,
+             &(struct topk_args){.logits = mat_rows(s->mean, 0, s->out.rows),
+                                 .value = mat_of(s->value.data, s->out.rows, k, s->value.type),
+                                 .id = s->top});
+        return;
+    }
     topk(s->model->be,
          &(struct topk_args){.logits = mat_rows(s->logits, 0, s->out.rows),
                              .x = s->projected ? none : s->out,
@@ -274,8 +295,26 @@ int stepper_new(struct stepper **out, struct model *model, const struct stepper_
     return 0;
 }
 
+int stepper_speak(struct stepper *s, struct stepper *const *other, int n, const float *weight,
+                  struct err *err) {
+    struct backend *be = s->model->be;
+    BUG_ON(n < 1 || n >= BLEND_MOST);
+    s->mean = mat_of(NULL, s->cap.hyp, s->logits.cols, dtype_wide(s->logits.type));
+    memcpy(s->weight, weight, (size_t)(n + 1) * sizeof *weight);
+    memcpy(s->other, other, (size_t)n * sizeof *other);
+    s->n_other = n;
+    backend_plan(be);
+    pick(s, s->cap.top);
+    int rc = backend_commit(be, err);
+    size_t size =
+        size_mul(size_mul((size_t)s->mean.rows, (size_t)s->mean.ld), dtype_size(s->mean.type));
+    if (!rc && !(s->mean.data = backend_alloc(be, size, err))) rc = HEED_ENOMEM;
+    return rc;
+}
+
 void stepper_free(struct stepper *s) {
     if (!s) return;
+    backend_free(s->model->be, s->mean.data);
     backend_free(s->model->be, s->arena.base);
     xfree(s->past);
     xfree(s->cross_kv);
@@ -404,6 +443,7 @@ void stepper_queue(struct stepper *s, int n, int k, int turn) {
     struct stepper_rows rows = stepper_rows(s, turn);
     BUG_ON(n < 1 || n > s->cap.hyp || k < 1 || k > s->cap.top);
     run_step(s, &rows, n, s->cap.len);
+    for (int m = 0; m < s->n_other; m++) run_step(s->other[m], &rows, n, s->cap.len);
     pick(s, k);
 }
 

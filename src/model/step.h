@@ -14,12 +14,14 @@
  * Keys and values are cached in the act type; those of an int8 model (but Marian's) in F16, which
  * is half of that and rounds some ten times finer than the products that made them do.
  *
- * Owns one block of backend memory reserved by stepper_new; nothing is allocated later. Borrows the
- * model. */
+ * The steppers of an ensemble walk side by side; the first speaks for all (stepper_speak).
+ *
+ * Owns one block of backend memory reserved by stepper_new, and a speaker one for the mean; nothing
+ * is allocated later. Borrows the model, and a speaker the others. */
 #ifndef MODEL_STEP_H
 #define MODEL_STEP_H
 
-#include "backend/mat.h"
+#include "backend/ops.h"
 #include "model/acts.h"
 
 /* What there is room for: hypotheses, tokens of each, source tokens, best tokens asked for at a
@@ -66,11 +68,21 @@ struct stepper {
     int32_t *read_at; /* [cap.cache] the last step that read a row, counted from 1; 0: none */
     const int32_t *sentence_start; /* [n_sentence + 1] on the host */
     int n_sentence;
+    struct stepper *other[BLEND_MOST - 1]; /* a speaker's */
+    int n_other;
+    float weight[BLEND_MOST]; /* its own first */
+    struct mat mean;          /* [cap.hyp,V] F32 */
 };
 
 int stepper_new(struct stepper **stepper, struct model *model, const struct stepper_caps *caps,
                 struct err *err);
 void stepper_free(struct stepper *stepper);
+
+/* Makes the stepper speak for an ensemble: the best tokens that it gives are those of the weighted
+ * mean of the probabilities, where weight [1 + n] begins with its own, and what stepper_queue does
+ * the n others do with it. They have its caps and its backend, are stepped beside it, and stay. */
+int stepper_speak(struct stepper *stepper, struct stepper *const *other, int n, const float *weight,
+                  struct err *err);
 
 /* Takes over rows first .. first + n - 1 of what was encoded in `acts` (transformer_encode): their
  * keys and values for every layer go to source rows at .. at + n - 1. Afterwards `acts` may encode

@@ -171,7 +171,7 @@ static int open_models(struct carousel *c, struct model *const *models, struct e
         if (!rc) rc = stepper_new(&c->stepper[m], models[m], &caps, err);
         if (rc) return rc;
     }
-    return 0;
+    return ranker_speak(&c->ranker, c->stepper, err);
 }
 
 int carousel_new(struct carousel **out, const struct search_setup *setup,

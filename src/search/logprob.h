@@ -2,7 +2,7 @@
  * tokens.
  *
  * The fast way through a search never brings a row of logits to the host. These functions serve the
- * others: ensembles, sampling, penalties, forced tokens. They agree with the op topk up to
+ * others: sampling, penalties, forced tokens. They agree with the ops topk and blend up to
  * rounding. */
 #ifndef SEARCH_LOGPROB_H
 #define SEARCH_LOGPROB_H

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "base/num.h"
+#include "model/step.h"
 #include "search/constraint.h"
 #include "search/logprob.h"
 
@@ -81,6 +82,11 @@ int ranker_init(struct ranker *r, const struct search_setup *setup, struct err *
     return 0;
 }
 
+int ranker_speak(const struct ranker *r, struct stepper *const *stepper, struct err *err) {
+    if (r->n_model == 1) return 0;
+    return stepper_speak(stepper[0], stepper + 1, r->n_model - 1, r->weight, err);
+}
+
 void ranker_carve(struct ranker *r, struct arena *arena, int len) {
     size_t v = (size_t)r->n_vocab, n_model = (size_t)r->n_model;
     r->raw = arena_take(arena, size_mul(v, sizeof(double)));
@@ -117,7 +123,7 @@ void rank_settle(struct rank_rules *rules, const struct ranker *r, const struct 
     *rules = (struct rank_rules){.options = *o};
     rules->beam = (struct beam_rules){.width = width, .n_best = o->n_best, .eos = r->marks.eos};
     rules->sampling = (struct sample_rule){o->temperature, o->top_k, o->top_p};
-    rules->full = r->n_model > 1 || o->sample || o->no_repeat || o->repetition != 1;
+    rules->full = o->sample || o->no_repeat || o->repetition != 1;
     rules->min_len = o->force_len ? o->force_len : o->min_len;
     struct beam_rules *beam = &rules->beam;
     for (; beam->n_banned < r->marks.n_banned; beam->n_banned++)

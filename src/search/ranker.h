@@ -3,12 +3,12 @@
  *
  * Candidates are found in one of two ways:
  *
- * - fast: the backend's topk hands over the k best tokens of each hypothesis. For one model whose
- *   distribution nobody changes; forbidding the end mark or banning tokens only strikes out
- *   candidates.
- * - full: a hypothesis' logits come to the host row by row. For ensembles, sampling, the repetition
- *   penalty and no_repeat, and for the tokens of a forced prefix or of terms, which may be anywhere
- *   in the vocabulary.
+ * - fast: the backend's topk hands over the k best tokens of each hypothesis. For a distribution,
+ *   a model's or the mean of an ensemble's, that nobody changes; forbidding the end mark or banning
+ *   tokens only strikes out candidates.
+ * - full: a hypothesis' logits come to the host row by row, those of every model. For sampling, the
+ *   repetition penalty and no_repeat, and for the tokens of a forced prefix or of terms, which may
+ *   be anywhere in the vocabulary.
  *
  * Trees (brackets.h) go the fast way where that loses nothing. Of the candidates only those that
  * may follow count, and these may be too few. What a hypothesis lacks is no better than the last
@@ -86,6 +86,10 @@ struct candidates {
  * memory that measures. */
 int ranker_init(struct ranker *ranker, const struct search_setup *setup, struct err *err);
 void ranker_carve(struct ranker *ranker, struct arena *arena, int len);
+
+/* The first of the models' steppers speaks for all. */
+struct stepper;
+int ranker_speak(const struct ranker *ranker, struct stepper *const *stepper, struct err *err);
 
 /* The rules of checked options, but for the penalties: rank_penalty fills penalty [len + 1], which
  * must stay, and hands it to the rules. */

@@ -8,10 +8,9 @@
  * late, how many sentences are left. Rows shrink with them, in a few sizes, so that few recordings
  * are needed; rows between the live ones and the size are computed and ignored.
  *
- * Only for plain searches: one model, its distribution unchanged, no forced prefixes but one token
- * that is not scored (search.h: n_lead). The results
- * equal the host's to the last bit wherever the ops compute a row identically in batches of any
- * size.
+ * Only for plain searches: a distribution that nobody changes, no forced prefixes but one token
+ * that is not scored (search.h: n_lead). The results equal the host's to the last bit wherever the
+ * ops compute a row identically in batches of any size.
  *
  * Owns its tables and recordings; borrows the stepper. Fails like any backend: the error surfaces
  * where something is waited for. */

@@ -232,7 +232,7 @@ static int open_models(struct searcher *s, struct model *const *models, struct e
         if (!rc) rc = stepper_new(&s->stepper[m], models[m], &caps, err);
         if (rc) return rc;
     }
-    return 0;
+    return ranker_speak(&s->ranker, s->stepper, err);
 }
 
 /* The device ranks by itself where it can. */

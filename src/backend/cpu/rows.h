@@ -148,6 +148,9 @@ struct row_kernels {
     /* The first index >= from whose element is above the bound, or n. */
     int (*find_above)(const void *x, enum dtype type, int n, int from, float bound);
 
+    /* One row of blend, where lse [n] are the logarithms of its models' sums. */
+    void (*blend)(const struct blend_args *a, int row, const float *lse);
+
     /* Elements first .. first + n - 1 of all rows. */
     void (*sum)(const struct sum_args *a, int64_t first, int64_t n);
     double (*sumsq)(const void *x, enum dtype type, int64_t n);

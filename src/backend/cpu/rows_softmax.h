@@ -387,6 +387,24 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
                               : find_body(x, n, from, bound, 0, 0);
 }
 
+/* Of each token the likeliest model's exponential is 1, so the sum is never below its weight. Where
+ * a sum of exponentials is NaN, every token of that model is, and the mean: both the exponential
+ * and the logarithm hand it on. */
+static void blend_row(const struct blend_args *a, int row, const float *lse) {
+    float *out = mat_row(&a->out, row);
+    FOR_LANES(v, m, 0, a->out.cols) {
+        vf x[BLEND_MOST], top = splat(-INFINITY), sum = {0};
+        for (int i = 0; i < a->n; i++) {
+            const void *z = mat_row(&a->z[i], row);
+            x[i] = (a->z[i].type == DTYPE_BF16 ? vload(z, v, m, 1) : vload(z, v, m, 0)) - lse[i];
+            top = vmax(x[i], top);
+        }
+        vf base = vsel(vless(splat(-INFINITY), top), top, splat(0)); /* impossible to all */
+        for (int i = 0; i < a->n; i++) sum += vexp(x[i] - base) * a->weight[i];
+        vstore(out, v, m, 0, base + vlog(sum));
+    }
+}
+
 /* ---- table ----------------------------------------------------------------------------------- */
 
 #define ROW_KERNELS                                                                                \
@@ -398,9 +416,9 @@ static int find_above(const void *x, enum dtype type, int n, int from, float bou
         .attention_softmax = attention_softmax, .attention_grad = attention_grad,                  \
         .attention_probs = attention_probs, .xent_row = xent_row, .guide_row = guide_row,          \
         .attend = attend_row, .add_rows = add_rows, .soft_sum = soft_sum, .soft_join = soft_join,  \
-        .find_above = find_above, .ssru_fwd = ssru_fwd_rows, .ssru_bwd = ssru_bwd_rows,            \
-        .ssru_step = ssru_step_rows, .sum = sum_elements, .sumsq = sumsq_elements,                 \
-        .adam = adam_elements,                                                                     \
+        .blend = blend_row, .find_above = find_above, .ssru_fwd = ssru_fwd_rows,                   \
+        .ssru_bwd = ssru_bwd_rows, .ssru_step = ssru_step_rows, .sum = sum_elements,               \
+        .sumsq = sumsq_elements, .adam = adam_elements,                                            \
     }
 
 #endif
