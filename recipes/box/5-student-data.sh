@@ -13,7 +13,8 @@ mkdir -p "$out"
 
 noisy() { # FILE: of the source; the target's is beside it
     local corpus seed=1
-    : >"$1" >"$out/noise.$to"
+    : >"$1"
+    : >"$out/noise.$to"
     for corpus in "${CORPORA[@]}"; do
         recipes/box/noise.py --langs "$from,$to" --copies 1 --seed $((seed++)) \
             "$WORK/clean/$corpus.$from" "$WORK/translated.$pair/$corpus.$to.xz" \

@@ -109,8 +109,8 @@ def token(rng):
 
 
 def surname(rng):
-    """Mostly one that sounds like some language; the parts alone would make thirty thousand, which a
-    student learns by heart instead of learning to copy, so half of them get a slip of the pen."""
+    """Mostly one that sounds like some language. The parts alone would make thirty thousand, which
+    a student learns by heart instead of learning to copy: half of them get a slip of the pen."""
     if rng.random() < 0.2:
         return "".join(
             rng.choice(ONSETS) + rng.choice(NUCLEI) + rng.choice(CODAS)
