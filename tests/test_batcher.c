@@ -183,8 +183,8 @@ TEST(short_beside_long) {
     close_batcher();
 }
 
-/* One after the other, as of a client that has the next at hand when it hears of the last. What each
- * meets of a large errand: one step of it, and one sentence that gets on. */
+/* One after the other, as of a client that has the next at hand when it hears of the last. What
+ * each meets of a large errand: a step of it or two, and a sentence or two that get on. */
 enum { SHORT_ONES = 24, LARGE_WORDS = 12 };
 static struct trip *short_one[SHORT_ONES];
 static uint64_t met_rows, met_tokens, rows_then, tokens_then;
