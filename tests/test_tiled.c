@@ -714,8 +714,9 @@ TEST(amx_fuzz) {
     struct rng rng = {.key = 15};
     const int times = TEST_SANITIZED ? 200 : 2000;
     for (int n = 0; n < times; n++) {
-        const int m = 1 + (int)rng_below(&rng, n % 20 ? 70 : 400);
-        const int cols = 1 + (int)rng_below(&rng, n % 20 ? 100 : 40);
+        const int tall = n % 20 < 2; /* of either type */
+        const int m = 1 + (int)rng_below(&rng, tall ? 400 : 70);
+        const int cols = 1 + (int)rng_below(&rng, tall ? 40 : 100);
         const int k = 1 + (int)rng_below(&rng, n % 10 ? 150 : 1200);
         const enum dtype type = n % 2 ? DTYPE_I8 : DTYPE_BF16;
         struct product p = product_new(m, cols, k, type, n % 3, (uint64_t)n);

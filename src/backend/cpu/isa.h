@@ -84,7 +84,7 @@ struct gemm_kernel {
 
 /* A rectangle of y = x w^T + b with w tiled: `rows` rows of x against `tiles` tiles of w. */
 struct tiled_part {
-    const char *x; /* staged; its first row, and bytes from row to row */
+    char *x; /* staged; its first row, and bytes from row to row */
     int64_t ldx;
     const char *w; /* its first tile, and bytes from tile to tile; aligned as 4-byte words are */
     int64_t ldw;
@@ -92,7 +92,7 @@ struct tiled_part {
     int rows, tiles;
     int cols;             /* of y: 16 per tile, less at the end of w */
     struct gemm_store to; /* y's part, bias and ReLU */
-    const float *factor;  /* I8: a_i / 127 of each row of x; with an x_scale 1 or NaN */
+    float *factor;        /* I8: a_i / 127 of each row of x; with an x_scale 1 or NaN */
     const float *scale;   /* I8: of each row of w, or its unit; as sum */
     const float *zero;    /* I8 with an x_scale only */
     const int32_t *sum;
@@ -105,13 +105,17 @@ struct tiled_part {
  * stage:  rows [first, last) of x into dst (their own place; rows ld bytes apart, counted from row
  *         0); for I8 also factor, and x->x_scale is that of w. Rows from x->rows on are padding.
  * run:    the rectangle. An element's arithmetic depends on its row of x and its row of w alone.
- * peak, enter, leave: as of gemm_kernel; around any calls of run. */
+ * pass:   may be NULL. The same from the part's rows of x as they lie, with x->x_scale that of w:
+ *         they are staged a few at a time, beside the multiplications of those before, into
+ *         2 * row_unit rows at p->x, with as many factors at p->factor, both of them scratch.
+ * peak, enter, leave: as of gemm_kernel; around any calls of run and pass. */
 struct tiled_kernel {
     int in_place;    /* x may be multiplied where it lies, too */
     int stage_bytes; /* of a staged element */
     int row_unit;    /* staged rows are padded to a multiple of it, and parts begin at one */
     void (*stage)(void *dst, int64_t ld, float *factor, const struct mat *x, int first, int last);
     void (*run)(const struct tiled_part *p);
+    void (*pass)(const struct tiled_part *p, const struct mat *x);
     double (*peak)(int64_t iterations);
     void (*enter)(void), (*leave)(void);
 };

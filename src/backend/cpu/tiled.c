@@ -5,6 +5,9 @@
  * most half of a core's second-level cache, by a range of tiles. While decoding there is one block
  * of rows, so tasks are ranges of tiles and every thread streams its own part of w.
  *
+ * Where every thread has hundreds of rows and w fits in a core's cache beside them, a kernel that
+ * can do so stages rows itself, while it multiplies: tasks are then blocks of rows.
+ *
  * A sink makes of a task as many parts as it wants pieces: a piece of w's tiles stays in the cache
  * while all rows of the task pass by it, and what they give goes into a buffer of the thread.
  *
@@ -26,6 +29,8 @@ enum {
     TASK_LINES = 8192,       /* at least: rows x lines of a task, counting 4 rows or more */
     STAGE_ROWS = 8,          /* rows of a task of staging */
     STAGE_ELEMENTS = 16384,  /* to be worth more than one task */
+    PASS_ROWS = 256,         /* of a task, at least, that stages its rows itself */
+    PASS_BYTES = 1 << 20,    /* of w, at most, then */
     PIECE_TILES = TILED_PIECE_COLS / TILE_ROWS,
 };
 
@@ -33,8 +38,9 @@ enum {
 struct job {
     const struct tiled *t;
     const struct tiled_kernel *kernel;
-    const char *x; /* of the chunk: staged, or as it lies */
+    char *x; /* of the chunk: staged, or as it lies */
     char *stage;
+    int passing; /* tasks stage their rows, each thread in a part of `stage` */
     float *factor;
     char *piece; /* [threads, piece_bytes] for a sink */
     size_t piece_bytes;
@@ -77,6 +83,16 @@ static size_t staging(const struct tiled_kernel *kernel, const struct tiled *t) 
     return (stage + stage / 32) / MEM_ALIGN * MEM_ALIGN + 2 * (size_t)MEM_ALIGN;
 }
 
+/* What a thread needs to stage rows itself. */
+static size_t pass_bytes(const struct tiled_kernel *kernel, const struct mat *w) {
+    return (size_t)kernel->row_unit * 2 * (staged_row(kernel, w) + sizeof(float));
+}
+
+static int passes(const struct job *j, int n_thread) {
+    return j->kernel->pass && !j->t->sink && j->t->x.rows >= PASS_ROWS * n_thread &&
+           j->tiles * j->ldw <= PASS_BYTES;
+}
+
 /* A thread's buffer for a sink. */
 static size_t piece_bytes(const struct tiled *t) {
     const size_t row = TILED_PIECE_COLS * dtype_size(t->y.type);
@@ -84,8 +100,11 @@ static size_t piece_bytes(const struct tiled *t) {
 }
 
 size_t tiled_workspace(const struct cpu_backend *be, const struct tiled *t) {
-    const size_t pieces = size_mul(piece_bytes(t), (size_t)pool_size(be->pool));
-    return size_add(staging(tiled_kernel_of(be->isa, t->w.type, t->x.rows), t), pieces);
+    const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type, t->x.rows);
+    const size_t n_thread = (size_t)pool_size(be->pool),
+                 pieces = size_mul(piece_bytes(t), n_thread);
+    const size_t pass = kernel->pass ? size_mul(pass_bytes(kernel, &t->w), n_thread) : 0;
+    return size_add(max_size(staging(kernel, t), pass), pieces);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -131,12 +150,20 @@ static struct tiled_part part_of(const struct job *j, struct range at, void *c, 
     return p;
 }
 
-static void run_stored(const struct job *j, struct range at) {
+static void run_stored(const struct job *j, struct range at, int thread) {
     const struct mat *y = &j->t->y;
     char *c = (char *)mat_row(y, j->row0 + at.row);
     struct tiled_part p =
         part_of(j, at, c + (size_t)at.tile * TILE_ROWS * dtype_size(y->type), y->ld);
-    j->kernel->run(&p);
+    if (!j->passing) {
+        j->kernel->run(&p);
+        return;
+    }
+    struct mat x = mat_rows(j->t->x, at.row, at.rows);
+    x.x_scale = j->t->w.x_scale;
+    p.x = j->stage + (size_t)thread * pass_bytes(j->kernel, &j->t->w);
+    p.factor = (float *)(p.x + 2 * j->kernel->row_unit * j->ldx);
+    j->kernel->pass(&p, &x);
 }
 
 static void run_taken(const struct job *j, struct range all, int thread) {
@@ -165,7 +192,7 @@ static void part_task(void *ctx, int task, int thread) {
     if (j->t->sink)
         run_taken(j, at, thread);
     else
-        run_stored(j, at);
+        run_stored(j, at, thread);
     if (j->kernel->leave) j->kernel->leave();
 }
 
@@ -180,8 +207,18 @@ static void run_stage(struct cpu_backend *be, struct job *j) {
         for (int i = 0; i < n_task; i++) stage_task(j, i, 0);
 }
 
+/* All rows into blocks, as many for every thread. */
+static int cut_rows(struct job *j, int n_thread) {
+    const int unit = j->kernel->row_unit, n_block = j->rows / (PASS_ROWS * n_thread) * n_thread;
+    j->block_rows = ceil_div(ceil_div(j->rows, n_block), unit) * unit;
+    j->range = j->tiles;
+    j->n_range = 1;
+    return ceil_div(j->rows, j->block_rows);
+}
+
 /* The chunk into tasks. */
 static int cut(struct job *j, int n_thread) {
+    if (j->passing) return cut_rows(j, n_thread);
     const int fit = (int)(BLOCK_BYTES / j->ldx) / BLOCK_ROWS * BLOCK_ROWS;
     j->block_rows = max_int(fit, BLOCK_ROWS);
     const int n_block = ceil_div(j->rows, j->block_rows);
@@ -205,22 +242,24 @@ static int lies_well(const struct tiled *t) {
 
 void tiled_run(struct cpu_backend *be, const struct tiled *t, void *workspace) {
     const struct tiled_kernel *kernel = tiled_kernel_of(be->isa, t->w.type, t->x.rows);
-    const int staged = !(kernel->in_place && lies_well(t));
-    const int chunk = staged ? chunk_rows(kernel, &t->w) : t->x.rows;
-    const size_t factors = (size_t)min_int(chunk, t->x.rows) * sizeof(float);
     struct job j = {.t = t,
                     .kernel = kernel,
-                    .factor = workspace,
-                    .stage = (char *)workspace + (factors + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN,
                     .piece = (char *)workspace + staging(kernel, t),
                     .piece_bytes = piece_bytes(t),
                     .ldw = (int64_t)tiled_lines(t->w.cols, t->w.type) * TILE_LINE_BYTES,
                     .lines = ceil_div(t->w.cols, tiled_depths(t->w.type)),
                     .tiles = ceil_div(t->w.rows, TILE_ROWS)};
-    j.ldx = staged ? (int64_t)staged_row(kernel, &t->w) : t->x.ld * (int64_t)dtype_size(t->x.type);
+    j.passing = passes(&j, pool_size(be->pool));
+    const int in_place = kernel->in_place && lies_well(t), staged = !j.passing && !in_place;
+    const int chunk = staged ? chunk_rows(kernel, &t->w) : t->x.rows;
+    const size_t factors = j.passing ? 0 : (size_t)min_int(chunk, t->x.rows) * sizeof(float);
+    j.factor = workspace;
+    j.stage = (char *)workspace + (factors + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN;
+    j.ldx =
+        in_place ? t->x.ld * (int64_t)dtype_size(t->x.type) : (int64_t)staged_row(kernel, &t->w);
     for (j.row0 = 0; j.row0 < t->x.rows; j.row0 += chunk) {
         j.rows = min_int(chunk, t->x.rows - j.row0);
-        j.x = staged ? j.stage : mat_row(&t->x, j.row0);
+        j.x = staged ? j.stage : (char *)mat_row(&t->x, j.row0);
         if (staged) run_stage(be, &j);
         pool_run(be->pool, part_task, &j, cut(&j, pool_size(be->pool)));
     }

@@ -7,9 +7,21 @@
  * four tiles of w: five loads for four multiplications, and four chains in flight still.
  *
  * Two tiles stay in a cache while all rows of x pass by them, past the first-level cache; a
- * finished patch goes into y between the steps of the next (amx_patch.h). With f32 on both sides I8
- * products are bound by what surrounds them: per row of 512 x 512 weights the multiplications take
- * 90 ns, reading x from the shared cache 76, writing y there 90.
+ * finished patch goes into y between the steps of the next (amx_patch.h). Where there are many rows
+ * of x, I8 goes the other way: w stays in the second-level cache, x passes by in panels of 32 rows,
+ * and the next panel is quantised between the steps, so that x is read while the registers
+ * multiply.
+ *
+ * What bounds I8, measured with 512 rows on one core of a Xeon, in us:
+ *
+ *     w                                            512 x 512   2048 x 512   512 x 2048
+ *     multiplications alone, at any rate of memory        75          230          220
+ *     and x quantised, y written                         177          685          713
+ *     as before: quantised ahead, lines of y asked for    225          748          752
+ *
+ * The rest is memory: f32 on both sides of 512 columns is 8 bytes per cycle for either at the rate
+ * of the registers, and a core gets some 4 to 10 from beyond its own cache, however early it asks.
+ * Asking for lines of x or of y ahead cost 5 to 10 %.
  *
  * Staged rows are padded with zeros to whole registers, in both directions; x's padding rows are
  * multiplied and their results dropped, which costs nothing where w's stream is the limit.
@@ -25,7 +37,7 @@
 
 enum { STEP = TILE_LINES * TILE_LINE_BYTES };
 
-enum { NEAR_STEPS = 16 }; /* of two tiles that stay in the first-level cache: 32 KiB */
+enum { NEAR_STEPS = 16 }; /* of 32 rows that stay in the first-level cache: 32 KiB */
 
 /* ---- 16 rows or fewer ------------------------------------------------------------------------ */
 
@@ -76,9 +88,10 @@ static void store_i8(const struct tiled_part *p, const struct gemm_store *to, co
 }
 
 /* Rows [row, row + rows) of the part, by the tiles from `tile` on: sums at t, across * 16 wide, on
- * their way into y. */
+ * their way into y; for I8 the rows' factors. */
 struct pending {
-    const char *t;
+    char *t;
+    const float *factor;
     int row, rows, tile;
 };
 
@@ -87,8 +100,8 @@ GEMM_INLINE void finish(const struct tiled_part *p, const struct pending *d, con
     struct gemm_store to;
     const int cols = tiled_target(&to, p, d->row, d->tile, across);
     if (i8)
-        store_i8(p, &to, (const int32_t *)d->t, p->factor + d->row, d->tile * TILE_ROWS,
-                 across * TILE_ROWS, d->rows, cols);
+        store_i8(p, &to, (const int32_t *)d->t, d->factor, d->tile * TILE_ROWS, across * TILE_ROWS,
+                 d->rows, cols);
     else
         gemm_store_patch(&to, (const float *)d->t, across * TILE_ROWS, d->rows, cols);
 }
@@ -104,90 +117,8 @@ GEMM_INLINE void run_few(const struct tiled_part *p, const int i8) {
         const char *w[4];
         for (int i = 0; i < 4; i++) w[i] = tile_at(p, tile + i);
         rows_16(p, p->x, w, t, i8);
-        finish(p, &(struct pending){t, 0, p->rows, tile}, 4, i8);
+        finish(p, &(struct pending){t, p->factor, 0, p->rows, tile}, 4, i8);
     }
-}
-
-/* ---- more ------------------------------------------------------------------------------------ */
-
-/* What is done beside the multiplications. */
-struct side {
-    const struct tiled_part *p;
-    struct pending last; /* patch; its rows that are not in y yet */
-    int at_once;         /* rows, between two steps */
-    const char *y;       /* where the patch at hand will go */
-    int64_t ldy;
-    int y_rows, y_bytes;
-};
-
-GEMM_INLINE void finish_rows(struct side *d, int n, const int i8) {
-    struct pending part = d->last;
-    if (part.rows <= 0) return;
-    part.rows = n < part.rows ? n : part.rows;
-    finish(d->p, &part, 2, i8);
-    d->last.row += part.rows;
-    d->last.rows -= part.rows;
-    d->last.t += part.rows * AMX_SIDE * 4;
-}
-
-GEMM_INLINE void aside(struct side *d, const int i8) {
-    finish_rows(d, d->at_once, i8);
-    for (int i = 0; i < d->at_once && d->y_rows > 0; i++, d->y_rows--, d->y += d->ldy) {
-        __builtin_prefetch(d->y, 1, 3);
-        if (d->y_bytes > 64) __builtin_prefetch(d->y + 64, 1, 3);
-    }
-}
-static void aside_bf16(void *ctx) { aside(ctx, 0); }
-static void aside_i8(void *ctx) { aside(ctx, 1); }
-
-/* 32 rows by two tiles: sums to t, whose last user is done with it when they get there. */
-GEMM_INLINE void patch(struct side *d, int row, int tile, char *t, const int i8) {
-    const struct tiled_part *p = d->p;
-    const int steps = (p->lines + TILE_LINES - 1) / TILE_LINES, left = p->rows - row;
-    const int calls = (steps + AMX_ASIDE - 1) / AMX_ASIDE;
-    const struct amx_patch q = {.x = p->x + row * p->ldx,
-                                .ldx = p->ldx,
-                                .x_half = 16 * p->ldx,
-                                .x_step = 64,
-                                .w = tile_at(p, tile),
-                                .w_half = tile_at(p, tile + 1) - tile_at(p, tile),
-                                .w_step = STEP,
-                                .x_stream = 1,
-                                .w_stream = steps > NEAR_STEPS,
-                                .steps = steps,
-                                .rows = left < AMX_SIDE ? left : AMX_SIDE,
-                                .to = t,
-                                .ld_to = AMX_SIDE * 4};
-    d->at_once = (AMX_SIDE + calls - 1) / calls;
-    d->y = (const char *)p->to.c + row * d->ldy + (int64_t)tile * TILE_ROWS * (d->y_bytes / 32);
-    d->y_rows = q.rows;
-    amx_patch(&q, i8, i8 ? aside_i8 : aside_bf16, d);
-    finish_rows(d, AMX_SIDE, i8);
-    d->last = (struct pending){t, row, q.rows, tile};
-}
-
-/* Two tiles stay in a cache while all rows pass by them. */
-GEMM_INLINE void run_many(const struct tiled_part *p, const int i8) {
-    char sums[2][AMX_PATCH] __attribute__((aligned(64)));
-    const int64_t size = (int64_t)dtype_size(p->to.type);
-    struct side d = {.p = p, .ldy = p->to.ldc * size, .y_bytes = (int)(AMX_SIDE * size)};
-    for (int tile = 0; tile < p->tiles; tile += 2)
-        for (int row = 0; row < p->rows; row += AMX_SIDE)
-            patch(&d, row, tile, sums[row / AMX_SIDE % 2], i8);
-    finish_rows(&d, AMX_SIDE, i8);
-}
-
-static void run_bf16(const struct tiled_part *p) {
-    if (p->rows > 16)
-        run_many(p, 0);
-    else
-        run_few(p, 0);
-}
-static void run_i8(const struct tiled_part *p) {
-    if (p->rows > 16)
-        run_many(p, 1);
-    else
-        run_few(p, 1);
 }
 
 /* ---- staging --------------------------------------------------------------------------------- */
@@ -206,40 +137,62 @@ static void stage_bf16(void *dst, int64_t ld, float *factor, const struct mat *x
 static __mmask16 first_lanes(int n) { return n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1); }
 
 /* Bits of absolute values order as they do, NaN above all: see tiled_i8.h. */
+GEMM_INLINE __m512i larger(__m512i most, __m512i bits) {
+    return _mm512_max_epi32(most, _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)));
+}
+
 static float largest(const float *x, int n) {
-    __m512i most = _mm512_setzero_si512();
-    for (int k = 0; k < n; k += 16) {
-        const __m512i bits = _mm512_maskz_loadu_epi32(first_lanes(n - k), x + k);
-        most = _mm512_max_epi32(most, _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)));
-    }
-    const int32_t all = _mm512_reduce_max_epi32(most);
+    __m512i most[4] = {0};
+    int k = 0;
+    for (; k + 64 <= n; k += 64)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) most[i] = larger(most[i], _mm512_loadu_si512(x + k + 16 * i));
+    for (; k < n; k += 16)
+        most[0] = larger(most[0], _mm512_maskz_loadu_epi32(first_lanes(n - k), x + k));
+    most[0] =
+        _mm512_max_epi32(_mm512_max_epi32(most[0], most[1]), _mm512_max_epi32(most[2], most[3]));
+    const int32_t all = _mm512_reduce_max_epi32(most[0]);
     float a;
     memcpy(&a, &all, 4);
     return a;
 }
 
-/* 16 of n numbers, zeros beyond them, times factor, to integers; clipped if the factor is not the
- * row's own. */
-GEMM_INLINE __m512i quantise(const float *x, int n, __m512 factor, const int clip) {
+/* Times factor, to integers; clipped if the factor is not the row's own. */
+GEMM_INLINE __m512i quantise(__m512 v, __m512 factor, const int clip) {
     const __m512 most = _mm512_set1_ps(127), least = _mm512_set1_ps(-127);
-    __m512 v = _mm512_maskz_loadu_ps(n > 0 ? first_lanes(n) : 0, x);
     v = _mm512_mul_ps(v, factor);
     if (clip) v = _mm512_max_ps(_mm512_min_ps(v, most), least);
     return _mm512_cvtps_epi32(v);
 }
 
-/* A row to bytes, 64 at a time. Packing works in lanes of 128 bits; one permutation puts their
- * words in order. */
-GEMM_INLINE void quantise_row(char *to, const float *x, int n, __m512 factor, const int clip) {
+/* 64 numbers to bytes. Packing works in lanes of 128 bits; one permutation puts their words in
+ * order. */
+GEMM_INLINE void quantise_64(char *to, const __m512 *v, __m512 factor, const int clip) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    for (int k = 0; k < n; k += 64) {
-        __m512i q[4];
+    __m512i q[4];
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) q[i] = quantise(x + k + 16 * i, n - k - 16 * i, factor, clip);
-        const __m512i low = _mm512_packs_epi32(q[0], q[1]), high = _mm512_packs_epi32(q[2], q[3]);
-        const __m512i bytes = _mm512_packs_epi16(low, high);
-        _mm512_storeu_si512(to + k, _mm512_permutexvar_epi32(order, bytes));
+    for (int i = 0; i < 4; i++) q[i] = quantise(v[i], factor, clip);
+    const __m512i low = _mm512_packs_epi32(q[0], q[1]), high = _mm512_packs_epi32(q[2], q[3]);
+    const __m512i bytes = _mm512_packs_epi16(low, high);
+    _mm512_storeu_si512(to, _mm512_permutexvar_epi32(order, bytes));
+}
+
+/* A row, zeros behind it. */
+GEMM_INLINE void quantise_row(char *to, const float *x, int n, __m512 factor, const int clip) {
+    __m512 v[4];
+    int k = 0;
+    for (; k + 64 <= n; k += 64) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) v[i] = _mm512_loadu_ps(x + k + 16 * i);
+        quantise_64(to + k, v, factor, clip);
     }
+    if (k == n) return;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const int left = n - k - 16 * i;
+        v[i] = _mm512_maskz_loadu_ps(left > 0 ? first_lanes(left) : 0, x + k + 16 * i);
+    }
+    quantise_64(to + k, v, factor, clip);
 }
 
 static void stage_i8(void *dst, int64_t ld, float *factor, const struct mat *x, int first,
@@ -258,6 +211,153 @@ static void stage_i8(void *dst, int64_t ld, float *factor, const struct mat *x, 
         else
             quantise_row(to, from, x->cols, _mm512_set1_ps(inverse), 0);
     }
+}
+
+/* ---- more ------------------------------------------------------------------------------------ */
+
+/* A panel of rows of x that is being staged. */
+struct staging {
+    struct mat x;
+    char *to;
+    float *factor;
+    int row, end;   /* those that are not staged yet */
+    int calls, due; /* calls of aside for each row, and until the next */
+};
+
+/* What is done beside the multiplications. */
+struct side {
+    const struct tiled_part *p;
+    struct pending last; /* patch; its rows that are not in y yet */
+    int at_once;         /* of them, between two steps */
+    struct staging next; /* panel, if any */
+};
+
+GEMM_INLINE void finish_rows(struct side *d, int n, const int i8) {
+    struct pending part = d->last;
+    if (part.rows <= 0) return;
+    part.rows = n < part.rows ? n : part.rows;
+    finish(d->p, &part, 2, i8);
+    d->last.row += part.rows;
+    d->last.rows -= part.rows;
+    d->last.t += part.rows * AMX_SIDE * 4;
+    if (i8) d->last.factor += part.rows;
+}
+
+static void stage_rows(struct side *d, int n) {
+    struct staging *s = &d->next;
+    const int end = s->end - s->row < n ? s->end : s->row + n;
+    stage_i8(s->to, d->p->ldx, s->factor, &s->x, s->row, end);
+    s->row = end;
+}
+
+static void aside_bf16(void *ctx) {
+    struct side *d = ctx;
+    finish_rows(d, d->at_once, 0);
+}
+
+static void aside_i8(void *ctx) {
+    struct side *d = ctx;
+    finish_rows(d, d->at_once, 1);
+    if (--d->next.due > 0) return;
+    stage_rows(d, 1);
+    d->next.due = d->next.calls;
+}
+
+static int step_count(const struct tiled_part *p) {
+    return (p->lines + TILE_LINES - 1) / TILE_LINES;
+}
+static int call_count(const struct tiled_part *p) {
+    return (step_count(p) + AMX_ASIDE - 1) / AMX_ASIDE;
+}
+
+/* 32 rows, of which the first is `row` and staged at x, by two tiles: sums to t, whose last user is
+ * done with it when they get there. The operand that the next patch will share stays in the
+ * first-level cache, if it fits; the other is loaded past it. */
+GEMM_INLINE void patch(struct side *d, const char *x, struct pending at, const int x_stays,
+                       const int i8) {
+    const struct tiled_part *p = d->p;
+    const int steps = step_count(p), calls = call_count(p), near = steps <= NEAR_STEPS;
+    const struct amx_patch q = {.x = x,
+                                .ldx = p->ldx,
+                                .x_half = 16 * p->ldx,
+                                .x_step = 64,
+                                .w = tile_at(p, at.tile),
+                                .w_half = tile_at(p, at.tile + 1) - tile_at(p, at.tile),
+                                .w_step = STEP,
+                                .x_stream = !x_stays || !near,
+                                .w_stream = x_stays || !near,
+                                .steps = steps,
+                                .rows = at.rows,
+                                .to = at.t,
+                                .ld_to = AMX_SIDE * 4};
+    d->at_once = (AMX_SIDE + calls - 1) / calls;
+    amx_patch(&q, i8, i8 ? aside_i8 : aside_bf16, d);
+    finish_rows(d, AMX_SIDE, i8);
+    d->last = at;
+}
+
+static int rows_from(const struct tiled_part *p, int row) {
+    return p->rows - row < AMX_SIDE ? p->rows - row : AMX_SIDE;
+}
+
+/* Two tiles stay in a cache while all rows pass by them. */
+GEMM_INLINE void run_many(const struct tiled_part *p, const int i8) {
+    char sums[2][AMX_PATCH] __attribute__((aligned(64)));
+    struct side d = {.p = p};
+    for (int tile = 0; tile < p->tiles; tile += 2)
+        for (int row = 0; row < p->rows; row += AMX_SIDE) {
+            struct pending at = {sums[row / AMX_SIDE % 2], NULL, row, rows_from(p, row), tile};
+            if (i8) at.factor = p->factor + row;
+            patch(&d, p->x + row * p->ldx, at, 0, i8);
+        }
+    finish_rows(&d, AMX_SIDE, i8);
+}
+
+/* The panel from `row` on is to be staged within so many calls of aside. Panels take turns in two
+ * places. A row's factor may still be wanted by the last patch of the panel before the one at hand,
+ * but every call of aside first finishes a row or more of that, then stages one at most. */
+static void expect(struct side *d, const struct mat *x, int row, int calls) {
+    const struct tiled_part *p = d->p;
+    const int panel = row / AMX_SIDE;
+    d->next = (struct staging){.to = p->x + panel % 2 * AMX_SIDE * p->ldx,
+                               .factor = p->factor + panel % 2 * AMX_SIDE,
+                               .calls = calls / AMX_SIDE};
+    if (row >= p->rows) return;
+    d->next.x = mat_rows(*x, row, rows_from(p, row));
+    d->next.end = AMX_SIDE;
+}
+
+/* The other way round: all tiles stay in the second-level cache, 32 rows pass by them, and
+ * meanwhile the next 32 are staged. */
+static void pass_i8(const struct tiled_part *p, const struct mat *x) {
+    char sums[2][AMX_PATCH] __attribute__((aligned(64)));
+    const int pairs = (p->tiles + 1) / 2;
+    struct side d = {.p = p};
+    expect(&d, x, 0, 0);
+    stage_rows(&d, AMX_SIDE);
+    for (int row = 0; row < p->rows; row += AMX_SIDE) {
+        const char *at = d.next.to;
+        const float *factor = d.next.factor;
+        expect(&d, x, row + AMX_SIDE, call_count(p) * pairs);
+        for (int tile = 0; tile < p->tiles; tile += 2)
+            patch(&d, at,
+                  (struct pending){sums[tile / 2 % 2], factor, row, rows_from(p, row), tile}, 1, 1);
+        stage_rows(&d, AMX_SIDE);
+    }
+    finish_rows(&d, AMX_SIDE, 1);
+}
+
+static void run_bf16(const struct tiled_part *p) {
+    if (p->rows > 16)
+        run_many(p, 0);
+    else
+        run_few(p, 0);
+}
+static void run_i8(const struct tiled_part *p) {
+    if (p->rows > 16)
+        run_many(p, 1);
+    else
+        run_few(p, 1);
 }
 
 /* ---- peak ------------------------------------------------------------------------------------ */
@@ -279,6 +379,7 @@ const struct tiled_kernel TILED_AMX_I8 = {.stage_bytes = 1,
                                           .row_unit = 32,
                                           .stage = stage_i8,
                                           .run = run_i8,
+                                          .pass = pass_i8,
                                           .peak = peak_i8,
                                           .enter = amx_enter,
                                           .leave = amx_leave};
