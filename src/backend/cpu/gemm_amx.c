@@ -26,10 +26,12 @@
  *     the streaming operand past it            67    76    67    73 %
  *     both past it                             62    73    80    83 %
  *
- * A patch costs 136 cycles for its end besides (the last sums arrive, four stores), and packing B,
- * by its count of shuffles, 40 to 60 per KiB. Asking for lines of A or of C ahead made products
- * slower by a tenth, supposedly since such requests take the buffers that loads from the second
- * level need.
+ * A patch costs 136 cycles for its end besides (the last sums arrive, four stores). In products the
+ * loop itself reaches what registers full of numbers do; the rest is memory. Packing a KiB of B
+ * takes 130 cycles from the core's own cache and 300 from beyond it, where the multiplications
+ * with m rows take m: half of the time at 256 rows. Storing C takes a fifth. Asking for lines of A,
+ * of B or of C ahead, in whatever way, made products slower, and packing B between the steps hid
+ * nothing of it (docs/notes/amx.md).
  *
  * Numbers: within a register's 32 depths even and odd products are summed apart, then added to the
  * sum (which starts from C when adding); rounded to nearest, denormals count as zero. */

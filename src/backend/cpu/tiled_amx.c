@@ -14,14 +14,14 @@
  *
  * What bounds I8, measured with 512 rows on one core of a Xeon, in us:
  *
- *     w                                            512 x 512   2048 x 512   512 x 2048
- *     multiplications alone, at any rate of memory        75          230          220
- *     and x quantised, y written                         177          685          713
- *     as before: quantised ahead, lines of y asked for    225          748          752
+ *     w                                    512 x 512   2048 x 512   512 x 2048
+ *     multiplications alone                       75          242          224
+ *     x quantised ahead, y written               213          713          714
+ *     x quantised between the steps              177          685          713
  *
  * The rest is memory: f32 on both sides of 512 columns is 8 bytes per cycle for either at the rate
- * of the registers, and a core gets some 4 to 10 from beyond its own cache, however early it asks.
- * Asking for lines of x or of y ahead cost 5 to 10 %.
+ * of the registers, and a core gets some 4 to 10 from beyond its own cache, however early it asks:
+ * asking for lines of y ahead cost 5 to 10 %, of x nothing or more (docs/notes/amx.md).
  *
  * Staged rows are padded with zeros to whole registers, in both directions; x's padding rows are
  * multiplied and their results dropped, which costs nothing where w's stream is the limit.
@@ -37,7 +37,7 @@
 
 enum { STEP = TILE_LINES * TILE_LINE_BYTES };
 
-enum { NEAR_STEPS = 16 }; /* of 32 rows that stay in the first-level cache: 32 KiB */
+enum { NEAR_STEPS = 16 }; /* of two tiles or 32 rows, in the first-level cache: 32 KiB */
 
 /* ---- 16 rows or fewer ------------------------------------------------------------------------ */
 
