@@ -159,12 +159,14 @@ def translate(rows):
 
 
 def data(rows):
-    table = [["corpus", "pieces", "tokens per second and core", "batching, tokens per second"]]
-    table[0] += ["waiting for a batch"]
+    table = [["corpus", "pairs", "pieces", "learning, s of a processor", "tokens"]]
+    table[0] += ["tokenising, tokens/s of a core", "batching, tokens/s of a core"]
     for r in rows:
-        cells = [r["corpus"], r["pieces"], number(r["tokenise_tokens_per_s_per_core"])]
-        cells += [number(r["batch_tokens_per_s"]), f"{r['wait_ms']:.3f} ms"]
-        table.append(cells)
+        pieces = f"{number(r['size'])} {r['type']}"
+        pieces += ", all lines" if r["learnt_from"] == "all lines" else ""
+        cells = [r["corpus"], number(r["pairs"]), pieces, number(r["learn_cpu_s"], 1)]
+        cells += [number(r["tokens"]), number(r["tokenise_tokens_per_s_per_core"])]
+        table.append(cells + [number(r["batch_tokens_per_s_per_core"])])
     return table
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # test_tables.sh — the tables of README.md and docs/benchmarks.md are those that the figures in
 # bench/results give, and a new figure finds its way into both.
+# timeout: 300
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"
 command -v python3 >/dev/null || skip 'python3 is not installed'
@@ -51,3 +52,17 @@ END
 "${tables[@]}" --run zen4 scale >/dev/null
 grep -qx '| 9 | 1.5 | 2.5 |' "$dir/docs/benchmarks.md" || fail 'not measured'
 absent 'Old\.' "$dir/docs/benchmarks.md"
+
+# ---- a command that makes rows
+mkdir "$dir/few"
+for language in en de; do
+    xz -dc "$tree/demo/train.$language.xz" | sed -n 1,3000p >"$dir/few/train.$language"
+done
+export HEED=$heed SIZE=500
+"$tree/bench/data.sh" "$dir/few" >"$dir/printed" || fail 'bench/data.sh'
+"${tables[@]}" --record zen4 data <"$dir/printed"
+for type in bpe unigram; do
+    grep -q "^| few | 3,000 | 500 $type | [0-9.]* | [0-9,]* | [0-9,]* | [0-9,]* |\$" \
+        "$dir/docs/benchmarks.md" || fail "no row of $type: $(cat "$dir/printed")"
+done
+expect 1 'has no train.en' "$tree/bench/data.sh" "$dir"
