@@ -1,7 +1,7 @@
 /* options.h — commands, and how their options are read.
  *
- * A command has groups of options (base/options.h). The same rows read the command line and a JSON file, and give --help, the manual page (manual.c) and
- * the completion of shells (completion.c).
+ * A command has groups of options (base/options.h). The same rows read the command line and a JSON
+ * file, and give --help, the manual page (manual.c) and the completion of shells (completion.c).
  *
  * How words are read, in every command: --name VALUE or --name=VALUE; a list takes all words up to
  * the next option, except in commands that also take plain arguments (`translate FILE...`), where

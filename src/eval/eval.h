@@ -52,9 +52,9 @@ struct eval {
     int width, score_only; /* for reports */
 };
 
-/* "bleu", "chrf", "chrf++", "parseval": what eval_add adds, once each. References and
- * resampling are set before. bleu: also says whether the others ignore case; evalb: file of PARSEVAL's rules, or
- * NULL. HEED_EINVAL: begins with "metric". */
+/* "bleu", "chrf", "chrf++", "parseval": what eval_add adds, once each. References and resampling
+ * are set before. bleu: also says whether the others ignore case; evalb: a file of PARSEVAL's
+ * rules, or NULL. A message of HEED_EINVAL begins with "metric". */
 extern const char *const eval_metric_names[];
 int eval_add(struct eval *eval, int which, const struct bleu_options *bleu, const char *evalb,
              struct err *err);

@@ -310,7 +310,7 @@ int setup_try(struct setup *s, struct setup_trial *trial, struct err *err) {
     struct batch *batch = xcalloc((size_t)n, sizeof *batch);
     for (int i = 0; i < n && !rc; i++) rc = batches_batch_init(s->batches, &batch[i], err);
     for (int i = 0; i < SETUP_TRIAL_STEPS && !rc; i++) {
-        struct update_report report;
+        struct update_report report = {0};
         double begin = clock_seconds();
         rc = try_update(s, batch, &report, err);
         if (i == 0) continue; /* first touch of everything */
