@@ -306,6 +306,7 @@ GEMM_INLINE void run_many(const struct tiled_part *p, const int i8) {
     struct side d = {.p = p};
     for (int tile = 0; tile < p->tiles; tile += 2)
         for (int row = 0; row < p->rows; row += AMX_SIDE) {
+            /* cppcheck-suppress legacyUninitvar ; the patch writes it */
             struct pending at = {sums[row / AMX_SIDE % 2], NULL, row, rows_from(p, row), tile};
             if (i8) at.factor = p->factor + row;
             patch(&d, p->x + row * p->ldx, at, 0, i8);
@@ -341,6 +342,7 @@ static void pass_i8(const struct tiled_part *p, const struct mat *x) {
         expect(&d, x, row + AMX_SIDE, call_count(p) * pairs);
         for (int tile = 0; tile < p->tiles; tile += 2)
             patch(&d, at,
+                  /* cppcheck-suppress legacyUninitvar ; the patch writes it */
                   (struct pending){sums[tile / 2 % 2], factor, row, rows_from(p, row), tile}, 1, 1);
         stage_rows(&d, AMX_SIDE);
     }
