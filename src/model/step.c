@@ -301,8 +301,7 @@ int stepper_speak(struct stepper *s, struct stepper *const *other, int n, const 
     BUG_ON(n < 1 || n >= BLEND_MOST);
     s->mean = mat_of(NULL, s->cap.hyp, s->logits.cols, dtype_wide(s->logits.type));
     memcpy(s->weight, weight, (size_t)(n + 1) * sizeof *weight);
-    memcpy(s->other, other, (size_t)n * sizeof *other);
-    s->n_other = n;
+    for (; s->n_other < n; s->n_other++) s->other[s->n_other] = other[s->n_other];
     backend_plan(be);
     pick(s, s->cap.top);
     int rc = backend_commit(be, err);
