@@ -40,8 +40,15 @@ for pair in de-en en-de; do
     if [ $pair = en-de ]; then stage 3-teacher.sh $pair 2; fi
     stage 4-translate.sh $pair
 done
+stage 4-translate.sh de-en # once more, for what en-de's teachers wrote of everyday sentences
 cmp -s "$WORK/teacher.en-de"{,.2}/model.safetensors && fail "the second teacher is the first"
 lines() { wc -l <"$1"; }
+for pair in de-en en-de; do
+    again=$WORK/translated.$pair/again
+    xzcat "$again.${pair#*-}.xz" >"$dir/plain"
+    [ "$(lines "$dir/plain")" = "$(lines "$again.${pair%-*}")" ] || fail "again: lines are lost"
+    [ "$(lines "$dir/plain")" = "$(lines "$WORK/clean/tatoeba.en")" ] || fail "again: too few"
+done
 for name in tatoeba msdocs europarl; do
     xzcat "$WORK/translated.de-en/$name.en.xz" >"$dir/plain"
     [ "$(lines "$dir/plain")" = "$(lines "$WORK/clean/$name.de")" ] || fail "$name: lines are lost"
