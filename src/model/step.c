@@ -203,22 +203,16 @@ static void blend_all(struct stepper *s) {
     blend(s->model->be, &a);
 }
 
-/* The k best: of the mean, or of the logits if they are there already. */
+/* The k best: of the mean, of the logits if they are there already, or of the output's. */
 static void pick(struct stepper *s, int k) {
     const struct mat none = {0};
-    if (s->n_other) {
-        blend_all(s);
-        topk(s->model->be,
-             &(struct topk_args){.logits = mat_rows(s->mean, 0, s->out.rows),
-                                 .value = mat_of(s->value.data, s->out.rows, k, s->value.type),
-                                 .id = s->top});
-        return;
-    }
+    int there = s->n_other || s->projected;
+    if (s->n_other) blend_all(s);
     topk(s->model->be,
-         &(struct topk_args){.logits = mat_rows(s->logits, 0, s->out.rows),
-                             .x = s->projected ? none : s->out,
-                             .w = s->projected ? none : s->model->w.out,
-                             .b = s->projected ? none : s->model->w.out_bias,
+         &(struct topk_args){.logits = mat_rows(s->n_other ? s->mean : s->logits, 0, s->out.rows),
+                             .x = there ? none : s->out,
+                             .w = there ? none : s->model->w.out,
+                             .b = there ? none : s->model->w.out_bias,
                              .value = mat_of(s->value.data, s->out.rows, k, s->value.type),
                              .id = s->top});
 }

@@ -11,6 +11,8 @@
 #include "search/constraint.h"
 #include "search/logprob.h"
 
+_Static_assert((int)SEARCH_MAX_MODELS == (int)BLEND_MOST, "two names of one limit");
+
 /* ---- what sentences share -------------------------------------------------------------------- */
 
 static int check_models(struct model *const *models, const float *weights, int n, struct err *err) {
