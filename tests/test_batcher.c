@@ -128,11 +128,8 @@ static void give_all(struct trip *const *t, int n) {
     pthread_mutex_lock(&b->lock);
     for (int i = 0; i < n; i++) {
         t[i]->began = b->now.steps;
-        t[i]->errand.next = NULL;
-        *b->inbox_end = &t[i]->errand;
-        b->inbox_end = &t[i]->errand.next;
+        batcher_put(b, &t[i]->errand);
     }
-    pthread_cond_signal(&b->wake);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -233,6 +230,61 @@ TEST(short_one_after_another) {
     close_batcher();
 }
 
+/* A sentence of many words boards beside short ones that go on all the time: between two steps of
+ * theirs it is encoded for a layer and a little at the most. When nobody rides it is encoded at
+ * once, unless somebody comes. */
+enum { LONG_WORDS = 250 };
+static int board_most, board_was;
+
+static void watch_boarding(struct trip *t) {
+    (void)t;
+    int left = carousel_boarding(b->carousel);
+    if (b->n_urgent && board_was > left) board_most = max_int(board_most, board_was - left);
+    board_was = left;
+}
+
+static void knock(struct trip *t) {
+    if (t->watched) return;
+    atomic_store(&b->wanted, 1);
+    batcher_admit(b);
+    int boards = carousel_boarding(b->carousel);
+    batcher_board(b);
+    int waits = carousel_boarding(b->carousel);
+    atomic_store(&b->wanted, 0);
+    batcher_board(b);
+    t->watched = boards && waits == boards && !carousel_boarding(b->carousel) ? 2 : -1;
+}
+
+TEST(long_boards_by_and_by) {
+    struct trip *large, *wordy;
+    open_batcher(SEATS, BUSY);
+    search.beam = 1;
+    board_most = board_was = short_next = 0;
+    wordy = trip_new(4, LONG_WORDS, DESK_BULK, 1);
+    for (int i = 0; i < SHORT_ONES; i++) {
+        short_one[i] = trip_new(1, 12, DESK_INTERACTIVE, 2);
+        short_one[i]->errand.ended = one_ended;
+        short_one[i]->watch = watch_boarding;
+    }
+    give_all((struct trip *[]){short_one[0], wordy}, 2);
+    wait_for(SHORT_ONES + 1);
+    assert_int_equal(wordy->status, DESK_DONE);
+    int layer = min_int(LONG_WORDS, b->facts.limit) / b->engine->model[0]->config.n_layer_enc;
+    if (board_most < layer || board_most > layer + 10)
+        fail_msg("%d tokens were encoded between two steps of short ones; a layer is %d",
+                 board_most, layer);
+    large = trip_new(MANY, LARGE_WORDS, DESK_BULK, 1);
+    large->watch = knock;
+    give_all(&large, 1);
+    wait_for(1);
+    assert_int_equal(large->status, DESK_DONE);
+    assert_int_equal(large->watched, 2);
+    for (int i = 0; i < SHORT_ONES; i++) trip_free(short_one[i]);
+    trip_free(wordy);
+    trip_free(large);
+    close_batcher();
+}
+
 /* Of two clients with much to do, neither gets ahead, though one came first, in one piece. */
 static void send_beside_impatient(struct trip *t) {
     if (!b->impatient || t->watched++) return;
@@ -289,6 +341,35 @@ TEST(equal_shares) {
         if (abs(lead) > 8) fail_msg("after %d sentences one client is %d ahead", i + 1, lead);
     }
     for (int i = 0; i < 2 * N; i++) trip_free(t[i]);
+    close_batcher();
+}
+
+/* Clients with a sentence each are served in the order in which they came. */
+TEST(first_come_first_served) {
+    enum { N = 64 };
+    struct trip *t[N];
+    open_batcher(8, BUSY);
+    for (int i = 0; i < N; i++) t[i] = trip_new(1, 8, DESK_INTERACTIVE, (uint64_t)i);
+    give_all(t, N);
+    wait_for(N);
+    for (int i = 0; i < N; i++)
+        if (abs(t[i]->place - i) > 8) fail_msg("client %d was served as number %d", i, t[i]->place);
+    for (int i = 0; i < N; i++) trip_free(t[i]);
+    close_batcher();
+}
+
+/* Seats that fall empty one by one are filled several at a time where more wait. */
+TEST(crowd_gets_on_together) {
+    enum { N = 80 };
+    struct trip *t[N];
+    open_batcher(20, BUSY);
+    search.beam = 1;
+    for (int i = 0; i < N; i++) t[i] = trip_new(1, 3 + i % 11, DESK_INTERACTIVE, (uint64_t)i);
+    give_all(t, N);
+    wait_for(N);
+    if (b->now.passes > N / 4)
+        fail_msg("%llu passes for %d sentences", (unsigned long long)b->now.passes, N);
+    for (int i = 0; i < N; i++) trip_free(t[i]);
     close_batcher();
 }
 
@@ -526,6 +607,7 @@ TEST(not_a_number) {
     close_batcher();
 }
 
-TESTS(T(short_beside_long), T(short_one_after_another), T(short_beside_impatient), T(equal_shares),
-      T(weights_of_classes), T(cancel_at_once), T(failing_backend), T(endless_word),
-      T(memory_stays), T(memory_is_given_back), T(not_a_number))
+TESTS(T(short_beside_long), T(short_one_after_another), T(long_boards_by_and_by),
+      T(short_beside_impatient), T(equal_shares), T(first_come_first_served),
+      T(crowd_gets_on_together), T(weights_of_classes), T(cancel_at_once), T(failing_backend),
+      T(endless_word), T(memory_stays), T(memory_is_given_back), T(not_a_number))

@@ -41,7 +41,7 @@ struct ride {
     int seat[N];              /* -1: not aboard */
     int settled[N];           /* tokens that carousel_peek promised */
     int32_t said[N][MAX_LEN]; /* and which */
-    int next, n_aboard, n_done, n_gone, most;
+    int next, n_aboard, n_done, n_gone, n_jumped, most;
     struct rng rng;
 };
 
@@ -93,7 +93,9 @@ static void get_on(struct ride *r, struct carousel *c) {
         in[i].options = &options[i];
         ASSERT_OK(carousel_check(c, &in[i], i, &err), err);
     }
-    int seated = carousel_add(c, in, n, r->seat + r->next, &err);
+    int *seat = r->seat + r->next;
+    int seated =
+        rng_below(&r->rng, 2) ? carousel_add(c, in, n, seat, &err) : carousel_board(c, in, n, seat);
     assert_true(seated >= 0 && seated <= n);
     for (int i = seated; i < n; i++) r->seat[r->next + i] = -1;
     if (n && !r->n_aboard) assert_true(seated > 0);
@@ -115,6 +117,14 @@ static void watch(struct ride *r, struct carousel *c, int i) {
     memcpy(r->said[i], view.ids, (size_t)view.n_settled * sizeof *view.ids);
 }
 
+/* Those that board, if there are any, are a layer further. */
+static void board(struct carousel *c) {
+    struct err err = {0};
+    int left = carousel_boarding(c);
+    ASSERT_OK(carousel_encode(c, &err), err);
+    assert_true(left ? carousel_boarding(c) < left : !carousel_boarding(c));
+}
+
 static void get_off(struct ride *r, struct carousel *c) {
     struct err err = {0};
     struct search_result got;
@@ -133,9 +143,13 @@ static void get_off(struct ride *r, struct carousel *c) {
     }
     for (int i = 0; i < r->next; i++) {
         if (r->seat[i] < 0) continue;
-        watch(r, c, i);
-        carousel_hold(c, r->seat[i], rng_below(&r->rng, 5) == 0);
-        if (rng_below(&r->rng, 40)) continue;
+        int rides = carousel_rides(c, r->seat[i]);
+        if (rides) {
+            watch(r, c, i);
+            carousel_hold(c, r->seat[i], rng_below(&r->rng, 5) == 0);
+        }
+        if (rng_below(&r->rng, rides ? 40 : 5)) continue;
+        r->n_jumped += !rides;
         carousel_leave(c, r->seat[i]); /* cancelled */
         r->seat[i] = -1;
         r->n_aboard--;
@@ -158,7 +172,8 @@ static const struct carousel_caps small = {.n_seat = 12,
                                            .n_pass = 50,
                                            .max_src = LONGEST + 1,
                                            .max_len = MAX_LEN,
-                                           .max_beam = MAX_BEAM};
+                                           .max_beam = MAX_BEAM,
+                                           .n_board = 30};
 
 /* Random arrivals, lengths, options, cancels, in a carousel that is mostly full. */
 static void check_ride(const struct rig *rig, uint64_t seed) {
@@ -169,12 +184,13 @@ static void check_ride(const struct rig *rig, uint64_t seed) {
     uint64_t before = mem_count();
     while (r->next < N || r->n_aboard) {
         get_on(r, c);
+        if (rng_below(&r->rng, 3)) board(c);
         ASSERT_OK(carousel_step(c, &err), err);
         get_off(r, c);
     }
     assert_true(mem_count() == before);
     assert_int_equal(r->n_done + r->n_gone, N);
-    assert_true(r->n_done > N / 3 && r->n_gone > 3 && r->most > 5);
+    assert_true(r->n_done > N / 3 && r->n_gone > 3 && r->n_jumped && r->most > 5);
     carousel_free(c);
     xfree(r->source);
     xfree(r);
@@ -271,7 +287,7 @@ static void check_room(const struct rig *rig, struct carousel_caps caps, int wan
 }
 
 TEST(room_is_kept) {
-    struct carousel_caps much = {20, 100, 1000, 200, 20, 10, 10, 4};
+    struct carousel_caps much = {20, 100, 1000, 200, 20, 10, 10, 4, 0};
     struct rig rig;
     rig_open(&rig, 1, V, DTYPE_F32, 1, 3);
     struct carousel_caps caps = much;
@@ -334,6 +350,10 @@ TEST(impossible_carousels) {
     caps = small;
     caps.n_cell = MAX_LEN - 1;
     ASSERT_ERR(carousel_new(&c, &setup, &caps, &err), err, HEED_EINVAL, "needs 7, 40, 20");
+    caps.n_cell = small.n_cell;
+    caps.n_board = LONGEST;
+    ASSERT_ERR(carousel_new(&c, &setup, &caps, &err), err, HEED_EINVAL, "19 source tokens that b");
+    caps.n_board = 0;
     /* a wide search of a long sentence is not what there must be room for */
     struct search_options wide = search_defaults();
     struct carousel_input in = {{.src = (int32_t[]){5, EOS}, .n_src = 2}, &wide};

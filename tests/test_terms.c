@@ -289,7 +289,7 @@ TEST(neighbours_do_not_notice) {
     }
     struct carousel *c;
     struct search_setup setup = rig_setup(&rig, N_SEQ, 300, 20);
-    struct carousel_caps caps = {N_SEQ, 8 * N_SEQ, 8 * 40 * N_SEQ, 300, 300, 20, 40, 8};
+    struct carousel_caps caps = {N_SEQ, 8 * N_SEQ, 8 * 40 * N_SEQ, 300, 300, 20, 40, 8, 0};
     ASSERT_OK(carousel_new(&c, &setup, &caps, &err), err);
     ride(c, in, &o, riding);
     for (int i = 0; i < N_SEQ; i++) assert_true(riding[i] == mixed[i]);

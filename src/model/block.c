@@ -252,6 +252,10 @@ void ff_bwd(const struct pass *p, const struct side *side, const struct ff_layer
 
 /* ---- join ------------------------------------------------------------------------------------ */
 
+struct flow join_flow(const struct pass *p, const struct join *j) {
+    return (struct flow){.in = j->y, .res = config_of(p)->norm == NORM_PRE ? j->s : j->y};
+}
+
 struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flow,
                      struct norm_pair norm, uint32_t site) {
     const struct config *c = config_of(p);
@@ -264,7 +268,7 @@ struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flo
                                                    .stats = j->stats,
                                                    .eps = c->norm_eps,
                                                    .drop = pass_drop(p, c->dropout, site)});
-    return (struct flow){.in = j->y, .res = c->norm == NORM_PRE ? j->s : j->y};
+    return join_flow(p, j);
 }
 
 void join_bwd(const struct pass *p, const struct side *side, const struct join_back *back) {

@@ -101,6 +101,7 @@ struct join_back {
 
 struct flow join_fwd(const struct pass *p, const struct join *j, struct flow flow,
                      struct norm_pair norm, uint32_t site);
+struct flow join_flow(const struct pass *p, const struct join *j); /* where join_fwd left it */
 void join_bwd(const struct pass *p, const struct side *side, const struct join_back *back);
 
 /* Which LayerNorm closes a join: the sub-layer's own in post-norm, the next one's in pre-norm.

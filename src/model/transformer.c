@@ -19,25 +19,28 @@ struct mat transformer_output(const struct acts *a) {
     return dec_at(a, a->model->config.n_layer_dec - 1)->ff.join.y;
 }
 
-static void encoder_fwd(const struct pass *p) {
+void transformer_encode_layer(const struct pass *p, int l) {
     const struct acts *acts = p->acts;
     const struct config *c = &p->model->config;
     const struct params *w = &p->model->w;
-    struct flow flow = bottom_fwd(p, &acts->src, enc_first_norm(w));
-    for (int l = 0; l < c->n_layer_enc; l++) {
-        const struct enc_params *layer = &w->enc[l];
-        const struct enc_acts *a = enc_at(acts, l);
-        uint32_t site = site_at(SITE_ENC, l, 0);
-        self_fwd(p, &acts->src,
-                 &(struct self_layer){.w = &layer->self,
-                                      .a = &a->self,
-                                      .x = flow.in,
-                                      .probs = view_at(p->view, VIEW_ENC, l),
-                                      .site = site});
-        flow = join_fwd(p, &a->self.join, flow, enc_self_norm(w, c, l), site + SITE_SELF);
-        ff_fwd(p, &(struct ff_layer){.w = &layer->ff, .a = &a->ff, .x = flow.in, .site = site});
-        flow = join_fwd(p, &a->ff.join, flow, enc_ff_norm(w, c, l), site + SITE_FF);
-    }
+    const struct enc_params *layer = &w->enc[l];
+    const struct enc_acts *a = enc_at(acts, l);
+    uint32_t site = site_at(SITE_ENC, l, 0);
+    struct flow flow = l ? join_flow(p, &enc_at(acts, l - 1)->ff.join)
+                         : bottom_fwd(p, &acts->src, enc_first_norm(w));
+    self_fwd(p, &acts->src,
+             &(struct self_layer){.w = &layer->self,
+                                  .a = &a->self,
+                                  .x = flow.in,
+                                  .probs = view_at(p->view, VIEW_ENC, l),
+                                  .site = site});
+    flow = join_fwd(p, &a->self.join, flow, enc_self_norm(w, c, l), site + SITE_SELF);
+    ff_fwd(p, &(struct ff_layer){.w = &layer->ff, .a = &a->ff, .x = flow.in, .site = site});
+    join_fwd(p, &a->ff.join, flow, enc_ff_norm(w, c, l), site + SITE_FF);
+}
+
+void transformer_encode(const struct pass *p) {
+    for (int l = 0; l < p->model->config.n_layer_enc; l++) transformer_encode_layer(p, l);
 }
 
 /* What looks back in layer l of the decoder, as a sub-layer between x and the join. */
@@ -102,10 +105,8 @@ static void decoder_fwd(const struct pass *p) {
     }
 }
 
-void transformer_encode(const struct pass *p) { encoder_fwd(p); }
-
 void transformer_fwd(const struct pass *p) {
-    encoder_fwd(p);
+    transformer_encode(p);
     decoder_fwd(p);
 }
 

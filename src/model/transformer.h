@@ -24,6 +24,9 @@ struct pass {
 /* The encoder alone; its output is transformer_memory(acts). */
 void transformer_encode(const struct pass *pass);
 
+/* One layer of it, the first with what is below. All, in order, are transformer_encode. */
+void transformer_encode_layer(const struct pass *pass, int layer);
+
 /* Encoder and decoder; the decoder's output is transformer_output(acts). */
 void transformer_fwd(const struct pass *pass);
 

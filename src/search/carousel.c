@@ -39,7 +39,7 @@ static void shelf_give(struct shelf *s, int at) {
 
 /* ---- new ------------------------------------------------------------------------------------- */
 
-enum seat_state { EMPTY, RIDING, DONE };
+enum seat_state { EMPTY, BOARDING, RIDING, DONE };
 
 struct seat {
     enum seat_state state;
@@ -51,11 +51,19 @@ struct seat {
     int rc; /* what went wrong, if anything did */
 };
 
+/* Those that are encoded together. */
+struct group {
+    struct acts *encoder[SEARCH_MAX_MODELS];
+    struct packed pass; /* [n_pass] or [n_board] */
+    int *seat, n;       /* [n_seat] -1: has left again */
+    int layer;          /* of the layers of all models, the next */
+};
+
 struct carousel {
     struct ranker ranker;
     struct carousel_caps caps;
-    int k; /* most candidates per hypothesis */
-    struct acts *encoder[SEARCH_MAX_MODELS];
+    int k;       /* most candidates per hypothesis */
+    int n_layer; /* of all models' encoders */
     struct stepper *stepper[SEARCH_MAX_MODELS];
     struct shelf cells, sources;
     int n_beam;              /* the sum of the widths aboard */
@@ -64,7 +72,8 @@ struct carousel {
     int *riding, n_riding;   /* [n_seat] not done, in the order of getting on */
     int *done, n_done;       /* [n_seat] not told yet, in the order of ending */
     int *empty, n_empty;     /* [n_seat] */
-    struct packed pass;      /* [n_pass] the sources that get on together */
+    struct group added;      /* at once */
+    struct group boarding;   /* by and by */
     struct stepper_row *row; /* [n_row] */
     struct candidates got;   /* [n_row, k] */
     double *penalty, *live;  /* [n_seat, max_len + 1], [n_seat, max_beam] */
@@ -99,11 +108,23 @@ static int check_caps(const struct carousel_caps *c, int positions, struct err *
                        "at a time is wanted; the largest sentence needs %d, %d, %d and %d",
                        c->n_row, c->n_cell, c->n_src, c->n_pass, c->max_beam, c->max_len,
                        c->max_src, c->max_src);
+    if (c->n_board && c->n_board < c->max_src)
+        return err_set(err, HEED_EINVAL,
+                       "search: room for %d source tokens that board is wanted; the largest "
+                       "sentence needs %d",
+                       c->n_board, c->max_src);
     return 0;
 }
 
 static void *take(struct arena *arena, int a, int b, size_t size) {
     return arena_take(arena, size_mul(size_mul((size_t)a, (size_t)b), size));
+}
+
+static void carve_group(struct group *g, struct arena *arena, int n_tok, int n_seat) {
+    g->pass.ids = take(arena, n_tok, 1, sizeof *g->pass.ids);
+    g->pass.pos = take(arena, n_tok, 1, sizeof *g->pass.pos);
+    g->pass.start = take(arena, n_seat + 1, 1, sizeof *g->pass.start);
+    g->seat = take(arena, n_seat, 1, sizeof *g->seat);
 }
 
 /* Lays all arrays into the arena; over no memory it measures. */
@@ -116,9 +137,8 @@ static void carve(struct carousel *c, struct arena *arena) {
     c->riding = take(arena, n, 1, sizeof *c->riding);
     c->done = take(arena, n, 1, sizeof *c->done);
     c->empty = take(arena, n, 1, sizeof *c->empty);
-    c->pass.ids = take(arena, cap->n_pass, 1, sizeof *c->pass.ids);
-    c->pass.pos = take(arena, cap->n_pass, 1, sizeof *c->pass.pos);
-    c->pass.start = take(arena, n + 1, 1, sizeof *c->pass.start);
+    carve_group(&c->added, arena, cap->n_pass, n);
+    carve_group(&c->boarding, arena, cap->n_board, n);
     c->row = take(arena, cap->n_row, 1, sizeof *c->row);
     c->got.value = take(arena, cap->n_row, c->k, sizeof *c->got.value);
     c->got.id = take(arena, cap->n_row, c->k, sizeof *c->got.id);
@@ -167,7 +187,10 @@ static int open_models(struct carousel *c, struct model *const *models, struct e
     const struct carousel_caps *cap = &c->caps;
     struct stepper_caps caps = {cap->n_row, cap->max_len, cap->n_src, c->k, cap->n_cell};
     for (int m = 0; m < c->ranker.n_model; m++) {
-        int rc = acts_new(&c->encoder[m], models[m], cap->n_pass, 0, 0, err);
+        int rc = acts_new(&c->added.encoder[m], models[m], cap->n_pass, 0, 0, err);
+        if (!rc && cap->n_board)
+            rc = acts_new(&c->boarding.encoder[m], models[m], cap->n_board, 0, 0, err);
+        c->n_layer += models[m]->config.n_layer_enc;
         if (!rc) rc = stepper_new(&c->stepper[m], models[m], &caps, err);
         if (rc) return rc;
     }
@@ -199,7 +222,8 @@ void carousel_free(struct carousel *c) {
     if (!c) return;
     for (int m = 0; m < c->ranker.n_model; m++) {
         stepper_free(c->stepper[m]);
-        acts_free(c->encoder[m]);
+        acts_free(c->added.encoder[m]);
+        acts_free(c->boarding.encoder[m]);
     }
     mem_block_free(c->block);
     xfree(c);
@@ -245,7 +269,7 @@ static void sit(struct carousel *c, int i, const struct carousel_input *in, int 
     struct sentence *x = &seat->sentence;
     size_t first = (size_t)i * (size_t)c->caps.max_beam;
     int32_t *prefix = c->prefix + seat->cell;
-    seat->state = RIDING;
+    seat->state = BOARDING;
     seat->rc = seat->held = 0;
     rank_penalty(&seat->rules, c->penalty + (size_t)i * ((size_t)c->caps.max_len + 1), longest);
     *x = (struct sentence){.in = in->in, .number = i};
@@ -260,7 +284,6 @@ static void sit(struct carousel *c, int i, const struct carousel_input *in, int 
     for (int k = 0; k < seat->rules.beam.width * longest; k++) c->cache[seat->cell + k] = -1;
     beam_begin(&x->beam, longest);
     c->n_beam += seat->rules.beam.width;
-    c->riding[c->n_riding++] = i;
 }
 
 /* Finds the sentence a seat, or -1. */
@@ -290,40 +313,85 @@ static void pack(struct packed *p, const struct search_input *in, int at) {
     p->max_len = max_int(p->max_len, in->n_src);
 }
 
-/* Encodes the pass of n newcomers. Those whose source rows follow each other, as they do unless the
- * gaps are small, are projected together. */
-static int encode(struct carousel *c, const int *seat, int n, struct err *err) {
-    for (int m = 0; m < c->ranker.n_model; m++) {
-        struct stepper *stepper = c->stepper[m];
-        int rc = acts_load_src(c->encoder[m], &c->pass, n, err);
+/* Seats as many as fit, and packs them. Returns how many. */
+static int fill_group(struct carousel *c, struct group *g, const struct carousel_input *in, int n,
+                      int room) {
+    g->n = g->layer = g->pass.n_tok = g->pass.max_len = 0;
+    for (; g->n < n; g->n++) {
+        BUG_ON(carousel_check(c, &in[g->n], g->n, NULL));
+        if (in[g->n].in.n_src > room - g->pass.n_tok) break;
+        if ((g->seat[g->n] = find_seat(c, &in[g->n])) < 0) break;
+        pack(&g->pass, &in[g->n].in, g->n);
+    }
+    return g->n;
+}
+
+/* What the encoder has made of the group is what model m attends to. Those whose source rows follow
+ * each other, as they do unless the gaps are small, are projected together. */
+static void admit(struct carousel *c, const struct group *g, int m) {
+    const int32_t *start = g->pass.start;
+    for (int i = 0, last; i < g->n; i = last) {
+        last = i + 1;
+        if (g->seat[i] < 0) continue;
+        int at = c->seat[g->seat[i]].src;
+        for (; last < g->n && g->seat[last] >= 0; last++)
+            if (c->seat[g->seat[last]].src != at + start[last] - start[i]) break;
+        stepper_admit(c->stepper[m], g->encoder[m], start[i], start[last] - start[i], at);
+    }
+}
+
+/* The group's next layer, and with the last one its seats ride. */
+static int encode(struct carousel *c, struct group *g, struct err *err) {
+    int l = g->layer, m = 0;
+    for (int n; l >= (n = c->stepper[m]->model->config.n_layer_enc); m++) l -= n;
+    struct model *model = c->stepper[m]->model;
+    if (l == 0) {
+        int rc = acts_load_src(g->encoder[m], &g->pass, g->n, err);
         if (rc) return rc;
-        transformer_encode(&(struct pass){.model = stepper->model, .acts = c->encoder[m]});
-        for (int i = 0, last; i < n; i = last) {
-            const int32_t *start = c->pass.start;
-            int at = c->seat[seat[i]].src;
-            for (last = i + 1; last < n; last++)
-                if (c->seat[seat[last]].src != at + start[last] - start[i]) break;
-            stepper_admit(stepper, c->encoder[m], start[i], start[last] - start[i], at);
+    }
+    transformer_encode_layer(&(struct pass){.model = model, .acts = g->encoder[m]}, l);
+    if (l == model->config.n_layer_enc - 1) admit(c, g, m);
+    if (++g->layer == c->n_layer) {
+        for (int i = 0; i < g->n; i++) {
+            if (g->seat[i] < 0) continue;
+            c->seat[g->seat[i]].state = RIDING;
+            c->riding[c->n_riding++] = g->seat[i];
         }
+        g->n = 0;
     }
     return backend_check(c->ranker.be, err);
 }
 
 int carousel_add(struct carousel *c, const struct carousel_input *in, int n, int *seat,
                  struct err *err) {
-    int seated = 0;
-    c->pass.n_tok = c->pass.max_len = 0;
-    for (; seated < n; seated++) {
-        BUG_ON(carousel_check(c, &in[seated], seated, NULL));
-        if (in[seated].in.n_src > c->caps.n_pass - c->pass.n_tok) break;
-        if ((seat[seated] = find_seat(c, &in[seated])) < 0) break;
-        pack(&c->pass, &in[seated].in, seated);
-    }
-    if (seated == 0) return 0;
-    int rc = encode(c, seat, seated, err);
+    struct group *g = &c->added;
+    int seated = fill_group(c, g, in, n, c->caps.n_pass), rc = 0;
+    memcpy(seat, g->seat, (size_t)seated * sizeof *seat);
+    while (!rc && g->n) rc = encode(c, g, err);
     for (int i = 0; rc && i < seated; i++) carousel_leave(c, seat[i]);
     return rc ? rc : seated;
 }
+
+int carousel_board(struct carousel *c, const struct carousel_input *in, int n, int *seat) {
+    struct group *g = &c->boarding;
+    if (g->n) return 0;
+    int seated = fill_group(c, g, in, n, c->caps.n_board);
+    memcpy(seat, g->seat, (size_t)seated * sizeof *seat);
+    return seated;
+}
+
+int carousel_encode(struct carousel *c, struct err *err) {
+    return c->boarding.n ? encode(c, &c->boarding, err) : 0;
+}
+
+int carousel_boarding(const struct carousel *c) {
+    const struct group *g = &c->boarding;
+    if (!g->n) return 0;
+    int64_t left = (int64_t)g->pass.n_tok * (c->n_layer - g->layer);
+    return (int)((left + c->n_layer - 1) / c->n_layer);
+}
+
+int carousel_rides(const struct carousel *c, int at) { return c->seat[at].state == RIDING; }
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
@@ -470,6 +538,16 @@ static void drop(int *list, int *n, int seat) {
     memmove(list + i, list + i + 1, (size_t)(--*n - i) * sizeof *list);
 }
 
+/* It leaves before it rides: its rows are not to be filled any more. */
+static void jump_off(struct group *g, int seat) {
+    int left = 0;
+    for (int i = 0; i < g->n; i++) {
+        if (g->seat[i] == seat) g->seat[i] = -1;
+        left += g->seat[i] >= 0;
+    }
+    if (!left) g->n = 0;
+}
+
 void carousel_hold(struct carousel *c, int at, int held) { seat_in(c, at, RIDING)->held = held; }
 
 int carousel_done(struct carousel *c) {
@@ -502,8 +580,10 @@ void carousel_leave(struct carousel *c, int at) {
     struct seat *seat = &c->seat[at];
     if (seat->state == RIDING)
         drop(c->riding, &c->n_riding, at);
-    else
+    else if (seat->state == DONE)
         drop(c->done, &c->n_done, at);
+    else
+        jump_off(&c->boarding, at);
     seat->state = EMPTY;
     c->n_beam -= seat->rules.beam.width;
     int width = seat->rules.beam.width;

@@ -10,6 +10,7 @@
  *
  *     carousel_check     refuse what can never ride, before it waits for a seat
  *     carousel_add       as many of the waiting as fit
+ *     carousel_board     the same without encoding them: ... carousel_encode, a layer at a time
  *     carousel_step      one token each
  *     carousel_hold      who is to sit still for a while, so that steps are short
  *     carousel_peek      what a seat has so far, for those who want to watch
@@ -51,8 +52,11 @@
  * n_pass the most source tokens of one carousel_add. Between two steps it should add at most once.
  * With cost e of a source token in the encoder and d of a row in a step (a row costs little more
  * when others share it, as weights are read once), no step comes later than e * n_pass + d * n_row
- * after the last. Fairness and priority are the admitter's, too: it decides who is next, may keep
- * seats and rows back for short and urgent ones, and may hold others while these ride.
+ * after the last. Those that nobody waits for can board instead: they have their seats, and are
+ * encoded layer by layer whenever there is time, between two steps or while no step is made, beside
+ * others that get on at once; with the last layer they ride. Fairness and priority are the
+ * admitter's, too: it decides who is next, may keep seats and rows back for short and urgent ones,
+ * and may hold others while these ride.
  *
  * Devices. Everything here goes through ops that every backend has, so it runs on a GPU as it is,
  * with the host in every step, as the searches that are not plain do. To stay resident
@@ -79,6 +83,7 @@ struct carousel_caps {
     /* And of one sentence: source tokens, tokens of its translation (end mark counted), beam; wide
      * beams of long translations need not fit. */
     int max_src, max_len, max_beam;
+    int n_board; /* source tokens of those that board together; 0: nobody does */
 };
 
 struct carousel;
@@ -102,6 +107,20 @@ int carousel_check(const struct carousel *carousel, const struct carousel_input 
  * in their order. Returns how many, and seat[i] for each of these; or an error. */
 int carousel_add(struct carousel *carousel, const struct carousel_input *in, int n, int *seat,
                  struct err *err);
+
+/* The same, but they do not ride before carousel_encode has encoded them. While some board others
+ * cannot: 0. */
+int carousel_board(struct carousel *carousel, const struct carousel_input *in, int n, int *seat);
+
+/* One more layer of those that board, if any do. */
+int carousel_encode(struct carousel *carousel, struct err *err);
+
+/* Source tokens of those that board that are left to encode: all tokens of half the layers count as
+ * half of the tokens. 0: nobody boards. */
+int carousel_boarding(const struct carousel *carousel);
+
+/* Does the sentence of a seat ride: is it encoded, and not done? */
+int carousel_rides(const struct carousel *carousel, int seat);
 
 /* One more token for every sentence that is not done. Nothing happens where there is none. */
 int carousel_step(struct carousel *carousel, struct err *err);

@@ -1,18 +1,24 @@
 /* batcher.c — see batcher.h. */
+#define _GNU_SOURCE /* syscall */
 #include "serve/batcher.h"
 
 #include <errno.h>
 #include <malloc.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "search/defaults.h"
 #include "serve/batcher_inside.h"
 
-enum { REST = 1 }; /* seconds without work until memory is given back */
+enum {
+    REST = 1,      /* seconds without work until memory is given back */
+    PAUSE = 500000 /* ns for which others wait when an interactive errand has ended */
+};
 
-static const struct suit suits_host = {40, 16, 256, 64}, suits_device = {320, 1 << 20, 8192, 8192};
+static const struct suit suits_host = {40, 16, 256, 128}, suits_device = {320, 1 << 20, 8192, 8192};
 enum { CELLS_PER_ROW = 96, SRC_PER_SEAT = 64 };
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -42,6 +48,7 @@ static void plan_caps(struct batcher *b, int beam) {
                                      .max_src = len,
                                      .max_len = len,
                                      .max_beam = SEARCH_MAX_BEAM};
+    if (batcher_bounded(b)) b->caps.n_board = max_int(b->suit.others_pass, len);
 }
 
 static int make_carousel(struct batcher *b, struct err *err) {
@@ -124,6 +131,21 @@ static void sweep(struct batcher *b) {
     }
 }
 
+/* An interactive errand has ended, and nothing but others is left. Its client may have the next at
+ * hand, and whoever takes the answer there wants a processor: for a moment nobody goes on. With the
+ * lock. */
+static void pause_after(struct batcher *b) {
+    struct timespec until;
+    int answered = b->answered;
+    b->answered = 0;
+    if (!answered || !b->all || b->n_urgent || flows_urgent(&b->flows)) return;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += PAUSE;
+    if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
+    while (!b->inbox && !b->retired)
+        if (pthread_cond_timedwait(&b->wake, &b->lock, &until) == ETIMEDOUT) return;
+}
+
 static int is_idle(const struct batcher *b) { return !b->inbox && !b->all && !b->retired; }
 
 /* Waits for something to do; if it takes long, memory is given back. With the lock. */
@@ -145,11 +167,13 @@ static int take_in(struct batcher *b) {
     pthread_mutex_lock(&b->lock);
     b->stats = b->now;
     b->stats.seated = b->n_order;
+    pause_after(b);
     rest(b);
     struct errand *in = b->inbox;
     int goes_on = in || b->all;
     b->inbox = NULL;
     b->inbox_end = &b->inbox;
+    atomic_store_explicit(&b->wanted, 0, memory_order_relaxed);
     pthread_mutex_unlock(&b->lock);
     struct err err = {0};
     if (in && !b->engine) batcher_open_model(b, &err);
@@ -167,9 +191,12 @@ static void turn(struct batcher *b) {
     double began = clock_seconds();
     sweep(b);
     if (b->carousel) batcher_admit(b);
+    if (b->carousel) batcher_board(b);
     if (b->carousel) batcher_look_again(b);
-    if (b->carousel) batcher_hold(b);
-    if (b->carousel) batcher_step(b);
+    if (b->carousel && (b->n_urgent || !batcher_bounded(b) || !batcher_wanted(b))) {
+        batcher_hold(b);
+        batcher_step(b);
+    }
     if (b->carousel) batcher_tell(b);
     b->now.seconds += clock_seconds() - began;
 }
@@ -185,9 +212,26 @@ static void free_batcher(struct batcher *b) {
     xfree(b);
 }
 
+/* Whoever has little to do, as the thread that speaks HTTP, is not to wait until this one has had
+ * its time slice when it wakes up: Linux (6.12 and later) lets those go first whose slice is
+ * shorter. The backend's threads inherit it. It is a wish, and no matter where it is not known. */
+static void let_others_in(void) {
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t slice, deadline, period; /* ns */
+    } a = {.size = sizeof a};             /* sched_attr(2), which this libc has no header for */
+    if (syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) || !a.slice) return;
+    a.slice *= 2;
+    if (syscall(SYS_sched_setattr, 0, &a, 0)) return;
+}
+
 static void *thread_main(void *arg) {
     struct batcher *b = arg;
     struct err err = {0};
+    let_others_in();
     int rc = batcher_open_model(b, &err);
     pthread_mutex_lock(&b->lock);
     b->open = rc ? -1 : 1;
@@ -246,12 +290,17 @@ void batcher_retire(struct batcher *b) {
     pthread_mutex_unlock(&b->lock); /* from here on it may be gone */
 }
 
-void batcher_give(struct batcher *b, struct errand *e) {
+void batcher_put(struct batcher *b, struct errand *e) {
     e->next = NULL;
-    pthread_mutex_lock(&b->lock);
     *b->inbox_end = e;
     b->inbox_end = &e->next;
+    if (e->class == DESK_INTERACTIVE) atomic_store_explicit(&b->wanted, 1, memory_order_relaxed);
     pthread_cond_signal(&b->wake);
+}
+
+void batcher_give(struct batcher *b, struct errand *e) {
+    pthread_mutex_lock(&b->lock);
+    batcher_put(b, e);
     pthread_mutex_unlock(&b->lock);
 }
 

@@ -2,21 +2,23 @@
  *
  * An errand is a task (task.h) on its way through this model. Between two steps of its carousel
  * (search/carousel.h) the engine thread looks who was cancelled or is late, takes in what is new,
- * seats whose turn it is, and hands back who is done. Nobody waits for a batch to fill or to end.
+ * seats whose turn it is, and hands back who is done. Nobody waits for a batch to fill or to end;
+ * only where all seats are taken, those that fall empty are filled a few at a time.
  *
  * Whose turn it is (flows.h). A sentence costs its source tokens times the beam, over the weight of
  * its class: flows of a class get equal shares, and errands of a flow take turns, sentence by
  * sentence.
  *
- * How long a short one takes. What it can meet of others is a turn of theirs: one step of all their
- * rows, and one pass of the encoder over those that get on. So while interactive sentences ride,
- * others sit still. With every step they save up as many rows as ride, at most a quarter of
- * `busy_rows` (or of those that ride, if these are many); with `busy_rows` of them they make one
- * step, the oldest first; and a sentence gets on when its source tokens were saved up likewise. For
- * a few steps after the last interactive one others go on without waiting, but still with
- * `busy_rows` rows and one sentence getting on: somebody who sends one short text after another
- * meets one such turn a text, whose cost does not depend on how much others want. With nobody
- * interactive about all rows go on, and a pass has few tokens. What is tokenised between two steps
+ * How long a short one takes. What it can meet of others is one step of all their rows, or one
+ * layer of the encoder over those that board: these are encoded layer by layer, and when somebody
+ * interactive comes the rest waits. While interactive sentences ride, others sit still. With every
+ * step they save up as many rows as ride, at most a quarter of `busy_rows` (or of those that ride,
+ * if these are many); with `busy_rows` of them they make one step, the oldest first; and a layer is
+ * encoded when its share of the source tokens was saved up likewise. When the last interactive one
+ * has ended, nobody goes on for half a millisecond: the answer finds a processor, and a client that
+ * has the next text at hand meets nothing. For a few steps after that others go on without waiting,
+ * but still with `busy_rows` rows and one sentence boarding. With nobody interactive about all rows
+ * go on, and those that board together have few tokens. What is tokenised between two steps
  * has few bytes. Others than interactive ones never take more than three quarters of seats, rows
  * and cells, unless it is one sentence that is so large. One that could not be seated for PATIENCE
  * steps goes before all. Where a device makes steps of all rows short, nobody is held.

@@ -4,6 +4,7 @@
 
 enum {
     PATIENCE = 256,
+    GATHER = 8,           /* steps for which seats that fell empty may stay so */
     WORK = 4 * TASK_PIECE /* bytes tokenised between two steps */
 };
 
@@ -57,13 +58,12 @@ static int busy(const struct batcher *b, const struct chosen *l) {
     return batcher_bounded(b) && (b->lately || l->urgent || flows_urgent(&b->flows));
 }
 
-/* While it is busy: with nobody interactive here others get on one at a time, else when they have
- * saved up for it, and only as many as will not be held. */
+/* While it is busy others board one at a time, or those that they have saved up for, and only as
+ * many as will not be held. */
 static int others_may(const struct batcher *b, const struct part *p, const struct chosen *l) {
     int rows = b->others_rows + l->rows + p->rows;
     if (rows > max_int(b->suit.busy_rows, b->share + p->rows - 1)) return 0;
-    if (!b->n_urgent && !l->urgent && !flows_urgent(&b->flows)) return !l->others;
-    return b->entry - l->slow_tokens >= min_int(p->n_said, b->suit.busy_rows);
+    return !l->others || b->entry >= l->slow_tokens + p->n_said;
 }
 
 /* Is there room in the quarter of interactive ones? */
@@ -82,6 +82,7 @@ static int may_sit(const struct batcher *b, const struct part *p, const struct c
     int urgent = p->errand->class == DESK_INTERACTIVE;
     if (l->n && l->tokens + p->n_said > b->suit.pass) return 0;
     if (!urgent && l->others && l->slow_tokens + p->n_said > b->suit.others_pass) return 0;
+    if (!urgent && carousel_boarding(b->carousel)) return 0;
     if (p == b->impatient) return 1;
     if (urgent) return !b->impatient || fits_quarter(b, p, l);
     if (busy(b, l) && !others_may(b, p, l)) return 0;
@@ -199,10 +200,65 @@ static void choose_of(struct batcher *b, struct flow *f, struct chosen *l, size_
     }
 }
 
-void batcher_admit(struct batcher *b) {
+/* Gives seats to n chosen ones: encoded at once, or boarding. Returns how many there were for. */
+static int seat_chosen(struct batcher *b, struct part *const *part, int n, int boards,
+                       struct err *err) {
     struct carousel_input in[MAX_PASS];
+    int seat[MAX_PASS];
+    if (!n) return 0;
+    for (int i = 0; i < n; i++) in[i] = input_of(part[i]);
+    int seated = boards ? carousel_board(b->carousel, in, n, seat)
+                        : carousel_add(b->carousel, in, n, seat, err);
+    BUG_ON(seated > n);
+    b->now.passes += seated > 0;
+    for (int i = 0; i < seated; i++) {
+        struct part *p = part[i];
+        batcher_seat_in(b, p, seat[i]);
+        b->now.src_tokens += (uint64_t)p->n_src;
+        p->errand->cost.src_tokens += (uint64_t)p->n_src;
+        if (p == b->impatient) b->impatient = NULL;
+    }
+    for (int i = n - 1; i >= max_int(seated, 0) && seated >= 0; i--) {
+        struct part *p = part[i];
+        if (p->errand->flow) p->errand->flow->time -= charge(p);
+        batcher_give_back(b, p);
+        if (i == seated && !b->impatient && b->now.steps - p->since > PATIENCE) b->impatient = p;
+    }
+    return seated;
+}
+
+/* Interactive ones first, if the others are to board. */
+static int urgent_first(struct chosen *l) {
+    struct part *other[MAX_PASS];
+    int n = 0, n_other = 0;
+    for (int i = 0; i < l->n; i++) {
+        struct part *p = l->part[i];
+        if (p->errand->class == DESK_INTERACTIVE)
+            l->part[n++] = p;
+        else
+            other[n_other++] = p;
+    }
+    for (int i = 0; i < n_other; i++) l->part[n + i] = other[i];
+    return n;
+}
+
+/* Where more wait than there are seats for, those that fall empty are filled several at a time: a
+ * pass over a few sentences costs little more than over one. Not where interactive ones and others
+ * share. */
+static int gathers(struct batcher *b, int room) {
+    int wait = b->flows.n, few = b->caps.n_seat / 5;
+    if (b->n_order > b->n_urgent) {
+        room -= b->caps.n_seat / 4;
+        wait = b->n_urgent || flows_urgent(&b->flows) || b->lately ? 0 : few;
+    }
+    b->gathered = wait > room && room < few ? (b->gathered + 1) % GATHER : 0;
+    return b->gathered;
+}
+
+void batcher_admit(struct batcher *b) {
     struct chosen l = {.n = 0};
-    int seat[MAX_PASS], room = b->caps.n_seat - carousel_seats(b->carousel);
+    int room = b->caps.n_seat - carousel_seats(b->carousel);
+    if (gathers(b, room)) return;
     size_t work = 0;
     struct err err = {0};
     b->flows.round++;
@@ -211,27 +267,21 @@ void batcher_admit(struct batcher *b) {
         if (!b->carousel) return;
         if (b->impatient && l.n && l.part[l.n - 1] == b->impatient) break;
     }
-    if (!l.n) return;
-    for (int i = 0; i < l.n; i++) in[i] = input_of(l.part[i]);
-    int seated = carousel_add(b->carousel, in, l.n, seat, &err);
-    if (seated < 0) {
+    int at_once = batcher_bounded(b) ? urgent_first(&l) : l.n;
+    if (seat_chosen(b, l.part, at_once, 0, &err) < 0)
         batcher_recover(b, &err, l.part, l.n);
-        return;
-    }
-    BUG_ON(seated > l.n);
-    b->now.passes += seated > 0;
-    for (int i = 0; i < seated; i++) {
-        struct part *p = l.part[i];
-        batcher_seat_in(b, p, seat[i]);
-        b->now.src_tokens += (uint64_t)p->n_src;
-        if (p->errand->class != DESK_INTERACTIVE) b->entry -= p->n_said;
-        p->errand->cost.src_tokens += (uint64_t)p->n_src;
-        if (p == b->impatient) b->impatient = NULL;
-    }
-    for (int i = l.n - 1; i >= seated; i--) {
-        struct part *p = l.part[i];
-        if (p->errand->flow) p->errand->flow->time -= charge(p);
-        batcher_give_back(b, p);
-        if (i == seated && !b->impatient && b->now.steps - p->since > PATIENCE) b->impatient = p;
+    else
+        seat_chosen(b, l.part + at_once, l.n - at_once, 1, &err);
+}
+
+void batcher_board(struct batcher *b) {
+    struct err err = {0};
+    for (int left; (left = carousel_boarding(b->carousel));) {
+        if (b->n_urgent ? b->entry <= 0 : batcher_wanted(b)) return;
+        if (carousel_encode(b->carousel, &err)) {
+            batcher_recover(b, &err, NULL, 0);
+            return;
+        }
+        if (b->n_urgent) b->entry -= left - carousel_boarding(b->carousel);
     }
 }

@@ -31,7 +31,8 @@ struct batcher {
     pthread_cond_t wake, opened;
     struct errand *inbox, **inbox_end;
     int retired;
-    int open; /* 0: not yet, 1: yes, -1: failed, err says why */
+    atomic_int wanted; /* somebody interactive is in the inbox */
+    int open;          /* 0: not yet, 1: yes, -1: failed, err says why */
     struct err err;
     struct desk_stats stats;
     /* the thread's own */
@@ -54,17 +55,21 @@ struct batcher {
     int n_order;                             /* that are in work */
     int n_urgent, urgent_rows, urgent_cells; /* interactive ones of them */
     int others_rows, others_cells;
-    int share;              /* what others are to a step beside interactive ones, on average */
-    int credit;             /* load that others may be to a step, saved up */
-    int entry;              /* source tokens that may get on beside interactive ones, likewise */
-    int lately;             /* steps for which it is as if interactive ones rode */
-    struct part *impatient; /* goes before all */
+    int share;    /* what others are to a step beside interactive ones, on average */
+    int credit;   /* load that others may be to a step, saved up */
+    int entry;    /* source tokens that may be encoded beside interactive ones, likewise */
+    int lately;   /* steps for which it is as if interactive ones rode */
+    int gathered; /* steps for which nobody was admitted, to be several in a pass */
+    int answered; /* an interactive errand has ended */
+    struct part *impatient;              /* goes before all */
     struct part *linking, **linking_end; /* found, and to be looked at again */
     struct desk_stats now;               /* what the thread counts; copied to stats */
 };
 
 /* ---- batcher.c ------------------------------------------------------------------------------- */
 
+/* Into the inbox. With the lock. */
+void batcher_put(struct batcher *b, struct errand *e);
 int batcher_open_model(struct batcher *b, struct err *err);
 void batcher_shut_model(struct batcher *b);
 
@@ -72,6 +77,9 @@ void batcher_shut_model(struct batcher *b);
 
 /* Seats those whose turn it is: as many as a pass may have, and there is room for. */
 void batcher_admit(struct batcher *b);
+/* Encodes those that board, until somebody interactive comes; beside interactive ones, as much as
+ * was saved up for. */
+void batcher_board(struct batcher *b);
 /* The next sentence of an errand: 1, or 0 if it has none now and perhaps was ended; or what is
  * wrong with it. */
 int batcher_next_part(struct batcher *b, struct errand *e, struct part **part, size_t *work,
@@ -93,6 +101,11 @@ void batcher_recover(struct batcher *b, const struct err *err, struct part *cons
 /* Does the device make steps with many rows long? */
 static inline int batcher_bounded(const struct batcher *b) {
     return b->suit.busy_rows < b->caps.n_row;
+}
+
+/* Is an interactive errand there that was not taken in yet? */
+static inline int batcher_wanted(const struct batcher *b) {
+    return atomic_load_explicit(&b->wanted, memory_order_relaxed);
 }
 
 void batcher_seat_in(struct batcher *b, struct part *p, int seat);

@@ -65,6 +65,7 @@ void batcher_end(struct batcher *b, struct errand *e, enum desk_status status,
     *e->link = e->next;
     if (e->next) e->next->link = e->link;
     e->cost.total = clock_seconds();
+    b->answered |= e->class == DESK_INTERACTIVE && batcher_bounded(b);
     e->ended(e, status, message);
 }
 
@@ -120,19 +121,24 @@ static int load_of(const struct part *p) {
     return p->rows + (int)((int64_t)p->rows * (p->n_said + p->steps) / KEYS_PER_ROW);
 }
 
+/* Does it ride, and may be held? */
+static int is_other(const struct batcher *b, const struct part *p) {
+    return p->errand->class != DESK_INTERACTIVE && carousel_rides(b->carousel, p->seat);
+}
+
 /* What others save up in this step, and whether it is enough for them to be in it. */
 static int others_due(struct batcher *b) {
     int few = min_int(b->urgent_rows, max_int(b->suit.busy_rows / 4, 1));
     int share = b->share = max_int(few, b->urgent_rows / 4);
     int most = max_int(b->suit.busy_rows, share), goal = 0, first = 0;
     for (int i = 0; i < b->n_order && goal < most; i++) {
-        if (b->order[i]->errand->class == DESK_INTERACTIVE) continue;
+        if (!is_other(b, b->order[i])) continue;
         goal += load_of(b->order[i]);
         if (!first) first = goal;
     }
     goal = max_int(min_int(goal, most), first);
     b->credit = b->n_urgent ? min_int(b->credit + share, goal) : goal;
-    b->entry = b->n_urgent ? min_int(b->entry + share, most + ENTRY_STEPS * share) : 0;
+    b->entry = b->n_urgent ? min_int(b->entry + share, ENTRY_STEPS * share) : 0;
     return b->credit >= goal;
 }
 
@@ -141,7 +147,7 @@ void batcher_hold(struct batcher *b) {
     b->lately = b->n_urgent ? LATELY : max_int(b->lately - 1, 0);
     for (int i = 0; i < b->n_order; i++) {
         struct part *p = b->order[i];
-        if (p->errand->class == DESK_INTERACTIVE) continue;
+        if (!is_other(b, p)) continue;
         int load = load_of(p);
         held |= b->lately && batcher_bounded(b) && load > left;
         carousel_hold(b->carousel, p->seat, held);
@@ -217,7 +223,7 @@ void batcher_step(struct batcher *b) {
 
 void batcher_look_again(struct batcher *b) {
     int tokens = 0;
-    while (b->linking && tokens < LINK_TOKENS) {
+    while (b->linking && tokens < (batcher_wanted(b) ? 1 : LINK_TOKENS)) {
         struct part *p = b->linking;
         struct errand *e = p->errand;
         struct err err = {0};
@@ -247,6 +253,7 @@ void batcher_tell(struct batcher *b) {
         struct errand *e = p->errand;
         struct desk_partial partial;
         if (!e->partial || !(task_extras(e->task) & DESK_PARTIAL)) continue;
+        if (!carousel_rides(b->carousel, p->seat)) continue;
         struct carousel_view view = carousel_peek(b->carousel, p->seat);
         if (view.n && task_partial(e->task, &b->facts, p, &view, &partial)) e->partial(e, &partial);
     }

@@ -16,7 +16,8 @@ static struct flow *find_flow(struct flows *l, const struct errand *e) {
         l->at = xrealloc(l->at, (size_t)l->cap * sizeof(struct flow *));
     }
     struct flow *f = xcalloc(1, sizeof *f);
-    *f = (struct flow){.client = e->client, .class = e->class, .time = l->time};
+    *f = (struct flow){
+        .client = e->client, .class = e->class, .time = l->time, .number = l->count++};
     return l->at[l->n++] = f;
 }
 
@@ -74,15 +75,19 @@ int flows_urgent(const struct flows *l) {
     return 0;
 }
 
+static int is_before(const struct flow *a, const struct flow *b) {
+    int more = flows_weight(a->class) - flows_weight(b->class);
+    if (a->time < b->time || a->time > b->time) return a->time < b->time;
+    return more ? more > 0 : a->number < b->number;
+}
+
 struct flow *flows_pick(const struct flows *l, struct flow *first, int overtake) {
     struct flow *best = NULL;
     for (int i = 0; i < l->n; i++) {
         struct flow *f = l->at[i];
         if (f->passed_over == l->round) continue;
         if (first && !(f->class == DESK_INTERACTIVE && overtake)) continue;
-        if (!best || f->time < best->time ||
-            (f->time <= best->time && flows_weight(f->class) > flows_weight(best->class)))
-            best = f;
+        if (!best || is_before(f, best)) best = f;
     }
     if (!best && first && first->passed_over != l->round) best = first;
     return best;

@@ -4,7 +4,8 @@
  * what it is served moves on; the flow that is furthest behind is next, and one that was empty
  * begins at the time of the last that was served. So flows get equal shares of what they are
  * charged, whatever they ask for, a newcomer is served at once, and nobody starves. Errands of a
- * flow take turns. Of flows at the same time the one of greater weight is first.
+ * flow take turns. Of flows at the same time the one of greater weight is first, then the older
+ * one.
  *
  * Owns the flows; errands are the caller's, and must have left when it is released. One thread. */
 #ifndef SERVE_FLOWS_H
@@ -16,6 +17,7 @@ struct flow {
     uint64_t client;
     enum desk_class class;
     double time;
+    uint64_t number;             /* of all flows there have been */
     struct errand *first, *last; /* taking turns */
     uint64_t passed_over;        /* in this round: its head does not fit */
 };
@@ -25,7 +27,7 @@ struct flows {
     struct flow **at;
     int n, cap;
     double time; /* of the flow served last */
-    uint64_t round;
+    uint64_t round, count;
 };
 void flows_release(struct flows *flows);
 

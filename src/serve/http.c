@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -57,9 +58,11 @@ void http_wake(struct http_exchange *x, unsigned what) {
         p->mail_next = s->mail;
         s->mail = p;
     }
-    /* under the lock: the exchange may be gone once it is delivered, and the server after that */
-    if (first) ring(s);
-    pthread_mutex_unlock(&s->lock);
+    atomic_fetch_add_explicit(&s->ringing, first, memory_order_relaxed);
+    pthread_mutex_unlock(&s->lock); /* which who is woken wants; the exchange may be gone now */
+    if (!first) return;
+    ring(s);
+    atomic_fetch_sub_explicit(&s->ringing, 1, memory_order_release);
 }
 
 static void check_time(struct connection *c) {
@@ -304,6 +307,7 @@ void http_close(struct http_server *s) {
         ring(s);
         pthread_join(s->thread, NULL);
     }
+    while (atomic_load_explicit(&s->ringing, memory_order_acquire)) sched_yield();
     for (int i = 0; i < s->options.n_listen; i++) listener_close(&s->port[i].listener);
     if (s->epoll >= 0) close(s->epoll);
     if (s->bell >= 0) close(s->bell);

@@ -99,6 +99,7 @@ struct http_server {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t drained_changed;
     struct http_private *mail;
+    atomic_int ringing; /* who have left mail and not rung yet: the server stays until they have */
     int draining, drained, sealing, sealed, stopping;
     int saw_drain, saw_seal, quiet; /* the thread's own; quiet: nothing has come for a tick */
     double drain_begun, last_call;  /* when it stops; 0: not yet */
