@@ -4,16 +4,14 @@
  * (32 columns), four sums. Four multiplications are issued in 64 cycles; of the 4 KiB they take,
  * one operand should come from the first-level cache and one may come from the second, which must
  * then deliver 32 bytes per cycle. Meanwhile the vector units and most of the load ports are idle.
- * What a product has to do besides (storing the patch before, packing the next columns, asking for
- * lines that will be wanted) is cut into pieces that fit between steps, `aside`, and the processor,
- * which looks some ten steps ahead, runs them beside the multiplications. */
+ * What a product has to do besides (storing the patch before, quantising the next rows, asking for
+ * lines that will be wanted) is cut into pieces that fit between steps, `aside`. */
 #ifndef BACKEND_CPU_AMX_PATCH_H
 #define BACKEND_CPU_AMX_PATCH_H
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/gemm_store.h"
 
-enum { AMX_ASIDE = 4 }; /* steps between two calls of aside */
 enum { AMX_SIDE = 32, AMX_REGISTER = 1024, AMX_PATCH = 4096 }; /* rows and columns, bytes, bytes */
 
 struct amx_patch {
@@ -26,6 +24,7 @@ struct amx_patch {
     int64_t w_step;         /* and to the next step */
     int x_stream, w_stream; /* not wanted again soon */
     int steps, rows;        /* with 16 rows or fewer wanted only half the work is done */
+    int every;              /* steps between two calls of aside */
     const char *from;       /* the sums so far, [32][32] of 4 bytes, or NULL: zeros */
     int64_t ld_from;        /* bytes from row to row */
     char *to;               /* where they go; rows that are not wanted may be anything */
@@ -91,7 +90,7 @@ GEMM_INLINE void amx_patch_rows(const struct amx_patch *q, const int i8, const i
         x1 += q->x_step;
         w += q->w_step;
         w1 += q->w_step;
-        if (step % AMX_ASIDE == 0) aside(ctx);
+        if (step % q->every == 0) aside(ctx);
     }
     amx_store_sums(q->to, q->ld_to, both);
 }

@@ -440,7 +440,8 @@ static void run_ranges(struct pool *pool, const struct gemm_kernel *kernel, cons
     while (j.n_row * across < wanted) {
         const int rows = g->m / j.n_row, cols = g->n / across;
         if (max_int(rows, cols) < 2 * RANGE_LEAST) break;
-        *(rows >= cols ? &j.n_row : &across) *= 2;
+        /* rows that are cut have B packed once more, columns A only read */
+        *(rows >= 2 * cols ? &j.n_row : &across) *= 2;
     }
     j.rows = range_side(g->m, j.n_row, kernel->mr);
     j.cols = range_side(g->n, across, kernel->nr);

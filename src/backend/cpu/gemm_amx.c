@@ -11,8 +11,9 @@
  *   B   a group of columns, 1 MiB at most, is packed into the thread's second-level cache: strips
  *       of 32 columns, two registers per step. It stays there while all rows pass by.
  *   A   goes by in panels of 32 rows, multiplied where they lie if that is along the depth on whole
- *       cache lines, else packed one at a time. A panel of 512 depths stays in the first-level
- *       cache while the strips stream past it (tileloaddt1, which leaves that cache alone).
+ *       cache lines, else packed: one at a time, or, where rows lie side by side, four, whose
+ *       lines are neighbours. A panel of 512 depths stays in the first-level cache while the strips
+ *       stream past it (tileloaddt1, which leaves that cache alone).
  *   C   a finished patch waits in t and goes through the epilogue between the steps of the next.
  *       Whole f32 patches without an epilogue begin and end in C itself.
  *
@@ -29,9 +30,10 @@
  * A patch costs 136 cycles for its end besides (the last sums arrive, four stores). In products the
  * loop itself reaches what registers full of numbers do; the rest is memory. Packing a KiB of B
  * takes 130 cycles from the core's own cache and 300 from beyond it, where the multiplications
- * with m rows take m: half of the time at 256 rows. Storing C takes a fifth. Asking for lines of A,
- * of B or of C ahead, in whatever way, made products slower, and packing B between the steps hid
- * nothing of it (docs/notes/amx.md).
+ * with m rows take m: half of the time at 256 rows. Storing C takes a fifth, half of it rounding.
+ * Nothing that is done between the steps is hidden by them. Asking for lines of A, of B or of C
+ * ahead, in whatever way, stores past the caches, and weights as the first operand with C
+ * transposed all made products slower (docs/notes/amx.md).
  *
  * Numbers: within a register's 32 depths even and odd products are summed apart, then added to the
  * sum (which starts from C when adding); rounded to nearest, denormals count as zero. */
@@ -47,6 +49,8 @@ enum {
     DEPTH_F32 = 1024,      /* multiplied at a time; in between, sums rest in C, */
     DEPTH_BF16 = 2048,     /* or in the workspace */
     DEEP_ROWS = 512,       /* whose sums are kept then */
+    BESIDE = 4,            /* panels packed at once whose vectors lie side by side */
+    ASIDE = 4,             /* steps, between storing some rows of a patch and some more */
     NEAR_STEPS = 16,       /* of a panel of A that stay in the first-level cache: 32 KiB */
 };
 
@@ -59,7 +63,9 @@ static int depth_of(int k, int most) { return min_int(whole(max_int(k, 1), UNIT)
 static int group_of(int depth) { return GROUP_BYTES / (depth * 2) / AMX_SIDE * AMX_SIDE; }
 
 /* Bytes of the parts of a thread's workspace, for any C; none shrinks when a side grows. */
-static size_t panel_bytes(int k) { return (size_t)AMX_SIDE * 2 * (size_t)depth_of(k, DEPTH_BF16); }
+static size_t panel_bytes(int k) {
+    return (size_t)BESIDE * AMX_SIDE * 2 * (size_t)depth_of(k, DEPTH_BF16);
+}
 static size_t group_bytes(int n, int k) {
     const size_t depth = (size_t)depth_of(k, DEPTH_BF16);
     return min_size((size_t)whole(n, AMX_SIDE) * 2 * depth, GROUP_BYTES);
@@ -121,24 +127,13 @@ GEMM_INLINE void pack_register(char *to, const struct source *s, int first, int 
     for (int i = 0; i < 16; i++) _mm512_store_si512(to + 64 * i, r[i]);
 }
 
-/* Asks for the lines of register `index`. */
-static void expect_strip_register(const struct source *s, int index) {
-    const int k = index / 2 * UNIT, first = index % 2 * 16;
-    if (s->along_k)
-        for (int i = first; i < min_int(first + 16, s->n); i++)
-            __builtin_prefetch(s->at + i * s->ld + k, 0, 2);
-    else /* both registers of a step share their lines */
-        for (int i = k + first; i < min_int(k + first + 16, s->depth); i++)
-            __builtin_prefetch(s->at + i * s->ld, 0, 2);
-}
-
 /* The step of a panel of A whose rows lie side by side, all 32 of them: pairs of depths are joined
  * on the way into a small square, where a row's pairs are below each other; from there they are
  * loaded transposed. Joining works in lanes of 128 bits: a square has rows 0 .. 3 of every eight,
  * the other 4 .. 7. */
-static void pack_across(char *to, const struct source *s, int k) {
+static void pack_across(char *to, const struct source *s, int first, int k) {
     char square[2][AMX_REGISTER] __attribute__((aligned(64)));
-    const uint16_t *at = s->at + k * s->ld;
+    const uint16_t *at = s->at + k * s->ld + first;
 #pragma GCC unroll 4
     for (int i = 0; i < 16; i++, at += 2 * s->ld) {
         const __m512i even = _mm512_loadu_si512(at), odd = _mm512_loadu_si512(at + s->ld);
@@ -154,23 +149,28 @@ static void pack_across(char *to, const struct source *s, int k) {
     }
 }
 
-/* All registers of some vectors, panel by panel; meanwhile the next panel is asked for. */
-static void pack_all(char *to, const struct source *s, const int across) {
-    for (int first = 0; first < s->n; first += AMX_SIDE) {
-        struct source part = *s, next = *s;
-        part.at += s->along_k ? first * s->ld : first;
-        part.n = min_int(AMX_SIDE, s->n - first);
-        next.at += s->along_k ? (first + AMX_SIDE) * s->ld : first + AMX_SIDE;
-        next.n = max_int(0, min_int(AMX_SIDE, s->n - first - AMX_SIDE));
-        int i = 0;
-        if (!across && !s->along_k && part.n == AMX_SIDE)
-            for (; (i / 2 + 1) * UNIT <= s->depth; i += 2, to += PANEL_STEP)
-                pack_across(to, &part, i / 2 * UNIT);
-        for (; i < 2 * ceil_div(s->depth, UNIT); i++, to += AMX_REGISTER) {
-            pack_register(to, &part, i % 2 * 16, i / 2 * UNIT, across);
-            if (across) expect_strip_register(&next, i);
-        }
+/* A step of the panel from `first` on. */
+GEMM_INLINE void pack_step(char *to, const struct source *s, int first, int k, const int across) {
+    if (!across && !s->along_k && s->n - first >= AMX_SIDE && s->depth - k >= UNIT) {
+        pack_across(to, s, first, k);
+        return;
     }
+    pack_register(to, s, first, k, across);
+    pack_register(to + AMX_REGISTER, s, first + 16, k, across);
+}
+
+/* Bytes of a panel, packed. */
+static int64_t packed(int depth) { return (int64_t)ceil_div(depth, UNIT) * PANEL_STEP; }
+
+/* All registers of some vectors, panel by panel. Where vectors lie side by side, a step of a panel
+ * is a single line from each of 32 places: then some panels are packed together, so that lines are
+ * read beside each other. */
+static void pack_all(char *to, const struct source *s, const int across) {
+    const int at_once = s->along_k ? AMX_SIDE : BESIDE * AMX_SIDE;
+    for (int first = 0; first < s->n; first += at_once)
+        for (int k = 0; k < s->depth; k += UNIT)
+            for (int i = first; i < min_int(first + at_once, s->n); i += AMX_SIDE)
+                pack_step(to + i / AMX_SIDE * packed(s->depth) + packed(k), s, i, k, across);
 }
 
 /* ---- between the steps ----------------------------------------------------------------------- */
@@ -211,9 +211,18 @@ struct block {
     struct side side;
 };
 
-static struct source panel_of(const struct block *b, int row) {
-    return source_of(&b->g->a, !b->g->a.trans, row, min_int(AMX_SIDE, b->row + b->rows - row),
-                     b->k0, b->depth);
+/* Rows of A from `row` on, `most` or what is left. */
+static struct source rows_of(const struct block *b, int row, int most) {
+    return source_of(&b->g->a, !b->g->a.trans, row, min_int(most, b->row + b->rows - row), b->k0,
+                     b->depth);
+}
+
+/* The panel of A from `row` on in the workspace, packed now or with one before it. */
+static const char *packed_panel(struct block *b, int row) {
+    const int at_once = b->g->a.trans ? BESIDE : 1, i = (row - b->row) / AMX_SIDE % at_once;
+    const struct source s = rows_of(b, row, at_once * AMX_SIDE);
+    if (i == 0) pack_all(b->a, &s, 0);
+    return b->a + i * packed(b->depth);
 }
 
 static char *corner(const struct block *b, int row, int col) {
@@ -266,13 +275,14 @@ static void multiply(struct block *b, struct amx_patch *q, int row, int strip) {
 }
 
 static void run_panel(struct block *b, int row) {
-    const struct source s = panel_of(b, row);
-    const int steps = ceil_div(b->depth, UNIT), calls = ceil_div(steps, AMX_ASIDE);
+    const struct source s = rows_of(b, row, AMX_SIDE);
+    const int steps = ceil_div(b->depth, UNIT), calls = ceil_div(steps, ASIDE);
     const int near = steps <= NEAR_STEPS;
     struct amx_patch q = {.w_half = AMX_REGISTER,
                           .w_step = PANEL_STEP,
                           .steps = steps,
                           .rows = s.n,
+                          .every = ASIDE,
                           .x_stream = !near,
                           .w_stream = 1};
     if (b->in_place && s.n == AMX_SIDE) {
@@ -281,8 +291,7 @@ static void run_panel(struct block *b, int row) {
         q.x_half = 16 * q.ldx;
         q.x_step = 64;
     } else {
-        pack_all(b->a, &s, 0);
-        q.x = b->a;
+        q.x = packed_panel(b, row);
         q.ldx = 64;
         q.x_half = AMX_REGISTER;
         q.x_step = PANEL_STEP;
