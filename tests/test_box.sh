@@ -10,6 +10,27 @@ command -v python3 >/dev/null || skip "no python3"
 export DATA=$dir/data WORK=$dir/work HEED=$heed DEVICE=cpu MODELS=$dir/models
 export TEACHER_PIECES=560 STUDENT_PIECES=540 PRESET=tiny STEPS=3 COOLDOWN=1 TOKENS=700
 
+# Of several translations the one most like the reference, unless it is far behind by score.
+cat >"$dir/nbest" <<'END'
+0 ||| Wie geht es deinem Vater? ||| -0.5
+0 ||| Wie geht es Ihrem Vater? ||| -1.4
+0 ||| Wie geht es dem Vater? ||| -1.5
+1 ||| Ich ||| bin hier. ||| -0.5
+1 ||| Ich bin dort. ||| -1.6
+2 ||| Gut. ||| -0.1
+END
+printf '%s\n' "Wie geht es Ihrem Vater" "Ich bin dort." "Schlecht!" >"$dir/reference"
+"$tree/recipes/box/closest.py" "$dir/nbest" "$dir/reference" "$dir/chosen" || fail "closest.py"
+printf '%s\n' "Wie geht es Ihrem Vater?" "Ich ||| bin hier." "Gut." |
+    cmp - "$dir/chosen" || fail "closest.py chose: $(cat "$dir/chosen")"
+"$tree/recipes/box/closest.py" "$dir/nbest" "$dir/reference" "$dir/chosen" --within 2
+grep -qx "Ich bin dort." "$dir/chosen" || fail "closest.py --within 2 chose: $(cat "$dir/chosen")"
+sed -i 2d "$dir/reference"
+rc=0
+"$tree/recipes/box/closest.py" "$dir/nbest" "$dir/reference" "$dir/chosen" 2>"$dir/log" || rc=$?
+[ $rc = 1 ] || fail "closest.py takes a reference that is too short"
+grep -q "only 2 lines" "$dir/log" || fail "closest.py says: $(cat "$dir/log")"
+
 # corpus NAME FIRST — lines of the demo's text, all different
 corpus() {
     mkdir -p "$DATA/$1-en-de"

@@ -4,6 +4,10 @@
 # the student of this direction learns from (sequence-level distillation), and what the teacher of
 # the other one gets as back-translation.
 #
+# Of everyday sentences and documentation, where a student is furthest behind its teacher, it gets
+# not the best translation by score but, of the best few, the one most like the corpus's own
+# (closest.py).
+#
 # Everyday sentences are few, and a student sees them often: where the other direction's teachers
 # have translated theirs, that text is a source of its own, again.SOURCE with its translation
 # again.TARGET. Run this for one direction, for the other, and for the first once more.
@@ -14,20 +18,27 @@ pair=${1:?usage: recipes/box/4-translate.sh en-de|de-en}
 read -r from to <<<"$(both "$pair")"
 
 mapfile -t models < <(teachers "$pair")
-translate() { # TEXT FILE
+translate() { # TEXT FILE [OPTIONS]
     "$HEED" translate --device "$DEVICE" "${models[@]}" --beam 4 --alpha 1 --max-length 256 \
-        --output "$2" "$1"
+        --output "$2" "$1" "${@:3}"
 }
-all() { # TEXT NAME
-    local file=$WORK/translated.$pair/$2.$to
+closest() { # CORPUS BEAM FILE: of the best translations the one most like the corpus's own
+    translate "$WORK/clean/$1.$from" "$3.nbest" --beam "$2" --nbest "$2"
+    recipes/box/closest.py "$3.nbest" "$WORK/clean/$1.$to" "$3"
+    rm "$3.nbest"
+}
+all() { # NAME COMMAND...
+    local file=$WORK/translated.$pair/$1.$to
     if [ -e "$file.xz" ]; then say "$file.xz is there" && return; fi
-    make_file "$file" translate "$1"
+    make_file "$file" "${@:2}"
     squeeze "$file"
 }
 back=$WORK/translated.$(opposite "$pair")/tatoeba.$from.xz
 again=$WORK/translated.$pair/again.$from
 if [ -e "$back" ]; then
     make_file "$again" unpack_to "$back"
-    all "$again" again
+    all again translate "$again"
 fi
-for corpus in "${CORPORA[@]}"; do all "$WORK/clean/$corpus.$from" "$corpus"; done
+all tatoeba closest tatoeba 8
+all msdocs closest msdocs 4
+all europarl translate "$WORK/clean/europarl.$from"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # 5-student-data.sh PAIR — what a student learns from besides the teacher's translations, in
-# $WORK/student.PAIR: noisy copies of them (noise.{en,de}, on a CPU, minutes), and which words of
-# each clean pair belong together (CORPUS.align, by the attention of both teachers; a minute of a
-# GPU), which one of the student's heads is taught. Needs 4-translate.sh PAIR and both teachers.
+# $WORK/student.PAIR: noisy copies of them (noise.{en,de}, on a CPU, minutes), everyday sentences
+# with made-up names, numbers and addresses (copy.{en,de}), and which words of each clean pair
+# belong together (CORPUS.align, by the attention of both teachers; a minute of a GPU), which one of
+# the student's heads is taught. Needs 4-translate.sh PAIR and both teachers.
 set -euo pipefail
 # shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
@@ -24,7 +25,16 @@ noisy() { # FILE: of the source; the target's is beside it
     done
     rm "$out"/one.*
 }
-make_file "$out/noise.$from" noisy & # the processor makes noise while the GPU aligns
+# Short, so they cost little, and there are many: what is copied must not be learnt by heart.
+copied() { # FILE: of the source
+    recipes/box/noise.py --langs "$from,$to" --copies 2 --seed 11 \
+        --kinds names,insert,numbers,sample \
+        "$WORK/clean/tatoeba.$from" "$WORK/translated.$pair/tatoeba.$to.xz" "$1" "$out/copy.$to"
+}
+{ # the processor makes noise while the GPU aligns
+    make_file "$out/noise.$from" noisy
+    make_file "$out/copy.$from" copied
+} &
 noise=$!
 
 align() { # CORPUS FILE

@@ -15,7 +15,7 @@ name() { case $1 in en) echo English ;; de) echo German ;; esac }
 "$HEED" quantize --model "$WORK/student.$pair.f32" --out "$out" --overwrite
 "$HEED" describe "$out" --source "$from" --target "$to" --licence CC-BY-4.0 \
     --description "$(name "$from") to $(name "$to"): everyday sentences, debates, documentation" \
-    --set beam=4 --set alpha=1
+    --set beam=2 --set alpha=1
 size=$(cat "$out"/* | wc -c)
 if [ "$size" -gt 13000000 ]; then fail "$out has $size bytes, more than 13,000,000"; fi
 say "$out: $size bytes; next: make scores SCORES='--json $WORK/scores.json'"
