@@ -20,6 +20,8 @@ expect 2 'belong together' bare --out run --valid-src v.src
 expect 2 '--tokens: 30 is smaller than one sentence of --max-length 40' bare --out run --tokens 30
 expect 2 'needs validation text' bare --out run --patience 2
 expect 2 "--dtype: 'f16'" bare --out run --dtype f16
+expect 2 '--rounding: weights are rounded in the copy that bf16 works with, which f32 has not' \
+    bare --out run --rounding int8 --device cpu
 lacks 'pairs read' # before anything is tokenised
 expect 2 'the tokenizer decides the vocabulary' bare --out run --n-vocab 300
 expect 2 "more than the model's --max-len 1024" bare --out run --max-length 2000 --tokens 4000

@@ -128,7 +128,7 @@ static void check_sent(struct comm *comm, uint64_t sent, const struct model *mod
 struct way {
     enum dtype type;
     enum norm norm;
-    int bucket;
+    int bucket, rounds;
 };
 
 /* The parts after a few updates by the ranks of comm (NULL: alone). Each rank has its own batches;
@@ -146,6 +146,8 @@ static void learn(float *out[4], struct update_report *report, struct comm *comm
              TOKENS);
     struct optimizer_options options = toy.opt->options;
     optimizer_free(toy.opt);
+    toy.model->rounds = way.rounds;
+    model_follow(toy.model);
     options.accumulate = BATCHES;
     options.ema = 0.5;
     options.comm = comm;
@@ -204,6 +206,7 @@ TEST(levels) {
     struct comm *comm = comm_here();
     check_levels(comm, (struct way){.type = DTYPE_F32});
     check_levels(comm, (struct way){.type = DTYPE_BF16});
+    check_levels(comm, (struct way){.type = DTYPE_BF16, .rounds = 1});
     comm_close(comm);
 }
 

@@ -296,6 +296,12 @@ static bool check_adam(struct caller by, const struct adam_args *a) {
            RULE(a->avg_weight >= 0 && a->avg_weight <= 1);
 }
 
+static bool check_round_rows(struct caller by, const struct round_rows_args *a) {
+    enum dtype t = a->w.type;
+    return rule(by, t == DTYPE_F32 || t == DTYPE_BF16, "w is neither f32 nor bf16") &&
+           IS(w, a->w.rows, a->w.cols, t);
+}
+
 void backend_cast(struct backend *be, const struct mat *dst, const struct mat *src) {
     if (be->err.code || backend_planning(be)) return;
     struct caller by = {be, "cast"};
@@ -339,3 +345,4 @@ OP_DEFINE(beam_step, beam_step_args, check_beam_step(by, a))
 OP_DEFINE(sum, sum_args, check_sum(by, a))
 OP_DEFINE(sumsq, sumsq_args, check_sumsq(by, a))
 OP_DEFINE(adam, adam_args, check_adam(by, a))
+OP_DEFINE(round_rows, round_rows_args, check_round_rows(by, a))

@@ -325,6 +325,17 @@ struct adam_args {
     int clear;
 };
 
+/* round_rows: what int8 keeps of a matrix (tile.h), in place. Training computes with such weights
+ * where they are to be rounded later.
+ *     a_i = max_j |w_ij|,  w_ij = rint(w_ij * (127 / a_i)) * (a_i / 127)
+ * w [rows, cols] F32 or BF16; every operation is rounded to f32, and the result to w's type. A row
+ * in which 127 / a_i is not finite becomes zeros; one that has infinity or NaN stays as it is, for
+ * somebody else to notice. A row's bits depend on that row alone. No backward: the gradient of
+ * the result is taken for that of w. */
+struct round_rows_args {
+    struct mat w;
+};
+
 /* Every op with a slot: X(slot, argument struct). The order is that of reports. */
 #define BACKEND_OPS(X)                                                                             \
     X(embed_fwd, embed_args)                                                                       \
@@ -346,7 +357,8 @@ struct adam_args {
     X(beam_step, beam_step_args)                                                                   \
     X(sum, sum_args)                                                                               \
     X(sumsq, sumsq_args)                                                                           \
-    X(adam, adam_args)
+    X(adam, adam_args)                                                                             \
+    X(round_rows, round_rows_args)
 
 enum op {
 #define OP_ENUM(slot, args) OP_##slot,

@@ -78,6 +78,10 @@ static double flops_adam(const struct adam_args *a) {
     return (mat_empty(&a->avg) ? 12.0 : 15.0) * a->p.cols;
 }
 
+static double flops_round_rows(const struct round_rows_args *a) {
+    return 4.0 * a->w.rows * a->w.cols;
+}
+
 static double flops_of(const struct backend *be, enum op op, const void *args) {
     switch (op) {
     case OP_embed_fwd:
@@ -115,6 +119,8 @@ static double flops_of(const struct backend *be, enum op op, const void *args) {
         return flops_sumsq(args);
     case OP_adam:
         return flops_adam(args);
+    case OP_round_rows:
+        return flops_round_rows(args);
     case OP_COUNT:
         break;
     }

@@ -31,6 +31,7 @@ enum {
     DEFAULT_STEPS = 100000, /* PAPER: 5.2, for base */
     MANY = 2000000000
 };
+static const char *const rounding_names[] = {"none", "int8", NULL};
 static const char *const side_names[] = {"both", "src", "tgt", NULL};
 static const char *const link_units[] = {"words", "tokens", NULL}; /* enum words_unit */
 static const char *const divergence_names[] = {"stop", "skip", "rewind", NULL};
@@ -119,6 +120,10 @@ static const struct option rows[] = {
         "decay of a moving average of the weights, which then is what is validated, kept and "
         "published, such as 0.9999; 0: none",
         .max = 1),
+    ROW(CHOICE, "rounding", run.rounding, "none",
+        "compute with weights rounded as heed quantize will round them, so that they learn to "
+        "stand it; with --dtype bf16",
+        .choices = rounding_names),
     ROW(U64, "seed", run.seed, "1", "seed of initial weights, dropout and the data's order",
         .max = MANY),
     ROW(INT, "log_every", run.trainer.log_every, "50", "updates between lines of the log", .min = 1,
@@ -440,6 +445,11 @@ static int valid_ranks(int n) { return shards_valid(args.run.trainer.accumulate,
 static int prepare(struct setup *s, struct progress *progress, int *lock, struct err *err) {
     int rc = setup_check(s, err);
     if (!rc) s->type = options_dtype(args.dtype, s->be);
+    if (!rc && args.run.rounding != ROUNDING_NONE && s->type != DTYPE_BF16)
+        rc = err_set(err, HEED_EINVAL,
+                     "--rounding: weights are rounded in the copy that bf16 works with, which %s "
+                     "has not; give --dtype bf16",
+                     dtype_name(s->type));
     if (!rc && !args.dry_run && s->comm->rank == 0) rc = lock_dir(lock, err);
     if ((rc = ranks_agree(s->comm, rc, err))) return rc;
     ranks_attach(s->comm, s->be);

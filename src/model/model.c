@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "backend/backend.h"
+#include "backend/ops.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 /* [1, n_elem] view of a flat buffer. */
@@ -95,6 +97,18 @@ void model_follow(struct model *m) {
     if (!m->copy) return;
     struct mat src = flat_view(m, m->flat, DTYPE_F32), dst = flat_view(m, m->copy, DTYPE_BF16);
     backend_cast(m->be, &dst, &src);
+    model_round(m);
+}
+
+void model_round(struct model *m) {
+    if (!m->rounds) return;
+    BUG_ON(!m->copy);
+    for (int i = 0; i < m->table.n_param; i++) {
+        const struct param *p = &m->table.param[i];
+        struct round_rows_args args = {
+            mat_of((char *)m->copy + p->offset * dtype_size(m->type), p->rows, p->cols, m->type)};
+        if (param_is_matrix(p)) round_rows(m->be, &args);
+    }
 }
 
 static int refuse_frozen(const struct model *m, struct err *err) {

@@ -32,6 +32,7 @@ struct model {
     struct params w; /* what the ops read: views into copy or flat */
     struct mat src_pos, tgt_pos; /* [max_len, d_model]: learned or sinusoidal */
     struct guided guided;        /* set before activations are made */
+    int rounds; /* matrices of the copy are rounded as int8 would (model_round); set before weights */
 };
 
 /* A model with all parameters zero. The config must have passed config_check. */
@@ -53,6 +54,11 @@ int model_get(struct model *model, float *flat, struct err *err);
 
 /* After `flat` was written on the backend: the working copy follows. Queued. */
 void model_follow(struct model *model);
+
+/* After the copy was written: where the model rounds, its matrices become what int8 keeps of them.
+ * Gradients are taken for those of the f32 parameters, which so learn to stand rounding. The values
+ * are those of the copy, not of the parameters behind it, which a rank may not have. Queued. */
+void model_round(struct model *model);
 
 /* PAPER: 3.5. The sinusoids of n positions in host memory, [n, d] of the given type. */
 void model_sinusoids(void *out, enum dtype type, int n, int d);

@@ -248,10 +248,11 @@ static void spread(struct optimizer *opt, void *flat, size_t size) {
     comm_end(comm);
 }
 
-/* The parameters that the model computes with come to all ranks. */
+/* The parameters that the model computes with come to all ranks, and are rounded where it rounds. */
 static void spread_params(struct optimizer *opt) {
     struct model *m = opt->model;
     spread(opt, m->copy ? m->copy : m->flat, m->copy ? dtype_size(DTYPE_BF16) : wide_size(m));
+    model_round(m);
 }
 
 /* A failure of either. */
@@ -500,8 +501,8 @@ int optimizer_apply(struct optimizer *opt, struct update_report *report, struct 
     if (!alone(opt)) {
         watch_phase(opt->options.watch, opt->step, WATCH_EXCHANGE);
         backend_zero(opt->model->be, opt->grads, flat_size(opt->model));
-        spread_params(opt);
     }
+    spread_params(opt);
     return check(opt, err); /* queued; whoever waits next sees if it failed */
 }
 

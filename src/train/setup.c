@@ -114,6 +114,7 @@ static int get_model(struct setup *s, struct err *err) {
     const struct plan_memory *m = &s->memory;
     int rc = model_new(&s->model, &s->config, s->be, s->type, err);
     if (!rc) s->model->guided = s->guided;
+    if (!rc) s->model->rounds = a->rounding == ROUNDING_INT8;
     if (!rc) rc = fill_model(s, err);
     if (!rc)
         rc = plan_memory(&s->memory, s->model,
@@ -133,6 +134,7 @@ static int get_model(struct setup *s, struct err *err) {
     if (s->guided.layer)
         setup_note(s, "guided alignment: head %d of decoder layer %d, weight %g", s->guided.head,
                    s->guided.layer, (double)s->guided.weight);
+    if (s->model->rounds) setup_note(s, "weights are rounded as int8 will hold them");
     return 0;
 }
 

@@ -34,6 +34,7 @@ struct setup_options {
     uint64_t seed;
     int64_t warmup, cooldown;
     double lr_scale, clip, ema, ratio;
+    enum { ROUNDING_NONE, ROUNDING_INT8 } rounding;
     struct subword_options subword;
     enum { SAMPLE_BOTH, SAMPLE_SRC, SAMPLE_TGT } sample_side;
     int link_unit, guided_layer, guided_head;

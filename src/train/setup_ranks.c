@@ -72,7 +72,7 @@ enum { FACT_SIZE = sizeof((struct fact *)0)->text };
 static void options_text(const struct setup_options *a, char *text) {
     const struct trainer_options *t = &a->trainer;
     const struct {
-        double number[20];
+        double number[21];
     } all = {{(double)a->seed,
               a->tokens,
               t->accumulate,
@@ -92,7 +92,8 @@ static void options_text(const struct setup_options *a, char *text) {
               t->on_divergence,
               a->guided_weight,
               a->guided_layer,
-              a->guided_head}};
+              a->guided_head,
+              a->rounding}};
     snprintf(text, FACT_SIZE, "seed %llu, %08x", (unsigned long long)a->seed,
              crc32c(0, &all, sizeof all));
 }
