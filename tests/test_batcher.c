@@ -180,6 +180,44 @@ TEST(short_beside_long) {
     close_batcher();
 }
 
+/* A second short one comes while the first rides, and others have all the seats that they may. */
+static struct trip *the_second;
+static int others_then;
+static void send_second(struct trip *t) {
+    if (b->now.steps - t->began < 3 || t->watched++) return;
+    others_then = b->n_order - b->n_urgent;
+    give_all(&the_second, 1);
+}
+
+TEST(two_short_beside_long) {
+    open_batcher(SEATS, BUSY);
+    struct search_options stays = search;
+    search.min_len = 8;
+    stays.min_len = 64;
+    struct trip *alone = trip_new(SHORT_LINES, 6, DESK_INTERACTIVE, 3);
+    struct trip *large = trip_new(60, 60, DESK_BULK, 1);
+    the_short = trip_new(SHORT_LINES, 12, DESK_INTERACTIVE, 2);
+    the_second = trip_new(SHORT_LINES, 6, DESK_INTERACTIVE, 3);
+    large->errand.search = &stays;
+    large->watch = send_short;
+    the_short->watch = send_second;
+    give_all(&alone, 1);
+    wait_for(1);
+    give_all(&large, 1);
+    wait_for(3);
+    assert_int_equal(the_second->status, DESK_DONE);
+    assert_int_equal(others_then, SEATS - SEATS / 4);
+    uint64_t took = the_second->steps - the_second->began, steps = alone->steps - alone->began;
+    if (took > steps + 1)
+        fail_msg("%llu steps beside another and a large one, %llu alone", (unsigned long long)took,
+                 (unsigned long long)steps);
+    trip_free(alone);
+    trip_free(large);
+    trip_free(the_short);
+    trip_free(the_second);
+    close_batcher();
+}
+
 /* One after the other, as of a client that has the next at hand when it hears of the last. What
  * each meets of a large errand: a step of it or two, and a sentence or two that get on. */
 enum { SHORT_ONES = 24, LARGE_WORDS = 12 };
@@ -607,7 +645,8 @@ TEST(not_a_number) {
     close_batcher();
 }
 
-TESTS(T(short_beside_long), T(short_one_after_another), T(long_boards_by_and_by),
-      T(short_beside_impatient), T(equal_shares), T(first_come_first_served),
-      T(crowd_gets_on_together), T(weights_of_classes), T(cancel_at_once), T(failing_backend),
-      T(endless_word), T(memory_stays), T(memory_is_given_back), T(not_a_number))
+TESTS(T(short_beside_long), T(two_short_beside_long), T(short_one_after_another),
+      T(long_boards_by_and_by), T(short_beside_impatient), T(equal_shares),
+      T(first_come_first_served), T(crowd_gets_on_together), T(weights_of_classes),
+      T(cancel_at_once), T(failing_backend), T(endless_word), T(memory_stays),
+      T(memory_is_given_back), T(not_a_number))

@@ -200,7 +200,8 @@ static void choose_of(struct batcher *b, struct flow *f, struct chosen *l, size_
     }
 }
 
-/* Gives seats to n chosen ones: encoded at once, or boarding. Returns how many there were for. */
+/* Gives seats to n chosen ones: encoded at once, or boarding. Returns how many there were for, or
+ * an error. */
 static int seat_chosen(struct batcher *b, struct part *const *part, int n, int boards,
                        struct err *err) {
     struct carousel_input in[MAX_PASS];
@@ -209,6 +210,7 @@ static int seat_chosen(struct batcher *b, struct part *const *part, int n, int b
     for (int i = 0; i < n; i++) in[i] = input_of(part[i]);
     int seated = boards ? carousel_board(b->carousel, in, n, seat)
                         : carousel_add(b->carousel, in, n, seat, err);
+    if (seated < 0) return seated;
     BUG_ON(seated > n);
     b->now.passes += seated > 0;
     for (int i = 0; i < seated; i++) {
@@ -218,7 +220,7 @@ static int seat_chosen(struct batcher *b, struct part *const *part, int n, int b
         p->errand->cost.src_tokens += (uint64_t)p->n_src;
         if (p == b->impatient) b->impatient = NULL;
     }
-    for (int i = n - 1; i >= max_int(seated, 0) && seated >= 0; i--) {
+    for (int i = n - 1; i >= seated; i--) {
         struct part *p = part[i];
         if (p->errand->flow) p->errand->flow->time -= charge(p);
         batcher_give_back(b, p);
@@ -246,12 +248,13 @@ static int urgent_first(struct chosen *l) {
  * pass over a few sentences costs little more than over one. Not where interactive ones and others
  * share. */
 static int gathers(struct batcher *b, int room) {
-    int wait = b->flows.n, few = b->caps.n_seat / 5;
-    if (b->n_order > b->n_urgent) {
+    int others = b->n_order > b->n_urgent, few = b->caps.n_seat / 5, wait = b->flows.n;
+    int share = others && (b->n_urgent || flows_urgent(&b->flows) || b->lately);
+    if (others) {
         room -= b->caps.n_seat / 4;
-        wait = b->n_urgent || flows_urgent(&b->flows) || b->lately ? 0 : few;
+        wait = few;
     }
-    b->gathered = wait > room && room < few ? (b->gathered + 1) % GATHER : 0;
+    b->gathered = !share && wait > room && room < few ? (b->gathered + 1) % GATHER : 0;
     return b->gathered;
 }
 
