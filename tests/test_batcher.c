@@ -517,6 +517,46 @@ TEST(failing_backend) {
     close_batcher();
 }
 
+/* The device fails while a translation is scored; of an errand that has a sentence aboard another
+ * one was chosen just before. */
+static void break_scoring(struct trip *t) {
+    if (t->watched++) return;
+    t->errand.flow->time = -1;
+    give_all(&waiting, 1);
+    backend_fail(b->engine->be, HEED_EDEVICE, "the device is gone");
+}
+
+TEST(failing_score) {
+    struct trip *t = trip_new(6, 200, DESK_INTERACTIVE, 1), *next;
+    struct desk_text pair = {"cat", 3, "mat", 3};
+    open_batcher(SEATS, BUSY);
+    waiting = trip_new(1, 1, DESK_INTERACTIVE, 2);
+    task_free(waiting->errand.task);
+    waiting->errand.task = task_new(&(struct task_order){.text = &pair,
+                                                         .n = 1,
+                                                         .format = DESK_LINE,
+                                                         .n_best = 1,
+                                                         .extras = DESK_SCORE,
+                                                         .rules = sentence_rules(NULL)});
+    t->watch = break_scoring;
+    give_all(&t, 1);
+    wait_for(2);
+    assert_int_equal(t->status, DESK_FAILED);
+    assert_int_equal(waiting->status, DESK_FAILED);
+    assert_int_equal(t->place, 1); /* it was not the step that failed */
+    assert_string_equal(t->message, "the device is gone");
+    next = trip_new(1, 6, DESK_INTERACTIVE, 3);
+    give_all(&next, 1);
+    wait_for(1);
+    assert_int_equal(next->status, DESK_DONE);
+    assert_int_equal(n_ended, 3);
+    assert_int_equal(b->n_order, 0);
+    trip_free(t);
+    trip_free(waiting);
+    trip_free(next);
+    close_batcher();
+}
+
 /* ---- texts without end ----------------------------------------------------------------------- */
 
 /* Five megabytes without a space are read in portions: a short one is done long before. */
@@ -648,5 +688,5 @@ TEST(not_a_number) {
 TESTS(T(short_beside_long), T(two_short_beside_long), T(short_one_after_another),
       T(long_boards_by_and_by), T(short_beside_impatient), T(equal_shares),
       T(first_come_first_served), T(crowd_gets_on_together), T(weights_of_classes),
-      T(cancel_at_once), T(failing_backend), T(endless_word), T(memory_stays),
+      T(cancel_at_once), T(failing_backend), T(failing_score), T(endless_word), T(memory_stays),
       T(memory_is_given_back), T(not_a_number))

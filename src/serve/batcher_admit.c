@@ -150,8 +150,9 @@ int batcher_next_part(struct batcher *b, struct errand *e, struct part **part, s
     return rc;
 }
 
-/* Scores one given translation instead of seating a sentence. */
-static void score(struct batcher *b, struct errand *e, size_t *work) {
+/* Scores one given translation instead of seating a sentence. If the device fails, who was chosen
+ * ends, too: others of the same errands may be aboard. */
+static void score(struct batcher *b, struct errand *e, struct chosen *l, size_t *work) {
     struct err err = {0};
     int n = task_documents(e->task), rc = extras_score(b->extras, e->task, e->n_scored, &err);
     *work += TASK_PIECE;
@@ -159,7 +160,8 @@ static void score(struct batcher *b, struct errand *e, size_t *work) {
     b->now.sentences++;
     if (rc == HEED_EDEVICE || rc == HEED_ENOMEM) {
         batcher_end(b, e, DESK_FAILED, err.msg);
-        batcher_recover(b, &err, NULL, 0);
+        batcher_recover(b, &err, l->part, l->n);
+        *l = (struct chosen){.n = 0};
     } else if (rc) {
         batcher_fail(b, e, &err);
     } else if (++e->n_scored == n) {
@@ -185,7 +187,7 @@ static void choose_of(struct batcher *b, struct flow *f, struct chosen *l, size_
         e->cost.waited = clock_seconds();
     }
     if (task_extras(e->task) & DESK_SCORE) {
-        score(b, e, work);
+        score(b, e, l, work);
         return;
     }
     int rc = batcher_next_part(b, e, &p, work, &err);
