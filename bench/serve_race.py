@@ -224,13 +224,16 @@ def load(port, n_client, texts):
     while len(answers) < len(texts):
         for number, _ in poll.poll():
             more = sockets[number].recv(1 << 16)
+            if not more and number in began:
+                raise ConnectionError("the server hung up")
+            if not more:  # on one that asks for nothing any more
+                sockets.pop(number).close()
+                continue
             data[number] += more
             answer = whole(data[number])
-            if not answer and not more:
-                raise ConnectionError("the server hung up")
             if not answer:
                 continue
-            times.append(1e3 * (time.perf_counter() - began[number]))
+            times.append(1e3 * (time.perf_counter() - began.pop(number)))
             answers.append(answer)
             if b"connection: close" in answer[0].lower():
                 sockets.pop(number).close()
