@@ -44,8 +44,8 @@
  *
  * Failure. A sentence that cannot ride is refused by carousel_check, which names the reason. One
  * whose scores are not numbers ends with that error as its result; the others do not notice. An
- * error of carousel_add or carousel_step is the backend's (its memory, its device) and stays: all
- * seats are to be left, and the carousel to be freed.
+ * error of carousel_add, carousel_encode or carousel_step is the backend's (its memory, its device)
+ * and stays: all seats are to be left, and the carousel to be freed.
  *
  * How long a step takes. Everybody aboard waits for the encoder when somebody gets on, and for
  * everybody else's rows. So whoever admits bounds both: n_row is the most rows that a step has, and
