@@ -551,7 +551,8 @@ TEST(opens_by_name) {
     assert_int_equal(heed_model_open(&model, "first", &o, &error), HEED_EIO);
     assert_null(model);
     assert_non_null(strstr(error.message, "third: no such directory, and no model"));
-    assert_non_null(strstr(error.message, "found there: first, second"));
+    assert_non_null(strstr(error.message, "found there: "));
+    assert_non_null(strstr(error.message, "first, second")); /* and perhaps those in ./models */
     unsetenv("HEED_MODELS");
     assert_int_equal(heed_model_open(&model, "first", NULL, &error), HEED_EIO);
 }

@@ -350,8 +350,8 @@ TEST(swaps_directions) {
           "mkdir %s/installed; mv %s.away %s/installed/back; \"$heed\" describe %s/installed/back "
           "--source de --target en-GB; \"$heed\" describe %s --source en --target de",
           test_dir(), back, test_dir(), test_dir(), there);
-    term_open(&t, "HEED_MODELS=%s/installed; export HEED_MODELS; " PROMPT "%s//", test_dir(),
-              there);
+    term_open(&t, "cd %s; HEED_MODELS=installed; export HEED_MODELS; " PROMPT "%s//", test_dir(),
+              there); /* from where no other models are */
     term_expect(&t, "en-de> ");
     term_ask(&t, ":swap", "now with back");
     term_ask(&t, line_1, other);

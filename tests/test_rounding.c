@@ -1,5 +1,5 @@
-/* test_rounding.c — training that is aware of int8: the op against what int8 files hold, and a model
- * that computes with rounded weights while those behind them learn. */
+/* test_rounding.c — training that is aware of int8: the op against what int8 files hold, and a
+ * model that computes with rounded weights while those behind them learn. */
 #include <math.h>
 
 #include "backend/tile.h"
@@ -98,7 +98,7 @@ TEST(rows_are_as_in_int8_cuda) { round_on_all(ops_cuda_open()); }
 
 /* ---- a model --------------------------------------------------------------------------------- */
 
-/* Matrices of the copy are the parameters rounded twice, to bf16 and as int8 would; all else once. */
+/* Matrices of the copy are the parameters rounded twice, to bf16 and to int8; all else once. */
 static void check_copy(struct toy *toy, const float *params) {
     struct model *m = toy->model;
     struct err err = {0};

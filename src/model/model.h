@@ -32,7 +32,7 @@ struct model {
     struct params w; /* what the ops read: views into copy or flat */
     struct mat src_pos, tgt_pos; /* [max_len, d_model]: learned or sinusoidal */
     struct guided guided;        /* set before activations are made */
-    int rounds; /* matrices of the copy are rounded as int8 would (model_round); set before weights */
+    int rounds; /* matrices of the copy are rounded as by int8 (model_round); set before weights */
 };
 
 /* A model with all parameters zero. The config must have passed config_check. */

@@ -248,7 +248,7 @@ static void spread(struct optimizer *opt, void *flat, size_t size) {
     comm_end(comm);
 }
 
-/* The parameters that the model computes with come to all ranks, and are rounded where it rounds. */
+/* The parameters that the model computes with come to all ranks; it may round them. */
 static void spread_params(struct optimizer *opt) {
     struct model *m = opt->model;
     spread(opt, m->copy ? m->copy : m->flat, m->copy ? dtype_size(DTYPE_BF16) : wide_size(m));

@@ -1,7 +1,7 @@
 /* round_rows.cu — weights as int8 will hold them.
  *
- * A warp per row, which it reads twice, the second time from a cache. Bound by memory: an element in
- * and one out. No operation may be merged with another, since the bits are those of other
+ * A warp per row, which it reads twice, the second time from a cache. Bound by memory: an element
+ * in and one out. No operation may be merged with another, since the bits are those of other
  * backends. */
 #include "backend/cuda/cuda.h"
 
