@@ -463,7 +463,12 @@ TEST(amx_fuzz) {
         g->n = any_side(&rng, deep ? 70 : 150);
         g->k = deep ? 2000 + any_side(&rng, 400) : any_side(&rng, n % 10 ? 130 : 700);
         if (rng_below(&rng, 2)) g->k = (g->k + 31) / 32 * 32;
-        const uint32_t flags = rng_below(&rng, 1u << 8);
+        uint32_t flags = rng_below(&rng, 1u << 8);
+        if (n % 10 == 1) { /* y = x w^T, whose C may be computed transposed */
+            g->k = 256 + 32 * (int)rng_below(&rng, 4);
+            p.on_lines = 1;
+            flags = (flags & ~0x11u) | 0x6u;
+        }
         g->a.trans = flags & 1;
         g->b.trans = flags >> 1 & 1;
         g->a.type = g->b.type = DTYPE_BF16;

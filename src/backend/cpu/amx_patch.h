@@ -5,7 +5,9 @@
  * one operand should come from the first-level cache and one may come from the second, which must
  * then deliver 32 bytes per cycle. Meanwhile the vector units and most of the load ports are idle.
  * What a product has to do besides (storing the patch before, quantising the next rows, asking for
- * lines that will be wanted) is cut into pieces that fit between steps, `aside`. */
+ * lines that will be wanted) is cut into pieces that fit between steps, `aside`: the smaller and
+ * the more evenly spread, the more of it the multiplications hide. It is a constant function that
+ * is inlined into the loop. */
 #ifndef BACKEND_CPU_AMX_PATCH_H
 #define BACKEND_CPU_AMX_PATCH_H
 
@@ -65,6 +67,46 @@ GEMM_INLINE void amx_store_sums(char *t, int64_t ld, const int both) {
     amx_store(3, t + 16 * ld + 64, ld);
 }
 
+#ifdef __AVX512BW__
+
+/* A patch of f32 sums that goes into a bf16 C, 32 columns wide, as gemm_round_rows would do it, a
+ * few rows at a time. */
+struct amx_rounding {
+    const float *t; /* [32][32], the next row */
+    uint16_t *c;
+    int64_t ldc;
+    int rows; /* left */
+    __mmask16 numbers;
+    __m512 bias[2], floor; /* -0 where there is no bias, -inf without a ReLU */
+};
+
+GEMM_INLINE struct amx_rounding amx_round_to(const struct gemm_store *to, const float *t,
+                                             int rows) {
+    struct amx_rounding r = {.t = t, .c = to->c, .ldc = to->ldc, .rows = rows, .numbers = 0xffff};
+    r.bias[0] = to->bias ? gemm_bias_vector(to, 0) : _mm512_set1_ps(-0.0f);
+    r.bias[1] = to->bias ? gemm_bias_vector(to, 16) : _mm512_set1_ps(-0.0f);
+    r.floor = _mm512_set1_ps(to->relu ? 0 : -__builtin_inff());
+    return r;
+}
+
+GEMM_INLINE void amx_round_rows(struct amx_rounding *r, int n) {
+    const __m512 bias0 = r->bias[0], bias1 = r->bias[1], floor = r->floor;
+    const int rows = n < r->rows ? n : r->rows;
+    const float *t = r->t;
+    uint16_t *c = r->c;
+    for (int i = 0; i < rows; i++, t += AMX_SIDE, c += r->ldc) {
+        const __m512 x0 = _mm512_max_ps(floor, _mm512_add_ps(_mm512_load_ps(t), bias0));
+        const __m512 x1 = _mm512_max_ps(floor, _mm512_add_ps(_mm512_load_ps(t + 16), bias1));
+        r->numbers = _mm512_mask_cmp_ps_mask(r->numbers, x0, x1, _CMP_ORD_Q);
+        _mm512_storeu_si512(c, gemm_upper_halves(gemm_round_vector(x0), gemm_round_vector(x1)));
+    }
+    r->t = t;
+    r->c = c;
+    r->rows -= rows;
+}
+
+#endif
+
 enum { PAST_X = 1, PAST_W = 2 }; /* whose tiles are loaded past the first-level cache */
 
 GEMM_INLINE void amx_patch_rows(const struct amx_patch *q, const int i8, const int both,
@@ -75,6 +117,7 @@ GEMM_INLINE void amx_patch_rows(const struct amx_patch *q, const int i8, const i
         amx_load_sums(q->from, q->ld_from, both);
     else
         amx_zero_sums();
+    int due = 1;
     for (int step = 0; step < q->steps; step++) {
         AMX_LOAD(past & PAST_X, 4, x, ldx);
         AMX_LOAD(past & PAST_W, 6, w, 64);
@@ -90,7 +133,9 @@ GEMM_INLINE void amx_patch_rows(const struct amx_patch *q, const int i8, const i
         x1 += q->x_step;
         w += q->w_step;
         w1 += q->w_step;
-        if (step % q->every == 0) aside(ctx);
+        if (--due > 0) continue;
+        due = q->every;
+        aside(ctx);
     }
     amx_store_sums(q->to, q->ld_to, both);
 }

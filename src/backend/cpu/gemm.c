@@ -428,20 +428,22 @@ static int range_side(int n, int shares, int unit) {
     return ceil_div(ceil_div(n, shares), unit) * unit;
 }
 
-/* The longer side is halved until every thread has its tasks: a task reads rows + columns of
- * operands for rows x columns of products. */
+/* Sides are halved until every thread has its tasks: a task reads rows + columns of operands for
+ * rows x columns of products. What it packs, columns or rows, is packed once more for every cut
+ * through the other side, which must therefore be twice as long to be cut. */
 static void run_ranges(struct pool *pool, const struct gemm_kernel *kernel, const struct gemm *g,
                        void *workspace) {
     struct range_job j = {.g = g, .kernel = kernel, .workspace = workspace};
     const int wanted = pool && pool_size(pool) > 1 ? RANGES_PER_THREAD * pool_size(pool) : 1;
+    const int packs_rows = kernel->packs_rows && kernel->packs_rows(g);
     int across = 1;
     j.n_row = 1;
     j.size = range_size(kernel, g);
     while (j.n_row * across < wanted) {
         const int rows = g->m / j.n_row, cols = g->n / across;
         if (max_int(rows, cols) < 2 * RANGE_LEAST) break;
-        /* rows that are cut have B packed once more, columns A only read */
-        *(rows >= 2 * cols ? &j.n_row : &across) *= 2;
+        const int cut_rows = packs_rows ? cols < 2 * rows : rows >= 2 * cols;
+        *(cut_rows ? &j.n_row : &across) *= 2;
     }
     j.rows = range_side(g->m, j.n_row, kernel->mr);
     j.cols = range_side(g->n, across, kernel->nr);

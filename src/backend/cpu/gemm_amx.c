@@ -14,26 +14,27 @@
  *       cache lines, else packed: one at a time, or, where rows lie side by side, four, whose
  *       lines are neighbours. A panel of 512 depths stays in the first-level cache while the strips
  *       stream past it (tileloaddt1, which leaves that cache alone).
- *   C   a finished patch waits in t and goes through the epilogue between the steps of the next.
- *       Whole f32 patches without an epilogue begin and end in C itself.
+ *   C   a finished patch waits in t and goes through the epilogue a row or two after every step of
+ *       the next. Whole f32 patches without an epilogue begin and end in C itself.
  *
- * What bounds it, on a Xeon with 48 KiB and 2 MiB of own caches, 10 bytes per cycle from the shared
- * one: per step and 64 cycles 2 KiB come from the second level, which can deliver 52 bytes per
- * cycle, and A needs 2 bytes per cycle from further away. Measured for the loop alone, in shares of
- * what registers full of random numbers reach, which is 0.8 of what they reach with zeros:
+ * With few rows packing B would be half of the work: where B lies along the depth it is the first
+ * operand instead, loaded as it lies, and C comes out transposed.
  *
- *     steps of 32 depths                        8    16    32    64
- *     all loads into the first-level cache     58    59    66    71 %
- *     the streaming operand past it            67    76    67    73 %
- *     both past it                             62    73    80    83 %
+ * What bounds it, on a Xeon with 48 KiB and 2 MiB of own caches, in ns for a step, 32 x 32 sums by
+ * 32 depths:
  *
- * A patch costs 136 cycles for its end besides (the last sums arrive, four stores). In products the
- * loop itself reaches what registers full of numbers do; the rest is memory. Packing a KiB of B
- * takes 130 cycles from the core's own cache and 300 from beyond it, where the multiplications
- * with m rows take m: half of the time at 256 rows. Storing C takes a fifth, half of it rounding.
- * Nothing that is done between the steps is hidden by them. Asking for lines of A, of B or of C
- * ahead, in whatever way, stores past the caches, and weights as the first operand with C
- * transposed all made products slower (docs/notes/amx.md).
+ *     multiplications, of zeros                                                   21.5
+ *     of numbers, at the clock they leave                                         26.8
+ *     A past the first-level cache, B in it, a patch of 16 steps                  30.1
+ *     A in place, rows 1 KiB apart                                                33.3
+ *     rounding and storing the last patch beside it, C in the second level        34.5
+ *
+ * A step hides 32 vector operations, 32 loads and 32 stores within the first level, if they are
+ * spread over the steps; it hides 4 lines to or from the second level and hardly any from beyond:
+ * sums leave their registers in the order of the program, so a load that waits holds up the
+ * multiplications behind it. A line costs 0.4 ns to load from the second level, 1.2 to store there,
+ * 2 to 4 from the shared cache, however early it is asked for. The rest is therefore lines: of
+ * packing B (1 KiB in 45 to 100 ns) and of storing C (docs/notes/amx.md).
  *
  * Numbers: within a register's 32 depths even and odd products are summed apart, then added to the
  * sum (which starts from C when adding); rounded to nearest, denormals count as zero. */
@@ -50,7 +51,8 @@ enum {
     DEPTH_BF16 = 2048,     /* or in the workspace */
     DEEP_ROWS = 512,       /* whose sums are kept then */
     BESIDE = 4,            /* panels packed at once whose vectors lie side by side */
-    ASIDE = 4,             /* steps, between storing some rows of a patch and some more */
+    TURN_ROWS = 384,       /* of A at most, where C is computed transposed, */
+    TURN_DEPTH = 256,      /* and depth at least */
     NEAR_STEPS = 16,       /* of a panel of A that stay in the first-level cache: 32 KiB */
 };
 
@@ -66,9 +68,9 @@ static int group_of(int depth) { return GROUP_BYTES / (depth * 2) / AMX_SIDE * A
 static size_t panel_bytes(int k) {
     return (size_t)BESIDE * AMX_SIDE * 2 * (size_t)depth_of(k, DEPTH_BF16);
 }
-static size_t group_bytes(int n, int k) {
+static size_t group_bytes(int m, int n, int k) {
     const size_t depth = (size_t)depth_of(k, DEPTH_BF16);
-    return min_size((size_t)whole(n, AMX_SIDE) * 2 * depth, GROUP_BYTES);
+    return min_size((size_t)whole(max_int(m, n), AMX_SIDE) * 2 * depth, GROUP_BYTES);
 }
 static size_t sums_bytes(int m, int n, int k) {
     if (k <= DEPTH_F32) return (size_t)2 * AMX_PATCH;
@@ -77,7 +79,7 @@ static size_t sums_bytes(int m, int n, int k) {
     return max_size((size_t)rows * (size_t)cols * 4, (size_t)2 * AMX_PATCH);
 }
 static size_t workspace(int m, int n, int k) {
-    return panel_bytes(k) + group_bytes(n, k) + sums_bytes(m, n, k);
+    return panel_bytes(k) + group_bytes(m, n, k) + sums_bytes(m, n, k);
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -175,25 +177,28 @@ static void pack_all(char *to, const struct source *s, const int across) {
 
 /* ---- between the steps ----------------------------------------------------------------------- */
 
-/* The last patch, on its way to C. */
+/* The last patch, on its way to C: row by row if it is 32 columns of bf16. */
 struct side {
     struct gemm_store to;
     const float *t;
-    int row, rows, cols;
-    int at_once; /* rows, between two steps */
+    int rows, cols;
+    int wide, at_once; /* rows, between two steps */
+    struct amx_rounding rounding;
 };
 
-static void store_rows(struct side *d, int n) {
-    const int rows = min_int(n, d->rows - d->row);
-    if (rows <= 0) return;
-    gemm_store_patch(&d->to, d->t + d->row * AMX_SIDE, AMX_SIDE, rows, d->cols);
-    d->to.c = (char *)d->to.c + rows * d->to.ldc * (int64_t)dtype_size(d->to.type);
-    d->row += rows;
+/* What is left of it; all of it once more if something in it is not a number. */
+static void store_rest(struct side *d) {
+    if (!d->t) return;
+    if (d->wide) amx_round_rows(&d->rounding, AMX_SIDE);
+    if (!d->wide || d->rounding.numbers != 0xffff)
+        gemm_store_patch(&d->to, d->t, AMX_SIDE, d->rows, d->cols);
+    d->t = NULL;
+    d->wide = 0;
 }
 
-static void aside(void *ctx) {
+GEMM_INLINE void aside(void *ctx) {
     struct side *d = ctx;
-    store_rows(d, d->at_once);
+    if (d->wide) amx_round_rows(&d->rounding, d->at_once);
 }
 
 /* ---- a range of C ---------------------------------------------------------------------------- */
@@ -239,14 +244,14 @@ static int is_whole(const struct block *b, int rows, int cols) {
 static void hand_over(struct block *b, const char *t, int row, int rows, int col, int cols) {
     const struct gemm *g = b->g;
     struct side *d = &b->side;
-    store_rows(d, AMX_SIDE); /* of the one before, if steps were too few */
     d->t = (const float *)t;
-    d->row = 0;
     d->rows = rows;
     d->cols = cols;
     d->to = (struct gemm_store){corner(b, row, col), g->ldc, g->c_type, .relu = g->relu};
     d->to.bias_type = g->bias_type;
     if (g->bias) d->to.bias = (const char *)g->bias + (size_t)col * dtype_size(g->bias_type);
+    d->wide = cols == AMX_SIDE && g->c_type == DTYPE_BF16;
+    if (d->wide) d->rounding = amx_round_to(&d->to, d->t, rows);
 }
 
 /* The panel of A in q by a strip of B. */
@@ -259,7 +264,7 @@ static void multiply(struct block *b, struct amx_patch *q, int row, int strip) {
                 : b->patches++ % 2;
     char *t = b->t + (int64_t)place * AMX_PATCH, *c = corner(b, row, col);
     const int64_t ldc = g->ldc * 4;
-    if (q->steps == 0 || (const char *)b->side.t == t) store_rows(&b->side, AMX_SIDE);
+    if ((const char *)b->side.t == t) store_rest(&b->side);
     q->w = b->b + (int64_t)strip * 2 * q->steps * UNIT;
     q->from = whole_patch ? c : t;
     q->ld_from = whole_patch ? ldc : AMX_SIDE * 4;
@@ -271,18 +276,19 @@ static void multiply(struct block *b, struct amx_patch *q, int row, int strip) {
     q->to = straight ? c : t;
     q->ld_to = straight ? ldc : AMX_SIDE * 4;
     amx_patch(q, 0, aside, &b->side);
+    store_rest(&b->side);
     if (b->last && !straight) hand_over(b, t, row, q->rows, col, cols);
 }
 
 static void run_panel(struct block *b, int row) {
     const struct source s = rows_of(b, row, AMX_SIDE);
-    const int steps = ceil_div(b->depth, UNIT), calls = ceil_div(steps, ASIDE);
+    const int steps = ceil_div(b->depth, UNIT);
     const int near = steps <= NEAR_STEPS;
     struct amx_patch q = {.w_half = AMX_REGISTER,
                           .w_step = PANEL_STEP,
                           .steps = steps,
                           .rows = s.n,
-                          .every = ASIDE,
+                          .every = 1,
                           .x_stream = !near,
                           .w_stream = 1};
     if (b->in_place && s.n == AMX_SIDE) {
@@ -296,7 +302,7 @@ static void run_panel(struct block *b, int row) {
         q.x_half = AMX_REGISTER;
         q.x_step = PANEL_STEP;
     }
-    b->side.at_once = calls ? ceil_div(AMX_SIDE, calls) : 0;
+    b->side.at_once = ceil_div(AMX_SIDE, max_int(steps, 1));
     for (int strip = 0; strip < b->cols; strip += AMX_SIDE) multiply(b, &q, row, strip);
 }
 
@@ -314,16 +320,184 @@ static void run_block(struct block *b, int chunk) {
     } while (b->k0 < b->g->k);
 }
 
+/* ---- few rows: C transposed ------------------------------------------------------------------ */
+
+/* Where B's columns lie along the depth, as weights do in y = x w^T, and rows of A are few: B is
+ * the first operand, loaded where it lies, and A is packed as the second, which is less to pack.
+ * C^T comes out, in patches of 32 columns by 32 rows of C, and is rounded and transposed between
+ * the steps of the next patch: first pairs of columns are joined to words, then squares of words
+ * are transposed on their way into C. */
+
+enum { JOINTS = 16, QUARTERS = 8, PIECES = JOINTS + QUARTERS };
+
+/* A finished patch. */
+struct turned {
+    const float *t; /* [32 columns of C][32 rows], or NULL */
+    struct gemm_store to;
+    int rows, cols;
+    const float *bias; /* of its columns; -0 where there is none */
+    float floor;       /* -inf without a ReLU */
+    int piece;         /* the next */
+    __mmask16 numbers;
+    char words[2][AMX_REGISTER] __attribute__((aligned(64))); /* of rows 0 .. 15, 16 .. 31 */
+};
+
+/* Columns 2i, 2i + 1. */
+GEMM_INLINE void join(struct turned *d, int i) {
+    const __m512 even = _mm512_set1_ps(d->bias[2 * i]), odd = _mm512_set1_ps(d->bias[2 * i + 1]);
+    const __m512 floor = _mm512_set1_ps(d->floor);
+    const float *t = d->t + 2 * i * AMX_SIDE;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++, t += 16) {
+        const __m512 x0 = _mm512_max_ps(floor, _mm512_add_ps(_mm512_load_ps(t), even));
+        const __m512 x1 = _mm512_max_ps(floor, _mm512_add_ps(_mm512_load_ps(t + AMX_SIDE), odd));
+        d->numbers = _mm512_mask_cmp_ps_mask(d->numbers, x0, x1, _CMP_ORD_Q);
+        const __m512i low = _mm512_srli_epi32(gemm_round_vector(x0), 16);
+        _mm512_store_si512(d->words[h] + 64 * i,
+                           _mm512_mask_mov_epi16(low, 0xaaaaaaaa, gemm_round_vector(x1)));
+    }
+}
+
+/* Rows 4i .. 4i + 3. */
+GEMM_INLINE void turn(const struct turned *d, int i) {
+    __m512i r[4];
+    uint16_t *c = (uint16_t *)d->to.c + 4 * i * d->to.ldc;
+    load_transposed_quarter(r, d->words[i / 4], 64, i % 4);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++)
+        if (4 * i + j < d->rows) _mm512_storeu_si512(c + j * d->to.ldc, r[j]);
+}
+
+/* Some pieces. Each step gets its share, joints in the first half of a patch's steps, quarters in
+ * the second: what waits for lines of C is spread out. */
+GEMM_INLINE void turn_some(struct turned *d, int joints, int quarters) {
+    if (d->piece < JOINTS)
+        for (int i = 0; i < joints && d->piece < JOINTS; i++) join(d, d->piece++);
+    else
+        for (int i = 0; i < quarters && d->piece < PIECES; i++) turn(d, d->piece++ - JOINTS);
+}
+
+/* What is left; the plain way for columns at the edge and for what is not a number. */
+static void turn_rest(struct turned *d) {
+    float t[AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));
+    while (d->piece < PIECES) turn_some(d, JOINTS, QUARTERS);
+    if (!d->t || (d->cols == AMX_SIDE && d->numbers == 0xffff)) return;
+    for (int i = 0; i < AMX_SIDE; i++)
+        for (int j = 0; j < AMX_SIDE; j++) t[i * AMX_SIDE + j] = d->t[j * AMX_SIDE + i];
+    gemm_store_patch(&d->to, t, AMX_SIDE, d->rows, d->cols);
+}
+
+/* 32 columns of B, as a panel or where they lie. */
+struct strip {
+    const char *w;
+    int64_t ld, step; /* bytes from column to column, and to the next step */
+    int first, n;
+    float bias[AMX_SIDE];
+};
+
+static void take_strip(const struct block *b, struct strip *s, int first) {
+    const struct gemm *g = b->g;
+    const int n = min_int(AMX_SIDE, b->col + b->cols - first);
+    const struct source w = source_of(&g->b, 1, first, n, 0, b->depth);
+    *s = (struct strip){(const char *)w.at, w.ld * 2, 64, first, n, {0}};
+    if (n < AMX_SIDE) {
+        pack_all(b->a, &w, 0);
+        s->w = b->a;
+        s->ld = 64;
+        s->step = PANEL_STEP;
+    }
+    for (int i = 0; i < n; i++)
+        s->bias[i] = g->bias ? f32_load(g->bias, g->bias_type, first + i) : -0.0f;
+}
+
+/* The strip by the panel of rows from `row` on, sums to t. */
+static void multiply_turned(const struct block *b, const struct strip *s, int row, char *t,
+                            struct turned *last) {
+    const int steps = b->depth / UNIT;
+    const int joints = ceil_div(2 * JOINTS, steps), quarters = ceil_div(2 * QUARTERS, steps);
+    const char *w = s->w, *x = b->b + (row - b->row) / AMX_SIDE * packed(b->depth);
+    const int64_t ld = s->ld;
+    amx_zero_sums();
+    for (int step = 0; step < steps; step++, w += s->step, x += PANEL_STEP) {
+        amx_load(4, w, ld);
+        amx_load_stream(6, x, 64);
+        amx_multiply(0, 4, 6);
+        amx_load_stream(7, x + AMX_REGISTER, 64);
+        amx_multiply(1, 4, 7);
+        amx_load(5, w + 16 * ld, ld);
+        amx_multiply(2, 5, 6);
+        amx_multiply(3, 5, 7);
+        turn_some(last, joints, quarters);
+    }
+    turn_rest(last);
+    amx_store_sums(t, AMX_SIDE * 4, 1);
+}
+
+/* All columns by the block's rows, which are packed first. */
+static void run_turned_block(struct block *b) {
+    const struct gemm *g = b->g;
+    struct strip s[2];
+    struct turned last = {.piece = PIECES, .floor = g->relu ? 0 : -__builtin_inff()};
+    const struct source rows = rows_of(b, b->row, b->rows);
+    pack_all(b->b, &rows, 1);
+    for (int i = 0, patch = 0; i * AMX_SIDE < b->cols; i++) {
+        struct strip *at = &s[i % 2];
+        take_strip(b, at, b->col + i * AMX_SIDE);
+        for (int row = b->row; row < b->row + b->rows; row += AMX_SIDE) {
+            char *t = b->t + patch++ % 2 * AMX_PATCH;
+            multiply_turned(b, at, row, t, &last);
+            last.t = (const float *)t;
+            last.to = (struct gemm_store){corner(b, row, at->first), g->ldc, g->c_type,
+                                          .relu = g->relu, .bias_type = g->bias_type};
+            if (g->bias)
+                last.to.bias = (const char *)g->bias + (size_t)at->first * dtype_size(g->bias_type);
+            last.rows = min_int(AMX_SIDE, b->row + b->rows - row);
+            last.cols = at->n;
+            last.bias = at->bias;
+            last.piece = at->n == AMX_SIDE ? 0 : PIECES;
+            last.numbers = 0xffff;
+        }
+    }
+    turn_rest(&last);
+}
+
+/* The deeper and the fewer, the more is packing B beside transposing C. */
+static int turns(const struct gemm *g) {
+    const int few = g->m <= TURN_ROWS && 4 * g->m <= 3 * g->k;
+    const int in_place = g->b.ld % 32 == 0 && (uintptr_t)g->b.data % 64 == 0;
+    return few && in_place && !g->a.trans && g->b.trans && g->c_type == DTYPE_BF16 && !g->add &&
+           g->k >= TURN_DEPTH && g->k % UNIT == 0 && g->k <= DEPTH_BF16;
+}
+
+static void run_turned(struct block *b, struct gemm_range at) {
+    const int most = group_of(b->g->k), n = ceil_div(at.rows, most);
+    const int rows = whole(ceil_div(at.rows, n), AMX_SIDE);
+    b->depth = b->g->k;
+    b->col = at.col;
+    b->cols = at.cols;
+    for (b->row = at.row; b->row < at.row + at.rows; b->row += b->rows) {
+        b->rows = min_int(rows, at.row + at.rows - b->row);
+        run_turned_block(b);
+    }
+}
+
+/* ---- kernel ---------------------------------------------------------------------------------- */
+
 static void run(const struct gemm *g, struct gemm_range at, void *memory) {
     const int row_end = at.row + at.rows, col_end = at.col + at.cols;
     const int depth = depth_of(g->k, g->c_type == DTYPE_F32 ? DEPTH_F32 : DEPTH_BF16);
     const int group = group_of(depth);
     struct block b = {.g = g, .a = memory, .kept = g->k > depth};
     b.b = b.a + panel_bytes(g->k);
-    b.t = b.b + group_bytes(g->n, g->k);
+    b.t = b.b + group_bytes(g->m, g->n, g->k);
     b.in_place =
         !g->a.trans && g->k % UNIT == 0 && g->a.ld % 32 == 0 && (uintptr_t)g->a.data % 64 == 0;
     amx_enter();
+    if (turns(g)) {
+        run_turned(&b, at);
+        amx_leave();
+        return;
+    }
     for (b.row = at.row; b.row < row_end; b.row += b.rows) {
         b.rows = min_int(b.kept ? DEEP_ROWS : at.rows, row_end - b.row);
         for (b.col = at.col; b.col < col_end; b.col += b.cols) {
@@ -331,7 +505,7 @@ static void run(const struct gemm *g, struct gemm_range at, void *memory) {
             run_block(&b, depth);
         }
     }
-    store_rows(&b.side, AMX_SIDE);
+    store_rest(&b.side);
     amx_leave();
 }
 
@@ -351,6 +525,7 @@ const struct gemm_kernel GEMM_AMX_KERNEL = {
     .nr = AMX_SIDE,
     .store = store,
     .run = run,
+    .packs_rows = turns,
     .workspace = workspace,
     .peak = peak,
     .enter = amx_enter,

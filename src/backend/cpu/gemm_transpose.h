@@ -42,32 +42,34 @@ static inline __attribute__((always_inline)) void transpose_words(__m512i *r) {
 
 /* The same on the way from memory, rows ld bytes apart: quarters of four rows are loaded side by
  * side, which leaves the first two rounds, 32 shuffles and 64 loads, of which there can be two per
- * cycle. */
+ * cycle. This is a quarter: words 4c .. 4c + 3 of all rows. */
+static inline __attribute__((always_inline)) void
+load_transposed_quarter(__m512i *r, const void *src, int64_t ld, int c) {
+    const char *row = (const char *)src + 16 * c;
+    __m512i a[4], z[4];
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) { /* in lane l, words 4c .. 4c + 3 of row 4l + q */
+        const char *at = row + q * ld;
+        z[q] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)at));
+#pragma GCC unroll 3
+        for (int l = 1; l < 4; l++)
+            z[q] = _mm512_mask_broadcast_i32x4(z[q], (__mmask16)(0xf << 4 * l),
+                                               _mm_loadu_si128((const __m128i *)(at + 4 * l * ld)));
+    }
+    a[0] = _mm512_unpacklo_epi32(z[0], z[1]);
+    a[1] = _mm512_unpackhi_epi32(z[0], z[1]);
+    a[2] = _mm512_unpacklo_epi32(z[2], z[3]);
+    a[3] = _mm512_unpackhi_epi32(z[2], z[3]);
+    r[0] = _mm512_unpacklo_epi64(a[0], a[2]);
+    r[1] = _mm512_unpackhi_epi64(a[0], a[2]);
+    r[2] = _mm512_unpacklo_epi64(a[1], a[3]);
+    r[3] = _mm512_unpackhi_epi64(a[1], a[3]);
+}
+
 static inline __attribute__((always_inline)) void load_transposed(__m512i *r, const void *src,
                                                                   int64_t ld) {
-    const char *row = src;
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; c++) {
-        __m512i a[4], z[4];
-#pragma GCC unroll 4
-        for (int q = 0; q < 4; q++) { /* in lane l, words 4c .. 4c + 3 of row 4l + q */
-            const char *at = row + q * ld + 16 * c;
-            z[q] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)at));
-#pragma GCC unroll 3
-            for (int l = 1; l < 4; l++)
-                z[q] = _mm512_mask_broadcast_i32x4(
-                    z[q], (__mmask16)(0xf << 4 * l),
-                    _mm_loadu_si128((const __m128i *)(at + 4 * l * ld)));
-        }
-        a[0] = _mm512_unpacklo_epi32(z[0], z[1]);
-        a[1] = _mm512_unpackhi_epi32(z[0], z[1]);
-        a[2] = _mm512_unpacklo_epi32(z[2], z[3]);
-        a[3] = _mm512_unpackhi_epi32(z[2], z[3]);
-        r[4 * c] = _mm512_unpacklo_epi64(a[0], a[2]);
-        r[4 * c + 1] = _mm512_unpackhi_epi64(a[0], a[2]);
-        r[4 * c + 2] = _mm512_unpacklo_epi64(a[1], a[3]);
-        r[4 * c + 3] = _mm512_unpackhi_epi64(a[1], a[3]);
-    }
+    for (int c = 0; c < 4; c++) load_transposed_quarter(r + 4 * c, src, ld, c);
 }
 
 #endif

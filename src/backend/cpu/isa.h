@@ -77,6 +77,7 @@ struct gemm_kernel {
     void (*pack_a)(const struct gemm_pack *p);
     void (*pack_b)(const struct gemm_pack *p);
     void (*run)(const struct gemm *g, struct gemm_range at, void *workspace);
+    int (*packs_rows)(const struct gemm *g); /* in run, where not columns; or NULL */
     size_t (*workspace)(int m, int n, int k);
     double (*peak)(int64_t iterations);
     void (*enter)(void), (*leave)(void);

@@ -15,10 +15,11 @@
  *
  * What bounds I8, measured with 512 rows on one core of a Xeon, in us:
  *
- *     w                                    512 x 512   2048 x 512   512 x 2048
- *     multiplications alone                       75          242          224
- *     x quantised ahead, y written               213          713          714
- *     x quantised between the steps              177          685          713
+ *     w                                    512 x 512   1536 x 512   2048 x 512   512 x 2048
+ *     multiplications alone                       75                       242          224
+ *     y finished in two pieces of a patch        165          500          650          710
+ *     y finished after every second step         160          428          573          675
+ *     and y not written                          133          348          453          614
  *
  * The rest is memory: f32 on both sides of 512 columns is 8 bytes per cycle for either at the rate
  * of the registers, and a core gets some 4 to 10 from beyond its own cache, however early it asks:
@@ -40,7 +41,7 @@ enum { STEP = TILE_LINES * TILE_LINE_BYTES };
 
 enum {
     NEAR_STEPS = 16, /* of two tiles or 32 rows, in the first-level cache: 32 KiB */
-    PASS_EVERY = 4,  /* steps between two calls of aside where x passes, else 1 */
+    PASS_EVERY = 2,  /* steps between two calls of aside where x passes, else 1 */
 };
 
 /* ---- 16 rows or fewer ------------------------------------------------------------------------ */
@@ -234,18 +235,81 @@ struct asking {
     int left, at_once;
 };
 
+/* The last patch's way into y where it is 32 columns wide: what its columns share. */
+struct columns {
+    __m512 scale[2], bias[2], floor; /* floor: -inf without ReLU */
+    __m512i lift[2];
+    int wide;
+};
+
 /* What is done beside the multiplications. */
 struct side {
     const struct tiled_part *p;
-    struct pending last; /* patch; its rows that are not in y yet */
-    int at_once;         /* of them, between two steps */
-    struct staging next; /* panel, if any */
-    struct asking tiles; /* if any */
+    struct pending last;    /* patch; its rows that are not in y yet */
+    struct columns columns; /* of I8 */
+    int at_once;            /* of them, between two steps */
+    struct staging next;    /* panel, if any */
+    struct asking tiles;    /* if any */
 };
+
+static struct columns columns_of(const struct tiled_part *p, int tile) {
+    struct gemm_store to;
+    struct columns c = {.wide = tiled_target(&to, p, 0, tile, 2) == AMX_SIDE};
+    if (!c.wide) return c;
+    c.floor = _mm512_set1_ps(to.relu ? 0 : -INFINITY);
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        const int col = tile * TILE_ROWS + 16 * i;
+        c.scale[i] = _mm512_loadu_ps(p->scale + col);
+        c.bias[i] =
+            to.bias ? _mm512_loadu_ps((const float *)to.bias + 16 * i) : _mm512_setzero_ps();
+        c.lift[i] = _mm512_setzero_si512();
+        if (!p->zero) continue;
+        c.bias[i] = _mm512_add_ps(_mm512_loadu_ps(p->zero + col), c.bias[i]);
+        c.lift[i] = _mm512_mullo_epi32(_mm512_set1_epi32(127), _mm512_loadu_si512(p->sum + col));
+    }
+    return c;
+}
+
+/* The next rows, as store_i8 does it. */
+GEMM_INLINE void finish_wide(struct side *d, int n, const int lifted) {
+    const struct tiled_part *p = d->p;
+    const struct columns *c = &d->columns;
+    const int rows = n < d->last.rows ? n : d->last.rows;
+    const char *t = d->last.t;
+    float *y = (float *)p->to.c + d->last.row * p->to.ldc + d->last.tile * TILE_ROWS;
+    for (int i = 0; i < rows; i++, t += AMX_SIDE * 4, y += p->to.ldc) {
+        const __m512 factor = _mm512_set1_ps(d->last.factor[i]);
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            const __m512i sum = _mm512_load_si512(t + 64 * j);
+            const __m512 step = _mm512_mul_ps(factor, c->scale[j]);
+            __m512 z;
+            if (lifted)
+                z = _mm512_add_ps(
+                    _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(sum, c->lift[j])), step),
+                    c->bias[j]);
+            else
+                z = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), step, c->bias[j]);
+            _mm512_storeu_ps(y + 16 * j, _mm512_max_ps(c->floor, z));
+        }
+    }
+    d->last.row += rows;
+    d->last.rows -= rows;
+    d->last.t += rows * AMX_SIDE * 4;
+    d->last.factor += rows;
+}
 
 GEMM_INLINE void finish_rows(struct side *d, int n, const int i8) {
     struct pending part = d->last;
     if (part.rows <= 0) return;
+    if (i8 && d->columns.wide) {
+        if (d->p->zero)
+            finish_wide(d, n, 1);
+        else
+            finish_wide(d, n, 0);
+        return;
+    }
     part.rows = n < part.rows ? n : part.rows;
     finish(d->p, &part, 2, i8);
     d->last.row += part.rows;
@@ -254,7 +318,7 @@ GEMM_INLINE void finish_rows(struct side *d, int n, const int i8) {
     if (i8) d->last.factor += part.rows;
 }
 
-static void ask(struct asking *t) {
+GEMM_INLINE void ask(struct asking *t) {
     for (int i = 0; i < t->at_once && t->left > 0; i++, t->left--, t->line += 64)
         __builtin_prefetch(t->line, 0, 2);
 }
@@ -266,13 +330,13 @@ static void stage_rows(struct side *d, int n) {
     s->row = end;
 }
 
-static void aside_bf16(void *ctx) {
+GEMM_INLINE void aside_bf16(void *ctx) {
     struct side *d = ctx;
     ask(&d->tiles);
     finish_rows(d, d->at_once, 0);
 }
 
-static void aside_i8(void *ctx) {
+GEMM_INLINE void aside_i8(void *ctx) {
     struct side *d = ctx;
     ask(&d->tiles);
     finish_rows(d, d->at_once, 1);
@@ -311,9 +375,13 @@ GEMM_INLINE void patch(struct side *d, const char *x, struct pending at, const i
                                 .to = at.t,
                                 .ld_to = AMX_SIDE * 4};
     d->at_once = (AMX_SIDE + calls - 1) / calls;
-    amx_patch(&q, i8, i8 ? aside_i8 : aside_bf16, d);
+    if (i8)
+        amx_patch(&q, 1, aside_i8, d);
+    else
+        amx_patch(&q, 0, aside_bf16, d);
     finish_rows(d, AMX_SIDE, i8);
     d->last = at;
+    if (i8) d->columns = columns_of(p, at.tile);
 }
 
 static int rows_from(const struct tiled_part *p, int row) {
