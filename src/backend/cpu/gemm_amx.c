@@ -52,7 +52,8 @@ enum {
     DEEP_ROWS = 512,       /* whose sums are kept then */
     BESIDE = 4,            /* panels packed at once whose vectors lie side by side */
     TURN_ROWS = 384,       /* of A at most, where C is computed transposed, */
-    TURN_DEPTH = 256,      /* and depth at least */
+    TURN_DEPTH = 256,      /* depth at least, */
+    TURN_COLS = 8192,      /* and columns at most: a strip has a line in each row of C */
     NEAR_STEPS = 16,       /* of a panel of A that stay in the first-level cache: 32 KiB */
 };
 
@@ -463,7 +464,7 @@ static void run_turned_block(struct block *b) {
 
 /* The deeper and the fewer, the more is packing B beside transposing C. */
 static int turns(const struct gemm *g) {
-    const int few = g->m <= TURN_ROWS && 4 * g->m <= 3 * g->k;
+    const int few = g->m <= TURN_ROWS && 4 * g->m <= 3 * g->k && g->n <= TURN_COLS;
     const int in_place = g->b.ld % 32 == 0 && (uintptr_t)g->b.data % 64 == 0;
     return few && in_place && !g->a.trans && g->b.trans && g->c_type == DTYPE_BF16 && !g->add &&
            g->k >= TURN_DEPTH && g->k % UNIT == 0 && g->k <= DEPTH_BF16;
