@@ -85,6 +85,14 @@ for pair in de-en en-de; do
     out=$("$heed" translate --model "$MODELS/$pair" --quiet --max-extra 5 <<<"Tom") ||
         fail "models/$pair does not translate"
 done
+stage 8-links.sh en-de --lr-scale 1 # enough to see that it learns
+for part in after mean; do
+    cmp -s "$WORK/student.en-de.f32/model.safetensors" \
+        "$WORK/links.en-de/$part/model.safetensors" && fail "8-links.sh: $part is what was before"
+done
+cp "$MODELS/en-de/model.safetensors" "$dir/before-links"
+stage 7-pack.sh en-de
+cmp -s "$MODELS/en-de/model.safetensors" "$dir/before-links" && fail "7-pack.sh forgot the mean"
 out=$(HEED_MODELS=$MODELS "$heed" models)
 has CC-BY-4.0
 # Once more: everything is there.

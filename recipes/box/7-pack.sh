@@ -12,10 +12,12 @@ name() { case $1 in en) echo English ;; de) echo German ;; esac }
 # The last weights, not those with the least loss on the validation text: people wrote that, and the
 # better a student imitates its teacher, the surer it is of what a person would say otherwise.
 "$HEED" average --last 1 --out "$WORK/student.$pair.f32" --overwrite "$WORK/run.student.$pair"
-"$HEED" quantize --model "$WORK/student.$pair.f32" --out "$out" --overwrite
+weights=$WORK/student.$pair.f32
+if [ -e "$WORK/links.$pair/mean/config.json" ]; then weights=$WORK/links.$pair/mean; fi # 8-links.sh
+"$HEED" quantize --model "$weights" --out "$out" --overwrite
 "$HEED" describe "$out" --source "$from" --target "$to" --licence CC-BY-4.0 \
     --description "$(name "$from") to $(name "$to"): everyday sentences, debates, documentation" \
-    --set beam=2 --set alpha=1
+    --set beam=2 --set alpha=1 --set alignment_threshold=0.5
 size=$(cat "$out"/* | wc -c)
 if [ "$size" -gt 13000000 ]; then fail "$out has $size bytes, more than 13,000,000"; fi
 say "$out: $size bytes; next: make scores SCORES='--json $WORK/scores.json'"

@@ -30,14 +30,18 @@ def wrap(text, first="", rest=""):
                          break_long_words=False, break_on_hyphens=False)  # fmt: skip
 
 
+def texts(items, pair):
+    """Of a list in which an item may be for one direction only: {"en-de": text}."""
+    given = [i.get(pair) if isinstance(i, dict) else i for i in items]
+    return [text for text in given if text]
+
+
 def bullets(items, pair=None):
-    """A list; an item may be for one direction only: {"en-de": text}."""
-    texts = [i.get(pair) if isinstance(i, dict) else i for i in items]
-    return "\n".join(wrap(text, "- ", "  ") for text in texts if text)
+    return "\n".join(wrap(text, "- ", "  ") for text in texts(items, pair))
 
 
-def numbered(items):
-    return "\n".join(wrap(item, f"{i}. ", "   ") for i, item in enumerate(items, 1))
+def numbered(items, pair):
+    return "\n".join(wrap(text, f"{i}. ", "   ") for i, text in enumerate(texts(items, pair), 1))
 
 
 def head(pair, licence):
@@ -152,7 +156,7 @@ def card(model, pair, facts, scores):
         scores_part(pair, scores),
         robust_part(pair, scores),
         figures_part(pair, scores),
-        "## How it was made\n\n" + numbered(facts["recipe"]) + "\n",
+        "## How it was made\n\n" + numbered(facts["recipe"], pair) + "\n",
         data(facts),
         "## Limits\n\n" + bullets(facts["limits"], pair) + "\n",
         "## Use\n\n" + bullets(facts["use"], pair) + "\n",
