@@ -93,9 +93,9 @@ static void pack_tile(const struct mat *dst, int tile, const float *src, int64_t
     }
 }
 
-/* The largest |w| of a row; as integers, the bits of absolute values order as they do, infinity
- * above all numbers and NaN above infinity. */
-static float largest(const float *row, int n) {
+/* As integers, the bits of absolute values order as they do, infinity above all numbers and NaN
+ * above infinity. */
+float tile_largest(const float *row, int n) {
     int32_t most = 0;
     for (int j = 0; j < n; j++) {
         const union bits x = {.f = row[j]};
@@ -111,7 +111,7 @@ static void scale_rows(const struct mat *dst, int tile, const float *src, int64_
     float *scale = (float *)(uintptr_t)dst->scale;
     for (int i = 0; i < TILE_ROWS; i++) {
         const int row = tile * TILE_ROWS + i;
-        const float most = row < dst->rows ? largest(src + row * ld, dst->cols) : 0;
+        const float most = row < dst->rows ? tile_largest(src + row * ld, dst->cols) : 0;
         const float inverse = 127 / most;
         const int usable = isfinite(most) && isfinite(inverse);
         scale[row] = usable ? most / 127 : isfinite(most) ? 1 : NAN;

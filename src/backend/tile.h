@@ -70,6 +70,9 @@ static inline int tile_count(int rows) { return (int)(tiled_rows(rows) / TILE_RO
  * to I8, where what dst->scale and dst->sum point to is written, too. */
 void tile_pack(const struct mat *dst, const float *src, int64_t ld, int first, int last);
 
+/* The largest |w| of n weights; not finite if one of them is not. */
+float tile_largest(const float *w, int n);
+
 /* dst (tiled I8) = what is int8 already: q [dst->rows, dst->cols], rows ld elements apart, with
  * these scales [dst->rows], bit for bit; sums are added up. */
 void tile_place(const struct mat *dst, const int8_t *q, int64_t ld, const float *scale, int first,

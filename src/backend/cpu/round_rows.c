@@ -3,10 +3,10 @@
  * A task is a few rows. Each is gone through twice, widened in parts that stay in the first cache:
  * for its largest weight, and to round it. Bound by memory where a matrix is large; beside the
  * products of an update it does not count. */
-#include <float.h>
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/tile.h"
 #include "base/num.h"
 
 enum { PER_TASK = 16, PART = 1024 }; /* rows; columns */
@@ -15,18 +15,6 @@ struct round_job {
     const struct mat *w;
     const struct row_kernels *rows;
 };
-
-/* The largest |w|, or infinity if one of them is no number. */
-static float largest(const float *w, int n) {
-    float most = 0;
-    int sick = 0;
-    for (int j = 0; j < n; j++) {
-        const float size = fabsf(w[j]);
-        sick |= !(size <= FLT_MAX);
-        most = size > most ? size : most;
-    }
-    return sick ? INFINITY : most;
-}
 
 /* Adding the shift, 1.5 * 2^23, leaves no bits behind the point: rint is two additions. */
 static void round_part(float *w, int n, float factor, float step) {
@@ -42,9 +30,10 @@ static void round_row(const struct round_job *job, int row) {
     for (int j = 0; j < w->cols; j += PART) {
         const int n = min_int(PART, w->cols - j);
         job->rows->convert(part, DTYPE_F32, at + j * size, w->type, n, 1);
-        most = fmaxf(most, largest(part, n));
+        const float largest = tile_largest(part, n);
+        if (!isfinite(largest)) return;
+        most = fmaxf(most, largest);
     }
-    if (isinf(most)) return;
     const float inverse = 127 / most, factor = isfinite(inverse) ? inverse : 0;
     for (int j = 0; j < w->cols; j += PART) {
         const int n = min_int(PART, w->cols - j);

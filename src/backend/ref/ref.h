@@ -3,9 +3,9 @@
  * The ref backend is the executable specification of ops.h: one naive scalar version of every op.
  * Arithmetic is always double; only storage has a type, behind get and put, so one text serves F32,
  * BF16 and F64 and the rounding of a narrow type happens exactly where a value is stored. (Products
- * with int8 weights are the exception: their contract is one of bits.) The ops are pure functions
- * of their arguments. They allocate scratch when they like: this is the backend that must be
- * plainly right, not the one that must be fast. */
+ * with int8 weights, and round_rows, are the exception: their contract is one of bits.) The ops are
+ * pure functions of their arguments. They allocate scratch when they like: this is the backend that
+ * must be plainly right, not the one that must be fast. */
 #ifndef BACKEND_REF_REF_H
 #define BACKEND_REF_REF_H
 

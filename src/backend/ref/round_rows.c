@@ -3,7 +3,7 @@
 
 #include "backend/ref/ref.h"
 
-/* In f32, unlike the other ops here: the contract is one of bits. */
+/* In f32, as ref.h says. */
 void ref_round_rows(const struct round_rows_args *a) {
     for (int i = 0; i < a->w.rows; i++) {
         float most = 0;
