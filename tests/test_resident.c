@@ -112,15 +112,16 @@ static int same_hypothesis(const struct hypothesis *a, const struct hypothesis *
 
 static char what[80]; /* is compared, for messages */
 
-/* To the bit, or with scores within tol. */
+/* To the bit, or with every token's score within tol, and so their sum within as many times that. */
 static void check_same(const struct search_result *host, const struct search_result *back, int i,
                        double tol) {
     if (host->n != back->n) fail_msg("%ssentence %d: %d hypotheses, %d", what, i, host->n, back->n);
     for (int k = 0; k < host->n; k++) {
         const struct hypothesis *a = &host->best[k], *b = &back->best[k];
         if (!same_hypothesis(a, b)) fail_msg("%ssentence %d, rank %d: other tokens", what, i, k);
-        if (!(fabs((double)a->score - (double)b->score) <= tol) ||
-            !(fabs((double)a->log_prob - (double)b->log_prob) <= tol))
+        double sum = tol * (a->n + 1);
+        if (!(fabs((double)a->score - (double)b->score) <= sum) ||
+            !(fabs((double)a->log_prob - (double)b->log_prob) <= sum))
             fail_msg("%ssentence %d, rank %d: score %.9g, %.9g", what, i, k, (double)a->score,
                      (double)b->score);
         for (int t = 0; t < a->n + !a->cut; t++)
