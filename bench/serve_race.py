@@ -153,6 +153,10 @@ class Client(asyncio.Protocol):
             self.transport = None
         return translation(head, body)
 
+    def close(self):
+        if self.transport:
+            self.transport.close()
+
 
 class Texts:
     """Sentences, each given out once."""
