@@ -22,23 +22,49 @@ translate() { # TEXT FILE [OPTIONS]
     "$HEED" translate --device "$DEVICE" "${models[@]}" --beam 4 --alpha 1 --max-length 256 \
         --output "$2" "$1" "${@:3}"
 }
-closest() { # CORPUS BEAM FILE: of the best translations the one most like the corpus's own
-    translate "$WORK/clean/$1.$from" "$3.nbest" --beam "$2" --nbest "$2"
-    recipes/box/closest.py "$3.nbest" "$WORK/clean/$1.$to" "$3"
-    rm "$3.nbest"
+best() { # CORPUS BEAM FILE: its best translations
+    translate "$WORK/clean/$1.$from" "$3" --beam "$2" --nbest "$2"
 }
-all() { # NAME COMMAND...
+closest() { # CORPUS NBEST FILE: of the best translations the one most like the corpus's own
+    recipes/box/closest.py "$2" "$WORK/clean/$1.$to" "$3"
+}
+whole() { # NAME COMMAND...: a file of its own, compressed when it is whole
     local file=$WORK/translated.$pair/$1.$to
-    if [ -e "$file.xz" ]; then say "$file.xz is there" && return; fi
     make_file "$file" "${@:2}"
     squeeze "$file"
+}
+there() { # NAME
+    local file=$WORK/translated.$pair/$1.$to.xz
+    if [ -e "$file" ]; then say "$file is there"; else false; fi
+}
+# Whatever needs only a processor goes on while the device translates the next text.
+jobs=()
+later() {
+    "$@" &
+    jobs+=($!)
+}
+choose() { # CORPUS NBEST
+    whole "$1" closest "$1" "$2"
+    rm "$2"
+}
+all() { # NAME TEXT
+    if there "$1"; then return; fi
+    make_file "$WORK/translated.$pair/$1.$to" translate "$2"
+    later squeeze "$WORK/translated.$pair/$1.$to"
+}
+nearest() { # CORPUS BEAM
+    local nbest=$WORK/translated.$pair/$1.nbest
+    if there "$1"; then return; fi
+    make_file "$nbest" best "$1" "$2"
+    later choose "$1" "$nbest"
 }
 back=$WORK/translated.$(opposite "$pair")/tatoeba.$from.xz
 again=$WORK/translated.$pair/again.$from
 if [ -e "$back" ]; then
     make_file "$again" unpack_to "$back"
-    all again translate "$again"
+    all again "$again"
 fi
-all tatoeba closest tatoeba 8
-all msdocs closest msdocs 4
-all europarl translate "$WORK/clean/europarl.$from"
+nearest tatoeba 8
+nearest msdocs 4
+all europarl "$WORK/clean/europarl.$from"
+for job in "${jobs[@]}"; do wait "$job"; done

@@ -3,7 +3,8 @@
 # $WORK/student.PAIR: noisy copies of them (noise.{en,de}, on a CPU, minutes), everyday sentences
 # with made-up names, numbers and addresses (copy.{en,de}), and which words of each clean pair
 # belong together (CORPUS.align, by the attention of both teachers; a minute of a GPU), which one of
-# the student's heads is taught. Needs 4-translate.sh PAIR and both teachers.
+# the student's heads is taught. Needs 4-translate.sh PAIR and both teachers, or other models to
+# link by: LINKERS, options of heed align, --model models/de-en for instance.
 set -euo pipefail
 # shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
@@ -37,9 +38,10 @@ copied() { # FILE: of the source
 } &
 noise=$!
 
+teachers="--model $WORK/teacher.$pair --reverse $WORK/teacher.$(opposite "$pair")"
+read -ra linkers <<<"${LINKERS:-$teachers}"
 align() { # CORPUS FILE
-    "$HEED" align --device "$DEVICE" --model "$WORK/teacher.$pair" \
-        --reverse "$WORK/teacher.$(opposite "$pair")" --src "$WORK/clean/$1.$from" \
+    "$HEED" align --device "$DEVICE" "${linkers[@]}" --src "$WORK/clean/$1.$from" \
         --tgt "$WORK/translated.$pair/$1.$to.xz" --output "$2"
 }
 for corpus in "${CORPORA[@]}"; do make_file "$out/$corpus.align" align "$corpus"; done
