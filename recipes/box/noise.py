@@ -503,12 +503,19 @@ def noisy(rng, at, pairs, langs, common, kinds):
     return None
 
 
+def words_of(pairs):
+    """Words of both sides that an address could be made of, each once."""
+    found = {w.lower() for pair in pairs for side in pair for w in WORD.findall(side)}
+    return sorted(w for w in found if 2 < len(w) < 15)
+
+
 def chunk_noise(job):
     """The noisy copies of one chunk: kinds, source, target."""
     number, pairs, langs, options = job
     rng = random.Random(f"{options.seed}:{number}")
     english = langs.index("en")
     common = {w for pair in pairs for w in WORD.findall(pair[english]) if w.islower()}
+    things.borrow(words_of(pairs))
     kinds = [k for k in ORDER if not options.kinds or k.__name__ in options.kinds]
     out = []
     for at in range(len(pairs)):

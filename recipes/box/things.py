@@ -1,8 +1,10 @@
 """things.py — made-up names, numbers, addresses, code, placeholders and emoji for noise.py.
 
 Every function takes a random.Random first. Nothing here is a list of real names: the student is to
-learn that what it has never seen is copied. Numbers, amounts, dates and percentages are the only
-things that are written differently in the two languages; they come as {"en": ..., "de": ...}.
+learn that what it has never seen is copied. Nor may addresses and the like be made of words of one
+language alone, or a student translates those of the other one: borrow() gives words of the text.
+Numbers, amounts, dates and percentages are the only things that are written differently in the two
+languages; they come as {"en": ..., "de": ...}.
 """
 
 import re
@@ -92,10 +94,34 @@ PLACEHOLDERS = (
 )  # fmt: skip
 
 
+# What stands before and behind the words that places and families are named after.
+BEFORE = "Alt Groß Hinter Klein Mittel Neu Nieder Ober Unter Vorder East Great Little North Upper"
+BEHIND = (
+    "ach au bach berg born brink bruck brunn burg dorf eck feld hagen hausen heim hofen holz horst "
+    "kirchen lach moos ried rode see stedt stein tal wald weiler wein bridge brook bury croft dale "
+    "field ford gate hill ley mere stone ton wood worth"
+)
+BEFORE, BEHIND = BEFORE.split(), BEHIND.split()
+PLAIN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+borrowed = []  # words of the text that is being made noisy
+
+
+def borrow(words):
+    """From now on things are made of these words, too: lower case, of both languages."""
+    borrowed[:] = words
+
+
 def word(rng):
-    """A made-up word, or a common one of the kind that file names and addresses are made of."""
-    if rng.random() < 0.5:
+    """A made-up word, or a common one of the kind that file names and addresses are made of, or one
+    of the text; without umlauts, as in addresses, but for a few."""
+    r = rng.random()
+    if r < 0.25:
         return rng.choice(WORDS)
+    if r < 0.75 and borrowed:
+        made = rng.choice(borrowed)
+        if rng.random() < 0.25 and len(made) < 9:
+            made += rng.choice(borrowed)
+        return made if rng.random() < 0.1 else made.translate(PLAIN)
     return "".join(
         rng.choice(ONSETS) + rng.choice(NUCLEI) + rng.choice(CODAS)
         for _ in range(rng.choice((1, 2, 2, 3)))
@@ -110,8 +136,19 @@ def token(rng):
 
 def surname(rng):
     """Mostly one that sounds like some language. The parts alone would make thirty thousand, which
-    a student learns by heart instead of learning to copy: half of them get a slip of the pen."""
-    if rng.random() < 0.2:
+    a student learns by heart instead of learning to copy: half of them get a slip of the pen. Many
+    names are made of words that mean something, which is no reason to translate them."""
+    r = rng.random()
+    if r < 0.25 and borrowed:
+        made = rng.choice(borrowed)
+        if len(made) < 8 or rng.random() < 0.3:
+            made += rng.choice(BEHIND)
+        return made.capitalize()
+    if r < 0.35:
+        starts, middles, ends = rng.choice(LOOKS)
+        made = rng.choice(starts) + rng.choice(middles + [""]) + rng.choice(ends + BEHIND)
+        return rng.choice(BEFORE) + made.lower() if rng.random() < 0.6 else made
+    if r < 0.45:
         return "".join(
             rng.choice(ONSETS) + rng.choice(NUCLEI) + rng.choice(CODAS)
             for _ in range(rng.choice((2, 2, 3)))
@@ -282,7 +319,7 @@ def file(rng):
     if rng.random() < 0.2:
         stem = stem.capitalize()
     if rng.random() < 0.2:
-        stem += str(rng.randint(1, 2030))
+        stem += rng.choice(("", "_", "-", "-v")) + str(rng.randint(1, 10 ** rng.randint(1, 4)))
     return f"{stem}.{rng.choice(SUFFIXES)}"
 
 
@@ -293,6 +330,8 @@ def path(rng):
         root = rng.choice(("C:\\", "D:\\", "\\\\" + word(rng) + "\\", "C:\\Users\\", "%APPDATA%\\"))
         return root + "\\".join(p.capitalize() for p in parts) + "\\" + last
     root = rng.choice("|/|/usr/|/etc/|/home/|~/|./|../|/var/log/|$HOME/".split("|"))
+    if rng.random() < 0.2:
+        parts[0] = parts[0].capitalize()
     return root + "/".join(parts) + "/" + last
 
 
