@@ -90,9 +90,15 @@ for part in after mean; do
     cmp -s "$WORK/student.en-de.f32/model.safetensors" \
         "$WORK/links.en-de/$part/model.safetensors" && fail "8-links.sh: $part is what was before"
 done
-cp "$MODELS/en-de/model.safetensors" "$dir/before-links"
-stage 7-pack.sh en-de
-cmp -s "$MODELS/en-de/model.safetensors" "$dir/before-links" && fail "7-pack.sh forgot the mean"
+stage 9-copies.sh de-en --lr-scale 1
+for language in en de; do
+    [ "$(lines "$WORK/copies.de-en/copy.tatoeba.$language")" -gt 100 ] || fail "9-copies.sh: no copies"
+done
+for pair in en-de de-en; do
+    cp "$MODELS/$pair/model.safetensors" "$dir/before"
+    stage 7-pack.sh $pair
+    cmp -s "$MODELS/$pair/model.safetensors" "$dir/before" && fail "7-pack.sh forgot $pair's mean"
+done
 out=$(HEED_MODELS=$MODELS "$heed" models)
 has CC-BY-4.0
 # Once more: everything is there.

@@ -13,7 +13,9 @@ name() { case $1 in en) echo English ;; de) echo German ;; esac }
 # better a student imitates its teacher, the surer it is of what a person would say otherwise.
 "$HEED" average --last 1 --out "$WORK/student.$pair.f32" --overwrite "$WORK/run.student.$pair"
 weights=$WORK/student.$pair.f32
-if [ -e "$WORK/links.$pair/mean/config.json" ]; then weights=$WORK/links.$pair/mean; fi # 8-links.sh
+for later in links copies; do # 8-links.sh, 9-copies.sh
+    if [ -e "$WORK/$later.$pair/mean/config.json" ]; then weights=$WORK/$later.$pair/mean; fi
+done
 "$HEED" quantize --model "$weights" --out "$out" --overwrite
 "$HEED" describe "$out" --source "$from" --target "$to" --licence CC-BY-4.0 \
     --description "$(name "$from") to $(name "$to"): everyday sentences, debates, documentation" \
