@@ -644,21 +644,21 @@ TEST(models_choose_their_alignment) {
 TEST(bad_defaults_are_refused) {
     static const char *const cases[][2] = {
         {"{\"beam\": 0}", "beam: 0 is not between 1 and 64"},
-        {"{\"beam\": 1e9}", "beam: of the wrong type"},
-        {"{\"beam\": \"4\"}", "beam: of the wrong type"},
+        {"{\"beam\": 1e9}", "beam: expected a whole number, got 1000000000.0"},
+        {"{\"beam\": \"4\"}", "beam: expected a whole number, got \"4\""},
         {"{\"beam\": 9223372036854775807}", "beam: 922337203685477"},
         {"{\"alpha\": 1e300}", "alpha: 1"},
-        {"{\"no_unknown\": 1}", "no_unknown: of the wrong type"},
+        {"{\"no_unknown\": 1}", "no_unknown: expected true or false, got 1"},
         {"{\"max_extra\": -1}", "max_extra: -1 is not between"},
         {"{\"seed\": 7}", "a model cannot set 'seed'"},
         {"{\"batch-tokens\": 7}", "a model cannot set 'batch-tokens'"},
         {"{\"max-extra\": 7}", "a model cannot set 'max-extra'"},
         {"{\"min_length\": 9, \"max_length\": 8}", "min_length: 9 is more than"},
         {"{\"alignment_layer\": 3}", "alignment_layer: 3, but the decoder has 2 layers"},
-        {"{\"alignment_row\": 1}", "alignment_row: of the wrong type"},
+        {"{\"alignment_row\": 1}", "alignment_row: expected a string, got 1"},
         {"{\"alignment_row\": \"next\"}", "alignment_row: 'next'"},
         {"{\"prefix_token\": \"nonsense\"}", "prefix_token: the tokenizer has no piece 'nonsense'"},
-        {"{\"prefix_token\": 3}", "prefix_token: of the wrong type"},
+        {"{\"prefix_token\": 3}", "prefix_token: expected a string, got 3"},
         {"{\"prefix_token\": \"a\\u001b\"}", "prefix_token: too long, or with control"},
         {"{\"alignment_head\": 5}", "alignment_head: 5, but there are 4 heads"}};
     heed_model *model;

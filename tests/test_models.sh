@@ -30,9 +30,15 @@ expect 0 '"translate": {"beam": 2, "alpha": 0.25, "no_unknown": true}' -- small 
 verb=(describe)
 cp -r small before
 expect 2 "--set: beam: 0 is not between 1 and 64" -- small --set beam=0
-expect 2 "--set: a model cannot set 'seed'; it can set " -- small --set seed=1
-has 'beam, '
-has ', alignment_row'
+expect 2 "--set: a model cannot set 'seed'" -- small --set seed=1
+expect 2 "--set: a model cannot set 'alinment_row'; did you mean 'alignment_row'?" -- small \
+    --set alinment_row=input
+# The help names all that it can, each in full.
+names=$("$heed" describe --help | tr '\n' ' ' |
+    sed -n 's/.* can set \(.*\) and \([a-z_]*\)\..*/\1, \2/p' | tr -d ' ')
+[ "$(tr ',' '\n' <<<"$names" | wc -l)" -ge 17 ] || fail "names in the help: $names"
+for name in ${names//,/ }; do expect 0 '' -- small --set "$name="; done
+cp before/config.json small/
 expect 2 "--set: prefix_token: the model's tokenizer has no piece '<no>'" -- small \
     --set 'prefix_token=<no>'
 expect 2 "--set: 'beam' is not NAME=VALUE" -- small --set beam

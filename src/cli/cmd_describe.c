@@ -99,7 +99,10 @@ static int run(struct err *err) {
 static const char about[] =
     "Languages, licence, description and the options that suit the model are kept in its "
     "config.json; its weights are not touched. heed average, heed export and heed quantize pass "
-    "them on. An empty value removes an entry (--licence '', --set beam=).";
+    "them on. An empty value removes an entry (--licence '', --set beam=). A model can set beam, "
+    "alpha, length_rule, min_length, max_length, max_extra, no_repeat_ngram, repetition_penalty, "
+    "no_unknown, trees, alignment_layer, alignment_head, alignment_row, alignment_threshold, "
+    "source_lang, target_lang and prefix_token.";
 
 const struct command cmd_describe = {
     .name = "describe",

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/similar.h"
 #include "base/utf8.h"
 #include "io/json.h"
 
@@ -19,12 +20,20 @@ static const struct option *find(struct translator_options *o, const char *name,
     return row && row->of_model ? row : NULL;
 }
 
-/* A text in place of a number would be read, too; but other programs read the file as well. */
-static int has_type(const struct option *o, const json_t *value) {
-    return o->kind == OPTION_FLAG                                 ? json_is_boolean(value)
-           : o->kind == OPTION_INT                                ? json_is_integer(value)
-           : o->kind == OPTION_CHOICE || o->kind == OPTION_STRING ? json_is_string(value)
-                                                                  : json_is_number(value);
+/* What the value should have been; NULL: it is. A text in place of a number would be read, too; but
+ * other programs read the file as well. */
+static const char *other_type(const struct option *o, const json_t *value) {
+    switch (o->kind) {
+    case OPTION_FLAG:
+        return json_is_boolean(value) ? NULL : "true or false";
+    case OPTION_INT:
+        return json_is_integer(value) ? NULL : "a whole number";
+    case OPTION_CHOICE:
+    case OPTION_STRING:
+        return json_is_string(value) ? NULL : "a string";
+    default:
+        return json_is_number(value) ? NULL : "a number";
+    }
 }
 
 static int check(const struct translator_options *o, const struct config *config, struct err *err) {
@@ -41,11 +50,13 @@ static int check(const struct translator_options *o, const struct config *config
 
 int defaults_read(struct translator_options *o, const json_t *translate,
                   const struct config *config, const char *where, struct err *err) {
-    const char *key;
+    const char *key, *wanted;
     json_t *value;
     struct err why = {0};
+    char place[120];
     *o = translator_defaults();
     if (!translate) return 0;
+    snprintf(place, sizeof place, "%.100s: translate", where);
     json_object_foreach((json_t *)(uintptr_t)translate, key, value) {
         void *values;
         const struct option *row = find(o, key, strlen(key), &values);
@@ -53,7 +64,9 @@ int defaults_read(struct translator_options *o, const json_t *translate,
             return err_set(err, HEED_EFORMAT, "%.100s: translate: a model cannot set '%.60s'",
                            where, key);
         size_t size = json_string_length(value); /* of a text, else 0 */
-        if (!has_type(row, value)) err_set(&why, HEED_EFORMAT, "of the wrong type");
+        if ((wanted = other_type(row, value)))
+            return json_in_expected(&(struct json_in){.object = translate, .where = place}, key,
+                                    wanted, err);
         if (size > 100 || utf8_plain_prefix(json_string_value(value), size) < size)
             err_set(&why, HEED_EFORMAT, "too long, or with control characters");
         if (why.code || json_in_option(row, values, value, NULL, &why))
@@ -81,15 +94,13 @@ struct align_options defaults_align(const struct engine *engine, struct align_op
 }
 
 static int unknown(const char *name, size_t length, struct err *err) {
-    char known[320] = "";
-    size_t at = 0;
+    struct similar similar = {.word = name, .length = length};
     for (int i = 0; i < 2; i++)
         for (const struct option *o = i ? translator_rows : search_rows; o->name; o++)
-            if (o->of_model && at < sizeof known)
-                at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "",
-                                       o->name);
-    return err_set(err, HEED_EINVAL, "a model cannot set '%.*s'; it can set %s",
-                   (int)(length < 30 ? length : 30), name, known);
+            if (o->of_model) similar_try(&similar, o->name);
+    return err_set(err, HEED_EINVAL, "a model cannot set '%.*s'%s%s%s",
+                   (int)(length < 60 ? length : 60), name, similar.best ? "; did you mean '" : "",
+                   similar.best ? similar.best : "", similar.best ? "'?" : "");
 }
 
 int defaults_set(json_t *translate, const char *assignment, struct err *err) {
@@ -118,12 +129,14 @@ int defaults_set(json_t *translate, const char *assignment, struct err *err) {
 
 int defaults_set_align(json_t **translate, const struct align_options *align, struct err *err) {
     char text[4][48];
-    int rc = 0, n = align->threshold > 0 ? 4 : 3;
+    int rc = 0;
     snprintf(text[0], sizeof text[0], "alignment_layer=%d", align->layer);
     snprintf(text[1], sizeof text[1], "alignment_head=%d", align->head);
     snprintf(text[2], sizeof text[2], "alignment_row=%s", align_row_names[align->row]);
-    snprintf(text[3], sizeof text[3], "alignment_threshold=%g", (double)align->threshold);
+    snprintf(text[3], sizeof text[3], "alignment_threshold="); /* none */
+    if (align->threshold > 0)
+        snprintf(text[3], sizeof text[3], "alignment_threshold=%g", (double)align->threshold);
     if (!*translate) *translate = json_object();
-    for (int i = 0; i < n && !rc; i++) rc = defaults_set(*translate, text[i], err);
+    for (int i = 0; i < 4 && !rc; i++) rc = defaults_set(*translate, text[i], err);
     return rc;
 }
