@@ -143,6 +143,10 @@ grep -q '"links":3,"sure":1,"possible":1,"aer":0.250000,"precision":0.666667,"re
 grep -q 'links to words that do not exist, left out: 2' err || fail "bounds: $(cat err)"
 awk '{ for (i = 1; i <= NF; i++) { split($i, l, "-"); $i = l[2] "-" l[1] } print }' own >nwo
 a "${both[@]}" --gold nwo --gold-reversed | grep -q '^AER 0.0000' || fail '--gold-reversed'
+# without a sure link there is no recall, and JSON has no NaN
+printf '0?0\n\n' >g.gold
+a --src g.src --tgt g.tgt --gold g.gold | grep -q ' recall -  (2 pairs, ' || fail 'no recall'
+a --src g.src --tgt g.tgt --gold g.gold --json | grep -q '"recall":null}' || fail 'no recall: JSON'
 
 # ---- choosing: the best is printed, stored in both models, and used
 "$heed" align --model m --reverse back --choose "${both[@]}" >table || fail '--choose'
@@ -152,10 +156,21 @@ best=$(sed -n 's/^best for m: layer \([12]\), \([a-z]*\) row, .*/\1 \2/p' table)
 [ -n "$best" ] || fail "no best: $(cat table)"
 a --reverse back --choose "${both[@]}" --gold own --json >got
 grep -q '"aer":' got || fail '--choose --gold'
+cp m/config.json before.json
 expect 1 'back: a training run writes its config.json anew' "$heed" align --model m \
     --reverse back "${both[@]}" --choose --store
+cmp m/config.json before.json || fail 'a choice is stored in one of two models'
 "$heed" average --out k --last 1 back >/dev/null
-a --reverse k --choose --store "${both[@]}" >/dev/null || fail '--store'
+case $best in *input) other=output ;; *) other=input ;; esac # not the one that will be chosen
+"$heed" describe m --set alignment_layer=1 --set alignment_head=1 --set alignment_threshold=0.9 \
+    --set alignment_row="$other"
+a --reverse k --choose --store "${both[@]}" >got || fail '--store'
+grep -q '^stored in the config.json of m and k$' got || fail "--store: $(cat got)"
+grep -q alignment_threshold m/config.json && fail 'the threshold of another head is kept'
+"$heed" describe m --set alignment_threshold=0.9
+a --reverse k --choose --store "${both[@]}" >/dev/null
+grep -q '"alignment_threshold": 0.9' m/config.json || fail 'the threshold of the same head is lost'
+"$heed" describe m --set alignment_threshold=
 layer=${best% *} row=${best#* }
 grep -q "\"alignment_layer\": $layer" m/config.json && grep -q "\"alignment_row\": \"$row\"" \
     m/config.json && grep -q alignment_layer k/config.json || fail "stored: $(cat m/config.json)"
@@ -200,18 +215,35 @@ expect 2 '--reverse is missing' -- "${both[@]}" --choose
 expect 2 'needs --choose' -- "${both[@]}" --store
 expect 2 'needs --gold' -- "${both[@]}" --gold-reversed
 expect 2 'also an input' -- "${both[@]}" --output v.src
+expect 2 'm/config.json is a file of the model' -- "${both[@]}" --output m/config.json
 expect 2 "--symmetrise: 'all'" -- "${both[@]}" --symmetrise all
 expect 2 '--alignment-layer: there is no such layer; the decoder has 2' -- "${both[@]}" \
     --alignment-layer 3
 expect 2 '--reverse-layer: there is no such layer; the decoder has 1' -- "${both[@]}" \
     --reverse k --reverse-layer 3
 expect 2 '--reverse-head: needs --reverse' -- "${both[@]}" --reverse-head 1
+expect 2 '--reverse-threshold: needs --reverse' -- "${both[@]}" --reverse-threshold 0.5
+expect 2 '--alignment-layer: --choose tries all' -- "${both[@]}" --reverse k --choose \
+    --alignment-layer 1
 expect 2 '--symmetrise: needs --reverse' -- "${both[@]}" --symmetrise union
 expect 2 '--output: is for links' -- "${both[@]}" --reverse k --choose --output table
 expect 1 'no text to choose by' -- --src /dev/null --tgt /dev/null --reverse k --choose
+cp m/config.json before.json
+printf '\n\n' >blank
+expect 1 'the models agree on no link' -- --src blank --tgt blank --reverse k --choose --store
+cmp m/config.json before.json || fail 'a choice was stored without any links'
+cp -r m same
+"$heed" describe m --source aa --target bb
+"$heed" describe same --source aa --target bb
+expect 2 '--reverse: same translates from aa to bb, as --model does' -- "${both[@]}" --reverse same
 expect 1 '60' -- --src v.src --tgt g.tgt
 printf '0-0\n0~0\n' >bad
 expect 1 "bad:2: '0~0' is not a link like 3-4 or 3?4" -- --src g.src --tgt g.tgt --gold bad
 printf '0-0\n0-0\n' >bad
 expect 1 'bad has 2 lines; there are more pairs' -- "${both[@]}" --gold bad
 expect 1 'has more lines than the 60 pairs' -- "${both[@]}" --gold <(cat own bad)
+head -n 1 own >bad
+expect 1 'bad has 1 line; there are more pairs' -- "${both[@]}" --gold bad
+expect 2 'bad is also an input' -- "${both[@]}" --gold bad --output bad
+awk 'BEGIN { print "0-0"; for (i = 0; i < 20000; i++) printf "0-0 "; print "" }' >bad
+expect 1 'bad:2: the line is longer than 65536 bytes' -- --src g.src --tgt g.tgt --gold bad

@@ -1,6 +1,7 @@
 /* align_choose.c — see align_choose.h. */
 #include "cli/align_choose.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -71,7 +72,8 @@ static void print_json(const struct table *t) {
             const struct bitext_standing *s = &t->standing[way][c];
             printf("{\"model\":\"%s\",\"layer\":%d,\"row\":\"%s\",\"head\":%d,\"agreement\":%.6f",
                    way_names[way], o->layer, align_row_names[o->row], o->head, s->agreement);
-            if (t->job->sure) printf(",\"aer\":%.6f", error_rate(t, way, c));
+            double aer = t->job->sure ? error_rate(t, way, c) : (double)NAN;
+            if (!isnan(aer)) printf(",\"aer\":%.6f", aer);
             puts("}");
         }
 }
@@ -82,15 +84,32 @@ static int store(const char *dir, const struct align_options *o, struct err *err
     struct config config;
     struct weights_form form;
     struct model_notes notes = {0};
-    if (target_has_run(dir))
-        return err_set(err, HEED_EIO,
-                       "%.120s: a training run writes its config.json anew; store the choice in "
-                       "what heed average or heed export makes of it",
-                       dir);
+    struct translator_options old;
+    struct align_options now = *o;
     int rc = modeldir_read_any(dir, &config, &form, &notes, err);
-    if (!rc) rc = defaults_set_align(&notes.translate, o, err);
+    if (!rc) rc = defaults_read(&old, notes.translate, &config, dir, err);
+    /* A threshold belongs to the head that it was found for. */
+    if (!rc && old.align.layer == o->layer && old.align.head == o->head && old.align.row == o->row)
+        now.threshold = old.align.threshold;
+    if (!rc) rc = defaults_set_align(&notes.translate, &now, err);
     if (!rc) rc = modeldir_annotate(dir, &notes, err);
     model_notes_release(&notes);
+    return rc;
+}
+
+/* In both models or, as far as can be known beforehand, in none. */
+static int store_both(const struct align_choose *job, const struct align_options *const best[],
+                      struct err *err) {
+    int rc = 0;
+    for (int way = 0; way < BITEXT_WAYS; way++)
+        if (target_has_run(job->dir[way]))
+            return err_set(err, HEED_EIO,
+                           "%.120s: a training run writes its config.json anew; store the choice "
+                           "in what heed average or heed export makes of it",
+                           job->dir[way]);
+    for (int way = 0; way < BITEXT_WAYS && !rc; way++) rc = store(job->dir[way], best[way], err);
+    if (!rc && !job->json)
+        printf("stored in the config.json of %s and %s\n", job->dir[0], job->dir[1]);
     return rc;
 }
 
@@ -103,19 +122,23 @@ int align_choose(const struct align_choose *job, struct err *err) {
     for (int way = 0; way < BITEXT_WAYS; way++)
         t.standing[way] = xcalloc((size_t)t.choices[way].n, sizeof *t.standing[way]);
     bitext_rank(t.standing, t.choices, job->n);
-    if (job->json)
+    int first = bitext_best(t.standing[0], t.choices[0].n);
+    if (!(t.standing[0][first].agreement > 0))
+        rc = err_set(err, HEED_EFORMAT,
+                     "nothing to choose by: the models agree on no link of this text");
+    else if (job->json)
         print_json(&t);
     else
         print_table(&t);
+    const struct align_options *best[BITEXT_WAYS] = {0};
     for (int way = 0; way < BITEXT_WAYS && !rc; way++) {
-        const struct align_options *best =
+        const struct align_options *o = best[way] =
             &t.choices[way].choice[bitext_best(t.standing[way], t.choices[way].n)];
         if (!job->json)
-            printf("best for %s: layer %d, %s row, %s%.0d\n", job->dir[way], best->layer,
-                   align_row_names[best->row], best->head ? "head " : "the mean of its heads",
-                   best->head);
-        if (job->store) rc = store(job->dir[way], best, err);
+            printf("best for %s: layer %d, %s row, %s%.0d\n", job->dir[way], o->layer,
+                   align_row_names[o->row], o->head ? "head " : "the mean of its heads", o->head);
     }
+    if (!rc && job->store) rc = store_both(job, best, err);
     for (int way = 0; way < BITEXT_WAYS; way++) {
         xfree(t.standing[way]);
         bitext_choices_release(&t.choices[way], job->n);

@@ -3,6 +3,7 @@
  *
  * With --gold the links are not printed but compared with links made by hand (eval/aer.h); with
  * --choose all that the models could be asked are compared with each other (align_choose.h). */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,9 @@
 #include "cli/translate_print.h"
 #include "data/pairs.h"
 #include "eval/aer.h"
+#include "model/card.h"
+#include "model/modeldir.h"
+#include "train/target.h"
 
 enum {
     CPU_TOKENS = 4096,
@@ -131,21 +135,28 @@ static void print_result(struct job *j, const struct bitext_pair *pair,
     outlet_put(&j->out, "\n", 1);
 }
 
+/* Rates that are a share of nothing are none. */
 static void print_rates(struct job *j) {
     const struct aer *a = &j->aer;
+    const double rate[] = {aer_rate(a), aer_precision(a), aer_recall(a)};
+    char text[3][16];
+    for (int i = 0; i < 3; i++) {
+        snprintf(text[i], sizeof text[i], "%s", args.json ? "null" : "-");
+        if (!isnan(rate[i])) snprintf(text[i], sizeof text[i], "%.*f", args.json ? 6 : 4, rate[i]);
+    }
     if (args.json)
         outlet_printf(&j->out,
                       "{\"pairs\":%llu,\"links\":%llu,\"sure\":%llu,\"possible\":%llu,"
-                      "\"aer\":%.6f,\"precision\":%.6f,\"recall\":%.6f}\n",
+                      "\"aer\":%s,\"precision\":%s,\"recall\":%s}\n",
                       (unsigned long long)a->pairs, (unsigned long long)a->found,
-                      (unsigned long long)a->sure, (unsigned long long)a->possible, aer_rate(a),
-                      aer_precision(a), aer_recall(a));
+                      (unsigned long long)a->sure, (unsigned long long)a->possible, text[0],
+                      text[1], text[2]);
     else
         outlet_printf(&j->out,
-                      "AER %.4f  precision %.4f  recall %.4f  (%llu pairs, %llu links; %llu sure, "
-                      "%llu possible)\n",
-                      aer_rate(a), aer_precision(a), aer_recall(a), (unsigned long long)a->pairs,
-                      (unsigned long long)a->found, (unsigned long long)a->sure,
+                      "AER %s  precision %s  recall %s  (%llu pair%s, %llu link%s; %llu sure, %llu "
+                      "possible)\n",
+                      text[0], text[1], text[2], (unsigned long long)a->pairs, PLURAL(a->pairs),
+                      (unsigned long long)a->found, PLURAL(a->found), (unsigned long long)a->sure,
                       (unsigned long long)a->possible);
 }
 
@@ -158,8 +169,11 @@ static int next_gold(struct job *j, int n_src, int n_tgt, struct err *err) {
     int rc = text_next(j->gold, &line, err);
     if (rc < 0) return rc;
     if (rc == 0)
-        return err_set(err, HEED_EFORMAT, "%.120s has %llu lines; there are more pairs", args.gold,
-                       (unsigned long long)j->n);
+        return err_set(err, HEED_EFORMAT, "%.120s has %llu line%s; there are more pairs", args.gold,
+                       (unsigned long long)j->n, PLURAL(j->n));
+    if (line.flags & LINE_TOO_LONG)
+        return err_set(err, HEED_EFORMAT, "%.120s:%llu: the line is longer than %d bytes",
+                       args.gold, (unsigned long long)j->n + 1, TEXT_MAX_LINE);
     rc = links_parse(&j->sure, &j->possible, line.text, line.size, &why);
     if (rc)
         return err_set(err, rc, "%.120s:%llu: %.120s", args.gold, (unsigned long long)j->n + 1,
@@ -193,6 +207,20 @@ static int choose_languages(const struct job *j, struct err *err) {
                    said->source_lang ? "source_lang" : "target_lang");
 }
 
+/* Two models of one direction would agree on anything. */
+static int check_directions(const struct job *j, struct err *err) {
+    struct card card[BITEXT_WAYS] = {0};
+    for (int i = 0; i < BITEXT_WAYS && j->engine[i]; i++)
+        card_from_json(&card[i], frozen_notes(j->engine[i]->ensemble->model[0])->card, "", NULL);
+    const struct card *a = &card[BITEXT_FORWARD], *b = &card[BITEXT_REVERSE];
+    if (!a->source || !a->target || !b->source || !b->target) return 0; /* who knows */
+    if (strcmp(a->source, b->source) != 0 || strcmp(a->target, b->target) != 0) return 0;
+    return err_set(err, HEED_EINVAL,
+                   "reverse: %.100s translates from %.20s to %.20s, as --model does; it must be "
+                   "the opposite direction",
+                   args.dir[BITEXT_REVERSE], b->source, b->target);
+}
+
 static int open_models(struct job *j, struct err *err) {
     int rc = 0;
     for (int i = 0; i < BITEXT_WAYS && args.dir[i] && !rc; i++) {
@@ -200,6 +228,7 @@ static int open_models(struct job *j, struct err *err) {
             .dir = &args.dir[i], .n = 1, .precision = args.precision, .where = args.where};
         rc = engine_open(&j->engine[i], &o, err);
     }
+    if (!rc) rc = check_directions(j, err);
     if (rc) return rc;
     if (!args.bitext.tokens)
         args.bitext.tokens = backend_device_memory(j->engine[0]->be) ? GPU_TOKENS : CPU_TOKENS;
@@ -216,17 +245,30 @@ static int check_options(struct err *err) {
     if (args.choose && !args.dir[BITEXT_REVERSE])
         return cli_usage(err, "--choose: compares two models; --reverse is missing");
     static const char *const of_two[] = {"symmetrise", "reverse_layer", "reverse_head",
-                                         "reverse_row"};
-    for (int i = 0; i < 4 && !args.dir[BITEXT_REVERSE]; i++)
+                                         "reverse_row", "reverse_threshold"};
+    static const char *const chosen[] = {
+        "symmetrise",    "alignment_layer",     "alignment_head",
+        "alignment_row", "alignment_threshold", "reverse_layer",
+        "reverse_head",  "reverse_row",         "reverse_threshold"};
+    for (int i = 0; i < 5 && !args.dir[BITEXT_REVERSE]; i++)
         if (options_given(groups, of_two[i]))
             return err_set(err, HEED_EINVAL, "%s: needs --reverse, a second model", of_two[i]);
+    for (int i = 0; i < 9 && args.choose; i++)
+        if (options_given(groups, chosen[i]))
+            return err_set(err, HEED_EINVAL, "%s: --choose tries all layers, rows and heads",
+                           chosen[i]);
     if (args.choose && args.output)
         return cli_usage(err, "--output: is for links; --choose prints its table");
     if (args.store && !args.choose) return cli_usage(err, "--store: needs --choose");
     if (args.gold_reversed && !args.gold) return cli_usage(err, "--gold-reversed: needs --gold");
-    for (int i = 0; i < 2 && outlet_is_file(args.output); i++)
-        if (file_same(i ? args.tgt : args.src, args.output))
+    const char *const inputs[] = {args.src, args.tgt, args.gold};
+    for (int i = 0; i < 3 && outlet_is_file(args.output); i++)
+        if (inputs[i] && file_same(inputs[i], args.output))
             return cli_usage(err, "--output: %.150s is also an input; choose another file",
+                             args.output);
+    for (int i = 0; i < BITEXT_WAYS && outlet_is_file(args.output); i++)
+        if (args.dir[i] && target_holds(args.dir[i], args.output))
+            return cli_usage(err, "--output: %.150s is a file of the model; choose another file",
                              args.output);
     return 0;
 }
