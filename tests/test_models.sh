@@ -72,6 +72,13 @@ differ own other 'the options given are not used'
 sed -i 's/"beam": 2/"beam": 65/' small/config.json
 expect 1 'config.json: translate: beam: 65 is not between 1 and 64' t --model small v.src
 cp before/config.json small/
+# Models of opposite directions may share a tokenizer; together they would write half of each.
+cp -r small turned
+expect 0 '' -- turned --source yy --target xx
+expect 2 'turned from yy to xx: they cannot translate together' t --model small --model turned v.src
+expect 0 '' -- turned --source xx --target yy
+t --model small --model turned v.src >got || fail 'models of one direction'
+rm -r turned
 
 # ---- finding
 mkdir -p models one two

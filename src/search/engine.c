@@ -89,6 +89,22 @@ static void ensemble_close(struct ensemble *e) {
     xfree(e);
 }
 
+/* en-de and de-en may share a tokenizer; together they would write half of each. */
+static int check_languages(const struct ensemble *e, const char *const *dir, int i,
+                           struct err *err) {
+    struct card a = {0}, b = {0};
+    card_from_json(&a, frozen_notes(e->model[0])->card, "", NULL);
+    card_from_json(&b, frozen_notes(e->model[i])->card, "", NULL);
+    if (!a.source || !a.target || !b.source || !b.target) return 0; /* who knows */
+    if ((card_speaks(a.source, b.source) || card_speaks(b.source, a.source)) &&
+        (card_speaks(a.target, b.target) || card_speaks(b.target, a.target)))
+        return 0;
+    return err_set(err, HEED_ECONFIG,
+                   "%.70s translates from %.15s to %.15s, %.70s from %.15s to %.15s: they cannot "
+                   "translate together",
+                   dir[0], a.source, a.target, dir[i], b.source, b.target);
+}
+
 static int ensemble_open(struct engine *engine, const struct engine_options *o, struct err *err) {
     struct ensemble *e = engine->ensemble = xcalloc(1, sizeof *e);
     if (o->n < 1 || o->n > SEARCH_MAX_MODELS)
@@ -104,6 +120,7 @@ static int ensemble_open(struct engine *engine, const struct engine_options *o, 
         early_end(&early);
         if (rc) tongues_free(early.tongues);
         if (!rc && !o->ids_only) rc = add_tongues(e, o->dir, i, &early, err);
+        if (!rc && !o->ids_only) rc = check_languages(e, o->dir, i, err);
         if (rc) return rc;
         engine->tokenizer_seconds += clock_seconds() - begin;
     }
