@@ -82,6 +82,11 @@ expect 1 "bad.links, line 300: 'one-two' is not a link" -- --out no --guided-ali
 head -n 399 t.links >short.links
 expect 1 'short.links has 399: line i must align pair i' -- --out no --guided-alignment short.links
 
+for nothing in - no.links; do
+    sed 's/.*//' t.links >no.links
+    expect 1 'no pair of the training data has links' -- --out no --guided-alignment $nothing
+done
+
 # A run goes on with its links, and does not take others for them.
 cp -r guided on
 train on "${run[@]}" --guided-alignment t.links --guided-valid v.links --guided-weight 1 \

@@ -275,12 +275,18 @@ static int get_corpus(struct setup *s, struct corpus *corpus, const char *const 
 
 int setup_get_corpora(struct setup *s, struct err *err) {
     const struct setup_options *a = s->a;
+    uint64_t linked = 0;
     int rc = 0;
     for (int i = 0; !rc && i < a->src.n; i++) {
         const char *const texts[] = {a->src.item[i], a->tgt.item[i], links_of(a, i)};
         rc = get_corpus(s, &s->corpus[i], texts, "training data", err);
-        if (!rc) s->source[s->n_corpus++].corpus = &s->corpus[i];
+        if (rc) break;
+        s->source[s->n_corpus++].corpus = &s->corpus[i];
+        linked += s->corpus[i].report.n_linked;
     }
+    if (!rc && a->links.n && !linked)
+        rc = err_set(err, HEED_EFORMAT,
+                     "--guided-alignment: no pair of the training data has links to learn");
     if (!rc && a->valid_src) {
         const char *const texts[] = {a->valid_src, a->valid_tgt, a->valid_links};
         rc = get_corpus(s, &s->valid_corpus, texts, "validation data", err);
