@@ -20,7 +20,7 @@ expect 2 'belong together' bare --out run --valid-src v.src
 expect 2 '--tokens: 30 is smaller than one sentence of --max-length 40' bare --out run --tokens 30
 expect 2 'needs validation text' bare --out run --patience 2
 expect 2 "--dtype: 'f16'" bare --out run --dtype f16
-expect 2 '--rounding: weights are rounded in the copy that bf16 works with, which f32 has not' \
+expect 2 '--rounding: it is the bf16 copy of the weights that is rounded, and f32 has none' \
     bare --out run --rounding int8 --device cpu
 lacks 'pairs read' # before anything is tokenised
 expect 2 'the tokenizer decides the vocabulary' bare --out run --n-vocab 300

@@ -447,8 +447,8 @@ static int prepare(struct setup *s, struct progress *progress, int *lock, struct
     if (!rc) s->type = options_dtype(args.dtype, s->be);
     if (!rc && args.run.rounding != ROUNDING_NONE && s->type != DTYPE_BF16)
         rc = err_set(err, HEED_EINVAL,
-                     "--rounding: weights are rounded in the copy that bf16 works with, which %s "
-                     "has not; give --dtype bf16",
+                     "--rounding: it is the bf16 copy of the weights that is rounded, and %s has "
+                     "none; give --dtype bf16",
                      dtype_name(s->type));
     if (!rc && !args.dry_run && s->comm->rank == 0) rc = lock_dir(lock, err);
     if ((rc = ranks_agree(s->comm, rc, err))) return rc;
@@ -472,7 +472,7 @@ static int join_ranks(struct setup *s, struct err *err) {
 /* Ranks that all know that they end do so together; else whoever waits for this one is told. */
 static void leave_ranks(struct setup *s, int rc, int together) {
     watch_free(s->watch, rc && !together);
-    if (!rc || together) comm_close(s->comm);
+    if (!rc || together || s->comm->size == 1) comm_close(s->comm);
 }
 
 static int run(struct err *err) {
