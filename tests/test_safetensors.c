@@ -227,7 +227,7 @@ TEST(offsets) {
     expect_error(TWO("[0,4]", "[5,9]"), 9, "hole or overlaps");
     expect_error(TWO("[1,5]", "[5,9]"), 9, "hole or overlaps");
     expect_error(TWO("[0,4]", "[4,8]"), 9, "1 bytes after");
-    expect_error(TWO("[0,4]", "[4,8]"), 7, "[4, 8)");
+    expect_error(TWO("[0,4]", "[4,8]"), 7, "cut off: tensor 'b' is at [4, 8)");
     expect_error(ONE("\"U8\"", "[4]", "[4,0]"), 4, "[4, 0)");
     expect_error(ONE("\"U8\"", "[4]", "[-4,0]"), 4, "[-4, 0)");
     expect_error(ONE("\"U8\"", "[4]", "[0,4,8]"), 4, "'a'");

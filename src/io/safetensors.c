@@ -80,10 +80,14 @@ static int read_tensor(struct tensor *t, const json_t *entry, const unsigned cha
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     json_int_t begin = json_is_integer(first) ? json_integer_value(first) : -1;
     json_int_t end = json_is_integer(last) ? json_integer_value(last) : -1;
-    if (json_array_size(offsets) != 2 || begin < 0 || end < begin || (uint64_t)end > size)
+    if (json_array_size(offsets) != 2 || begin < 0 || end < begin)
+        return err_set(err, HEED_EFORMAT, "%.120s: tensor '%.60s' cannot be at [%lld, %lld)", path,
+                       t->name, (long long)begin, (long long)end);
+    if ((uint64_t)end > size)
         return err_set(err, HEED_EFORMAT,
-                       "%.120s: tensor '%.60s' at [%lld, %lld) of %zu data bytes", path, t->name,
-                       (long long)begin, (long long)end, size);
+                       "%.120s: cut off: tensor '%.60s' is at [%lld, %lld), but there are only "
+                       "%zu bytes of data",
+                       path, t->name, (long long)begin, (long long)end, size);
     if ((size_t)(end - begin) != bytes)
         return err_set(err, HEED_EFORMAT, "%.120s: tensor '%.60s' needs %zu bytes and has %lld",
                        path, t->name, bytes, (long long)(end - begin));
