@@ -112,7 +112,7 @@ static int same_hypothesis(const struct hypothesis *a, const struct hypothesis *
 
 static char what[80]; /* is compared, for messages */
 
-/* To the bit, or with every token's score within tol, and so their sum within as many times that. */
+/* To the bit, or every token's score within tol, and so their sum within as many times that. */
 static void check_same(const struct search_result *host, const struct search_result *back, int i,
                        double tol) {
     if (host->n != back->n) fail_msg("%ssentence %d: %d hypotheses, %d", what, i, host->n, back->n);
