@@ -136,6 +136,21 @@ TEST(devices_get_large_batches) {
     rig_close(host);
 }
 
+/* On a CPU one searcher grows with what comes, and serves short sentences after long ones. */
+TEST(a_cpu_gives_the_same_whatever_came_before) {
+    static const int sizes[] = {1, 5, LONG, LONG + 1, 3, N_TEXT, 2, LONG + 1, 100};
+    make_texts();
+    const char *dir = model_dir("m", 1, 300);
+    struct rig *old = rig_open(dir, 0, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct rig *fresh = rig_open(dir, 0, 0);
+        assert_int_equal(run(old, sizes[i]), run(fresh, sizes[i]));
+        check_same(old, fresh, sizes[i]);
+        rig_close(fresh);
+    }
+    rig_close(old);
+}
+
 /* A device with little memory: smaller batches, down to one sentence. */
 TEST(memory_bounds_batches) {
     make_texts();
@@ -156,4 +171,5 @@ TEST(memory_bounds_batches) {
     rig_close(host);
 }
 
-TESTS(T(threads_share_the_text), T(devices_get_large_batches), T(memory_bounds_batches))
+TESTS(T(threads_share_the_text), T(devices_get_large_batches), T(memory_bounds_batches),
+      T(a_cpu_gives_the_same_whatever_came_before))

@@ -14,7 +14,8 @@
  *
  * A translator borrows an engine and owns searchers and results. It serves one thread at a time.
  * Searchers are sized by length class when the first text of that class arrives: short sentences,
- * nearly all there are, do not pay for the room that long ones need. */
+ * nearly all there are, do not pay for the room that long ones need. On a CPU the first few lines
+ * get small ones, and in longer texts that for long sentences serves the short ones as well. */
 #ifndef SEARCH_TRANSLATOR_H
 #define SEARCH_TRANSLATOR_H
 

@@ -12,7 +12,8 @@ enum {
     ROOM_FIRST = 64,   /* tokens of a sentence in the first class, and */
     ROOM_GROWTH = 4,   /* times as many in each of the next */
     MEMORY_SHARES = 8, /* of what a device has left: one may hold one searcher's cache */
-    FEW = 64           /* searchers for no more sentences do not take it */
+    FEW = 64,          /* searchers for no more sentences do not take it */
+    FEW_ON_HOST = 4    /* nor, on a CPU, more memory than small pages are good for */
 };
 
 /* ---- rooms ----------------------------------------------------------------------------------- */
@@ -55,7 +56,8 @@ static struct search_caps cut_caps(struct search_caps c, int n_seq) {
 static struct search_caps caps_of(const struct translator *t, int width, int least, int max_src) {
     int tokens = t->suit.tokens;
     max_src = min_int(max_src, t->limit);
-    struct search_caps c = {max_int(tokens / least, 1), max_int(tokens, max_src), max_src};
+    int n_seq = max_int(tokens / max_int(least - 1, 1), 1);
+    struct search_caps c = {n_seq, max_int(tokens, max_src), max_src};
     int most = max_int(most_hypotheses(t, translator_longest(t, max_src)) / width, 1);
     return cut_caps(c, min_int(t->suit.sentences, most));
 }
@@ -75,8 +77,29 @@ static struct search_marks marks_of(const struct translator *t) {
     return marks;
 }
 
+static int width_of(const struct search_options *o) {
+    return max_int(o->sample ? o->n_best : o->beam, 1);
+}
+
+/* A full room of a longer class that has room for as many sentences, or NULL. Memory of two would
+ * be used in turn; that of one is the same memory. */
+static struct room *longer_room(struct room *rooms, int k, int n_seq) {
+    for (k++; k < MAX_ROOMS; k++)
+        if (rooms[k].searcher && rooms[k].full && rooms[k].caps.n_seq >= n_seq) return &rooms[k];
+    return NULL;
+}
+
+static void close_shorter(struct room *rooms, int k) {
+    for (int i = 0; i < k; i++) {
+        if (!rooms[i].searcher || rooms[i].caps.n_seq > rooms[k].caps.n_seq) continue;
+        searcher_free(rooms[i].searcher);
+        rooms[i] = (struct room){0};
+    }
+}
+
 /* The searcher for the first of the n sentences in `order`, which is the longest of its kind: made
- * when first needed, and, on a device, made larger when more than a few of its length come. */
+ * when first needed, and made larger when more than a few of its length come. On a CPU it serves
+ * shorter ones, too, once it has its full size. */
 static int find_room(struct translator *t, const int *order, int n, struct room **found,
                      struct err *err) {
     const struct part *first = &t->part[order[0]];
@@ -89,17 +112,20 @@ static int find_room(struct translator *t, const int *order, int n, struct room 
         max_src = max_src > INT32_MAX / ROOM_GROWTH ? longest : max_src * ROOM_GROWTH;
     }
     BUG_ON(k >= MAX_ROOMS);
-    struct room *room = *found = &rooms_of(t, first)[k];
+    int on_host = !backend_device_memory(t->engine->be), most = on_host ? FEW_ON_HOST : FEW;
+    struct room *rooms = rooms_of(t, first), *room = *found = &rooms[k];
     if (room->searcher && room->full) return 0;
-    while (wanted < n && wanted <= FEW && t->part[order[wanted]].width == first->width &&
-           t->part[order[wanted]].n_said >= least)
+    struct search_caps caps = caps_of(t, width_of(&options), least, max_src);
+    if (on_host && (*found = longer_room(rooms, k, caps.n_seq))) return 0;
+    *found = room;
+    while (wanted < n && wanted <= most && t->part[order[wanted]].width == first->width &&
+           (on_host || t->part[order[wanted]].n_said >= least))
         wanted++;
-    int few = backend_device_memory(t->engine->be) && wanted <= FEW;
+    int few = wanted <= most;
     if (room->searcher && few) return 0;
     searcher_free(room->searcher); /* first: both may not fit */
-    int width = max_int(options.sample ? options.n_best : options.beam, 1);
-    *room = (struct room){.caps = caps_of(t, width, least, max_src), .full = !few};
-    if (few) room->caps = cut_caps(room->caps, FEW);
+    *room = (struct room){.caps = few ? cut_caps(caps, most) : caps, .full = !few};
+    if (on_host && !few) close_shorter(rooms, k);
     struct search_setup setup = {.model = t->engine->model,
                                  .n_model = t->engine->n,
                                  .marks = marks_of(t),
