@@ -2,6 +2,7 @@
  * causality, windows, decoding over the cache, accumulation, memory. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <math.h>
 #include <stdatomic.h>
 
 #include "backend/cpu/isa.h"
@@ -599,9 +600,33 @@ TEST(a_step_allocates_nothing) {
     toy_close(&toy);
 }
 
+/* Most of the table comes from sums of angles; it must not show. */
+TEST(sinusoids_are_sines_to_the_last_bit) {
+    static const struct {
+        enum dtype type;
+        int n, d;
+    } tables[] = {{DTYPE_F32, 1024, 256}, {DTYPE_F32, 5000, 6},  {DTYPE_F32, 33, 7},
+                  {DTYPE_F32, 40, 1},     {DTYPE_BF16, 700, 64}, {DTYPE_F64, 50, 10}};
+    for (size_t k = 0; k < sizeof tables / sizeof *tables; k++) {
+        int n = tables[k].n, d = tables[k].d;
+        double one;
+        char *table = mem_block((size_t)n * (size_t)d * sizeof one);
+        size_t size = dtype_size(tables[k].type);
+        model_sinusoids(table, tables[k].type, n, d);
+        for (int i = 0; i < n * d; i++) {
+            double angle = i / d / pow(10000.0, (double)(i % d / 2 * 2) / d);
+            dtype_store(&one, tables[k].type, 0, i % d % 2 ? cos(angle) : sin(angle));
+            if (memcmp(table + (size_t)i * size, &one, size) != 0)
+                fail_msg("table %zu: position %d, column %d", k, i / d, i % d);
+        }
+        mem_block_free(table);
+    }
+}
+
 TESTS(T(packed_batch_equals_one_by_one), T(all_instruction_sets_give_the_same_f32_bits),
       T(same_seed_same_bits_for_any_threads), T(later_target_tokens_do_not_change_earlier_logits),
       T(window_as_long_as_the_sentence_is_full_attention), T(cached_decoding_equals_the_full_pass),
       T(accumulated_batches_equal_one_large_batch), T(learns_a_batch_by_heart),
       T(gradients_are_what_differences_say), T(gradients_that_are_called_final_stay),
-      T(ref_and_cpu_compute_the_same), T(a_step_allocates_nothing))
+      T(ref_and_cpu_compute_the_same), T(a_step_allocates_nothing),
+      T(sinusoids_are_sines_to_the_last_bit))

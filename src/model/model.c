@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "backend/backend.h"
 #include "backend/ops.h"
@@ -13,18 +14,82 @@ static struct mat flat_view(const struct model *m, void *data, enum dtype type) 
     return mat_of(data, 1, (int)m->table.n_elem, type);
 }
 
-/* PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. A start-up waits for
- * this: one power per column, and compilers make one call of a sine and its cosine. */
-void model_sinusoids(void *out, enum dtype type, int n, int d) {
+/* ---- positions ------------------------------------------------------------------------------- */
+
+/* Sines and cosines beside each other: what a row of the table is made of. */
+struct turn {
+    double sine, cosine;
+};
+
+/* PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same. */
+static struct turn turn_of(int pos, double period) {
+    double angle = pos / period; /* compilers make one call of both */
+    return (struct turn){sin(angle), cos(angle)};
+}
+
+/* The row of the sum of two positions from theirs: floats between which the exact values are. */
+static void sum_row(float *low, float *high, const struct turn *a, const struct turn *b,
+                    const double *slack, int n_pair) {
+    for (int i = 0; i < n_pair; i++) {
+        double sine = a[i].sine * b[i].cosine + a[i].cosine * b[i].sine;
+        double cosine = a[i].cosine * b[i].cosine - a[i].sine * b[i].sine;
+        low[2 * i] = (float)(sine - slack[i]);
+        low[2 * i + 1] = (float)(cosine - slack[i]);
+        high[2 * i] = (float)(sine + slack[i]);
+        high[2 * i + 1] = (float)(cosine + slack[i]);
+    }
+}
+
+static void exact_sinusoids(void *out, enum dtype type, int n, int d) {
     for (int j = 0; j < d; j += 2) {
         double period = pow(10000.0, (double)j / d);
         for (int pos = 0; pos < n; pos++) {
-            int64_t at = (int64_t)pos * d + j;
-            double angle = pos / period, s = sin(angle), c = cos(angle);
-            dtype_store(out, type, at, s);
-            if (j + 1 < d) dtype_store(out, type, at + 1, c);
+            struct turn turn = turn_of(pos, period);
+            dtype_store(out, type, (int64_t)pos * d + j, turn.sine);
+            if (j + 1 < d) dtype_store(out, type, (int64_t)pos * d + j + 1, turn.cosine);
         }
     }
+}
+
+enum { STRIDE = 32 };
+
+/* A start-up waits for this, and sines take their time: those of the first STRIDE rows and of every
+ * STRIDE-th give nearly all others, to the same bit. Both angles, their sum, what sines are made of
+ * them and two products with their sum are each off by half a unit in the last place: together less
+ * than (angle + 4) * 2^-52, and the slack is twice that. Where the floats at both of its ends are
+ * the same, so is that of the sine itself. */
+void model_sinusoids(void *out, enum dtype type, int n, int d) {
+    if (type == DTYPE_F64) {
+        exact_sinusoids(out, type, n, d);
+        return;
+    }
+    size_t n_pair = ((size_t)d + 1) / 2;
+    struct turn *first = xmalloc((STRIDE + 1) * n_pair * sizeof *first);
+    struct turn *base = first + STRIDE * n_pair;
+    double *period = xmalloc(2 * n_pair * sizeof *period), *slack = period + n_pair;
+    float *low = xmalloc(4 * n_pair * sizeof *low), *high = low + 2 * n_pair;
+    for (size_t i = 0; i < n_pair; i++) {
+        period[i] = pow(10000.0, 2.0 * (double)i / d);
+        slack[i] = (n / period[i] + 4) * 0x1p-51;
+    }
+    for (int pos = 0; pos < n; pos++) {
+        struct turn *rest = first + (size_t)(pos % STRIDE) * n_pair;
+        for (size_t i = 0; pos < STRIDE && i < n_pair; i++) rest[i] = turn_of(pos, period[i]);
+        for (size_t i = 0; pos % STRIDE == 0 && i < n_pair; i++) base[i] = turn_of(pos, period[i]);
+        sum_row(low, high, base, rest, slack, (int)n_pair);
+        for (size_t j = 0; j < 2 * n_pair; j++) {
+            if (low[j] == high[j]) continue;
+            struct turn turn = turn_of(pos, period[j / 2]);
+            low[j] = (float)(j % 2 ? turn.cosine : turn.sine);
+        }
+        if (type == DTYPE_F32)
+            memcpy((float *)out + (size_t)pos * (size_t)d, low, (size_t)d * sizeof *low);
+        else
+            for (int j = 0; j < d; j++) dtype_store(out, type, (int64_t)pos * d + j, low[j]);
+    }
+    xfree(low);
+    xfree(period);
+    xfree(first);
 }
 
 static int make_sinusoids(struct model *m, struct err *err) {
@@ -41,6 +106,8 @@ static int make_sinusoids(struct model *m, struct err *err) {
     m->src_pos = m->tgt_pos = mat_of(m->sinusoids, n, d, m->type);
     return rc;
 }
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int create(struct model **out, const struct config *config, struct backend *be,
                   enum dtype type, int frozen, struct err *err) {
