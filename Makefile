@@ -12,15 +12,20 @@ endif
 
 WARN  = -Wall -Wextra -Wshadow -Wvla -Werror -Wpointer-arith
 CWARN = -Wstrict-prototypes -Wmissing-prototypes
-PKGS  = jansson sentencepiece zlib liblzma libxxhash libzip yaml-0.1
+PKGS  = jansson sentencepiece zlib liblzma libxxhash yaml-0.1
 BOTH_FLAGS = $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
              -pthread -Iinclude -Isrc -MMD -MP
 ALL_CFLAGS   = -std=gnu11 $(BOTH_FLAGS) $(CWARN)
 ALL_CXXFLAGS = -std=c++17 $(BOTH_FLAGS)
 LDLIBS = $(shell pkg-config --libs $(PKGS)) -lcld2 -lstdc++ -lm -ldl -pthread
-SERVE_LIBS = $(shell pkg-config --libs gnutls)
 GUMBO_LIBS = $(shell pkg-config --silence-errors --libs gumbo) # tests compare HTML with it
-CLI_LIBS = $(shell pkg-config --libs libedit) $(SERVE_LIBS)
+TEST_LIBS = -lcmocka $(shell pkg-config --libs libzip) $(GUMBO_LIBS) # and write archives
+CLI_LIBS = $(shell pkg-config --libs libedit)
+# Libraries that are not linked but loaded by those who need them (loader_library).
+loaded = $(shell lib=$$(pkg-config --variable=libdir $1) && \
+    echo "$$lib/$$(objdump -p "$$lib/lib$2.so" | sed -n 's/ *SONAME *//p')")
+LOADED_ZIP    := $(call loaded,libzip,zip)
+LOADED_GNUTLS := $(call loaded,gnutls,gnutls)
 
 VERSION := $(shell sed -n 's/^\#define HEED_VERSION  *"\(.*\)"/\1/p' include/heed.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
@@ -124,6 +129,9 @@ $(BUILD)/src/model/catalog.o: $(BUILD)/prefix
 $(BUILD)/prefix: FORCE
 	@mkdir -p $(@D)
 	@echo '$(PREFIX)' | cmp -s - $@ || echo '$(PREFIX)' >$@
+
+$(BUILD)/src/io/libzip.o: private OWN_FLAGS = -DLIBZIP_FILE='"$(notdir $(LOADED_ZIP))"'
+$(BUILD)/src/serve/gnutls.o: private OWN_FLAGS = -DGNUTLS_FILE='"$(notdir $(LOADED_GNUTLS))"'
 
 # The page that it puts into the program.
 $(BUILD)/src/viz/attention_html.o: src/viz/attention.html
@@ -236,10 +244,10 @@ $(BUILD)/tests/objects.a: $(HELPER_OBJ) $(SERVE_OBJ) $(LIB_OBJ) \
 	$(call short,archive $@) mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
 
 $(TEST_BIN): %: %.o $(BUILD)/tests/objects.a
-	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(SERVE_LIBS) $(LDLIBS) -lcmocka $(GUMBO_LIBS)
+	$(call short,link $@) $(CC) $(CFLAGS) -o $@ $^ $(LDLIBS) $(TEST_LIBS)
 
 $(FUZZ_BIN): %: %.o $(BUILD)/tests/objects.a
-	$(call short,link $@) $(CXX) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(SERVE_LIBS) $(LDLIBS)
+	$(call short,link $@) $(CXX) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
 # ---- running -------------------------------------------------------------------------------------
 
@@ -438,7 +446,8 @@ dist-built:
 	@mkdir -p $(DIST)
 	$(call short,link $(DIST)/heed) $(CC) $(CFLAGS) -o $(DIST)/heed $(CLI_OBJ) $(LIB_OBJ) \
 	    $(CLI_LIBS) $(LDLIBS) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
-	@tools/dist.sh $(BUILD) $(DIST) $(VERSION) $(CUBLAS) $(MODELS)
+	@tools/dist.sh $(BUILD) $(DIST) $(VERSION) $(CUBLAS) $(MODELS) \
+	    $(LOADED_ZIP) $(LOADED_GNUTLS)
 
 clean: ## remove the build folder
 	rm -rf $(BUILD)

@@ -2,15 +2,16 @@
 # dist.sh — gathers a built heed into a folder that runs on a machine where nothing can be
 # installed.
 #
-#     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS MODELS  (`make dist` calls it; OUT/heed is linked)
+#     tools/dist.sh BUILD OUT VERSION WITH-CUBLAS MODELS LIBRARY...
+#                                                       (`make dist` calls it; OUT/heed is linked)
 #
 # OUT/heed-VERSION/bin/heed, lib/ with libheed, every shared library the program and the plug-ins
 # need beside the C library, the GPU's driver, MPI and NCCL, lib/heed/ with the plug-ins, include/,
 # share/ with the models of the folder MODELS and the licences of what is taken along; and
 # OUT/heed-VERSION.tar.gz. WITH-CUBLAS 1 takes cuBLASLt (half a gigabyte), 0 leaves it to the
-# machine.
+# machine. LIBRARIES are those that the program loads when it needs them.
 set -euo pipefail
-build=$1 out=$2 version=$3 with_cublas=$4 models=$5
+build=$1 out=$2 version=$3 with_cublas=$4 models=$5 loaded=("${@:6}")
 # unpacked, without cuBLASLt and models; TLS and zip archives bring 11 MiB of libraries
 most_mib=40
 root=$out/heed-$version
@@ -43,7 +44,7 @@ needed() {
 files=("$root/bin/heed" "$root/lib/libheed.so.$version")
 # Ranks need the MPI and NCCL that start them on the machine itself, so those stay there.
 if [ -e "$root/lib/heed/libheed-cuda.so" ]; then files+=("$root/lib/heed/libheed-cuda.so"); fi
-missing=$(ldd "${files[@]}" | grep 'not found' | grep -v cublasLt || true)
+missing=$(ldd "${files[@]}" "${loaded[@]}" | grep 'not found' | grep -v cublasLt || true)
 if [ -n "$missing" ]; then
     echo "dist: libraries are missing on this machine:$missing" >&2 && exit 1
 fi
@@ -56,7 +57,7 @@ while read -r library; do
     if [ -n "$package" ] && [ -e "/usr/share/doc/$package/copyright" ]; then
         cp -L "/usr/share/doc/$package/copyright" "$root/share/licenses/$package"
     fi
-done < <(needed "${files[@]}")
+done < <({ printf '%s\n' "${loaded[@]}" && needed "${files[@]}" "${loaded[@]}"; } | sort -u)
 
 find "$root/bin" "$root/lib" -type f -exec chmod u+w {} + -exec strip --strip-unneeded {} +
 tar -C "$out" -czf "$root.tar.gz" "heed-$version"

@@ -90,3 +90,15 @@ int loader_find(void **open, const char *name, const char *path, struct err *err
     dlclose(s.handle);
     return err_set(err, HEED_EDEVICE, "%s: %s lacks %s", name, s.file, symbol);
 }
+
+int loader_library(void *function, const char *const *name, size_t n, const char *file,
+                   struct err *err) {
+    void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return err_set(err, HEED_EIO, "cannot load %.40s: %.180s", file, dlerror());
+    for (size_t i = 0; i < n; i++) {
+        void *found = dlsym(handle, name[i]);
+        if (!found) return err_set(err, HEED_EIO, "%.40s lacks %.60s", file, name[i]);
+        memcpy((char *)function + i * sizeof found, &found, sizeof found);
+    }
+    return 0;
+}

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zip.h>
 #include <zlib.h>
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "io/libzip.h"
 
 enum { MOST_RATIO = 1040 }; /* deflate makes at most 1032 bytes of one */
 
@@ -26,11 +26,11 @@ struct zipfile {
 
 static int fail_with(const struct zipfile *z, zip_error_t *error, struct err *err) {
     return err_set(err, HEED_EFORMAT, "%.120sthis is not a zip archive, or it is broken: %.100s",
-                   z->where, zip_error_strerror(error));
+                   z->where, libzip.error_strerror(error));
 }
 
 static int fail(const struct zipfile *z, struct err *err) {
-    return fail_with(z, zip_get_error(z->zip), err);
+    return fail_with(z, libzip.get_error(z->zip), err);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -54,12 +54,12 @@ static int check_members(const struct zipfile *z, struct err *err) {
     int rc = 0;
     for (int i = 0; i < z->n && !rc; i++) {
         zip_stat_t st;
-        name[i] = zip_get_name(z->zip, (zip_uint64_t)i, 0);
+        name[i] = libzip.get_name(z->zip, (zip_uint64_t)i, 0);
         if (!name[i] || !is_harmless(name[i]))
             rc = err_set(err, HEED_EFORMAT,
                          "%.120smember %d of the archive has a name that leads elsewhere", z->where,
                          i + 1);
-        else if (zip_stat_index(z->zip, (zip_uint64_t)i, 0, &st))
+        else if (libzip.stat_index(z->zip, (zip_uint64_t)i, 0, &st))
             rc = fail(z, err);
         else if ((st.valid & ZIP_STAT_ENCRYPTION_METHOD) && st.encryption_method)
             rc = err_set(err, HEED_EFORMAT, "%.120sthe archive is encrypted", z->where);
@@ -75,12 +75,14 @@ static int check_members(const struct zipfile *z, struct err *err) {
 
 static int open_zip(struct zipfile *z, struct err *err) {
     zip_error_t error;
-    zip_error_init(&error);
-    zip_source_t *from = zip_source_buffer_create(z->bytes, z->size, 0, &error);
-    z->zip = from ? zip_open_from_source(from, ZIP_RDONLY, &error) : NULL;
-    int rc = z->zip ? 0 : fail_with(z, &error, err);
-    if (rc) zip_source_free(from);
-    zip_error_fini(&error);
+    int rc = libzip_load(err);
+    if (rc) return rc;
+    libzip.error_init(&error);
+    zip_source_t *from = libzip.source_buffer_create(z->bytes, z->size, 0, &error);
+    z->zip = from ? libzip.open_from_source(from, ZIP_RDONLY, &error) : NULL;
+    rc = z->zip ? 0 : fail_with(z, &error, err);
+    if (rc) libzip.source_free(from);
+    libzip.error_fini(&error);
     return rc;
 }
 
@@ -93,7 +95,7 @@ int zipfile_open_bytes(struct zipfile **out, const char *bytes, size_t size, con
     int rc =
         size ? open_zip(z, err) /* to libzip, nothing is an archive of nothing */
              : err_set(err, HEED_EFORMAT, "%.120sthis is not a zip archive: it is empty", z->where);
-    zip_int64_t n = rc ? 0 : zip_get_num_entries(z->zip, 0);
+    zip_int64_t n = rc ? 0 : libzip.get_num_entries(z->zip, 0);
     if (n > ZIPFILE_MEMBERS)
         rc = err_set(err, HEED_ELIMIT, "%.120san archive of more than %d members", z->where,
                      ZIPFILE_MEMBERS);
@@ -122,7 +124,7 @@ int zipfile_open(struct zipfile **out, const char *path, struct err *err) {
 
 void zipfile_close(struct zipfile *z) {
     if (!z) return;
-    if (z->zip) zip_discard(z->zip);
+    if (z->zip) libzip.discard(z->zip);
     for (int i = 0; i < z->n; i++) xfree(z->unpacked[i]);
     xfree(z->unpacked);
     xfree(z->where);
@@ -133,11 +135,11 @@ void zipfile_close(struct zipfile *z) {
 int zipfile_count(const struct zipfile *z) { return z->n; }
 
 const char *zipfile_name(const struct zipfile *z, int member) {
-    return zip_get_name(z->zip, (zip_uint64_t)member, 0);
+    return libzip.get_name(z->zip, (zip_uint64_t)member, 0);
 }
 
 int zipfile_find(const struct zipfile *z, const char *name) {
-    return (int)zip_name_locate(z->zip, name, 0);
+    return (int)libzip.name_locate(z->zip, name, 0);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -147,7 +149,7 @@ static int look(const struct zipfile *z, int member, size_t most, zip_stat_t *st
     const zip_uint64_t all =
         ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_CRC;
     const char *name = zipfile_name(z, member);
-    if (zip_stat_index(z->zip, (zip_uint64_t)member, 0, st) || (st->valid & all) != all)
+    if (libzip.stat_index(z->zip, (zip_uint64_t)member, 0, st) || (st->valid & all) != all)
         return fail(z, err);
     if (st->comp_method != ZIP_CM_STORE && st->comp_method != ZIP_CM_DEFLATE)
         return err_set(err, HEED_EFORMAT, "%.120s%.100s: packed by method %d; only deflate is read",
@@ -168,13 +170,13 @@ int zipfile_read(const struct zipfile *z, int member, size_t most, char **bytes,
     *size = 0;
     int rc = look(z, member, most, &st, err);
     if (rc) return rc;
-    zip_file_t *file = zip_fopen_index(z->zip, (zip_uint64_t)member, 0);
+    zip_file_t *file = libzip.fopen_index(z->zip, (zip_uint64_t)member, 0);
     if (!file) return fail(z, err);
     char *room = xmalloc((size_t)st.size + 1);
-    zip_int64_t n = zip_fread(file, room, st.size);
+    zip_int64_t n = libzip.fread(file, room, st.size);
     /* The size may be a lie; and a wrong checksum is an error of the read that finds the end. */
-    int ends = zip_fread(file, room + st.size, 1) == 0;
-    if (zip_fclose(file) || !ends || n < 0 || (zip_uint64_t)n != st.size) {
+    int ends = libzip.fread(file, room + st.size, 1) == 0;
+    if (libzip.fclose(file) || !ends || n < 0 || (zip_uint64_t)n != st.size) {
         xfree(room);
         return err_set(err, HEED_EFORMAT, "%.120s%.100s: it cannot be unpacked", z->where,
                        zipfile_name(z, member));

@@ -144,6 +144,7 @@ int server_open(struct server **server, const struct server_options *options, st
     if (!rc) rc = check_language(s, "frontend_source", o->api.source, 0, err);
     if (!rc) rc = check_language(s, "frontend_target", o->api.target, 1, err);
     if (!rc) rc = read_token(s, err);
+    if (!rc) rc = tls_load(err); /* keys are compared by it, too */
     if (!rc) rc = open_tls(s, err);
     if (!rc && o->access_log)
         rc = access_open(&s->access, o->access_log, o->log_fd, o->log_texts, err);

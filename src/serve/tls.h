@@ -7,6 +7,9 @@
 
 #include "base/err.h"
 
+/* Is GnuTLS there? Whoever serves asks first; the rest loads it, too, but cannot do without. */
+int tls_load(struct err *err);
+
 struct tls; /* a certificate and its key */
 int tls_open(struct tls **tls, const char *certificate, const char *key, struct err *err);
 void tls_free(struct tls *tls); /* after all its sessions */

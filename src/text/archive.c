@@ -1,9 +1,8 @@
-/* archive.c — see archive.h. io/zipfile reads, libzip writes. */
+/* archive.c — see archive.h. io/zipfile reads, and has loaded libzip, which writes. */
 #include "text/archive.h"
 
-#include <zip.h>
-
 #include "base/mem.h"
+#include "io/libzip.h"
 #include "io/zipfile.h"
 
 struct archive {
@@ -43,53 +42,54 @@ int archive_read(const struct archive *a, int member, size_t most, char **bytes,
 
 static int fail(struct err *err, zip_error_t *error) {
     return err_set(err, HEED_EFORMAT, "this is not a zip archive, or it is broken: %.100s",
-                   zip_error_strerror(error));
+                   libzip.error_strerror(error));
 }
 
-static int fail_zip(struct err *err, zip_t *zip) { return fail(err, zip_get_error(zip)); }
+static int fail_zip(struct err *err, zip_t *zip) { return fail(err, libzip.get_error(zip)); }
 
 /* Opens the bytes anew, to be changed; *source is what will have them then. */
 static zip_t *open_bytes(const char *bytes, size_t size, zip_source_t **source, struct err *err) {
     zip_error_t error;
-    zip_error_init(&error);
-    zip_source_t *from = zip_source_buffer_create(bytes, size, 0, &error);
-    zip_t *zip = from ? zip_open_from_source(from, 0, &error) : NULL;
+    libzip.error_init(&error);
+    zip_source_t *from = libzip.source_buffer_create(bytes, size, 0, &error);
+    zip_t *zip = from ? libzip.open_from_source(from, 0, &error) : NULL;
     if (!zip) {
         fail(err, &error);
-        zip_source_free(from);
+        libzip.source_free(from);
     } else {
-        zip_source_keep(from);
+        libzip.source_keep(from);
         *source = from;
     }
-    zip_error_fini(&error);
+    libzip.error_fini(&error);
     return zip;
 }
 
 static int replace(zip_t *zip, const struct archive_change *c, struct err *err) {
     zip_uint64_t i = (zip_uint64_t)c->member;
     zip_stat_t st;
-    zip_source_t *source = zip_source_buffer(zip, c->bytes, c->size, 0);
+    zip_source_t *source = libzip.source_buffer(zip, c->bytes, c->size, 0);
     if (!source) return fail_zip(err, zip);
-    if (zip_stat_index(zip, i, 0, &st) || zip_file_replace(zip, i, source, 0)) {
+    if (libzip.stat_index(zip, i, 0, &st) || libzip.file_replace(zip, i, source, 0)) {
         int rc = fail_zip(err, zip);
-        zip_source_free(source);
+        libzip.source_free(source);
         return rc;
     }
-    if (st.valid & ZIP_STAT_MTIME) zip_file_set_mtime(zip, i, st.mtime, 0);
+    if (st.valid & ZIP_STAT_MTIME) libzip.file_set_mtime(zip, i, st.mtime, 0);
     return 0;
 }
 
 /* What zip_close has left in the source. */
 static int take_bytes(zip_source_t *source, char **out, size_t *size, struct err *err) {
     zip_stat_t st;
-    if (zip_source_stat(source, &st) || !(st.valid & ZIP_STAT_SIZE) || zip_source_open(source))
-        return fail(err, zip_source_error(source));
+    if (libzip.source_stat(source, &st) || !(st.valid & ZIP_STAT_SIZE) ||
+        libzip.source_open(source))
+        return fail(err, libzip.source_error(source));
     char *bytes = xmalloc((size_t)st.size + 1);
-    zip_int64_t n = zip_source_read(source, bytes, st.size);
-    zip_source_close(source);
+    zip_int64_t n = libzip.source_read(source, bytes, st.size);
+    libzip.source_close(source);
     if (n < 0 || (zip_uint64_t)n != st.size) {
         xfree(bytes);
-        return fail(err, zip_source_error(source));
+        return fail(err, libzip.source_error(source));
     }
     bytes[n] = 0;
     *out = bytes;
@@ -104,9 +104,9 @@ int archive_write(const struct archive *a, const struct archive_change *change, 
     int rc = zip ? 0 : HEED_EFORMAT;
     *out = NULL;
     for (int i = 0; i < n && !rc; i++) rc = replace(zip, &change[i], err);
-    if (!rc && zip_close(zip)) rc = fail_zip(err, zip);
-    if (rc && zip) zip_discard(zip);
+    if (!rc && libzip.close(zip)) rc = fail_zip(err, zip);
+    if (rc && zip) libzip.discard(zip);
     if (!rc) rc = take_bytes(source, out, size, err);
-    zip_source_free(source);
+    libzip.source_free(source);
     return rc;
 }
