@@ -2,8 +2,8 @@
 # 9-copies.sh PAIR — for a student that translates names and addresses which it should copy (make
 # scores): half an hour of one core on sentences that have such things, two fifths of all, and on
 # others, so that nothing is forgotten, its weights rounded as by int8. The mean of the weights
-# before and after, $WORK/copies.PAIR/mean, copies as well and has all of the BLEU; 7-pack.sh PAIR,
-# run again, ships it. Needs 4-translate.sh PAIR and the model packed; no GPU.
+# before, once, and after, three times, $WORK/copies.PAIR/mean, copies as well and has most of the
+# BLEU; 7-pack.sh PAIR, run again, ships it. Needs 4-translate.sh PAIR and the model packed; no GPU.
 set -euo pipefail
 # shellcheck source=recipes/box/common.sh
 . "$(dirname "$0")/common.sh"
@@ -65,4 +65,4 @@ done
     --lr-scale 0.04 --cooldown "${COOLDOWN:-1400}" --ema 0.99 --keep 1 \
     --out "$out/run" --overwrite "$@"
 "$HEED" average --last 1 --out "$out/after" --overwrite "$out/run"
-"$HEED" average --out "$out/mean" --overwrite "$WORK/student.$pair.f32" "$out/after"
+"$HEED" average --out "$out/mean" --overwrite "$WORK/student.$pair.f32" "$out/after"{,,}
