@@ -2,7 +2,7 @@
 # test_box.sh — the recipe of the models in the box, from raw text to both directories, on three
 # tiny corpora with a few updates each: every stage runs, finds what the one before left, and does
 # nothing twice.
-# timeout: 300
+# timeout: 600
 # shellcheck source=tests/shell.sh
 . "$(dirname "$0")/shell.sh"
 slow "trains four models"
