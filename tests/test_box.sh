@@ -91,8 +91,9 @@ for part in after mean; do
         "$WORK/links.en-de/$part/model.safetensors" && fail "8-links.sh: $part is what was before"
 done
 stage 9-copies.sh de-en --lr-scale 1
+copies=$WORK/copies.de-en/copy.tatoeba
 for language in en de; do
-    [ "$(lines "$WORK/copies.de-en/copy.tatoeba.$language")" -gt 100 ] || fail "9-copies.sh: no copies"
+    [ "$(lines "$copies.$language")" -gt 100 ] || fail "9-copies.sh: no copies"
 done
 for pair in en-de de-en; do
     cp "$MODELS/$pair/model.safetensors" "$dir/before"

@@ -206,6 +206,9 @@ t --max-extra 2 --quiet --scores odd >got
 t --max-extra 2 --quiet --nbest 3 --alignment odd >got
 [ "$(grep -c '^0 ||| ' got)" = 3 ] || fail "--nbest 3: $(cat got)"
 [ "$(grep -c '^1 ||| ' got)" = 1 ] || fail "--nbest of an empty line: $(cat got)"
+t --max-extra 2 --quiet --nbest 6 odd >wide # more than the beam is wide, if nobody says
+[ "$(grep -c '^4 ||| ' wide)" = 6 ] || fail "--nbest 6: $(cat wide)"
+t --max-extra 2 --quiet --beam 6 --nbest 6 odd | cmp - wide || fail "--nbest 6 without --beam 6"
 grep '^0' got | grep -qE '^0 \|\|\| [^|]+ \|\|\| -[0-9.]+ \|\|\|( [0-9]+-[0-9]+)+$' ||
     fail "--alignment: $(cat got)"
 cmp <(grep '^0' got | head -n 1 | sed 's/^0 ||| //; s/ |||.*//') <(head -n 1 want) ||
@@ -325,7 +328,7 @@ expect 1 'nothing.txt' "$heed" "${m[@]}" nothing.txt
 expect 1 'heed: seed: No such file' "$heed" "${m[@]}" seed # not --seed
 expect 2 "'f64'" "$heed" "${m[@]}" --precision f64
 expect 2 "--long: 'cut'" "$heed" "${m[@]}" --long cut
-expect 2 '--nbest: 5 is more than the beam of 4' "$heed" "${m[@]}" --nbest 5
+expect 2 '--nbest: 5 is more than the beam of 4' "$heed" "${m[@]}" --beam 4 --nbest 5
 expect 2 '64 tokens the model has positions for' "$heed" "${m[@]}" --max-source 65
 expect 2 '--alignment-layer: there is no such layer; the decoder has 1' "$heed" "${m[@]}" \
     --alignment \

@@ -60,7 +60,8 @@ static const struct option rows[] = {
     ROW(STRING, "output", output, NULL, "where to write; standard output if not given, or -",
         .arg = "FILE"),
     ROW(INT, "nbest", nbest, "0",
-        "print the N best: INDEX ||| TEXT ||| SCORE; 0: only the best, as plain text",
+        "print the N best: INDEX ||| TEXT ||| SCORE; the beam is at least N where --beam does not "
+        "say otherwise; 0: only the best, as plain text",
         .max = SEARCH_MAX_BEAM),
     ROW(FLAG, "scores", scores, NULL, "print TEXT ||| SCORE"),
     JSON_ROW(json),
@@ -195,6 +196,9 @@ static int options_for(struct translator_options *out, const struct engine *engi
     struct translator_options own = defaults_of(engine);
     options_take(groups, search_rows, &own.search);
     options.search.n_best = args.nbest ? args.nbest : 1;
+    /* A beam finds at most as many as it is wide. */
+    if (args.nbest > options.search.beam && !options_given(groups, "beam"))
+        options.search.beam = args.nbest;
     if (!options.language) options.language = args.from;
     if (options.format == FORMAT_HTML) options.alignment = ALIGNMENT_WORDS;
     int rc = find_glossary(engine, err);
