@@ -51,6 +51,12 @@ lines=$(wc -l <"$dir/a.en")
 "${noise[@]}" demo/train.en.xz demo/train.de.xz "$dir/c.en" "$dir/c.de" --seed 2
 differ "$dir/a.en" "$dir/c.en" 'the seed does not matter'
 
+# ---- addresses are made of words of both languages, or those of one would be translated in them
+"${noise[@]}" demo/train.en.xz demo/train.de.xz "$dir/d.en" "$dir/d.de" --kinds insert
+for word in house water haus wasser; do
+    grep -qE "(//|@|/)[^ ]*$word" "$dir/d.en" || fail "no address has '$word' in it"
+done
+
 # ---- mistakes
 head -n 5 "$dir/en" >"$dir/short"
 expect 1 'differ in length after 5 lines' "${noise[@]}" "$dir/short" "$dir/de" "$dir/x" "$dir/y"
