@@ -25,14 +25,6 @@ translate() { # TEXT FILE [OPTIONS]
 best() { # CORPUS BEAM FILE: its best translations
     translate "$WORK/clean/$1.$from" "$3" --beam "$2" --nbest "$2"
 }
-closest() { # CORPUS NBEST FILE: of the best translations the one most like the corpus's own
-    recipes/box/closest.py "$2" "$WORK/clean/$1.$to" "$3"
-}
-whole() { # NAME COMMAND...: a file of its own, compressed when it is whole
-    local file=$WORK/translated.$pair/$1.$to
-    make_file "$file" "${@:2}"
-    squeeze "$file"
-}
 there() { # NAME
     local file=$WORK/translated.$pair/$1.$to.xz
     if [ -e "$file" ]; then say "$file is there"; else false; fi
@@ -43,8 +35,10 @@ later() {
     "$@" &
     jobs+=($!)
 }
-choose() { # CORPUS NBEST
-    whole "$1" closest "$1" "$2"
+choose() { # CORPUS NBEST: of the best translations the one most like the corpus's own
+    local file=$WORK/translated.$pair/$1.$to
+    make_file "$file" recipes/box/closest.py "$2" "$WORK/clean/$1.$to"
+    squeeze "$file"
     rm "$2"
 }
 all() { # NAME TEXT

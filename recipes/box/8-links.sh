@@ -25,21 +25,17 @@ align() { # CORPUS FILE: the links of the other model, turned round
         --src "$out/$1.$to" --tgt "$out/$1.$from" --output "$out/turned"
     sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$out/turned" >"$2"
 }
-noisy() { # NAME OPTIONS... FILE: of the source; the target's is beside it
-    recipes/box/noise.py --langs "$from,$to" --seed 11 "${@:2:$#-2}" "$out/$1.$from" "$out/$1.$to" \
-        "${!#}" "${!#}.$to"
-    mv "${!#}.$to" "$out/$(basename "${!#}" ".$from.part").$to"
-}
 src=() tgt=() links=()
 for corpus in "${CORPORA[@]}"; do
     make_file "$out/$corpus.$from" some "$corpus"
     make_file "$out/$corpus.$to" translate "$corpus"
     make_file "$out/$corpus.align" align "$corpus"
-    make_file "$out/noise.$corpus.$from" noisy "$corpus" --copies 0.4
+    make_file "$out/noise.$corpus.$from" noisy "$out/$corpus" --seed 11 --copies 0.4
     src+=("$out"/{,noise.}"$corpus.$from") tgt+=("$out"/{,noise.}"$corpus.$to")
     links+=("$out/$corpus.align" -)
 done
-make_file "$out/copy.$from" noisy tatoeba --copies 1 --kinds names,insert,numbers,sample
+make_file "$out/copy.$from" noisy "$out/tatoeba" --seed 11 --copies 1 \
+    --kinds names,insert,numbers,sample
 
 "$HEED" train --device cpu --dtype bf16 --rounding int8 --init "$models/$pair" \
     --src "${src[@]}" "$out/copy.$from" --tgt "${tgt[@]}" "$out/copy.$to" \

@@ -26,14 +26,8 @@ align() { # CORPUS FILE
     "$HEED" align --device cpu --model "$models/$pair" --alignment-threshold 0.4 \
         --src "$out/$1.$from" --tgt "$out/$1.$to" --output "$2"
 }
-noisy() { # NAME COPIES SEED KINDS FILE: of the source; the target's is beside it
-    recipes/box/noise.py --langs "$from,$to" --copies "$2" --seed "$3" --kinds "$4" \
-        "$out/$1.all."{"$from","$to"} "$5" "$5.$to"
-    mv "$5.$to" "$out/$(basename "$5" ".$from.part").$to"
-}
 src=() tgt=() links=()
 add() { src+=("$out/$1.$from") tgt+=("$out/$1.$to") links+=("${2:--}"); } # NAME [LINKS]
-all=join,sample,names,numbers,insert,final,wrap,marks,typo,lower,caps,title,emoji
 seed=11
 for corpus in "${CORPORA[@]}"; do
     make_file "$out/$corpus.pairs" some "$corpus"
@@ -46,12 +40,14 @@ for corpus in "${CORPORA[@]}"; do
     make_file "$out/$corpus.align" align "$corpus"
     add "$corpus" "$out/$corpus.align"
     if [ "$corpus" = tatoeba ]; then # short, so they cost little, and there can be many
-        make_file "$out/copy.$corpus.$from" noisy "$corpus" 2 $seed names,insert,numbers,sample
+        copies=(--copies 2 --kinds 'names,insert,numbers,sample')
     else
-        make_file "$out/copy.$corpus.$from" noisy "$corpus" 0.5 $seed names,insert
+        copies=(--copies 0.5 --kinds 'names,insert')
         if [ -s "$out/$corpus.rest.$from" ]; then add "$corpus.rest"; fi
     fi
-    make_file "$out/noise.$corpus.$from" noisy "$corpus" 0.3 $((seed++ + 3)) $all
+    make_file "$out/copy.$corpus.$from" noisy "$out/$corpus.all" --seed $seed "${copies[@]}"
+    make_file "$out/noise.$corpus.$from" noisy "$out/$corpus.all" --seed $((seed++ + 3)) \
+        --copies 0.3
     add "copy.$corpus"
     add "noise.$corpus"
 done

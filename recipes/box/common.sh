@@ -46,6 +46,15 @@ make_file() {
     mv "$file.part" "$file"
 }
 
+# noisy STEM OPTIONS... FILE.$from.part — noisy copies of STEM.{$from,$to} (noise.py); FILE.$to, the
+# target's, gets its name first. For make_file, which gives the source's its own.
+# shellcheck disable=SC2154 # from and to are the stage's
+noisy() {
+    local part=${!#}
+    recipes/box/noise.py --langs "$from,$to" "${@:2:$#-2}" "$1."{"$from","$to"} "$part" "$part.$to"
+    mv "$part.$to" "${part%".$from.part"}.$to"
+}
+
 # squeeze FILE... — FILE becomes FILE.xz, on all cores; with Python where there is no xz.
 squeeze() {
     if command -v xz >/dev/null; then xz -T0 --force "$@" && return; fi
