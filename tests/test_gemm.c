@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "backend/cpu/fma.h"
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/little.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/rng.h"
@@ -518,6 +518,56 @@ TEST(emulated_fma) {
 TEST(emulated_fma) { SKIP("this build has the instruction"); }
 #endif
 
+/* C as little_run leaves it, bit by bit what gemm_serial makes of the operands as f32; the memory
+ * around C and behind the workspace stays. */
+static void check_little(const struct isa *isa, int m, int n, int k, unsigned flags) {
+    struct product p = {.g = {.m = m, .n = n, .k = k}, .serial = 1};
+    p.g.a.trans = flags & 1;
+    p.g.b.trans = flags >> 1 & 1;
+    p.g.a.type = flags >> 2 & 1 ? DTYPE_BF16 : DTYPE_F32;
+    p.g.b.type = flags >> 3 & 1 ? DTYPE_BF16 : DTYPE_F32;
+    p.g.c_type = DTYPE_F32;
+    p.g.add = flags >> 4 & 1;
+    product_init(&p, (uint64_t)m * 1000003 + (uint64_t)n * 1009 + (uint64_t)k * 17 + flags);
+    const size_t bytes = p.c_count * sizeof(float), size = little_workspace(m, n, k);
+    float *got = mem_block(bytes);
+    char *workspace = mem_block(size + 64);
+    memcpy(got, p.c, bytes);
+    memset(workspace, 0xff, size + 64);
+    struct gemm g = p.g;
+    g.c = got;
+    little_run(isa, &g, workspace);
+    for (size_t i = 0; i < 64; i++) assert_int_equal((unsigned char)workspace[size + i], 0xff);
+    /* f32 on both sides, as little_run sees them */
+    float *wide[2] = {mem_block(p.a_count * sizeof(float)), mem_block(p.b_count * sizeof(float))};
+    for (size_t i = 0; i < p.a_count; i++) wide[0][i] = (float)get(p.a, i, p.g.a.type);
+    for (size_t i = 0; i < p.b_count; i++) wide[1][i] = (float)get(p.b, i, p.g.b.type);
+    p.g.a.data = wide[0];
+    p.g.b.data = wide[1];
+    p.g.a.type = p.g.b.type = DTYPE_F32;
+    product_run(&p, isa);
+    if (memcmp(got, p.c, bytes) != 0)
+        fail_msg("%s: %d x %d x %d, flags %u: other bits", isa->name, m, n, k, flags);
+    mem_block_free(wide[0]);
+    mem_block_free(wide[1]);
+    mem_block_free(got);
+    mem_block_free(workspace);
+    product_release(&p);
+}
+
+TEST(little) {
+    NEED_ISA(isa);
+    if (!isa->little) SKIP("%s packs small products, too", TEST_ARG);
+    struct rng rng = {.key = 31};
+    for (unsigned flags = 0; flags < 32; flags++) {
+        check_little(isa, 1, 1, 1, flags);
+        check_little(isa, 64, 64, LITTLE_DEPTH, flags);
+        for (int i = 0; i < 60; i++)
+            check_little(isa, 1 + (int)rng_below(&rng, 70), 1 + (int)rng_below(&rng, 70),
+                         1 + (int)rng_below(&rng, 70), flags);
+    }
+}
+
 /* Callers ask for the workspace of their largest product. */
 TEST(workspace_never_shrinks) {
     NEED_ISA(isa);
@@ -537,6 +587,7 @@ TEST(workspace_never_shrinks) {
         assert_true(gemm_workspace(&be, &less) <= gemm_workspace(&be, &g));
         assert_true(gemm_serial_workspace(isa, less.m, less.n, less.k) <=
                     gemm_serial_workspace(isa, g.m, g.n, g.k));
+        assert_true(little_workspace(less.m, less.n, less.k) <= little_workspace(g.m, g.n, g.k));
     }
     pool_free(be.pool);
 }
@@ -567,4 +618,5 @@ TESTS(T(selection), EACH_ISA(combinations), EACH_ISA(shapes), EACH_ISA(large),
       EACH_ISA(same_bits_every_way), EACH_ISA(rows_do_not_meet), EACH_ISA(deep_sums_rest),
       EACH_ISA(mixed_types), EACH_ISA(no_depth), EACH_ISA(not_a_number_survives),
       EACH_ISA(stores_as_bf16_store), EACH_ISA(workspace_never_shrinks), EACH_ISA(serial_is_fused),
-      T(emulated_fma), TPL(amx_fuzz, "amx", 300), TPL(amx_fuzz, "amx-emulated", 300))
+      EACH_ISA(little), T(emulated_fma), TPL(amx_fuzz, "amx", 300),
+      TPL(amx_fuzz, "amx-emulated", 300))

@@ -16,11 +16,12 @@
  * rows only, so grouping and threads change no bits.
  *
  * Per visible pair: 2 products forward, 5 backward, of d_k or d_v multiplications each, and 1
- * exponential. Products of probabilities run in the act type; statistics and sums are f32. */
+ * exponential. Blocks of short sentences are multiplied as they lie (little.h), in f32; elsewhere
+ * products of probabilities run in the act type. Statistics and sums are f32. */
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/little.h"
 #include "base/mem.h"
 #include "base/num.h"
 
@@ -35,6 +36,7 @@ struct scratch {
     float *dk, *dv;   /* [BLOCK, d_k], [BLOCK, d_v] backward */
     float *delta;     /* [longest sentence] backward */
     void *gemm;
+    int little; /* of the unit: see suits_little */
 };
 
 struct unit {
@@ -75,6 +77,12 @@ static struct head head_of(const struct attention_job *j, int seq, int h) {
     return x;
 }
 
+/* Which product is the faster one for this sentence, where both have the same bits or need not. */
+static int suits_little(const struct attention_job *j, const struct head *x) {
+    if (!j->isa->little || max_int(j->d_k, j->d_v) > LITTLE_DEPTH) return 0;
+    return j->a->q.type == DTYPE_F32 || max_int(x->n_q, x->n_k) <= j->isa->little_bf16;
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 static struct attention_block block_of(const struct attention_job *j, const struct scratch *s,
@@ -89,7 +97,7 @@ static struct attention_block block_of(const struct attention_job *j, const stru
                                 .causal = a->causal,
                                 .window = x->window,
                                 .scale = a->scale,
-                                .type = a->q.type,
+                                .type = s->little ? DTYPE_F32 : a->q.type,
                                 .drop = row_drop_of(&a->drop)};
     t.drop.site += (uint32_t)x->h << 16;
     return t;
@@ -126,12 +134,15 @@ static struct mat block_mat(const struct attention_block *t, float *block, enum 
 }
 
 static void multiply(const struct attention_job *j, const struct scratch *s, struct gemm g) {
-    gemm_serial(j->isa, &g, s->gemm);
+    if (s->little)
+        little_run(j->isa, &g, s->gemm);
+    else
+        gemm_serial(j->isa, &g, s->gemm);
 }
 
 static void multiply_add(const struct attention_job *j, const struct scratch *s, struct gemm g) {
     g.add = 1;
-    gemm_serial(j->isa, &g, s->gemm);
+    multiply(j, s, g);
 }
 
 static void scores(const struct attention_job *j, const struct scratch *s, const struct head *x,
@@ -274,7 +285,8 @@ static struct scratch carve(struct arena *arena, const struct attention_job *j) 
     }
     size_t wide = gemm_serial_workspace(j->isa, BLOCK, BLOCK, d);
     size_t deep = gemm_serial_workspace(j->isa, BLOCK, d, BLOCK);
-    s.gemm = arena_take(arena, max_size(wide, deep));
+    size_t little = max_size(little_workspace(BLOCK, BLOCK, d), little_workspace(BLOCK, d, BLOCK));
+    s.gemm = arena_take(arena, max_size(little, max_size(wide, deep)));
     return s;
 }
 
@@ -286,6 +298,7 @@ static void attention_task(void *ctx, int task, int thread) {
     int h = task % j->a->n_head, first = task / j->a->n_head * j->units_per_task;
     for (int u = first; u < first + j->units_per_task && u < j->n_unit; u++) {
         struct head x = head_of(j, j->bwd ? u : j->unit[u].seq, h);
+        s.little = suits_little(j, &x);
         if (j->bwd)
             unit_bwd(j, &s, &x);
         else

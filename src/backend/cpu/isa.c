@@ -7,6 +7,7 @@
 #include "backend/cpu/isa.h"
 
 #include <cpuid.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -60,6 +61,8 @@ static const struct isa avx512 = {
     .tiled_bf16 = &tiled_bf16_avx512,
     .tiled_i8 = &tiled_i8_avx512,
     .rows = &rows_avx512,
+    .little = &little_avx512,
+    .little_bf16 = INT_MAX,
 };
 static const struct isa avx512vnni = {
     .name = "avx512vnni",
@@ -71,6 +74,8 @@ static const struct isa avx512vnni = {
     .tiled_bf16 = &tiled_bf16_avx512,
     .tiled_i8 = &tiled_i8_avx512vnni,
     .rows = &rows_avx512,
+    .little = &little_avx512,
+    .little_bf16 = INT_MAX,
 };
 static const struct isa avx512bf16 = {
     .name = "avx512bf16", /* every processor with it has VNNI */
@@ -82,6 +87,8 @@ static const struct isa avx512bf16 = {
     .tiled_bf16 = &tiled_bf16_avx512bf16,
     .tiled_i8 = &tiled_i8_avx512vnni,
     .rows = &rows_avx512,
+    .little = &little_avx512,
+    .little_bf16 = 128,
 };
 static const struct isa amx = {
     .name = "amx",
@@ -95,6 +102,8 @@ static const struct isa amx = {
     .tiled_i8_few = &tiled_i8_avx512vnni,
     .few_rows = AMX_FEW_ROWS,
     .rows = &rows_avx512,
+    .little = &little_avx512,
+    .little_bf16 = 32,
 };
 
 const struct isa *const isa_table[] = {&generic,    &avx2, &avx512, &avx512vnni,

@@ -121,7 +121,8 @@ struct tiled_kernel {
     void (*enter)(void), (*leave)(void);
 };
 
-struct row_kernels; /* rows.h */
+struct row_kernels;   /* rows.h */
+struct little_kernel; /* little.h */
 
 /* Sets without bf16 instructions use their f32 kernel for bf16 operands: packing widens them, which
  * is exact, so the products are exact too and only the sums round. */
@@ -135,6 +136,8 @@ struct isa {
     const struct tiled_kernel *tiled_i8_few; /* for few_rows or fewer, where another is faster */
     int few_rows;
     const struct row_kernels *rows;
+    const struct little_kernel *little; /* or NULL */
+    int little_bf16; /* attention in bf16 takes it for sentences up to this length */
 };
 
 extern const struct gemm_kernel gemm_f32_generic, gemm_fused_generic, gemm_f32_avx2,
@@ -145,6 +148,7 @@ extern const struct tiled_kernel tiled_bf16_generic, tiled_bf16_avx2, tiled_bf16
     tiled_bf16_avx512bf16, tiled_bf16_amx;
 extern const struct tiled_kernel tiled_i8_generic, tiled_i8_avx2, tiled_i8_avx512,
     tiled_i8_avx512vnni, tiled_i8_amx;
+extern const struct little_kernel little_avx512;
 
 /* All sets this build knows, worst first, ended by NULL; isa_usable says whether this machine runs
  * one. */
