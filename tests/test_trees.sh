@@ -24,6 +24,10 @@ echo '(S (NP XX XX )NP (VP XX )VP XX )S' >row
 [ ! -s err ] || fail "a whole row was repaired: $(cat err)"
 echo "$t" >like
 "$heed" trees restore --input row --words words --like like --strict | is like "$t"
+echo '(S (NP CD CD )NP (VP CD )VP , )S' >tagged
+"$heed" trees restore --input tagged --words words |
+    is 'own tags' '(S (NP (CD The) (CD cat)) (VP (CD sleeps)) (, .))'
+"$heed" trees restore --input tagged --words words --like like | is 'tags of others' "$t"
 echo '( (S (NP-SBJ-1 (NP (NN x))) (VP (VB y) (NP=2 (-NONE- *))) (ADJP (-NONE- *))))' |
     "$heed" trees clean | is clean '(ROOT (S (NP (NN x)) (VP (VB y))))'
 xz -dc "$data/ref.tree.xz" >ref

@@ -10,6 +10,11 @@
 #     PIECES, STEPS, TOKENS, WARMUP, EVERY     vocabulary, updates, tokens of each, updates of
 #             rising learning rate, and between checkpoints (16000, 8000, 8000, 4000, 500)
 #     SEED    of weights, dropout and order (1)
+#     TAGS    1: rows have the tag of each word in place of XX. A decoder has to find out which word
+#             it is at; tags say so at every word, brackets alone only now and then
+#     SIZE    small: a model and training for two cores of a CPU, with tags; what is given besides
+#             counts
+#     LONGEST  longest sentence or row to train on, in pieces (300)
 #     EXTRA   how much longer than its input a row may be (300)
 #     LIMIT   most sentences of each set to parse (all of them)
 #     MORE    most sentences of TEXT to parse (60000)
@@ -24,16 +29,22 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 WORK=${WORK:-local/paper/parsing} HEED=${HEED:-build/heed} PYTHON=${PYTHON:-python3}
+if [ "${SIZE:-}" = small ]; then
+    LAYERS=${LAYERS:-3} D_MODEL=${D_MODEL:-128} D_FF=${D_FF:-512} HEADS=${HEADS:-4}
+    DROPOUT=${DROPOUT:-0.1} PIECES=${PIECES:-6000} STEPS=${STEPS:-8000} TOKENS=${TOKENS:-2048}
+    WARMUP=${WARMUP:-1000} LONGEST=${LONGEST:-200} LIMIT=${LIMIT:-500} TAGS=${TAGS:-1}
+    NAME=${NAME:-parsing-small}
+fi
 LAYERS=${LAYERS:-4} D_MODEL=${D_MODEL:-1024} D_FF=${D_FF:-4096} HEADS=${HEADS:-16}
 DROPOUT=${DROPOUT:-0.3} PIECES=${PIECES:-16000} STEPS=${STEPS:-8000} TOKENS=${TOKENS:-8000}
 WARMUP=${WARMUP:-4000} EVERY=${EVERY:-500} SEED=${SEED:-1}
 RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper} NAME=${NAME:-parsing}
 # shellcheck source=recipes/paper/common.sh
 . recipes/paper/common.sh
-BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=300
+BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=${LONGEST:-300}
 : "${DATA:?the folder with craft-treebank and gum}"
-model='LAYERS|D_MODEL|D_FF|HEADS|DROPOUT' training='PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED'
-command="$(set | grep -E "^($model|$training)=" | tr '\n' ' ')"
+model='LAYERS|D_MODEL|D_FF|HEADS|DROPOUT' training='PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED|LONGEST'
+command="$(set | grep -E "^($model|$training)=" | tr '\n' ' ')${TAGS:+TAGS=1 }"
 command="DATA=... ${TEXT:+TEXT=... }${command}${LIMIT:+LIMIT=$LIMIT }${PEER:+PEER=1 }"
 command="${command}recipes/paper/parsing.sh${*:+ $*}"
 mkdir -p "$WORK" "$RESULTS"
@@ -52,7 +63,7 @@ for set in train valid test gum; do
     made "$WORK/$set.tree" "$HEED" trees clean --input "$from"
     [ "$set" = train ] || [ -z "${LIMIT:-}" ] || sed -i "${LIMIT}q" "$WORK/$set.tree"
     made "$WORK/$set.words" "$HEED" trees words --input "$WORK/$set.tree"
-    made "$WORK/$set.rows" "$HEED" trees linearise --input "$WORK/$set.tree"
+    made "$WORK/$set.rows" "$HEED" trees linearise ${TAGS:+--tags} --input "$WORK/$set.tree"
 done
 if [ ! -e "$WORK/bpe.model" ]; then
     "$HEED" vocab --input "$WORK/train.words" "$WORK/train.rows" --size "$PIECES" --quiet \

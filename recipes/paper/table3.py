@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """table3.py — the paper's Table 3 as a table for `heed sweep`, and its section of the report.
 
-    table3.py plan --data DIR --out DIR [--steps N] [--tokens N] [--smoke]  > table3.json
+    table3.py plan --data DIR --out DIR [--size SIZE] [--steps N] [--tokens N]  > table3.json
 
 The plan has a row for each of the paper's, with its numbers; base has several seeds, which show how
 much of a difference is chance. DIR has train.{en,de}, valid.{en,de} and test.{en,de}, plain or
 compressed, and bpe.model (recipes/paper/data.sh makes it). All rows see the same text in the same
-number of updates. With --smoke every width is an eighth of the paper's and the runs are short: to
-see that everything works, not what comes out.
+number of updates. Sizes: `paper` is the paper's; `small` has a quarter of its widths and half of
+its layers, for a CPU; `smoke` an eighth and half, and two seeds, to see that everything works, not
+what comes out.
 
 The section (see report.py) sets our figures beside the paper's. Absolute figures cannot be
 compared, since the data are others: it compares differences from base, and their order within each
@@ -46,6 +47,7 @@ ROWS = [
                  "dropout": 0.3}, 4.33, 26.4, 213),
 ]
 WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
+PART = {"paper": 1, "small": 4, "smoke": 8}  # of the paper's widths
 
 
 def find(folder, name):
@@ -68,17 +70,19 @@ def plan(args):
         "valid_every": max(1, args.steps // 10), "save_every": max(1, args.steps // 20),
         "log_every": max(1, args.steps // 100), "keep": 5, "max_length": 128, "max_len": 256,
     }
+    common.update((name, json.loads(value)) for name, _, value in
+                  (text.partition("=") for text in args.set))
     rows = []
     for name, group, change, *_ in ROWS:
         train = dict(BASE, **change)
-        if args.smoke:
-            train.update({key: max(2, train[key] // 8) for key in WIDTHS})
-            train["n_layer"] = max(1, train["n_layer"] // 2)
+        train.update({key: max(2, train[key] // PART[args.size]) for key in WIDTHS})
+        if args.size != "paper":
+            train["n_layer"] //= 2
         row = {"name": name, "train": train}
         if group:
             row["group"] = group
         if name == "base":
-            row["seeds"] = [1, 2] if args.smoke else [1, 2, 3]
+            row["seeds"] = [1, 2] if args.size == "smoke" else [1, 2, 3]
         rows.append(row)
     json.dump({"out": args.out, "train": common, "average": 5, "tidy": True,
                "translate": {"beam": 4},
@@ -163,7 +167,9 @@ def main():
     one.add_argument("--out", required=True)
     one.add_argument("--steps", type=int, default=8000)
     one.add_argument("--tokens", type=int, default=8000)
-    one.add_argument("--smoke", action="store_true")
+    one.add_argument("--size", choices=PART, default="paper")
+    one.add_argument("--set", action="append", default=[], metavar="NAME=JSON",
+                     help="another option of heed train, for all rows")
     one.set_defaults(run=plan)
     args = parser.parse_args()
     args.run(args)

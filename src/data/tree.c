@@ -305,9 +305,12 @@ int tree_fill(struct tree *t, const char *line, size_t size, const struct tree *
         next_token(&c, &word);
         leaf->word = word;
         const struct tree_item *other = like ? next_leaf(like, &at) : NULL;
-        if (!tree_is(leaf->name, TREE_WORD)) continue;
-        const char *tag = tag_of(leaf->word);
-        leaf->name = other ? other->name : text_of(tag ? tag : TREE_WORD);
+        if (other) {
+            leaf->name = other->name;
+        } else if (tree_is(leaf->name, TREE_WORD)) {
+            const char *tag = tag_of(leaf->word);
+            leaf->name = text_of(tag ? tag : TREE_WORD);
+        }
     }
     return 0;
 }

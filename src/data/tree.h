@@ -68,9 +68,9 @@ void tree_clean(struct tree *tree);
 int tree_words_in(const char *line, size_t size);
 
 /* The words of the tree, in their order, become those of the line, which is divided at spaces;
- * brackets in them are written as -LRB- and -RRB-. Where a tag is XX, it becomes that of the word
- * in `like` (NULL: the tag that punctuation has, else XX stays). HEED_EFORMAT unless there are as
- * many. Both lines must stay. */
+ * brackets in them are written as -LRB- and -RRB-. Tags become those of the words in `like`; if that
+ * is NULL, they stay, but XX becomes the tag that punctuation has. HEED_EFORMAT unless there are as
+ * many words. Both lines must stay. */
 int tree_fill(struct tree *tree, const char *line, size_t size, const struct tree *like,
               struct err *err);
 
