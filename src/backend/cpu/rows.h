@@ -47,17 +47,21 @@ struct attention_block {
     uint32_t row; /* row in the batch of query q0 */
 };
 
-/* One hypothesis in attention_step, all heads: k and v are the whole cache, of type `cache`. */
+/* Hypotheses in attention_step that see the same rows of the cache, all heads: 1, 2 or
+ * ATTEND_MOST of them, each with the bits it would have alone. k and v are the whole cache, of type
+ * `cache`. */
+enum { ATTEND_MOST = 4 };
 struct attend {
-    void *o;
-    const void *q, *k, *v;
+    int n;
+    void *o[ATTEND_MOST];
+    const void *q[ATTEND_MOST], *k, *v;
     int64_t ld_k, ld_v;
     const int32_t *index; /* cache row of step t, or NULL: start + t */
     int start, first, len, n_head, d_k, d_v;
     float scale;
     enum dtype type, cache;
-    float *score; /* [len + 1, attend_width(n_head)] scratch */
-    float *sum;   /* [n_head * d_v] scratch */
+    float *score; /* [len + 1, n, attend_width(n_head)] scratch */
+    float *sum;   /* [n, n_head * d_v] scratch */
 };
 
 /* Heads, rounded up to whole vectors of any set. */

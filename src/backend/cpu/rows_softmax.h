@@ -117,27 +117,29 @@ static void attention_probs(const struct attention_block *t) {
 
 /* Largest element and sum of a row. Within a block four (two) strands keep the adders busy. */
 INLINE float max_and_sum(const void *z, int n, float *sum, int bf) {
-    vf max[4], total = {0};
-    for (int k = 0; k < 4; k++) max[k] = splat(-INFINITY);
+    vp top[2] = {psplat(-INFINITY), psplat(-INFINITY)};
+    vf rest = splat(-INFINITY), total = {0}; /* of the partial vectors, and all */
     for (int begin = 0; begin < n; begin += SUM_BLOCK) {
         int end = n - begin < SUM_BLOCK ? n : begin + SUM_BLOCK, i = begin;
-        vf acc[4] = {{0}};
+        vp acc[2] = {psplat(0), psplat(0)};
         for (; i + 4 * W <= end; i += 4 * W)
-            for (int k = 0; k < 4; k++) {
-                vf x = vload(z, i + k * W, W, bf);
-                max[k] = vmax(max[k], x);
-                acc[k] += x;
+            for (int k = 0; k < 2; k++) {
+                vp x = pload(z, i + 2 * k * W, bf);
+                top[k] = pmax(top[k], x);
+                acc[k] = padd(acc[k], x);
             }
+        vf first = plow(acc[0]);
         for (; i < end; i += W) {
             int m = lanes(end - i);
             vf x = vload(z, i, m, bf);
-            max[0] = vmax(max[0], vsel(upto(m), x, max[0]));
-            acc[0] += x;
+            rest = vmax(rest, vsel(upto(m), x, rest));
+            first += x;
         }
-        total += (acc[0] + acc[1]) + (acc[2] + acc[3]);
+        total += (first + phigh(acc[0])) + (plow(acc[1]) + phigh(acc[1]));
     }
     *sum = vsum(total);
-    return vmax_all(vmax(vmax(max[0], max[1]), vmax(max[2], max[3])));
+    vp both = pmax(top[0], top[1]);
+    return vmax_all(vmax(rest, vmax(plow(both), phigh(both))));
 }
 
 /* Sum of exp(z - max); the exponentials go to `keep` unless it is NULL (z itself will do if it is
@@ -146,20 +148,20 @@ INLINE float exp_and_sum(float *keep, const void *z, int n, float max, int bf) {
     vf total = {0};
     for (int begin = 0; begin < n; begin += SUM_BLOCK) {
         int end = n - begin < SUM_BLOCK ? n : begin + SUM_BLOCK, i = begin;
-        vf acc[2] = {{0}};
-        for (; i + 2 * W <= end; i += 2 * W)
-            for (int k = 0; k < 2; k++) {
-                vf e = vexp(vload(z, i + k * W, W, bf) - max);
-                if (keep) vstore(keep, i + k * W, W, 0, e);
-                acc[k] += e;
-            }
+        vp acc = psplat(0);
+        for (; i + 2 * W <= end; i += 2 * W) {
+            vp e = pexp(padd(pload(z, i, bf), psplat(-max)));
+            if (keep) pstore(keep, i, e);
+            acc = padd(acc, e);
+        }
+        vf first = plow(acc);
         for (; i < end; i += W) {
             int m = lanes(end - i);
             vf e = vkeep(upto(m), vexp(vload(z, i, m, bf) - max));
             if (keep) vstore(keep, i, m, 0, e);
-            acc[0] += e;
+            first += e;
         }
-        total += acc[0] + acc[1];
+        total += first + phigh(acc);
     }
     return vsum(total);
 }
@@ -181,9 +183,12 @@ INLINE int find_body(const void *x, int n, int from, float bound, int or_equal, 
 /* dz = scale e - floor in place of the exponentials e. A bf16 row grows behind the f32 row it
  * replaces: element i is stored at byte 2 i, after everything up to byte 4 i has been read. */
 INLINE void dz_row(float *z, int n, float scale, float floor, int bf) {
-    FOR_LANES(i, m, 0, n) {
-        vf e = vload(z, i, m, 0);
-        vstore(z, i, m, bf, vfma(e, splat(scale), splat(-floor)));
+    int i = 0;
+    for (; !bf && i + 2 * W <= n; i += 2 * W)
+        pstore(z, i, pfma(pload(z, i, 0), psplat(scale), psplat(-floor)));
+    FOR_LANES(at, m, i, n) {
+        vf e = vload(z, at, m, 0);
+        vstore(z, at, m, bf, vfma(e, splat(scale), splat(-floor)));
     }
 }
 
@@ -246,104 +251,148 @@ INLINE void ask_row(const struct attend *a, const void *base, int64_t ld, int t,
     for (size_t at = 0; at < (size_t)n * elem(kv); at += 64) __builtin_prefetch(row + at);
 }
 
-/* q . k of one head, in two strands so that sums do not wait for each other. */
-INLINE vf attend_dot(const struct attend *a, const char *key, int h, const int d_k, int bf,
-                     int kv) {
-    vf even = {0}, odd = {0};
+/* The row of scores of hypothesis g at step t. */
+INLINE float *score_row(const struct attend *a, int t, const int n, int g) {
+    return a->score + ((size_t)t * (size_t)n + (size_t)g) * attend_width(a->n_head);
+}
+
+/* q . k of one head for n hypotheses, in two strands so that sums do not wait for each other. */
+INLINE void attend_dot(vf *dot, const struct attend *a, const char *key, int h, const int n,
+                       const int d_k, int bf, int kv) {
+    vp both[ATTEND_MOST];
+    vf even[ATTEND_MOST];
     int64_t at = (int64_t)h * d_k;
     int i = 0;
+    for (int g = 0; g < n; g++) both[g] = psplat(0);
     for (; i + 2 * W <= d_k; i += 2 * W) {
-        even = vfma(vload(a->q, at + i, W, bf), vload(key, at + i, W, kv), even);
-        odd = vfma(vload(a->q, at + i + W, W, bf), vload(key, at + i + W, W, kv), odd);
+        vp k = pload(key, at + i, kv);
+        for (int g = 0; g < n; g++) both[g] = pfma(pload(a->q[g], at + i, bf), k, both[g]);
     }
+    for (int g = 0; g < n; g++) even[g] = plow(both[g]);
     for (; i < d_k; i += W) {
         int m = lanes(d_k - i);
-        even = vfma(vload(a->q, at + i, m, bf), vload(key, at + i, m, kv), even);
+        vf k = vload(key, at + i, m, kv);
+        for (int g = 0; g < n; g++) even[g] = vfma(vload(a->q[g], at + i, m, bf), k, even[g]);
     }
-    return even + odd;
+    for (int g = 0; g < n; g++) dot[g] = even[g] + phigh(both[g]);
 }
 
 /* Scores of all heads against every key. Lane j of a vector is head h + j. */
-INLINE void attend_scores(const struct attend *a, const int d_k, int bf, int kv) {
-    size_t width = attend_width(a->n_head);
+INLINE void attend_scores(const struct attend *a, const int n, const int d_k, int bf, int kv) {
     for (int t = a->first; t < a->len; t++) {
         const char *key = cache_row(a, a->k, a->ld_k, t, kv);
-        float *score = a->score + (size_t)t * width;
         ask_row(a, a->k, a->ld_k, t + 4, a->n_head * d_k, kv);
         int h = 0;
         for (; h + W <= a->n_head; h += W) {
-            vf dot[W];
-            for (int j = 0; j < W; j++) dot[j] = attend_dot(a, key, h + j, d_k, bf, kv);
-            vstore(score, h, W, 0, vsum_each(dot) * a->scale);
+            vf dot[ATTEND_MOST][W];
+            for (int j = 0; j < W; j++) {
+                vf one[ATTEND_MOST];
+                attend_dot(one, a, key, h + j, n, d_k, bf, kv);
+                for (int g = 0; g < n; g++) dot[g][j] = one[g];
+            }
+            for (int g = 0; g < n; g++)
+                vstore(score_row(a, t, n, g), h, W, 0, vsum_each(dot[g]) * a->scale);
         }
-        for (; h < a->n_head; h++) score[h] = vsum(attend_dot(a, key, h, d_k, bf, kv)) * a->scale;
+        for (; h < a->n_head; h++) {
+            vf one[ATTEND_MOST];
+            attend_dot(one, a, key, h, n, d_k, bf, kv);
+            for (int g = 0; g < n; g++) score_row(a, t, n, g)[h] = vsum(one[g]) * a->scale;
+        }
     }
 }
 
 /* Scores to exponentials, W heads at a time; the sums over time go behind the last step's row. */
-INLINE void attend_softmax(const struct attend *a) {
-    size_t width = attend_width(a->n_head);
+INLINE void attend_softmax(const struct attend *a, const int n, int g) {
     for (int h = 0; h < a->n_head; h += W) {
         vf max = splat(-INFINITY), sum = {0};
         for (int t = a->first; t < a->len; t++) {
-            vf s = vload(a->score + (size_t)t * width, h, W, 0);
+            vf s = vload(score_row(a, t, n, g), h, W, 0);
             max = vsel(~vless_equal(s, max), s, max);
         }
         for (int t = a->first; t < a->len; t++) {
-            float *score = a->score + (size_t)t * width;
+            float *score = score_row(a, t, n, g);
             vf e = vexp(vload(score, h, W, 0) - max);
             vstore(score, h, W, 0, e);
             sum += e;
         }
-        vstore(a->score + (size_t)a->len * width, h, W, 0, 1.0f / sum);
+        vstore(score_row(a, a->len, n, g), h, W, 0, 1.0f / sum);
     }
 }
 
-/* `n` steps from t on are added to the sums of all heads, in order. */
-INLINE void attend_steps(const struct attend *a, int t, const int n, const int d_v, int kv) {
-    size_t width = attend_width(a->n_head);
+/* `steps` steps from t on are added to the sums of all heads, in order. */
+INLINE void attend_steps(const struct attend *a, int t, const int steps, const int n, const int d_v,
+                         int kv) {
     const char *value[4];
-    for (int j = 0; j < n; j++) {
+    const size_t width = (size_t)a->n_head * (size_t)d_v;
+    for (int j = 0; j < steps; j++) {
         value[j] = cache_row(a, a->v, a->ld_v, t + j, kv);
-        ask_row(a, a->v, a->ld_v, t + n + j, a->n_head * d_v, kv);
+        ask_row(a, a->v, a->ld_v, t + steps + j, a->n_head * d_v, kv);
     }
     for (int h = 0; h < a->n_head; h++) {
-        float p[4];
-        for (int j = 0; j < n; j++) p[j] = a->score[(size_t)(t + j) * width + (size_t)h];
+        float p[ATTEND_MOST][4];
+        for (int g = 0; g < n; g++)
+            for (int j = 0; j < steps; j++) p[g][j] = score_row(a, t + j, n, g)[h];
         int64_t at = (int64_t)h * d_v;
-        FOR_LANES(c, m, 0, d_v) {
-            vf sum = vload(a->sum, at + c, m, 0);
-            for (int j = 0; j < n; j++)
-                sum = vfma(splat(p[j]), vload(value[j], at + c, m, kv), sum);
-            vstore(a->sum, at + c, m, 0, sum);
+        int i = 0;
+        for (; i + 2 * W <= d_v; i += 2 * W) {
+            vp sum[ATTEND_MOST];
+            for (int g = 0; g < n; g++) sum[g] = pload(a->sum + (size_t)g * width, at + i, 0);
+            for (int j = 0; j < steps; j++) {
+                vp v = pload(value[j], at + i, kv);
+                for (int g = 0; g < n; g++) sum[g] = pfma(psplat(p[g][j]), v, sum[g]);
+            }
+            for (int g = 0; g < n; g++) pstore(a->sum + (size_t)g * width, at + i, sum[g]);
+        }
+        FOR_LANES(c, m, i, d_v) {
+            vf sum[ATTEND_MOST];
+            for (int g = 0; g < n; g++) sum[g] = vload(a->sum + (size_t)g * width, at + c, m, 0);
+            for (int j = 0; j < steps; j++) {
+                vf v = vload(value[j], at + c, m, kv);
+                for (int g = 0; g < n; g++) sum[g] = vfma(splat(p[g][j]), v, sum[g]);
+            }
+            for (int g = 0; g < n; g++) vstore(a->sum + (size_t)g * width, at + c, m, 0, sum[g]);
         }
     }
 }
 
 /* All heads together, step by step, so that a cached row is read as one stretch: heads apart would
- * read scattered pieces of it, and the cache is larger than the core's. */
-INLINE void attend_body(const struct attend *a, const int d_k, const int d_v, int bf, int kv) {
-    attend_scores(a, d_k, bf, kv);
-    attend_softmax(a);
-    memset(a->sum, 0, (size_t)a->n_head * (size_t)d_v * sizeof *a->sum);
+ * read scattered pieces of it, and the cache is larger than the core's. Hypotheses together read it
+ * once, and widen it once. */
+INLINE void attend_body(const struct attend *a, const int n, const int d_k, const int d_v, int bf,
+                        int kv) {
+    const size_t width = (size_t)a->n_head * (size_t)d_v;
+    attend_scores(a, n, d_k, bf, kv);
+    for (int g = 0; g < n; g++) attend_softmax(a, n, g);
+    memset(a->sum, 0, (size_t)n * width * sizeof *a->sum);
     int t = a->first;
-    for (; t + 4 <= a->len; t += 4) attend_steps(a, t, 4, d_v, kv);
-    for (; t < a->len; t++) attend_steps(a, t, 1, d_v, kv);
-    const float *inv = a->score + (size_t)a->len * attend_width(a->n_head);
-    for (int h = 0; h < a->n_head; h++) FOR_LANES(c, m, 0, d_v) {
-            int64_t at = (int64_t)h * d_v + c;
-            vstore(a->o, at, m, bf, vload(a->sum, at, m, 0) * inv[h]);
-        }
+    for (; t + 4 <= a->len; t += 4) attend_steps(a, t, 4, n, d_v, kv);
+    for (; t < a->len; t++) attend_steps(a, t, 1, n, d_v, kv);
+    for (int g = 0; g < n; g++) {
+        const float *inv = score_row(a, a->len, n, g), *sum = a->sum + (size_t)g * width;
+        for (int h = 0; h < a->n_head; h++) FOR_LANES(c, m, 0, d_v) {
+                int64_t at = (int64_t)h * d_v + c;
+                vstore(a->o[g], at, m, bf, vload(sum, at, m, 0) * inv[h]);
+            }
+    }
+}
+
+INLINE void attend_group(const struct attend *a, const int d_k, const int d_v, int bf, int kv) {
+    if (a->n == ATTEND_MOST)
+        attend_body(a, ATTEND_MOST, d_k, d_v, bf, kv);
+    else if (a->n == 2)
+        attend_body(a, 2, d_k, d_v, bf, kv);
+    else
+        attend_body(a, 1, d_k, d_v, bf, kv);
 }
 
 /* Heads of 64, the paper's, and of 32, as narrow models have them, get loops of known length. */
 INLINE void attend_width_known(const struct attend *a, int bf, int kv) {
     if (a->d_k == 64 && a->d_v == 64)
-        attend_body(a, 64, 64, bf, kv);
+        attend_group(a, 64, 64, bf, kv);
     else if (a->d_k == 32 && a->d_v == 32)
-        attend_body(a, 32, 32, bf, kv);
+        attend_group(a, 32, 32, bf, kv);
     else
-        attend_body(a, a->d_k, a->d_v, bf, kv);
+        attend_group(a, a->d_k, a->d_v, bf, kv);
 }
 
 static void attend_row(const struct attend *a) {
@@ -356,16 +405,17 @@ static void attend_row(const struct attend *a) {
 }
 
 INLINE void soft_sum_body(const void *x, int n, float *max, float *sum, int bf) {
-    vf top[4];
+    vp top[2] = {psplat(-INFINITY), psplat(-INFINITY)};
     int i = 0;
-    for (int k = 0; k < 4; k++) top[k] = splat(-INFINITY);
     for (; i + 4 * W <= n; i += 4 * W)
-        for (int k = 0; k < 4; k++) top[k] = vmax(vload(x, i + k * W, W, bf), top[k]);
+        for (int k = 0; k < 2; k++) top[k] = pmax(pload(x, i + 2 * k * W, bf), top[k]);
+    vp both = pmax(top[0], top[1]);
+    vf most = vmax(plow(both), phigh(both));
     for (; i < n; i += W) {
         int m = lanes(n - i);
-        top[0] = vmax(vsel(upto(m), vload(x, i, m, bf), top[0]), top[0]);
+        most = vmax(vsel(upto(m), vload(x, i, m, bf), most), most);
     }
-    *max = vmax_all(vmax(vmax(top[0], top[1]), vmax(top[2], top[3])));
+    *max = vmax_all(most);
     *sum = exp_and_sum(NULL, x, n, *max > -INFINITY ? *max : 0, bf);
 }
 

@@ -309,6 +309,62 @@ INLINE vf vexp(vf x) { /* suspects are looked at once for all its steps */
 }
 #endif
 
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* Two vectors side by side, for loops that keep two strands anyway: one register where there are
+ * such, and the bits of two vectors everywhere. No partial ones. */
+#ifdef __AVX512F__
+typedef float vp __attribute__((vector_size(64)));
+typedef uint32_t vp_u __attribute__((vector_size(64)));
+INLINE vp psplat(float x) { return x - (vp){0}; }
+INLINE vp padd(vp a, vp b) { return a + b; }
+INLINE vp pfma(vp a, vp b, vp c) { return (vp)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+INLINE vp pmax(vp a, vp b) { return (vp)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE vf plow(vp a) { return (vf)_mm512_castps512_ps256((__m512)a); }
+INLINE vf phigh(vp a) { return (vf)_mm512_extractf32x8_ps((__m512)a, 1); }
+INLINE vp pload(const void *p, int64_t i, int bf) {
+    const char *at = (const char *)p + (size_t)i * elem(bf);
+    if (!bf) return (vp)_mm512_loadu_ps(at);
+    const __m256i h = _mm256_loadu_si256((const __m256i *)at);
+    if (bf == F16) return (vp)_mm512_cvtph_ps(h);
+    return (vp)_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16);
+}
+INLINE void pstore(float *p, int64_t i, vp a) { _mm512_storeu_ps(p + i, (__m512)a); }
+/* vexp, lane by lane. */
+INLINE vp pexp(vp x) {
+    const float lo = -87.3f, magic = 12582912.0f;
+    vp c = (vp)_mm512_min_ps((__m512)psplat(88.3f), (__m512)pmax(psplat(lo), x));
+    vp t = pfma(c, psplat(1.44269504f), psplat(magic)), n = t - magic;
+    vp r = pfma(n, psplat(-1.42860682e-6f), pfma(n, psplat(-0.693145752f), c));
+    vp q = pfma(psplat(0.00139261761f), r, psplat(0.00836317307f));
+    q = pfma(q, r, psplat(0.0416665547f));
+    q = pfma(q, r, psplat(0.16666577f));
+    q = pfma(q, r, psplat(0.5f));
+    vp p = pfma(q * r, r, r) + 1.0f, scale = (vp)(((vp_u)t << 23) + (127u << 23));
+    const __mmask16 keep = _mm512_cmp_ps_mask((__m512)x, (__m512)psplat(lo), _CMP_NLT_UQ);
+    return (vp)_mm512_maskz_mul_ps(keep, (__m512)p, (__m512)scale);
+}
+#else
+typedef struct {
+    vf v[2];
+} vp;
+#define EACH_HALF(expression)                                                                      \
+    vp out;                                                                                        \
+    for (int k = 0; k < 2; k++) out.v[k] = (expression);                                           \
+    return out
+INLINE vp psplat(float x) { EACH_HALF(splat(x)); }
+INLINE vp padd(vp a, vp b) { EACH_HALF(a.v[k] + b.v[k]); }
+INLINE vp pfma(vp a, vp b, vp c) { EACH_HALF(vfma(a.v[k], b.v[k], c.v[k])); }
+INLINE vp pmax(vp a, vp b) { EACH_HALF(vmax(a.v[k], b.v[k])); }
+INLINE vp pexp(vp x) { EACH_HALF(vexp(x.v[k])); }
+INLINE vp pload(const void *p, int64_t i, int bf) { EACH_HALF(vload(p, i + k * W, W, bf)); }
+INLINE void pstore(float *p, int64_t i, vp a) {
+    for (int k = 0; k < 2; k++) vstore(p, i + k * W, W, 0, a.v[k]);
+}
+INLINE vf plow(vp a) { return a.v[0]; }
+INLINE vf phigh(vp a) { return a.v[1]; }
+#endif
+
 /* log x to about 2 ulp of the result, or 1e-7 near 1, for x that is 0 or normal: x = 2^e y, y
  * within a factor of sqrt 2 of 1, and log y = 2 artanh((y - 1) / (y + 1)) by its series, whose next
  * term is below 1e-9. 0 gives -inf, NaN stays NaN. */
