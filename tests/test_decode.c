@@ -14,8 +14,9 @@ struct step_case {
     int n_head, d_k, d_v, window, cross;
 };
 static const struct step_case step_cases[] = {
-    {1, 1, 1, 0, 0},   {2, 3, 5, 0, 0}, {2, 3, 5, 0, 1},    {4, 16, 16, 0, 0},
-    {3, 33, 20, 0, 1}, {2, 8, 8, 7, 0}, {1, 64, 64, 64, 1}, {1, 64, 64, 1000, 0},
+    {1, 1, 1, 0, 0},   {2, 3, 5, 0, 0},    {2, 3, 5, 0, 1},    {4, 16, 16, 0, 0},
+    {3, 33, 20, 0, 1}, {2, 8, 8, 7, 0},    {1, 64, 64, 64, 1}, {1, 64, 64, 1000, 0},
+    {8, 64, 64, 0, 1}, {17, 32, 32, 9, 0},
 };
 
 struct step_data {
@@ -87,6 +88,57 @@ TEST(step_compare) {
             step_compare_types(list, ref, &step_cases[n], DTYPE_F16);
     }
     backend_close(ref);
+    ops_cpu_close(list);
+}
+
+/* Hypotheses of a sentence see the same keys, and may be computed together: runs of one to seven of
+ * them, with lengths that differ within a run once. On the CPU each has the bits it has alone. */
+static void step_together(struct backend *be, enum dtype cache, int heads, int d,
+                          const char *what) {
+    enum { ROWS = 29 };
+    const enum dtype type = cache == DTYPE_F16 ? DTYPE_F32 : cache;
+    int32_t start[ROWS], len[ROWS];
+    for (int b = 0, run = 1, left = 1; b < ROWS; b++, left--) {
+        if (!left) left = ++run;
+        start[b] = 11 * run;
+        len[b] = run == 5 && left > 2 ? 30 : 10 + run;
+    }
+    struct attention_step_args a = {.n_head = heads, .max_len = 40, .scale = 0.4f};
+    a.o = ops_mat(be, type, ROWS, heads * d, NULL);
+    a.q = ops_random(be, type, ROWS, heads * d, 1);
+    a.k = ops_random(be, cache, 120, heads * d, 2);
+    a.v = ops_random(be, cache, 120, heads * d, 3);
+    a.start = ops_ints(be, start, ROWS);
+    a.len = ops_ints(be, len, ROWS);
+    attention_step(be, &a);
+    op_check_sync(be, what);
+    double *all = ops_values(be, &a.o);
+    const size_t row = (size_t)heads * (size_t)d * sizeof *all;
+    for (int b = 0; b < ROWS; b++) {
+        struct attention_step_args one = a;
+        one.o = ops_mat(be, type, 1, heads * d, NULL);
+        one.q = mat_rows(a.q, b, 1);
+        one.start = ops_ints(be, start + b, 1);
+        one.len = ops_ints(be, len + b, 1);
+        attention_step(be, &one);
+        op_check_sync(be, what);
+        double *alone = ops_values(be, &one.o), *among = all + (size_t)(b * heads * d);
+        if (backend_device_memory(be))
+            ops_check_near(type, among, alone, 1, heads * d, what);
+        else
+            assert_memory_equal(among, alone, row);
+    }
+    ops_release();
+}
+
+TEST(step_neighbours) {
+    static const enum dtype cache[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+    static const int shape[][2] = {{3, 5}, {8, 64}, {17, 32}, {9, 20}};
+    struct ops_backend *list = ops_open(TEST_ARG);
+    for (int i = 0; list[i].be; i++)
+        for (size_t n = 0; n < sizeof shape / sizeof *shape; n++)
+            for (int t = 0; t < 3 - (backend_device_memory(list[i].be) != 0); t++)
+                step_together(list[i].be, cache[t], shape[n][0], shape[n][1], list[i].text);
     ops_cpu_close(list);
 }
 
@@ -557,7 +609,8 @@ TEST(blend_of_no_number) {
     ops_cpu_close(list);
 }
 
-TESTS(TP(step_compare, "cpu"), TP(step_compare, "cuda"), TP(step_is_attention_of_one_query, "cpu"),
+TESTS(TP(step_compare, "cpu"), TP(step_compare, "cuda"), TP(step_neighbours, "cpu"),
+      TP(step_neighbours, "cuda"), TP(step_is_attention_of_one_query, "cpu"),
       TP(step_is_attention_of_one_query, "cuda"), T(step_window), T(f16_is_rounded_alike),
       TP(ssru_tree, "cpu"), TP(ssru_tree, "cuda"), T(ssru_gates), TP(topk_against_ref, "cpu"),
       TP(topk_against_ref, "cuda"), TP(topk_order, "cpu"), TP(topk_order, "cuda"),

@@ -3,24 +3,45 @@
 #
 #     DATA   folder with tatoeba-en-de, msdocs-en-de, europarl-en-de and newstest-en-de, each with
 #            train.{en,de}.xz, valid.{en,de}.xz or test.{en,de}.xz
-#     WORK   where they go, as WORK/data (local/paper)
-#     PIECES of the vocabulary (24000)
+#     SIZE   small: every fifth pair of tatoeba's training text and every sixth of its test, for
+#            models that a CPU trains: few enough for models to overfit, as the paper's base does
+#     WORK   where they go, as WORK/data, or WORK/data-small (local/paper)
+#     PIECES of the vocabulary (24000; small: 4000)
 #
 # WMT 2014 is not to be had whole; Europarl, the kind of text that is 40 % of it, is.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 WORK=${WORK:-local/paper} HEED=${HEED:-build/heed}
 : "${DATA:?the folder with the corpora}"
-mkdir -p "$WORK/data"
+to=$WORK/data pieces=24000
+[ "${SIZE:-}" != small ] || to=$WORK/data-small pieces=4000
+mkdir -p "$to"
+
+# made NAME COMMAND... — what it prints becomes that file
+made() {
+    local file=$to/$1
+    shift
+    "$@" >"$file.part"
+    mv "$file.part" "$file"
+}
+
+# every N FILE — the first line of every N
+every() { xz -dc "$2" | awk -v n="$1" 'NR % n == 1'; }
+
 for side in en de; do
+    if [ "${SIZE:-}" = small ]; then
+        made "train.$side" every 5 "$DATA/tatoeba-en-de/train.$side.xz"
+        made "valid.$side" xz -dc "$DATA/tatoeba-en-de/valid.$side.xz"
+        made "test.$side" every 6 "$DATA/tatoeba-en-de/test.$side.xz"
+        continue
+    fi
     # xz files one after another are an xz file
-    for corpus in tatoeba msdocs europarl; do cat "$DATA/$corpus-en-de/train.$side.xz"; done \
-        >"$WORK/data/train.$side.xz.part"
-    mv "$WORK/data/train.$side.xz.part" "$WORK/data/train.$side.xz"
-    cp "$DATA/europarl-en-de/valid.$side.xz" "$WORK/data/valid.$side.xz"
-    cp "$DATA/newstest-en-de/test.$side.xz" "$WORK/data/test.$side.xz"
+    made "train.$side.xz" cat "$DATA"/{tatoeba,msdocs,europarl}-en-de/"train.$side.xz"
+    made "valid.$side.xz" cat "$DATA/europarl-en-de/valid.$side.xz"
+    made "test.$side.xz" cat "$DATA/newstest-en-de/test.$side.xz"
 done
-if [ ! -e "$WORK/data/bpe.model" ]; then
-    "$HEED" vocab --input "$WORK/data/train.en.xz" "$WORK/data/train.de.xz" \
-        --size "${PIECES:-24000}" --out "$WORK/data/bpe.model"
+if [ ! -e "$to/bpe.model" ]; then
+    texts=("$to"/train.*)
+    "$HEED" vocab --input "${texts[1]}" "${texts[0]}" --size "${PIECES:-$pieces}" \
+        --out "$to/bpe.model"
 fi

@@ -2,6 +2,7 @@
 """table3.py — the paper's Table 3 as a table for `heed sweep`, and its section of the report.
 
     table3.py plan --data DIR --out DIR [--size SIZE] [--steps N] [--tokens N]  > table3.json
+    table3.py result table3.json RESULTS --size SIZE --command TEXT [--heed PROGRAM]
 
 The plan has a row for each of the paper's, with its numbers; base has several seeds, which show how
 much of a difference is chance. DIR has train.{en,de}, valid.{en,de} and test.{en,de}, plain or
@@ -10,6 +11,9 @@ number of updates. Sizes: `paper` is the paper's; `small` has a quarter of its w
 its layers, for a CPU; `smoke` an eighth and half, and two seeds, to see that everything works, not
 what comes out.
 
+The result has what `heed sweep` found and, where the program is given, the time of an update by
+`heed bench train`: that of a run says little where a machine does something else besides.
+
 The section (see report.py) sets our figures beside the paper's. Absolute figures cannot be
 compared, since the data are others: it compares differences from base, and their order within each
 group (Spearman's rank correlation).
@@ -17,6 +21,7 @@ group (Spearman's rank correlation).
 import argparse
 import json
 import pathlib
+import subprocess
 import sys
 
 # name, group, what differs from base, and the paper's perplexity and BLEU on its development set
@@ -109,8 +114,64 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def section(files):
-    results = {r["name"]: r for r in files["table3"]}
+def measured(heed, train, pieces):
+    """Milliseconds of processor time of an update, on sentences of twelve pieces."""
+    shape = ("n_layer", "d_model", "d_ff", "n_head", "d_k", "d_v", "dropout", "label_smoothing",
+             "positions", "dtype", "threads", "tokens")
+    command = [heed, "bench", "train", "--json", "--seconds", "2", "--length", "12", "--n-vocab",
+               str(pieces)]
+    for key in shape:
+        if key in train:
+            command += ["--" + key.replace("_", "-"), str(train[key])]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [x["cpu_ms_per_step"] for x in map(json.loads, lines) if "cpu_ms_per_step" in x][0]
+
+
+def result(args):
+    table = json.loads(pathlib.Path(args.table).read_text(encoding="utf-8"))
+    rows = json.loads(pathlib.Path(args.results).read_text(encoding="utf-8"))
+    if args.heed:
+        for row in rows:
+            run = pathlib.Path(table["out"]) / row["name"] / "config.json"
+            model = json.loads(run.read_text(encoding="utf-8"))["model"]
+            row["ms"] = measured(args.heed, row["train"], model["n_vocab_tgt"])
+    json.dump({"command": args.command, "size": args.size, "average": table["average"],
+               "rows": rows}, sys.stdout, indent=1)
+    print()
+
+
+def time_of(row):
+    return f"{row['ms']:.0f} ms" if "ms" in row else f"{row['seconds']:.0f} s"
+
+
+def against(results, bases, ppl0, bleu0):
+    """Rows that differ from base the other way than the paper's, by more than seeds do."""
+    spread = [max(x) - min(x) for x in ([r["valid_ppl"] for r in bases],
+                                        [r["scores"]["test"]["BLEU"] for r in bases])]
+    found = []
+    for name, _, _, ppl, bleu, _ in ROWS:
+        if name == "base" or name not in results:
+            continue
+        r = results[name]
+        for what, ours, theirs, noise, form in (
+                ("perplexity", r["valid_ppl"] - ppl0, ppl - 4.92, spread[0], "+.3f"),
+                ("BLEU", r["scores"]["test"]["BLEU"] - bleu0, bleu - 25.8, spread[1], "+.2f")):
+            if ours * theirs < 0 and abs(ours) > noise:
+                found.append(f"{name} ({what} {ours:{form}}, the paper's {theirs:+.2f})")
+    return found
+
+
+WHAT = {
+    "paper": "Widths, layers and heads are the paper's.",
+    "small": "Widths are a quarter of the paper's and layers half as many (A-h32 has heads 4 wide, "
+             "C-N2 a single layer), so that a CPU can train all of it in an afternoon; names are "
+             "the paper's.",
+    "smoke": "Widths are an eighth of the paper's: this shows that the recipe works.",
+}
+
+
+def one_size(f):
+    results = {r["name"]: r for r in f["rows"]}
     lines = []
     say = lines.append
     bases = [r for name, r in results.items() if name.startswith("base.")]
@@ -119,22 +180,25 @@ def section(files):
     ppl0 = mean([r["valid_ppl"] for r in bases])
     bleu0 = mean([r["scores"]["test"]["BLEU"] for r in bases])
     one = bases[0]["train"]
-    say(f"Every row is {one['steps']:,} updates of at most {one['tokens']:,} tokens on the same "
-        "text; perplexity is of the validation text, per piece, and BLEU of the test text. The "
-        "data are not the paper's, so compare the differences from base (in brackets), not the "
-        "figures themselves.\n")
+    say(f"{WHAT[f['size']]} Every row is {one['steps']:,} updates of at most {one['tokens']:,} "
+        "tokens on the same text; perplexity is of the validation text, per piece, and BLEU of the "
+        f"test text, by the mean of the last {f['average']} checkpoints. The data are not the "
+        "paper's, so compare the differences from base (in brackets), not the figures "
+        "themselves.\n")
     spread = max(r["valid_ppl"] for r in bases) - min(r["valid_ppl"] for r in bases)
     wide = max(r["scores"]["test"]["BLEU"] for r in bases)
     wide -= min(r["scores"]["test"]["BLEU"] for r in bases)
     say(f"Base is the mean of {len(bases)} seeds, which differ by {spread:.3f} in perplexity and "
-        f"{wide:.2f} BLEU: smaller differences than these say nothing.\n")
+        f"{wide:.2f} BLEU: smaller differences than these say nothing. Time is "
+        + ("the processor time of an update, measured afterwards.\n" if "ms" in bases[0] else
+           "of the whole training.\n"))
     say("| row | parameters | perplexity | paper | BLEU | paper | time |")
     say("|---|---:|---:|---:|---:|---:|---:|")
     groups = {}
     for name, group, _, ppl, bleu, size in ROWS:
         if name == "base":
             say(f"| base | {bases[0]['parameters'] / 1e6:.1f} M | {ppl0:.3f} | {ppl} | "
-                f"{bleu0:.2f} | {bleu} | {mean([r['seconds'] for r in bases]):.0f} s |")
+                f"{bleu0:.2f} | {bleu} | {time_of(bases[0])} |")
             continue
         r = results.get(name)
         if not r:
@@ -143,7 +207,7 @@ def section(files):
         score = r["scores"]["test"]["BLEU"]
         say(f"| {name} | {r['parameters'] / 1e6:.1f} M | {r['valid_ppl']:.3f} "
             f"({r['valid_ppl'] - ppl0:+.3f}) | {ppl} ({ppl - 4.92:+.2f}) | {score:.2f} "
-            f"({score - bleu0:+.2f}) | {bleu} ({bleu - 25.8:+.1f}) | {r['seconds']:.0f} s |")
+            f"({score - bleu0:+.2f}) | {bleu} ({bleu - 25.8:+.1f}) | {time_of(r)} |")
         groups.setdefault(group, []).append((r["valid_ppl"], ppl, score, bleu))
     say("\nThe paper's figures are of newstest2013. Rank correlation of ours with the paper's, "
         "base among the rows of each group:\n")
@@ -155,7 +219,18 @@ def section(files):
         found = [spearman(table[0], table[1]), spearman(table[2], table[3])]
         text = ["-" if x is None else f"{x:.2f}" for x in found]
         say(f"| {group} | {len(table[0])} | {text[0]} | {text[1]} |")
+    found = against(results, bases, ppl0, bleu0)
+    if found:
+        say("\nThe other way than in the paper, by more than seeds differ: "
+            + "; ".join(found) + ".")
     return "\n".join(lines)
+
+
+TITLES = {"paper": "The paper's size", "small": "A quarter of its width", "smoke": "Toy size"}
+
+
+def section(files):
+    return "\n\n".join(f"### {TITLES[f['size']]}\n\n{one_size(f)}" for f in files.values())
 
 
 def main():
@@ -171,6 +246,13 @@ def main():
     one.add_argument("--set", action="append", default=[], metavar="NAME=JSON",
                      help="another option of heed train, for all rows")
     one.set_defaults(run=plan)
+    two = commands.add_parser("result")
+    two.add_argument("table")
+    two.add_argument("results")
+    two.add_argument("--size", choices=PART, default="paper")
+    two.add_argument("--command", required=True)
+    two.add_argument("--heed")
+    two.set_defaults(run=result)
     args = parser.parse_args()
     args.run(args)
 

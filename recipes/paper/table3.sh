@@ -1,26 +1,38 @@
 #!/usr/bin/env bash
 # table3.sh — the paper's Table 3: trains every row that is not finished and writes the report.
 #
-#     DATA   folder with train, valid and test texts and bpe.model (see table3.py)
+#     SIZE   paper; small: a quarter of the widths and half of the layers, for a CPU (see table3.py)
+#     DATA   folder with train, valid and test texts and bpe.model (data.sh makes it for both sizes)
 #     WORK   where runs and results go (local/paper)
 #     HEED   the program (build/heed)
-#     STEPS, TOKENS   updates of each row, and tokens of each (8000, 8000)
+#     STEPS, TOKENS   updates of each row, and tokens of each (8000, 8000; small: 3000, 1024)
 #     MINUTES         how long it may take (no limit); it goes on the next time
 #     RESULTS, REPORT where its results and the report go (docs/paper/results, docs/paper)
 #
 # Arguments go to heed sweep: --device cuda:0 --device cuda:1 runs two rows at a time, --only NAME
-# one. With STEPS=4000 about 25 minutes of one H200; stop and start it as you like.
+# one. With STEPS=4000 about 25 minutes of one H200; small takes an hour and a half of one core with
+# AMX, --device cpu --device cpu half of it with two. Stop and start it as you like.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=recipes/paper/common.sh
 . recipes/paper/common.sh
-WORK=${WORK:-local/paper} HEED=${HEED:-build/heed}
+WORK=${WORK:-local/paper} HEED=${HEED:-build/heed} SIZE=${SIZE:-paper}
 RESULTS=${RESULTS:-docs/paper/results}
+name=table3 usual=8000,8000 more=() quiet=()
+[ -z "${SMOKE:-}" ] || SIZE=smoke
+if [ "$SIZE" = small ]; then
+    name=table3-small usual=3000,1024
+    more=(--set threads=1 --set 'dtype="bf16"') quiet=(--heed "$HEED")
+fi
+STEPS=${STEPS:-${usual%,*}} TOKENS=${TOKENS:-${usual#*,}}
 mkdir -p "$WORK" "$RESULTS"
-python3 recipes/paper/table3.py plan --data "${DATA:?the folder with the texts}" \
-    --out "$WORK/table3" --steps "${STEPS:-8000}" --tokens "${TOKENS:-8000}" ${SMOKE:+--smoke} \
-    >"$WORK/table3.json"
-limited "$HEED" sweep "$WORK/table3.json" "$@" || [ $? = 124 ]
-[ -e "$WORK/table3/results.json" ] || stop "its first row"
-cp "$WORK/table3/results.json" "$RESULTS/table3.json"
+python3 recipes/paper/table3.py plan --data "${DATA:?the folder with the texts}" --size "$SIZE" \
+    --out "$WORK/$name" --steps "$STEPS" --tokens "$TOKENS" "${more[@]}" >"$WORK/$name.json"
+limited "$HEED" sweep "$WORK/$name.json" "$@" || [ $? = 124 ]
+[ -e "$WORK/$name/results.json" ] || stop "its first row"
+python3 recipes/paper/table3.py result "$WORK/$name.json" "$WORK/$name/results.json" \
+    --size "$SIZE" "${quiet[@]}" \
+    --command "DATA=... SIZE=$SIZE STEPS=$STEPS TOKENS=$TOKENS recipes/paper/table3.sh" \
+    >"$RESULTS/$name.part"
+mv "$RESULTS/$name.part" "$RESULTS/$name.json"
 python3 recipes/paper/report.py --results "$RESULTS" --out "${REPORT:-docs/paper}"

@@ -16,8 +16,8 @@
  * rows only, so grouping and threads change no bits.
  *
  * Per visible pair: 2 products forward, 5 backward, of d_k or d_v multiplications each, and 1
- * exponential. Blocks of short sentences are multiplied as they lie (little.h), in f32; elsewhere
- * products of probabilities run in the act type. Statistics and sums are f32. */
+ * exponential. Where that is faster, blocks are multiplied as they lie (little.h); elsewhere by
+ * gemm_serial. Products of probabilities are of the act type's values; statistics and sums f32. */
 #include <math.h>
 #include <string.h>
 
@@ -77,7 +77,8 @@ static struct head head_of(const struct attention_job *j, int seq, int h) {
     return x;
 }
 
-/* Which product is the faster one for this sentence, where both have the same bits or need not. */
+/* Whether little.h's product is the faster one for this sentence. Sets without bf16 instructions
+ * have the same bits either way, and so has f32; others sum bf16 in an order of their own. */
 static int suits_little(const struct attention_job *j, const struct head *x) {
     if (!j->isa->little || max_int(j->d_k, j->d_v) > LITTLE_DEPTH) return 0;
     return j->a->q.type == DTYPE_F32 || max_int(x->n_q, x->n_k) <= j->isa->little_bf16;
@@ -97,7 +98,8 @@ static struct attention_block block_of(const struct attention_job *j, const stru
                                 .causal = a->causal,
                                 .window = x->window,
                                 .scale = a->scale,
-                                .type = s->little ? DTYPE_F32 : a->q.type,
+                                .type = a->q.type,
+                                .wide = s->little,
                                 .drop = row_drop_of(&a->drop)};
     t.drop.site += (uint32_t)x->h << 16;
     return t;
@@ -125,12 +127,16 @@ static struct mat keys_of(const struct mat *m, const struct head *x,
     return mat_rows(*m, x->k_row + t->k0, t->n_k);
 }
 
-/* The block [n_q, n_k]: scores in f32, or what a kernel has replaced them by, of the act type, rows
- * where the f32 rows were. */
+/* The block [n_q, n_k]: scores in f32, or what a kernel has replaced them by, of the act type or
+ * wide, rows where the f32 rows were. */
 static struct mat block_mat(const struct attention_block *t, float *block, enum dtype type) {
     struct mat m = mat_of(block, t->n_q, t->n_k, type);
     m.ld = type == DTYPE_BF16 ? 2 * BLOCK : BLOCK;
     return m;
+}
+
+static enum dtype replaced_type(const struct attention_block *t) {
+    return t->wide ? DTYPE_F32 : t->type;
 }
 
 static void multiply(const struct attention_job *j, const struct scratch *s, struct gemm g) {
@@ -198,7 +204,7 @@ static void unit_fwd(const struct attention_job *j, const struct scratch *s, con
         block_keys(&t, x, k0);
         scores(j, s, x, &t);
         j->isa->rows->attention_softmax(&t);
-        struct mat p = block_mat(&t, s->s, t.type), v = keys_of(&x->v, x, &t);
+        struct mat p = block_mat(&t, s->s, replaced_type(&t)), v = keys_of(&x->v, x, &t);
         multiply_add(j, s, gemm_of(&o, &p, 0, &v, 0));
     }
     float *lse = (float *)mat_row(&j->a->lse, x->h) + x->q_row + first;
@@ -231,7 +237,8 @@ static void block_bwd(const struct attention_job *j, const struct scratch *s, co
     t->lse = (float *)mat_row(&j->a->lse, x->h) + x->q_row + t->q0;
     t->delta = s->delta + t->q0;
     j->isa->rows->attention_grad(t);
-    struct mat p = block_mat(t, s->s, t->type), ds = block_mat(t, s->dp, t->type);
+    const enum dtype type = replaced_type(t);
+    struct mat p = block_mat(t, s->s, type), ds = block_mat(t, s->dp, type);
     struct mat dv = mat_of(s->dv, t->n_k, j->d_v, DTYPE_F32);
     struct mat dk = mat_of(s->dk, t->n_k, j->d_k, DTYPE_F32);
     struct mat dq = mat_of(s->dq + (size_t)t->q0 * (size_t)j->d_k, t->n_q, j->d_k, DTYPE_F32);

@@ -91,7 +91,8 @@ static int rows_per_task(const struct attention_step_args *a, int n_thread) {
     for (int b = 0; b < a->q.rows; b++) steps += a->len[b];
     int64_t per_row = steps / a->q.rows * (a->q.cols + a->v.cols) + 1;
     int n = (int)(STEP_WORK / per_row) + 1;
-    /* Groups are not to be cut, unless threads would have nothing to do. */
+    /* Where all sentences have as many hypotheses, groups are cut only if threads would have
+     * nothing to do otherwise. */
     int group = a->index ? 1 : max_int(1, min_int(ATTEND_MOST, a->q.rows / n_thread));
     return ceil_div(n, group) * group;
 }

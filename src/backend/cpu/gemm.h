@@ -56,7 +56,8 @@ static inline struct gemm gemm_of(const struct mat *c, const struct mat *a, int 
 size_t gemm_workspace(const struct cpu_backend *be, const struct gemm *g);
 void gemm_run(struct cpu_backend *be, const struct gemm *g, void *workspace);
 
-/* On the calling thread alone, for small products inside a task (attention's blocks). Same bits as
+/* On the calling thread alone, for small products inside a task (attention's blocks, where little.h
+ * is not faster). Same bits as
  * gemm_run, but f32 sums are by fused multiply-adds on every instruction set, so that a quantised
  * model, whose other products are exact, says the same on all. The workspace serves all types and
  * any smaller product. */

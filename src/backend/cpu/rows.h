@@ -30,7 +30,8 @@ static inline struct row_drop row_drop_of(const struct dropout *d) {
 
 /* A block of attention scores: queries q0.. (positions in the sentence) against keys k0.. . Scores
  * are f32, ATTENTION_BLOCK columns apart; the kernels replace them in place by what the next
- * product needs, in the act type (a bf16 row begins where its f32 row began). */
+ * product needs, rounded to the act type, and stored in it (a bf16 row begins where its f32 row
+ * began) or, if `wide`, as f32. */
 enum { ATTENTION_BLOCK = 64 };
 struct attention_block {
     float *s;  /* [n_q, ATTENTION_BLOCK]: q . k in; drop(P) out (grad, softmax) or P out (probs) */
@@ -42,7 +43,8 @@ struct attention_block {
     int n_q, n_k, q0, k0, d_v;
     int causal, window; /* window is at most the sentence's length */
     float scale;
-    enum dtype type; /* act type, of what is left in s and dp */
+    enum dtype type; /* the act type */
+    int wide;        /* s and dp stay f32 */
     struct row_drop drop;
     uint32_t row; /* row in the batch of query q0 */
 };

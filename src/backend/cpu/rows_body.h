@@ -309,57 +309,93 @@ static void linear_bwd_rows(const struct linear_args *a, int first, int last, fl
 
 /* ---- add_norm -------------------------------------------------------------------------------- */
 
-/* r = x + drop(s), rounded to the act type: the statistics are of what is kept for the backward
- * pass. Returns the sum of r. */
-INLINE float residual(const struct add_norm_args *a, int row, const struct row_drop *d, int bf) {
-    uint16_t buf[CHUNK];
+/* Rows that are normalised side by side: the sum of a row waits for its last addition, those of
+ * others need not. */
+enum { NORM_ROWS = 4 };
+
+INLINE void rows_at(void **at, const struct mat *m, int row, const int k) {
+    for (int j = 0; j < k; j++) at[j] = mat_row(m, row + j);
+}
+
+/* r = x + drop(s) of k rows, rounded to the act type: the statistics are of what is kept for the
+ * backward pass. The sums of r go to total. */
+INLINE void residual(const struct add_norm_args *a, int row, const int k, float *total,
+                     const struct row_drop *d, int bf) {
+    uint16_t buf[NORM_ROWS][CHUNK];
+    const uint16_t *bits[NORM_ROWS];
+    const void *x[NORM_ROWS], *s[NORM_ROWS];
+    void *r[NORM_ROWS];
     int n = a->x.cols;
-    const void *x = mat_row(&a->x, row), *s = mat_row(&a->s, row);
-    void *r = mat_row(&a->r, row);
-    vf sum = {0};
+    vf sum[NORM_ROWS] = {{0}};
+    rows_at((void **)x, &a->x, row, k);
+    rows_at((void **)s, &a->s, row, k);
+    rows_at(r, &a->r, row, k);
     for (int c = 0; c < n; c += CHUNK) {
         int end = chunk_end(c, n);
-        const uint16_t *bits = draw(buf, d, (uint32_t)row, (uint32_t)c, end - c);
+        for (int j = 0; j < k; j++)
+            bits[j] = draw(buf[j], d, (uint32_t)(row + j), (uint32_t)c, end - c);
         FOR_LANES(i, m, c, end) {
-            vf v = vload(s, i, m, bf);
-            if (bits) v = drop(v, bits + (i - c), d);
-            v += vload(x, i, m, bf);
-            vstore(r, i, m, bf, v);
-            sum += rounded(v, bf);
+            for (int j = 0; j < k; j++) {
+                vf v = vload(s[j], i, m, bf);
+                if (bits[j]) v = drop(v, bits[j] + (i - c), d);
+                v += vload(x[j], i, m, bf);
+                vstore(r[j], i, m, bf, v);
+                sum[j] += rounded(v, bf);
+            }
         }
     }
-    return vsum(sum);
+    for (int j = 0; j < k; j++) total[j] = vsum(sum[j]);
+}
+
+INLINE void row_sums(void *const *r, int n, const int k, float *total, int bf) {
+    vf sum[NORM_ROWS] = {{0}};
+    FOR_LANES(i, m, 0, n) {
+        for (int j = 0; j < k; j++) sum[j] += vload(r[j], i, m, bf);
+    }
+    for (int j = 0; j < k; j++) total[j] = vsum(sum[j]);
+}
+
+/* k rows from `row` on. */
+INLINE void norm_rows(const struct add_norm_args *a, int row, const int k, const struct row_drop *d,
+                      int bf) {
+    void *r[NORM_ROWS], *y[NORM_ROWS];
+    float total[NORM_ROWS], mean[NORM_ROWS], rstd[NORM_ROWS];
+    vf square[NORM_ROWS] = {{0}};
+    int n = a->x.cols;
+    rows_at(r, mat_empty(&a->s) ? &a->x : &a->r, row, k);
+    rows_at(y, &a->y, row, k);
+    const void *scale = a->gamma.data, *shift = a->beta.data;
+    if (mat_empty(&a->s))
+        row_sums(r, n, k, total, bf);
+    else
+        residual(a, row, k, total, d, bf);
+    for (int j = 0; j < k; j++) mean[j] = total[j] / (float)n;
+    FOR_LANES(i, m, 0, n) {
+        for (int j = 0; j < k; j++) {
+            vf v = vkeep(upto(m), vload(r[j], i, m, bf) - mean[j]);
+            square[j] = vfma(v, v, square[j]);
+        }
+    }
+    for (int j = 0; j < k; j++) {
+        float *stats = mat_row(&a->stats, row + j);
+        rstd[j] = 1.0f / sqrtf(vsum(square[j]) / (float)n + a->eps);
+        stats[0] = mean[j];
+        stats[1] = rstd[j];
+    }
+    FOR_LANES(i, m, 0, n) {
+        vf gamma = vload(scale, i, m, bf), beta = vload(shift, i, m, bf);
+        for (int j = 0; j < k; j++) {
+            vf rhat = (vload(r[j], i, m, bf) - mean[j]) * rstd[j];
+            vstore(y[j], i, m, bf, vfma(rhat, gamma, beta));
+        }
+    }
 }
 
 INLINE void add_norm_fwd_body(const struct add_norm_args *a, int first, int last, int bf) {
     const struct row_drop d = row_drop_of(&a->drop);
-    int n = a->x.cols;
-    for (int row = first; row < last; row++) {
-        const void *r = mat_row(mat_empty(&a->s) ? &a->x : &a->r, row);
-        float total;
-        if (mat_empty(&a->s)) {
-            vf sum = {0};
-            FOR_LANES(i, m, 0, n) sum += vload(r, i, m, bf);
-            total = vsum(sum);
-        } else
-            total = residual(a, row, &d, bf);
-        float mean = total / (float)n;
-        vf square = {0};
-        FOR_LANES(i, m, 0, n) {
-            vf v = vkeep(upto(m), vload(r, i, m, bf) - mean);
-            square = vfma(v, v, square);
-        }
-        float rstd = 1.0f / sqrtf(vsum(square) / (float)n + a->eps);
-        float *stats = mat_row(&a->stats, row);
-        stats[0] = mean;
-        stats[1] = rstd;
-        void *y = mat_row(&a->y, row);
-        FOR_LANES(i, m, 0, n) {
-            vf rhat = (vload(r, i, m, bf) - mean) * rstd;
-            vstore(y, i, m, bf,
-                   vfma(rhat, vload(a->gamma.data, i, m, bf), vload(a->beta.data, i, m, bf)));
-        }
-    }
+    int row = first;
+    for (; row + NORM_ROWS <= last; row += NORM_ROWS) norm_rows(a, row, NORM_ROWS, &d, bf);
+    for (; row < last; row++) norm_rows(a, row, 1, &d, bf);
 }
 
 static void add_norm_fwd_rows(const struct add_norm_args *a, int first, int last) {

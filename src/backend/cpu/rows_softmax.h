@@ -39,14 +39,14 @@ INLINE void raise_max(const struct attention_block *t, int r, float max) {
     FOR_LANES(c, m, 0, t->d_v) vstore(o, c, m, 0, vload(o, c, m, 0) * shrink);
 }
 
-INLINE void attention_softmax_body(const struct attention_block *t, int bf) {
+INLINE void attention_softmax_body(const struct attention_block *t, int bf, int wide) {
     uint16_t buf[ATTENTION_BLOCK];
     for (int r = 0; r < t->n_q; r++) {
         float *s = block_row(t->s, r);
         int lo, hi;
         seen(t, r, &lo, &hi);
         if (lo >= hi) {
-            zero_row(s, t->n_k, bf);
+            zero_row(s, t->n_k, bf && !wide);
             continue;
         }
         vf top = splat(-INFINITY), sum = {0};
@@ -61,25 +61,31 @@ INLINE void attention_softmax_body(const struct attention_block *t, int bf) {
                          vexp(vfma(vload(s, j, W, 0), splat(t->scale), splat(-max))));
             sum += p;
             if (bits) p = drop(p, bits + j, &t->drop);
-            vstore(s, j, W, bf, p);
+            vstore(s, j, W, bf && !wide, wide ? rounded(p, bf) : p);
         }
         t->sum[r] += vsum(sum);
     }
 }
 
 static void attention_softmax(const struct attention_block *t) {
-    t->type == DTYPE_BF16 ? attention_softmax_body(t, 1) : attention_softmax_body(t, 0);
+    if (t->type != DTYPE_BF16)
+        attention_softmax_body(t, 0, 0);
+    else if (t->wide)
+        attention_softmax_body(t, 1, 1);
+    else
+        attention_softmax_body(t, 1, 0);
 }
 
-INLINE void attention_grad_body(const struct attention_block *t, int bf) {
+INLINE void attention_grad_body(const struct attention_block *t, int bf, int wide) {
+    const int out = bf && !wide;
     uint16_t buf[ATTENTION_BLOCK];
     for (int r = 0; r < t->n_q; r++) {
         float *s = block_row(t->s, r), *dp = block_row(t->dp, r);
         int lo, hi;
         seen(t, r, &lo, &hi);
         if (lo >= hi) {
-            zero_row(s, t->n_k, bf);
-            zero_row(dp, t->n_k, bf);
+            zero_row(s, t->n_k, out);
+            zero_row(dp, t->n_k, out);
             continue;
         }
         const uint16_t *bits = block_draw(buf, t, r);
@@ -91,14 +97,20 @@ INLINE void attention_grad_body(const struct attention_block *t, int bf) {
                 g = drop(g, bits + j, &t->drop);
                 kept = drop(p, bits + j, &t->drop);
             }
-            vstore(s, j, W, bf, kept);
-            vstore(dp, j, W, bf, vkeep(mask, p * (g - t->delta[r])));
+            vf ds = vkeep(mask, p * (g - t->delta[r]));
+            vstore(s, j, W, out, wide ? rounded(kept, bf) : kept);
+            vstore(dp, j, W, out, wide ? rounded(ds, bf) : ds);
         }
     }
 }
 
 static void attention_grad(const struct attention_block *t) {
-    t->type == DTYPE_BF16 ? attention_grad_body(t, 1) : attention_grad_body(t, 0);
+    if (t->type != DTYPE_BF16)
+        attention_grad_body(t, 0, 0);
+    else if (t->wide)
+        attention_grad_body(t, 1, 1);
+    else
+        attention_grad_body(t, 1, 0);
 }
 
 static void attention_probs(const struct attention_block *t) {

@@ -1,5 +1,5 @@
 /* vec.h — the vector type that the row kernels are written on: eight f32 lanes on every
- * instruction set, since lanes decide the order of sums.
+ * instruction set, since lanes decide the order of sums. Two of them may share a register (pairs).
  *
  * It is GCC's vector extension, so arithmetic reads as arithmetic. Intrinsics appear only for what
  * the extension cannot say (max, min, sqrt, the widening multiply, the fused multiply-add) or what
