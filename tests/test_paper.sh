@@ -28,6 +28,14 @@ export WORK=$dir/work HEED=$heed
 DATA=$dir/corpora PIECES=200 "$tree/recipes/paper/data.sh" >out 2>&1 || fail "data.sh: $(cat out)"
 [ "$(xz -dc work/data/train.de.xz | wc -l)" = 1200 ] || fail "not all training text"
 
+give t tatoeba-en-de train de
+give v tatoeba-en-de valid de
+give x tatoeba-en-de test de
+SIZE=small DATA=$dir/corpora PIECES=200 "$tree/recipes/paper/data.sh" >out 2>&1 ||
+    fail "data.sh, small: $(cat out)"
+xz -dc corpora/tatoeba-en-de/train.de.xz | awk 'NR % 5 == 1' | cmp - work/data-small/train.de ||
+    fail "not every fifth line"
+
 # ---- Table 1
 export RESULTS=$dir/results REPORT=$dir/report SMOKE=1
 "$tree/recipes/paper/table1.sh" cpu --n-max 128 --d 64 --n 128 --batch 8 --d-max 128 --seconds 1 \
@@ -81,6 +89,12 @@ page=report/README.md
 [ "$(grep -c '^| [A-E]-' $page)" = 18 ] || fail "not all rows: $(cat $page)"
 if grep -q '| not run' $page; then fail "a row was not run: $(cat $page)"; fi
 grep -qE '^\| C \| 8 \| -?[01]\.[0-9]+ ' $page || fail "no rank correlation: $(cat $page)"
+# two rows for a CPU, with the time of their updates
+SMOKE='' SIZE=small DATA=$dir/work/data-small STEPS=10 "$tree/recipes/paper/table3.sh" --quiet \
+    --only base.1 --only C-N2 >out 2>err || fail "table3.sh, small: $(tail -3 err; cat out)"
+grep -q "^### A quarter of its width" $page || fail "no small table: $(cat $page)"
+grep -qE '^\| C-N2 \| 0\.[0-9] M .* [0-9]+ ms \|$' $page || fail "no time: $(cat $page)"
+rm results/table3-small.json
 # again, as on a machine that has only what another one kept
 for i in 1 2; do
     DATA=$dir/corpora DEVICE=cpu TABLE3_STEPS=20 KEEP=$dir/keep.tar.gz \
