@@ -17,6 +17,7 @@ static const char *const activation_choice[] = {"", "relu", "gelu", "silu", NULL
 static const char *const decoder_choice[] = {"attention", "ssru", NULL};
 static const char *const mask_choice[] = {"causal", "none", NULL};
 static const char *const score_scale_choice[] = {"sqrt", "one", NULL};
+static const char *const attention_init_choice[] = {"joint", "each", NULL};
 
 enum { MAX_WIDTH = 1 << 16, MAX_LAYERS = 1000, MAX_VOCAB = 1 << 24, MAX_LEN = 1 << 20 };
 
@@ -66,6 +67,10 @@ const struct option config_rows[] = {
     ROW(CHOICE, "score_scale", score_scale, "sqrt",
         "one: for an experiment, attention's scores are not divided by the root of d_k",
         .choices = score_scale_choice),
+    ROW(CHOICE, "attention_init", attention_init, "joint",
+        "first weights of queries, keys and values: drawn as one matrix of all three, or each: for "
+        "an experiment, as three, which are larger by the root of 2",
+        .choices = attention_init_choice),
     {.name = NULL},
 };
 

@@ -19,6 +19,7 @@ enum tie { TIE_ALL, TIE_TARGET, TIE_NONE };
 enum decoder { DECODER_ATTENTION, DECODER_SSRU };
 enum mask { MASK_CAUSAL, MASK_NONE };
 enum score_scale { SCORE_SCALE_SQRT, SCORE_SCALE_ONE };
+enum attention_init { ATTENTION_INIT_JOINT, ATTENTION_INIT_EACH };
 
 struct config {
     int n_vocab_src, n_vocab_tgt; /* equal when tied in all three places */
@@ -44,6 +45,7 @@ struct config {
     /* What the paper has and experiments take away (docs/paper/questions.md); written likewise. */
     int mask;        /* enum mask: none lets the decoder see what it is to write; training only */
     int score_scale; /* enum score_scale: what attention's scores are divided by */
+    int attention_init; /* enum attention_init: how w_q, w_k and w_v are drawn (params.h) */
 };
 
 /* The width of a stack's feed-forward layers. */

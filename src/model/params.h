@@ -16,10 +16,16 @@
 
 /* X(field, rows, cols, init, fan_out). Symbols: D d_model, F the stack's d_ff, QK n_head*d_k, VV
  * n_head*d_v. rows == 0: this configuration has no such parameter. Weights are [out, in]; fan_out
- * is the height of one of the matrices stacked in it, because Xavier's bound is meant for each of
- * them. gamma and beta normalise after the sub-layer (post-norm) or before it (pre-norm). */
+ * is what Xavier's bound is computed from. gamma and beta normalise after the sub-layer (post-norm)
+ * or before it (pre-norm).
+ *
+ * PAPER: it does not say how weights are drawn. Queries, keys and values have the bound of one
+ * matrix of all three (QKV), also where they are not stacked: drawn each for itself they would be
+ * larger by the root of 2, and a post-norm model learns visibly more slowly
+ * (docs/paper/README.md#does-pytorch-learn-faster). */
+#define QKV (c->attention_init == ATTENTION_INIT_EACH ? QK : 2 * QK + VV)
 #define SELF_PARAMS(X)                                                                             \
-    X(w_qkv, 2 * QK + VV, D, INIT_XAVIER, QK)                                                      \
+    X(w_qkv, 2 * QK + VV, D, INIT_XAVIER, QKV)                                                     \
     X(b_qkv, 1, 2 * QK + VV, INIT_ZERO, 0)                                                         \
     X(w_o, D, VV, INIT_XAVIER, D)                                                                  \
     X(b_o, 1, D, INIT_ZERO, 0)                                                                     \
@@ -35,9 +41,9 @@
     X(beta, 1, D, INIT_ZERO, 0)
 
 #define CROSS_PARAMS(X)                                                                            \
-    X(w_q, QK, D, INIT_XAVIER, QK)                                                                 \
+    X(w_q, QK, D, INIT_XAVIER, QKV)                                                                \
     X(b_q, 1, QK, INIT_ZERO, 0)                                                                    \
-    X(w_kv, QK + VV, D, INIT_XAVIER, QK)                                                           \
+    X(w_kv, QK + VV, D, INIT_XAVIER, QKV)                                                          \
     X(b_kv, 1, QK + VV, INIT_ZERO, 0)                                                              \
     X(w_o, D, VV, INIT_XAVIER, D)                                                                  \
     X(b_o, 1, D, INIT_ZERO, 0)                                                                     \
