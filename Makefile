@@ -118,7 +118,8 @@ $(BUILD)/src/base/%.o: private WARN += -Wconversion
 # Dozens of unrolled variants each: checking every index in them takes a compiler minutes, and they
 # have no branches a fuzzer could find.
 KERNEL_CHECKS ?= -fno-sanitize=undefined
-$(BUILD)/src/backend/cpu/tiled_%.o: private OWN_FLAGS = $(KERNEL_CHECKS)
+$(BUILD)/src/backend/cpu/tiled_%.o $(BUILD)/src/backend/cpu/little_%.o \
+$(BUILD)/src/backend/cpu/rows_%.o: private OWN_FLAGS = $(KERNEL_CHECKS)
 $(BUILD)/tests/amx_emulated.o $(BUILD)/tests/amx_emulated_tiled.o: private WARN += $(ISA_avx512)
 $(BUILD)/tests/fuzz/%.o: private OWN_FLAGS = -Itests
 

@@ -180,7 +180,10 @@ def one_size(f):
     ppl0 = mean([r["valid_ppl"] for r in bases])
     bleu0 = mean([r["scores"]["test"]["BLEU"] for r in bases])
     one = bases[0]["train"]
-    say(f"{WHAT[f['size']]} Every row is {one['steps']:,} updates of at most {one['tokens']:,} "
+    drawn = ""
+    if setting(f) == "each":
+        drawn = " First weights of attention are drawn as `--attention-init each` says."
+    say(f"{WHAT[f['size']]}{drawn} Every row is {one['steps']:,} updates of at most {one['tokens']:,} "
         "tokens on the same text; perplexity is of the validation text, per piece, and BLEU of the "
         f"test text, by the mean of the last {f['average']} checkpoints. The data are not the "
         "paper's, so compare the differences from base (in brackets), not the figures "
@@ -229,8 +232,48 @@ def one_size(f):
 TITLES = {"paper": "The paper's size", "small": "A quarter of its width", "smoke": "Toy size"}
 
 
+def rows_of(f):
+    return {r["name"]: r for r in f["rows"]}
+
+
+def whole(f):
+    return len({name.split(".")[0] for name in rows_of(f)}) == len(ROWS)
+
+
+def setting(f):
+    """How first weights of queries, keys and values were drawn: heed train --attention-init."""
+    return f["rows"][0]["train"].get("attention_init", "joint")
+
+
+def first_weights(each, joint):
+    """Rows that were run with both kinds of first weights."""
+    a, b = rows_of(each), rows_of(joint)
+    lines = ["### The same with other first weights", "",
+             "The table above has first weights of queries, keys and values that are drawn as those "
+             "of three matrices (`--attention-init each`), as heed drew them when it was run. "
+             "[Parsing](#does-pytorch-learn-faster) showed that they are too large. Some rows "
+             "again, with the bound of one matrix of all three, which is the default since:", "",
+             "| row | perplexity, each | joint | BLEU, each | joint | the paper's |",
+             "|---|---:|---:|---:|---:|---:|"]
+    paper = {name: (ppl, bleu) for name, _, _, ppl, bleu, _ in ROWS}
+    for name in b:
+        if name in a:
+            ppl, bleu = paper[name.split(".")[0]]
+            scores = [r["scores"]["test"]["BLEU"] for r in (a[name], b[name])]
+            lines.append(f"| {name} | {a[name]['valid_ppl']:.3f} | {b[name]['valid_ppl']:.3f} | "
+                         f"{scores[0]:.2f} | {scores[1]:.2f} | {ppl}, {bleu} |")
+    return "\n".join(lines)
+
+
 def section(files):
-    return "\n\n".join(f"### {TITLES[f['size']]}\n\n{one_size(f)}" for f in files.values())
+    parts = []
+    for size in PART:
+        found = [f for f in files.values() if f["size"] == size]
+        done = [f for f in found if whole(f)] or found
+        parts += [f"### {TITLES[size]}\n\n{one_size(f)}" for f in done]
+        parts += [first_weights(f, g) for f in done for g in found
+                  if setting(f) == "each" and setting(g) == "joint"]
+    return "\n\n".join(parts)
 
 
 def main():

@@ -6,6 +6,8 @@
 #     WORK   where runs and results go (local/paper)
 #     HEED   the program (build/heed)
 #     STEPS, TOKENS   updates of each row, and tokens of each (8000, 8000; small: 3000, 1024)
+#     SET    another option of heed train for all rows, as NAME=JSON: for questions about the table
+#     NAME   of runs and result (table3; small: table3-small)
 #     MINUTES         how long it may take (no limit); it goes on the next time
 #     RESULTS, REPORT where its results and the report go (docs/paper/results, docs/paper)
 #
@@ -18,12 +20,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . recipes/paper/common.sh
 WORK=${WORK:-local/paper} HEED=${HEED:-build/heed} SIZE=${SIZE:-paper}
 RESULTS=${RESULTS:-docs/paper/results}
-name=table3 usual=8000,8000 more=() quiet=()
 [ -z "${SMOKE:-}" ] || SIZE=smoke
+name=table3 usual=8000,8000 more=() quiet=() command="DATA=... SIZE=$SIZE"
 if [ "$SIZE" = small ]; then
     name=table3-small usual=3000,1024
     more=(--set threads=1 --set 'dtype="bf16"') quiet=(--heed "$HEED")
 fi
+[ -z "${SET:-}" ] || more+=(--set "$SET") command+=" SET='$SET' NAME=${NAME:-}"
+name=${NAME:-$name}
 STEPS=${STEPS:-${usual%,*}} TOKENS=${TOKENS:-${usual#*,}}
 mkdir -p "$WORK" "$RESULTS"
 python3 recipes/paper/table3.py plan --data "${DATA:?the folder with the texts}" --size "$SIZE" \
@@ -32,7 +36,7 @@ limited "$HEED" sweep "$WORK/$name.json" "$@" || [ $? = 124 ]
 [ -e "$WORK/$name/results.json" ] || stop "its first row"
 python3 recipes/paper/table3.py result "$WORK/$name.json" "$WORK/$name/results.json" \
     --size "$SIZE" "${quiet[@]}" \
-    --command "DATA=... SIZE=$SIZE STEPS=$STEPS TOKENS=$TOKENS recipes/paper/table3.sh" \
+    --command "$command STEPS=$STEPS TOKENS=$TOKENS recipes/paper/table3.sh" \
     >"$RESULTS/$name.part"
 mv "$RESULTS/$name.part" "$RESULTS/$name.json"
 python3 recipes/paper/report.py --results "$RESULTS" --out "${REPORT:-docs/paper}"
