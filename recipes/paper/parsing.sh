@@ -14,6 +14,7 @@
 #             it is at; tags say so at every word, brackets alone only now and then
 #     SIZE    small: a model and training for two cores of a CPU, with tags; what is given besides
 #             counts
+#     AVERAGE  how many of the last checkpoints to take the mean of (5)
 #     LONGEST  longest sentence or row to train on, in pieces (300)
 #     EXTRA   how much longer than its input a row may be (300)
 #     LIMIT   most sentences of each set to parse (all of them)
@@ -41,9 +42,10 @@ WARMUP=${WARMUP:-4000} EVERY=${EVERY:-500} SEED=${SEED:-1}
 RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper} NAME=${NAME:-parsing}
 # shellcheck source=recipes/paper/common.sh
 . recipes/paper/common.sh
-BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=${LONGEST:-300}
+BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=${LONGEST:-300} AVERAGE=${AVERAGE:-5}
 : "${DATA:?the folder with craft-treebank and gum}"
-model='LAYERS|D_MODEL|D_FF|HEADS|DROPOUT' training='PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED|LONGEST'
+model='LAYERS|D_MODEL|D_FF|HEADS|DROPOUT'
+training='PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED|LONGEST|AVERAGE'
 command="$(set | grep -E "^($model|$training)=" | tr '\n' ' ')${TAGS:+TAGS=1 }"
 command="DATA=... ${TEXT:+TEXT=... }${command}${LIMIT:+LIMIT=$LIMIT }${PEER:+PEER=1 }"
 command="${command}recipes/paper/parsing.sh${*:+ $*}"
@@ -81,7 +83,7 @@ train() {
         --dropout "$DROPOUT" --max-len 1024 --max-length "$LONGEST" --tokens "$TOKENS" \
         --steps "$STEPS" --warmup "$WARMUP" --save-every "$EVERY" --valid-every "$EVERY" \
         --seed "$SEED" --cache "$WORK/cache" --quiet || { [ $? = 124 ] && stop "training $name"; }
-    "$HEED" average --out "$WORK/$name.part" --overwrite --last 5 "$WORK/$name.run"
+    "$HEED" average --out "$WORK/$name.part" --overwrite --last "$AVERAGE" "$WORK/$name.run"
     "$HEED" describe "$WORK/$name.part" --set trees=rows --set "beam=$BEAM" \
         --set "alpha=$ALPHA" --set "max_extra=$EXTRA"
     mv "$WORK/$name.part" "$WORK/$name.model"
@@ -127,7 +129,7 @@ if [ -n "${PEER:-}" ]; then
     peer "$WORK/peer.json" --like "$WORK/heed.run/config.json" --tokenizer "$WORK/bpe.model" \
         --src "$WORK/train.words" --tgt "$WORK/train.rows" --out "$WORK/peer" --steps "$STEPS" \
         --tokens "$TOKENS" --warmup "$WARMUP" --every "$EVERY" --max-length "$LONGEST" \
-        --beam "$BEAM" --alpha "$ALPHA" --extra "$EXTRA" --seed "$SEED" \
+        --beam "$BEAM" --alpha "$ALPHA" --extra "$EXTRA" --seed "$SEED" --average "$AVERAGE" \
         --translate "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
     for set in valid test gum; do cp "$WORK/peer/$set.out" "$WORK/peer.$set.rows"; done
     score peer

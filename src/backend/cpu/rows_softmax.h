@@ -388,23 +388,39 @@ INLINE void attend_body(const struct attend *a, const int n, const int d_k, cons
     }
 }
 
-INLINE void attend_group(const struct attend *a, const int d_k, const int d_v, int bf, int kv) {
-    if (a->n == ATTEND_MOST)
-        attend_body(a, ATTEND_MOST, d_k, d_v, bf, kv);
-    else if (a->n == 2)
-        attend_body(a, 2, d_k, d_v, bf, kv);
-    else
-        attend_body(a, 1, d_k, d_v, bf, kv);
+INLINE void attend_singly(const struct attend *a, const int d_k, const int d_v, int bf, int kv) {
+    struct attend one = *a;
+    for (int g = 0; g < a->n; g++) {
+        one.q[0] = a->q[g];
+        one.o[0] = a->o[g];
+        attend_body(&one, 1, d_k, d_v, bf, kv);
+    }
 }
 
-/* Heads of 64, the paper's, and of 32, as narrow models have them, get loops of known length. */
+/* Without vector instructions every step is so dear that reading a row once more does not show. */
+INLINE void attend_group(const struct attend *a, const int d_k, const int d_v, int bf, int kv) {
+#ifdef __AVX2__
+    if (a->n == ATTEND_MOST) {
+        attend_body(a, ATTEND_MOST, d_k, d_v, bf, kv);
+        return;
+    }
+    if (a->n == 2) {
+        attend_body(a, 2, d_k, d_v, bf, kv);
+        return;
+    }
+#endif
+    attend_singly(a, d_k, d_v, bf, kv);
+}
+
+/* Heads of 64, the paper's, and of 32, as narrow models have them, get loops of known length, and
+ * are read by several hypotheses at once. */
 INLINE void attend_width_known(const struct attend *a, int bf, int kv) {
     if (a->d_k == 64 && a->d_v == 64)
         attend_group(a, 64, 64, bf, kv);
     else if (a->d_k == 32 && a->d_v == 32)
         attend_group(a, 32, 32, bf, kv);
     else
-        attend_group(a, a->d_k, a->d_v, bf, kv);
+        attend_singly(a, a->d_k, a->d_v, bf, kv);
 }
 
 static void attend_row(const struct attend *a) {
