@@ -148,7 +148,7 @@ static void get_off(struct ride *r, struct carousel *c) {
             watch(r, c, i);
             carousel_hold(c, r->seat[i], rng_below(&r->rng, 5) == 0);
         }
-        if (rng_below(&r->rng, rides ? 100 : 5)) continue;
+        if (rng_below(&r->rng, rides ? 40 : 5)) continue;
         r->n_jumped += !rides;
         carousel_leave(c, r->seat[i]); /* cancelled */
         r->seat[i] = -1;

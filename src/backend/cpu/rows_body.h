@@ -310,8 +310,12 @@ static void linear_bwd_rows(const struct linear_args *a, int first, int last, fl
 /* ---- add_norm -------------------------------------------------------------------------------- */
 
 /* Rows that are normalised side by side: the sum of a row waits for its last addition, those of
- * others need not. */
+ * others need not. Without vector instructions there is enough to do meanwhile. */
+#ifdef __AVX2__
 enum { NORM_ROWS = 4 };
+#else
+enum { NORM_ROWS = 1 };
+#endif
 
 INLINE void rows_at(void **at, const struct mat *m, int row, const int k) {
     for (int j = 0; j < k; j++) at[j] = mat_row(m, row + j);
@@ -394,7 +398,8 @@ INLINE void norm_rows(const struct add_norm_args *a, int row, const int k, const
 INLINE void add_norm_fwd_body(const struct add_norm_args *a, int first, int last, int bf) {
     const struct row_drop d = row_drop_of(&a->drop);
     int row = first;
-    for (; row + NORM_ROWS <= last; row += NORM_ROWS) norm_rows(a, row, NORM_ROWS, &d, bf);
+    for (; NORM_ROWS > 1 && row + NORM_ROWS <= last; row += NORM_ROWS)
+        norm_rows(a, row, NORM_ROWS, &d, bf);
     for (; row < last; row++) norm_rows(a, row, 1, &d, bf);
 }
 

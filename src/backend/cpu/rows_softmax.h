@@ -397,30 +397,33 @@ INLINE void attend_singly(const struct attend *a, const int d_k, const int d_v, 
     }
 }
 
-/* Without vector instructions every step is so dear that reading a row once more does not show. */
-INLINE void attend_group(const struct attend *a, const int d_k, const int d_v, int bf, int kv) {
 #ifdef __AVX2__
-    if (a->n == ATTEND_MOST) {
+/* Models that translate on a CPU are int8, whose cache is f16, or f32; pairs are for those that
+ * bring a beam of 2, and bf16 takes one hypothesis at a time. */
+INLINE void attend_group(const struct attend *a, const int d_k, const int d_v, int bf, int kv) {
+    if (a->n == ATTEND_MOST && !bf)
         attend_body(a, ATTEND_MOST, d_k, d_v, bf, kv);
-        return;
-    }
-    if (a->n == 2) {
+    else if (a->n == 2 && kv == F16)
         attend_body(a, 2, d_k, d_v, bf, kv);
-        return;
-    }
-#endif
-    attend_singly(a, d_k, d_v, bf, kv);
+    else
+        attend_singly(a, d_k, d_v, bf, kv);
 }
+#endif
 
 /* Heads of 64, the paper's, and of 32, as narrow models have them, get loops of known length, and
  * are read by several hypotheses at once. */
 INLINE void attend_width_known(const struct attend *a, int bf, int kv) {
-    if (a->d_k == 64 && a->d_v == 64)
+#ifdef __AVX2__ /* elsewhere it hardly shows, and takes a hundred kilobytes */
+    if (a->d_k == 64 && a->d_v == 64) {
         attend_group(a, 64, 64, bf, kv);
-    else if (a->d_k == 32 && a->d_v == 32)
+        return;
+    }
+    if (a->d_k == 32 && a->d_v == 32) {
         attend_group(a, 32, 32, bf, kv);
-    else
-        attend_singly(a, a->d_k, a->d_v, bf, kv);
+        return;
+    }
+#endif
+    attend_singly(a, a->d_k, a->d_v, bf, kv);
 }
 
 static void attend_row(const struct attend *a) {
