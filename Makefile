@@ -90,8 +90,8 @@ all: $(BUILT) ## build/heed, the libraries, the plug-ins
 
 # ---- compiling -----------------------------------------------------------------------------------
 
-# Kernel files (src/backend/cpu/{rows,gemm,tiled,little}_ISA.c, src/base/hash_ISA.c) are compiled for the
-# instruction set they are named after. None may contract a*b+c to an FMA: compilers choose
+# Kernel files (src/backend/cpu/{rows,gemm,tiled,little}_ISA.c, src/base/hash_ISA.c) are compiled
+# for the instruction set they are named after. None may contract a*b+c to an FMA: compilers choose
 # differently, kernels say which they want (fma.h). psabi: generic passes vectors of 32 bytes
 # between its own functions only.
 ISA_generic    = -Wno-psabi
@@ -101,7 +101,8 @@ ISA_avx512vnni = $(ISA_avx512) -mavx512vnni
 ISA_avx512bf16 = $(ISA_avx512) -mavx512bf16
 ISA_amx        = $(ISA_avx512) -mamx-tile -mamx-bf16
 ISAS           = generic avx2 avx512 avx512vnni avx512bf16 amx
-isa_of = $(lastword $(subst _, ,$(filter rows_% gemm_% tiled_% little_% hash_%,$(basename $(notdir $1)))))
+KERNELS = rows_% gemm_% tiled_% little_% hash_%
+isa_of  = $(lastword $(subst _, ,$(filter $(KERNELS),$(basename $(notdir $1)))))
 
 # V=1 shows whole commands.
 short = $(if $(V),,@echo '  $1';)

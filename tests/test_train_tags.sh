@@ -65,7 +65,7 @@ t --prefix-token '<copy>' --json v.src | sed 's/.*"log_prob":\([-0-9.e]*\).*/\1/
 "$heed" score --model run --src v.src --tgt with --quiet --prefix-token '<copy>' |
     paste -d ' ' - theirs with | awk '
         NF > 2 { n++; near += ($1 - $2) ^ 2 < 1e-4 * ($2 * $2 + 1) }
-        END { print n, near; exit !(n >= 50 && near >= 0.5 * n) }' >agree || # other pieces, a cut end
+        END { print n, near; exit !(n >= 50 && near >= 0.5 * n) }' >agree || # other pieces, cuts
     fail "translate and score do not agree about a tagged text: $(cat agree) lines"
 # A split text has the tag before each part: its parts are translated as they are alone.
 sed -n '1,3p' v.src | sed 's/$/./' >parts

@@ -185,8 +185,8 @@ def one_size(f):
         drawn = " First weights of attention are drawn as `--attention-init each` says."
     say(f"{WHAT[f['size']]}{drawn} Every row is {one['steps']:,} updates of at most "
         f"{one['tokens']:,} tokens on the same text; perplexity is of the validation text, per "
-        f"piece, and BLEU of the test text, by the mean of the last {f['average']} checkpoints. The data are not the "
-        "paper's, so compare the differences from base (in brackets), not the figures "
+        f"piece, and BLEU of the test text, by the mean of the last {f['average']} checkpoints. "
+        "The data are not the paper's, so compare the differences from base (in brackets), not the figures "
         "themselves.\n")
     spread = max(r["valid_ppl"] for r in bases) - min(r["valid_ppl"] for r in bases)
     wide = max(r["scores"]["test"]["BLEU"] for r in bases)
@@ -250,7 +250,7 @@ def first_weights(each, joint):
     a, b = rows_of(each), rows_of(joint)
     lines = ["### The same with other first weights", "",
              "The table above has first weights of queries, keys and values that are drawn as "
-             "those of three matrices (`--attention-init each`), as heed drew them when it was run. "
+             "those of three matrices (`--attention-init each`), as heed did when it was run. "
              "[Parsing](#does-pytorch-learn-faster) showed that they are too large. Some rows "
              "again, with the bound of one matrix of all three, which is the default since:", "",
              "| row | perplexity, each | joint | BLEU, each | joint | the paper's |",

@@ -1,15 +1,16 @@
 /* isa.h — the instruction sets of the cpu backend and the kernels each provides.
  *
  * An instruction set is a table of function pointers filled by gemm_<name>.c, tiled_<name>.c,
- * little_<name>.c and rows_<name>.c, which are the only ones here compiled with that set's flags. isa.c decides which sets
- * this machine and its operating system can run (CPUID for the processor, XGETBV for the registers
- * the OS saves, arch_prctl for the permission to use AMX) and picks the best, or the one
- * asked for.
+ * little_<name>.c and rows_<name>.c, which are the only files here compiled with that set's flags.
+ * isa.c decides which sets this machine and its operating system can run (CPUID for the processor,
+ * XGETBV for the registers the OS saves, arch_prctl for the permission to use AMX) and picks the
+ * best, or the one asked for.
  *
- * Four families of kernels. Matrix kernels work on packed panels and differ per set and input
- * type; so do the kernels for products with tiled weights, which read those as they lie, and the
- * ones for products too small to be packed (little.h). Row kernels are loops over contiguous rows, written once on a vector type and compiled per set. All
- * of them are pure functions of their arguments: no threads, no allocation, no state. */
+ * Four families of kernels. Matrix kernels work on packed panels and differ per set and input type;
+ * so do the kernels for products with tiled weights, which read those as they lie, and the ones for
+ * products too small to be packed (little.h). Row kernels are loops over contiguous rows, written
+ * once on a vector type and compiled per set. All of them are pure functions of their arguments: no
+ * threads, no allocation, no state. */
 #ifndef BACKEND_CPU_ISA_H
 #define BACKEND_CPU_ISA_H
 
