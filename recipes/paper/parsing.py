@@ -122,9 +122,9 @@ def table(f):
 SMALL = """The small parser has 3 + 3 layers of width 128 and was trained for four minutes of one
 core (four epochs), on rows with tags; the first 200 sentences of each set were parsed, with the
 last weights. It is far from done, and says two things. Both programs learn as much from the same
-updates: their losses are equal (below), and so is what an unconstrained search makes of them, most of whose
-rows are no trees. And the constrained search is worth eight points of F1 to such a model. The
-paper's size has not been trained yet."""
+updates: their losses are equal (below), and so is what an unconstrained search makes of them, most
+of whose rows are no trees. And the constrained search is worth eight points of F1 to such a model.
+The paper's size has not been trained yet."""
 
 
 def by_update(runs):

@@ -186,8 +186,8 @@ def one_size(f):
     say(f"{WHAT[f['size']]}{drawn} Every row is {one['steps']:,} updates of at most "
         f"{one['tokens']:,} tokens on the same text; perplexity is of the validation text, per "
         f"piece, and BLEU of the test text, by the mean of the last {f['average']} checkpoints. "
-        "The data are not the paper's, so compare the differences from base (in brackets), not the figures "
-        "themselves.\n")
+        "The data are not the paper's, so compare the differences from base (in brackets), not the "
+        "figures themselves.\n")
     spread = max(r["valid_ppl"] for r in bases) - min(r["valid_ppl"] for r in bases)
     wide = max(r["scores"]["test"]["BLEU"] for r in bases)
     wide -= min(r["scores"]["test"]["BLEU"] for r in bases)
