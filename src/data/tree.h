@@ -68,7 +68,7 @@ void tree_clean(struct tree *tree);
 int tree_words_in(const char *line, size_t size);
 
 /* The words of the tree, in their order, become those of the line, which is divided at spaces;
- * brackets in them are written as -LRB- and -RRB-. Tags become those of the words in `like`; if that
+ * brackets in them are written as -LRB- and -RRB-. Tags become those of the words in `like`; if it
  * is NULL, they stay, but XX becomes the tag that punctuation has. HEED_EFORMAT unless there are as
  * many words. Both lines must stay. */
 int tree_fill(struct tree *tree, const char *line, size_t size, const struct tree *like,
