@@ -327,12 +327,11 @@ INLINE void residual(const struct add_norm_args *a, int row, const int k, float 
                      const struct row_drop *d, int bf) {
     uint16_t buf[NORM_ROWS][CHUNK];
     const uint16_t *bits[NORM_ROWS];
-    const void *x[NORM_ROWS], *s[NORM_ROWS];
-    void *r[NORM_ROWS];
+    void *x[NORM_ROWS], *s[NORM_ROWS], *r[NORM_ROWS];
     int n = a->x.cols;
     vf sum[NORM_ROWS] = {{0}};
-    rows_at((void **)x, &a->x, row, k);
-    rows_at((void **)s, &a->s, row, k);
+    rows_at(x, &a->x, row, k);
+    rows_at(s, &a->s, row, k);
     rows_at(r, &a->r, row, k);
     for (int c = 0; c < n; c += CHUNK) {
         int end = chunk_end(c, n);
