@@ -623,10 +623,44 @@ TEST(sinusoids_are_sines_to_the_last_bit) {
     }
 }
 
+/* The largest absolute value of a tensor as it is drawn. */
+static double largest_drawn(const struct param_table *t, const float *flat, const char *name) {
+    const struct param *p = param_table_find(t, name);
+    double most = 0;
+    assert_non_null(p);
+    for (size_t i = 0; i < (size_t)p->rows * (size_t)p->cols; i++)
+        most = fmax(most, fabs((double)flat[p->offset + i]));
+    return most;
+}
+
+/* Xavier's bound is reached almost; that of attention's inputs is of one matrix or of three. */
+TEST(attention_begins_with_the_bound_of_one_matrix) {
+    static const char *const inputs[] = {"enc.0.self.w_qkv", "dec.0.cross.w_q", "dec.0.cross.w_kv"};
+    for (int init = ATTENTION_INIT_JOINT; init <= ATTENTION_INIT_EACH; init++) {
+        struct err err;
+        struct config c;
+        struct param_table t;
+        check_ok(config_preset(&c, "tiny", &err), &err);
+        c.attention_init = init;
+        c.n_vocab_src = c.n_vocab_tgt = 10;
+        check_ok(config_check(&c, &err), &err);
+        param_table_init(&t, &c);
+        float *flat = mem_block(t.n_elem * sizeof *flat);
+        params_draw(flat, &t, 1);
+        const double d = c.d_model, alone = sqrt(6 / (2 * d)), three = sqrt(6 / (4 * d));
+        const double want = init == ATTENTION_INIT_JOINT ? three : alone;
+        for (int i = 0; i < 3; i++)
+            assert_true(fabs(largest_drawn(&t, flat, inputs[i]) / want - 1) < 1e-3);
+        assert_true(fabs(largest_drawn(&t, flat, "dec.0.cross.w_o") / alone - 1) < 1e-3);
+        mem_block_free(flat);
+        param_table_release(&t);
+    }
+}
+
 TESTS(T(packed_batch_equals_one_by_one), T(all_instruction_sets_give_the_same_f32_bits),
       T(same_seed_same_bits_for_any_threads), T(later_target_tokens_do_not_change_earlier_logits),
       T(window_as_long_as_the_sentence_is_full_attention), T(cached_decoding_equals_the_full_pass),
       T(accumulated_batches_equal_one_large_batch), T(learns_a_batch_by_heart),
       T(gradients_are_what_differences_say), T(gradients_that_are_called_final_stay),
       T(ref_and_cpu_compute_the_same), T(a_step_allocates_nothing),
-      T(sinusoids_are_sines_to_the_last_bit))
+      T(sinusoids_are_sines_to_the_last_bit), T(attention_begins_with_the_bound_of_one_matrix))
