@@ -270,29 +270,42 @@ def amounts(found, base):
 
 
 def norm(found, base):
+    kinds = {"post": "post-norm", "low": "post-norm, a quarter of the learning rate",
+             "pre": "pre-norm"}
     rows = with_base(found, "norm", f"post-{base['n_layer']}")
     depths = sorted({int(n.split("-")[1]) for n in rows})
-    lines = ["| layers | post-norm | pre-norm |", "|---:|---:|---:|"]
+    lines = ["| layers | " + " | ".join(kinds.values()) + " |", "|---:|" + "---:|" * len(kinds)]
     for d in depths:
-        cells = [ppl(rows[f"{n}-{d}"]["ppl"]) if f"{n}-{d}" in rows else "–"
-                 for n in ("post", "pre")]
-        lines.append(f"| {d} | {cells[0]} | {cells[1]} |")
+        cells = [ppl(rows[f"{n}-{d}"]["ppl"]) if f"{n}-{d}" in rows else "–" for n in kinds]
+        lines.append(f"| {d} | " + " | ".join(cells) + " |")
     text = ["Perplexity of held-out text after the same updates with the same warm-up.", "", *lines]
     deep = [d for d in depths if f"post-{d}" in rows and f"pre-{d}" in rows]
     if len(deep) > 1:
-        post, pre = rows[f"post-{deep[-1]}"]["ppl"], rows[f"pre-{deep[-1]}"]["ppl"]
-        text += ["", f"At {deep[-1]} layers "
-                 + (f"post-norm fails ({ppl(post)}) where pre-norm learns ({ppl(pre)}), with a "
-                    "warm-up that is long enough for fewer layers. The usual explanation: "
-                    "gradients that pass through every normalisation are badly scaled at first, "
-                    "which is what longer warm-ups and lower rates are for; it was not tested here."
-                    if post > 2 * pre else
-                    f"both still learn ({post:.3g} and {pre:.3g}); the known failure of deep "
-                    "post-norm models is not reached at this depth.")]
+        at = deep[-1]
+        post, pre = rows[f"post-{at}"]["ppl"], rows[f"pre-{at}"]["ppl"]
+        low = rows.get(f"low-{at}", {}).get("ppl")
+        said = f"At {at} layers "
+        if post <= 2 * pre:
+            said += (f"both still learn ({post:.3g} and {pre:.3g}); the known failure of deep "
+                     "post-norm models is not reached at this depth.")
+        else:
+            said += (f"post-norm fails ({ppl(post)}) where pre-norm learns ({ppl(pre)}), with a "
+                     "warm-up that is long enough for fewer layers. The usual explanation: "
+                     "gradients that pass through every normalisation are badly scaled at first, "
+                     "which is what longer warm-ups and lower rates are for.")
+            if low and low < post / 2:
+                said += (f" A quarter of the rate does help ({ppl(low)})"
+                         + ("." if low < 1.5 * pre else ", but is not enough by itself."))
+            elif low:
+                said += f" A quarter of the rate alone does not help ({ppl(low)})."
+            else:
+                said += " It was not tested here."
+        text += ["", said]
     if base["d_model"] > 16 and 12 not in depths:
         text[-1] += " The recipe's rows of 12 layers have not been run yet."
-    lines = [points(n, [(d, math.log(rows[f"{n}-{d}"]["ppl"])) for d in depths
-                        if f"{n}-{d}" in rows]) for n in ("post", "pre")]
+    lines = [points(kinds[n], [(d, math.log(rows[f"{n}-{d}"]["ppl"])) for d in depths
+                               if f"{n}-{d}" in rows]) for n in kinds
+             if any(row.startswith(n) for row in rows)]
     return ("Post-norm or pre-norm as depth grows?", text,
             {"norm": chart("Where layers are normalised, and depth", "layers",
                            panel("validation, nats a token", lines))})

@@ -114,11 +114,13 @@ def rows_of(name, base):
         sizes = [("narrow", {"d_model": d // 2, "d_ff": base["d_ff"] // 2}), ("base", {}),
                  ("wide", {"d_model": 2 * d, "d_ff": 2 * base["d_ff"]})]
         return [(f"{label}-{part}", dict(change, part=part)) for label, change in sizes
-                for part in (PARTS if base["d_model"] > 64 else PARTS[::2]) if change or part > 1]
+                for part in PARTS if change or part > 1]
     if name == "norm":
         depths = (1, 2) if steps < 100 else (2, 6, 12)
+        low = {"norm": "post", "lr_scale": base.get("lr_scale", 1) / 4}  # does a lower rate help?
         return [(f"{norm}-{depth}", {"norm": norm, "n_layer": depth}) for depth in depths
-                for norm in ("post", "pre") if norm == "pre" or depth != base["n_layer"]]
+                for norm in ("post", "pre") if norm == "pre" or depth != base["n_layer"]] + \
+            [(f"low-{depth}", dict(low, n_layer=depth)) for depth in depths]
     if name == "dropout":
         return [(f"drop{p}", {"dropout": p}) for p in (0.0, 0.3)]
     sys.exit(f"questions_run.py: there is no question '{name}'")

@@ -162,7 +162,7 @@ INLINE float exp_and_sum(float *keep, const void *z, int n, float max, int bf) {
         int end = n - begin < SUM_BLOCK ? n : begin + SUM_BLOCK, i = begin;
         vp acc = psplat(0);
         for (; i + 2 * W <= end; i += 2 * W) {
-            vp e = pexp(padd(pload(z, i, bf), psplat(-max)));
+            vp e = pexp_down(padd(pload(z, i, bf), psplat(-max)));
             if (keep) pstore(keep, i, e);
             acc = padd(acc, e);
         }
@@ -180,6 +180,7 @@ INLINE float exp_and_sum(float *keep, const void *z, int n, float max, int bf) {
 
 /* The first index in [from, n) whose element is above the bound (or at it), or n. */
 INLINE int find_body(const void *x, int n, int from, float bound, int or_equal, int bf) {
+    while (from + 2 * W <= n && !pany_above(pload(x, from, bf), bound, or_equal)) from += 2 * W;
     FOR_LANES(i, m, from, n) {
         vf v = vload(x, i, m, bf);
         vi found = or_equal ? vless_equal(splat(bound), v) : vless(splat(bound), v);

@@ -252,23 +252,22 @@ struct side {
     struct asking tiles;    /* if any */
 };
 
-static struct columns columns_of(const struct tiled_part *p, int tile) {
+static void columns_at(struct columns *c, const struct tiled_part *p, int tile) {
     struct gemm_store to;
-    struct columns c = {.wide = tiled_target(&to, p, 0, tile, 2) == AMX_SIDE};
-    if (!c.wide) return c;
-    c.floor = _mm512_set1_ps(to.relu ? 0 : -INFINITY);
+    c->wide = tiled_target(&to, p, 0, tile, 2) == AMX_SIDE;
+    if (!c->wide) return;
+    c->floor = _mm512_set1_ps(to.relu ? 0 : -INFINITY);
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
         const int col = tile * TILE_ROWS + 16 * i;
-        c.scale[i] = _mm512_loadu_ps(p->scale + col);
-        c.bias[i] =
+        c->scale[i] = _mm512_loadu_ps(p->scale + col);
+        c->bias[i] =
             to.bias ? _mm512_loadu_ps((const float *)to.bias + 16 * i) : _mm512_setzero_ps();
-        c.lift[i] = _mm512_setzero_si512();
+        c->lift[i] = _mm512_setzero_si512();
         if (!p->zero) continue;
-        c.bias[i] = _mm512_add_ps(_mm512_loadu_ps(p->zero + col), c.bias[i]);
-        c.lift[i] = _mm512_mullo_epi32(_mm512_set1_epi32(127), _mm512_loadu_si512(p->sum + col));
+        c->bias[i] = _mm512_add_ps(_mm512_loadu_ps(p->zero + col), c->bias[i]);
+        c->lift[i] = _mm512_mullo_epi32(_mm512_set1_epi32(127), _mm512_loadu_si512(p->sum + col));
     }
-    return c;
 }
 
 /* The next rows, as store_i8 does it. */
@@ -380,8 +379,8 @@ GEMM_INLINE void patch(struct side *d, const char *x, struct pending at, const i
     else
         amx_patch(&q, 0, aside_bf16, d);
     finish_rows(d, AMX_SIDE, i8);
+    if (i8 && (at.tile != d->last.tile || !d->last.t)) columns_at(&d->columns, p, at.tile);
     d->last = at;
-    if (i8) d->columns = columns_of(p, at.tile);
 }
 
 static int rows_from(const struct tiled_part *p, int row) {

@@ -315,7 +315,6 @@ INLINE vf vexp(vf x) { /* suspects are looked at once for all its steps */
  * such, and the bits of two vectors everywhere. No partial ones. */
 #ifdef __AVX512F__
 typedef float vp __attribute__((vector_size(64)));
-typedef uint32_t vp_u __attribute__((vector_size(64)));
 INLINE vp psplat(float x) { return x - (vp){0}; }
 INLINE vp padd(vp a, vp b) { return a + b; }
 INLINE vp pfma(vp a, vp b, vp c) { return (vp)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
@@ -330,19 +329,25 @@ INLINE vp pload(const void *p, int64_t i, int bf) {
     return (vp)_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16);
 }
 INLINE void pstore(float *p, int64_t i, vp a) { _mm512_storeu_ps(p + i, (__m512)a); }
-/* vexp, lane by lane. */
-INLINE vp pexp(vp x) {
+/* Whether any lane is above the bound, or at it. */
+INLINE int pany_above(vp a, float bound, const int or_equal) {
+    const __m512 b = (__m512)psplat(bound);
+    return or_equal ? _mm512_cmp_ps_mask(b, (__m512)a, _CMP_LE_OQ) != 0
+                    : _mm512_cmp_ps_mask(b, (__m512)a, _CMP_LT_OQ) != 0;
+}
+/* vexp, lane by lane, of what is not above 0. No bounds: what is too far down is left out at the
+ * end, whatever it has become. */
+INLINE vp pexp_down(vp x) {
     const float lo = -87.3f, magic = 12582912.0f;
-    vp c = (vp)_mm512_min_ps((__m512)psplat(88.3f), (__m512)pmax(psplat(lo), x));
-    vp t = pfma(c, psplat(1.44269504f), psplat(magic)), n = t - magic;
-    vp r = pfma(n, psplat(-1.42860682e-6f), pfma(n, psplat(-0.693145752f), c));
+    vp t = pfma(x, psplat(1.44269504f), psplat(magic)), n = t - magic;
+    vp r = pfma(n, psplat(-1.42860682e-6f), pfma(n, psplat(-0.693145752f), x));
     vp q = pfma(psplat(0.00139261761f), r, psplat(0.00836317307f));
     q = pfma(q, r, psplat(0.0416665547f));
     q = pfma(q, r, psplat(0.16666577f));
     q = pfma(q, r, psplat(0.5f));
-    vp p = pfma(q * r, r, r) + 1.0f, scale = (vp)(((vp_u)t << 23) + (127u << 23));
+    vp p = pfma(q * r, r, r) + 1.0f;
     const __mmask16 keep = _mm512_cmp_ps_mask((__m512)x, (__m512)psplat(lo), _CMP_NLT_UQ);
-    return (vp)_mm512_maskz_mul_ps(keep, (__m512)p, (__m512)scale);
+    return (vp)_mm512_maskz_scalef_ps(keep, (__m512)p, (__m512)n);
 }
 #else
 typedef struct {
@@ -356,10 +361,15 @@ INLINE vp psplat(float x) { EACH_HALF(splat(x)); }
 INLINE vp padd(vp a, vp b) { EACH_HALF(a.v[k] + b.v[k]); }
 INLINE vp pfma(vp a, vp b, vp c) { EACH_HALF(vfma(a.v[k], b.v[k], c.v[k])); }
 INLINE vp pmax(vp a, vp b) { EACH_HALF(vmax(a.v[k], b.v[k])); }
-INLINE vp pexp(vp x) { EACH_HALF(vexp(x.v[k])); }
+INLINE vp pexp_down(vp x) { EACH_HALF(vexp(x.v[k])); }
 INLINE vp pload(const void *p, int64_t i, int bf) { EACH_HALF(vload(p, i + k * W, W, bf)); }
 INLINE void pstore(float *p, int64_t i, vp a) {
     for (int k = 0; k < 2; k++) vstore(p, i + k * W, W, 0, a.v[k]);
+}
+INLINE int pany_above(vp a, float bound, const int or_equal) {
+    const vf b = splat(bound);
+    return or_equal ? vany(vless_equal(b, a.v[0]) | vless_equal(b, a.v[1]))
+                    : vany(vless(b, a.v[0]) | vless(b, a.v[1]));
 }
 INLINE vf plow(vp a) { return a.v[0]; }
 INLINE vf phigh(vp a) { return a.v[1]; }
