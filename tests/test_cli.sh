@@ -83,6 +83,8 @@ expect 0 'ms per update of 3 batches' -- bench train $tiny --accumulate 3
 expect 0 '"dtype":"bf16"' -- bench train $tiny --dtype bf16 --norm pre --activation gelu \
     --tie none --json
 expect 0 '"bench":"gemm"' -- bench gemm --m 4 --min-ms 1 --isa generic --dtype f32 --json
+expect 0 '"m":3,' -- bench gemm --m 3 --min-ms 1 --isa generic --dtype f32 --json
+expect 0 '"m":3,' -- bench gemm --tiled --m 3 --min-ms 1 --isa generic --dtype f32 --json
 if command -v python3 >/dev/null; then
     { echo "$json"; "$heed" bench gemm --m 4 --min-ms 1 --isa generic --json; } |
         python3 -c 'import json,sys

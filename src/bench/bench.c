@@ -99,7 +99,7 @@ static const struct option gemm_rows[] = {
         .choices = gemm_types),
     ROW(FLAG, "tiled", tiled, NULL, "products with tiled weights, as frozen models have"),
     THREADS_ROW(threads),
-    ROW(INT, "m", m, "0", "only products with this many rows; 0: all", .max = 1 << 20),
+    ROW(INT, "m", m, "0", "rows of x in every product; 0: several numbers of them", .max = 1 << 20),
     ROW(INT, "min_ms", min_ms, "100", "time each case for at least this long", .min = 1,
         .max = 100000),
     JSON_ROW(json),

@@ -154,13 +154,14 @@ static int run_case(struct bench *s, int m, int n, int k, enum dtype type, struc
 }
 
 static int run_isa(struct bench *s, struct err *err) {
+    const int *rows = s->o->m ? &s->o->m : rows_of_x;
+    const int n_rows = s->o->m ? 1 : (int)(sizeof rows_of_x / sizeof *rows_of_x);
     for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
         if (s->o->dtype && s->o->dtype != (type == DTYPE_F32 ? 1 : 2)) continue;
         for (size_t w = 0; w < sizeof weights / sizeof *weights; w++)
-            for (size_t i = 0; i < sizeof rows_of_x / sizeof *rows_of_x; i++) {
-                if (s->o->m && s->o->m != rows_of_x[i]) continue;
+            for (int i = 0; i < n_rows; i++) {
                 const int rc =
-                    run_case(s, rows_of_x[i], weights[w].n, weights[w].k, (enum dtype)type, err);
+                    run_case(s, rows[i], weights[w].n, weights[w].k, (enum dtype)type, err);
                 if (rc) return rc;
             }
     }

@@ -187,12 +187,13 @@ static void pick_peak(struct bench *s, enum dtype type) {
 }
 
 static int run_type(struct bench *s, enum dtype type, struct err *err) {
+    const int *rows = s->o->m ? &s->o->m : rows_of_x;
+    const int n_rows = s->o->m ? 1 : (int)(sizeof rows_of_x / sizeof *rows_of_x);
     fill_weights(s->w, COPIES_BYTES, type);
     pick_peak(s, type);
     for (size_t w = 0; w < sizeof weights / sizeof *weights; w++)
-        for (size_t i = 0; i < sizeof rows_of_x / sizeof *rows_of_x; i++) {
-            if (s->o->m && s->o->m != rows_of_x[i]) continue;
-            const int rc = run_case(s, rows_of_x[i], weights[w].n, weights[w].k, type, err);
+        for (int i = 0; i < n_rows; i++) {
+            const int rc = run_case(s, rows[i], weights[w].n, weights[w].k, type, err);
             if (rc) return rc;
         }
     return 0;
