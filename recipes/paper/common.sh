@@ -17,6 +17,10 @@ limited() {
 # stop WHAT — ends the recipe, as there is no time for it
 stop() { echo "${0##*/}: time is up in $1: run it again to go on" && exit; }
 
+# ended STATUS WHAT — ends the recipe after a limited command that did not succeed: for want of
+# time, or because it failed, having said why
+ended() { [ "$1" != 124 ] || stop "$2" && exit "$1"; }
+
 # peer FILE OPTION... — peer.py until it ends or time is up; what it prints becomes FILE
 peer() {
     local file=$1 limit=()

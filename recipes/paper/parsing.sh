@@ -10,6 +10,7 @@
 #     PIECES, STEPS, TOKENS, WARMUP, EVERY     vocabulary, updates, tokens of each, updates of
 #             rising learning rate, and between checkpoints (16000, 8000, 8000, 4000, 500)
 #     SEED    of weights, dropout and order (1)
+#     DTYPE   to train with (what heed train takes: f32, bf16 on a GPU); small: bf16
 #     TAGS    1: rows have the tag of each word in place of XX. A decoder has to find out which word
 #             it is at; tags say so at every word, brackets alone only now and then
 #     SIZE    small: a model and training for two cores of a CPU, with tags; what is given besides
@@ -34,7 +35,7 @@ if [ "${SIZE:-}" = small ]; then
     LAYERS=${LAYERS:-3} D_MODEL=${D_MODEL:-128} D_FF=${D_FF:-512} HEADS=${HEADS:-4}
     DROPOUT=${DROPOUT:-0.1} PIECES=${PIECES:-6000} STEPS=${STEPS:-8000} TOKENS=${TOKENS:-2048}
     WARMUP=${WARMUP:-1000} LONGEST=${LONGEST:-200} LIMIT=${LIMIT:-500} TAGS=${TAGS:-1}
-    NAME=${NAME:-parsing-small}
+    NAME=${NAME:-parsing-small} DTYPE=${DTYPE:-bf16}
 fi
 LAYERS=${LAYERS:-4} D_MODEL=${D_MODEL:-1024} D_FF=${D_FF:-4096} HEADS=${HEADS:-16}
 DROPOUT=${DROPOUT:-0.3} PIECES=${PIECES:-16000} STEPS=${STEPS:-8000} TOKENS=${TOKENS:-8000}
@@ -45,7 +46,7 @@ RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper} NAME=${NAME:
 BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=${LONGEST:-300} AVERAGE=${AVERAGE:-5}
 : "${DATA:?the folder with craft-treebank and gum}"
 model='LAYERS|D_MODEL|D_FF|HEADS|DROPOUT'
-training='PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED|LONGEST|AVERAGE'
+training='PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED|DTYPE|LONGEST|AVERAGE'
 command="$(set | grep -E "^($model|$training)=" | tr '\n' ' ')${TAGS:+TAGS=1 }"
 command="DATA=... ${TEXT:+TEXT=... }${command}${LIMIT:+LIMIT=$LIMIT }${PEER:+PEER=1 }"
 command="${command}recipes/paper/parsing.sh${*:+ $*}"
@@ -82,7 +83,8 @@ train() {
         --n-layer "$LAYERS" --d-model "$D_MODEL" --d-ff "$D_FF" --n-head "$HEADS" \
         --dropout "$DROPOUT" --max-len 1024 --max-length "$LONGEST" --tokens "$TOKENS" \
         --steps "$STEPS" --warmup "$WARMUP" --save-every "$EVERY" --valid-every "$EVERY" \
-        --seed "$SEED" --cache "$WORK/cache" --quiet || { [ $? = 124 ] && stop "training $name"; }
+        --seed "$SEED" --cache "$WORK/cache" --quiet ${DTYPE:+--dtype "$DTYPE"} ||
+        ended $? "training $name"
     "$HEED" average --out "$WORK/$name.part" --overwrite --last "$AVERAGE" "$WORK/$name.run"
     "$HEED" describe "$WORK/$name.part" --set trees=rows --set "beam=$BEAM" \
         --set "alpha=$ALPHA" --set "max_extra=$EXTRA"
@@ -96,7 +98,7 @@ parse() {
     for set in valid test gum; do
         [ -e "$WORK/$name.$set.rows" ] || limited "$HEED" translate "$@" --quiet \
             --model "$WORK/$name.model" --output "$WORK/$name.$set.rows" "$WORK/$set.words" ||
-            { [ $? = 124 ] && stop "$name's trees of $set"; }
+            ended $? "$name's trees of $set"
     done
 }
 
@@ -141,7 +143,7 @@ if [ -n "${TEXT:-}" ]; then
     made "$WORK/more.words" "$PYTHON" recipes/paper/parsing.py words "$TEXT" "${MORE:-60000}"
     [ -e "$WORK/more.scored" ] || limited "$HEED" translate --model "$WORK/heed.model" --beam 1 \
         --scores "$@" --quiet --output "$WORK/more.scored" "$WORK/more.words" ||
-        { [ $? = 124 ] && stop "trees of more text"; }
+        ended $? "trees of more text"
     "$PYTHON" recipes/paper/parsing.py surest "$WORK/more" "$ALPHA"
     train semi --src "$WORK/train.words" "$WORK/surest.words" \
         --tgt "$WORK/train.rows" "$WORK/surest.rows" --weights 2 1 "$@"

@@ -170,15 +170,44 @@ WHAT = {
 }
 
 
-def one_size(f):
-    results = {r["name"]: r for r in f["rows"]}
-    lines = []
-    say = lines.append
-    bases = [r for name, r in results.items() if name.startswith("base.")]
+def rows_of(f):
+    return {r["name"]: r for r in f["rows"]}
+
+
+def bases_of(f):
+    """The seeds of base, and their mean perplexity and BLEU."""
+    bases = [r for name, r in rows_of(f).items() if name.startswith("base.")]
     if not bases:
         sys.exit("table3.py: no row of base is finished")
-    ppl0 = mean([r["valid_ppl"] for r in bases])
-    bleu0 = mean([r["scores"]["test"]["BLEU"] for r in bases])
+    return (bases, mean([r["valid_ppl"] for r in bases]),
+            mean([r["scores"]["test"]["BLEU"] for r in bases]))
+
+
+def correlations(f):
+    """(group, rows, rank correlation of perplexity, of BLEU) with the paper's, of each group that
+    has rows, then of all."""
+    results, groups = rows_of(f), {}
+    _, ppl0, bleu0 = bases_of(f)
+    for name, group, _, ppl, bleu, _ in ROWS:
+        if name != "base" and name in results:
+            r = results[name]
+            groups.setdefault(group, []).append((r["valid_ppl"], ppl,
+                                                 r["scores"]["test"]["BLEU"], bleu))
+    every = [x for rows in groups.values() for x in rows]
+    for group, rows in [*((g, r) for g, r in groups.items() if g), ("all", every)]:
+        table = list(zip(*([(ppl0, 4.92, bleu0, 25.8)] + rows)))
+        yield group, len(table[0]), spearman(table[0], table[1]), spearman(table[2], table[3])
+
+
+def ranked(x):
+    return "-" if x is None else f"{x:.2f}"
+
+
+def one_size(f):
+    results = rows_of(f)
+    lines = []
+    say = lines.append
+    bases, ppl0, bleu0 = bases_of(f)
     one = bases[0]["train"]
     drawn = ""
     if setting(f) == "each":
@@ -197,8 +226,7 @@ def one_size(f):
            "of the whole training.\n"))
     say("| row | parameters | perplexity | paper | BLEU | paper | time |")
     say("|---|---:|---:|---:|---:|---:|---:|")
-    groups = {}
-    for name, group, _, ppl, bleu, size in ROWS:
+    for name, _, _, ppl, bleu, _ in ROWS:
         if name == "base":
             say(f"| base | {bases[0]['parameters'] / 1e6:.1f} M | {ppl0:.3f} | {ppl} | "
                 f"{bleu0:.2f} | {bleu} | {time_of(bases[0])} |")
@@ -211,17 +239,12 @@ def one_size(f):
         say(f"| {name} | {r['parameters'] / 1e6:.1f} M | {r['valid_ppl']:.3f} "
             f"({r['valid_ppl'] - ppl0:+.3f}) | {ppl} ({ppl - 4.92:+.2f}) | {score:.2f} "
             f"({score - bleu0:+.2f}) | {bleu} ({bleu - 25.8:+.1f}) | {time_of(r)} |")
-        groups.setdefault(group, []).append((r["valid_ppl"], ppl, score, bleu))
     say("\nThe paper's figures are of newstest2013. Rank correlation of ours with the paper's, "
         "base among the rows of each group:\n")
     say("| group | rows | perplexity | BLEU |")
     say("|---|---:|---:|---:|")
-    every = [x for rows in groups.values() for x in rows]
-    for group, rows in [*((g, r) for g, r in groups.items() if g), ("all", every)]:
-        table = list(zip(*([(ppl0, 4.92, bleu0, 25.8)] + rows)))
-        found = [spearman(table[0], table[1]), spearman(table[2], table[3])]
-        text = ["-" if x is None else f"{x:.2f}" for x in found]
-        say(f"| {group} | {len(table[0])} | {text[0]} | {text[1]} |")
+    for group, n, *found in correlations(f):
+        say(f"| {group} | {n} | {ranked(found[0])} | {ranked(found[1])} |")
     found = against(results, bases, ppl0, bleu0)
     if found:
         say("\nThe other way than in the paper, by more than seeds differ: "
@@ -230,10 +253,6 @@ def one_size(f):
 
 
 TITLES = {"paper": "The paper's size", "small": "A quarter of its width", "smoke": "Toy size"}
-
-
-def rows_of(f):
-    return {r["name"]: r for r in f["rows"]}
 
 
 def whole(f):
@@ -245,46 +264,90 @@ def setting(f):
     return f["rows"][0]["train"].get("attention_init", "joint")
 
 
-def first_weights(each, joint):
-    """Rows that were run with both kinds of first weights."""
-    a, b = rows_of(each), rows_of(joint)
-    lines = ["### The same with other first weights", "",
-             "The table above has first weights of queries, keys and values that are drawn as "
-             "those of three matrices (`--attention-init each`), as heed did when it was run. "
-             "[Parsing](#does-pytorch-learn-faster) showed that they are too large. Some rows "
-             "again, with the bound of one matrix of all three, which is the default since:", "",
-             "| row | perplexity, each | joint | BLEU, each | joint | the paper's |",
-             "|---|---:|---:|---:|---:|---:|"]
+def beside(a, b, heads):
+    """Rows that two files have, one beside the other."""
     paper = {name: (ppl, bleu) for name, _, _, ppl, bleu, _ in ROWS}
+    lines = [f"| row | perplexity, {heads[0]} | {heads[1]} | BLEU, {heads[0]} | {heads[1]} | "
+             "the paper's |", "|---|---:|---:|---:|---:|---:|"]
     for name in b:
         if name in a:
             ppl, bleu = paper[name.split(".")[0]]
             scores = [r["scores"]["test"]["BLEU"] for r in (a[name], b[name])]
             lines.append(f"| {name} | {a[name]['valid_ppl']:.3f} | {b[name]['valid_ppl']:.3f} | "
                          f"{scores[0]:.2f} | {scores[1]:.2f} | {ppl}, {bleu} |")
+    return lines
+
+
+def same_way(f, name):
+    """Whether a row's perplexity differs from that of base 1 as it does in the paper."""
+    rows = rows_of(f)
+    paper = {n: ppl for n, _, _, ppl, _, _ in ROWS}
+    return (rows[name]["valid_ppl"] - rows["base.1"]["valid_ppl"]) * (paper[name] - 4.92) > 0
+
+
+def turned(f, g):
+    """Rows that differ from base as in the paper in g, and did not in f."""
+    common = [n for n in rows_of(g) if n in rows_of(f) and not n.startswith("base")]
+    return ", ".join(n for n in common if same_way(g, n) and not same_way(f, n)) or "none"
+
+
+def groups_beside(f, g):
+    """Rank correlations of perplexity in two files, in words."""
+    a, b = ({group: found for group, _, found, _ in correlations(x)} for x in (f, g))
+    return ", ".join(f"{group} {ranked(a[group])} and {ranked(b[group])}" for group in b
+                     if group in a and group != "all" and b[group] is not None)
+
+
+def first_weights(joint, each):
+    """The table with the other kind of first weights."""
+    a, b = rows_of(each), rows_of(joint)
     base = [x["base.1"]["valid_ppl"] for x in (a, b)]
-    turned = [name for name in b if name in a and
-              (a[name]["valid_ppl"] - base[0]) * (paper[name.split(".")[0]][0] - 4.92) < 0 <
-              (b[name]["valid_ppl"] - base[1]) * (paper[name.split(".")[0]][0] - 4.92)]
-    gain = 100 * (1 - base[1] / base[0])
-    lines.append(f"\nBase's perplexity is {gain:.0f} % lower with them, after the same updates. "
-                 "Rows that differed from base the other way than in the paper and no longer do: "
-                 f"{', '.join(turned) or 'none'}. The differences are small, and these are single "
-                 "runs. What is left of the disagreement looks like too short a training, which "
-                 "was not tested: rows with more dropout (D-drop0.2, and big with 0.3) have learnt "
-                 "less of their text after 3,000 updates, and none has learnt so much that dropout "
-                 "pays in BLEU; the paper's base learnt for 100,000.")
-    return "\n".join(lines)
+    return "\n".join([
+        "### The same with other first weights", "",
+        "heed used to draw first weights of queries, keys and values as those of three matrices "
+        "(`--attention-init each`); the table above has the bound of one matrix of all three, the "
+        "default since [parsing](#does-pytorch-learn-faster) showed that the others are too "
+        "large. The first run of the table had the old ones:", "",
+        *beside(a, b, ("each", "joint")), "",
+        f"Base's perplexity is {100 * (1 - base[1] / base[0]):.0f} % lower with the new ones, after "
+        "the same updates. Rows that differed from base the other way than in the paper and no "
+        f"longer do: {turned(each, joint)}. Rank correlations of perplexity, each and joint: "
+        f"{groups_beside(each, joint)}."])
+
+
+def trained_longer(short, more):
+    """Rows that were also trained for more updates."""
+    steps = [f["rows"][0]["train"]["steps"] for f in (short, more)]
+    ends = [f"{x:,}" for x in steps]
+    return "\n".join([
+        "### Is the training too short?", "",
+        f"Dropout pays for models that see the same sentences often. Rows of group D again, with "
+        f"{ends[1]} updates in place of {ends[0]} (the learning rate's schedule stretched along):",
+        "", *beside(rows_of(short), rows_of(more), ends), "",
+        "Rows that differed from base the other way than in the paper and no longer do: "
+        f"{turned(short, more)}. Rank correlations of perplexity after {ends[0]} and {ends[1]} "
+        f"updates: {groups_beside(short, more)}."])
 
 
 def section(files):
     parts = []
     for size in PART:
         found = [f for f in files.values() if f["size"] == size]
-        done = [f for f in found if whole(f)] or found
-        parts += [f"### {TITLES[size]}\n\n{one_size(f)}" for f in done]
-        parts += [first_weights(f, g) for f in done for g in found
-                  if setting(f) == "each" and setting(g) == "joint"]
+        steps = [f["rows"][0]["train"]["steps"] for f in found]
+        if not found:
+            continue
+        best = [f for f in found if whole(f) and setting(f) == "joint"] or \
+            [f for f in found if whole(f)] or found
+        main_one = best[0]
+        parts.append(f"### {TITLES[size]}\n\n{one_size(main_one)}")
+        for f, n in zip(found, steps):
+            if f is main_one or rows_of(f).get("base.1") is None:
+                continue
+            usual = main_one["rows"][0]["train"]["steps"]
+            if n == usual and (setting(main_one), setting(f)) == ("joint", "each"):
+                parts.append(first_weights(main_one, f))
+            elif n > usual:
+                parts.append(trained_longer(main_one, f))
     return "\n\n".join(parts)
 
 
