@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
@@ -81,16 +82,19 @@ def shares(r):
 
 
 def gemm(rows):
-    ways = distinct(rows, "isa", "dtype", "way")
+    ways = distinct(rows, "isa", "dtype", "way", "threads")
+    several_threads = len(distinct(rows, "threads")) > 1
     rates = any("gflops" in r for r in rows)
     table = [["m", "n x k"]]
-    for isa, dtype, way in ways:
+    for isa, dtype, way, threads in ways:
         what = way or f"{isa} {dtype}"
+        if several_threads:
+            what += f", {threads} thread" + "s" * (threads > 1)
         table[0] += [f"{what}: y / dx / dw", "of peak"] if rates else [f"{what}: y / dx / dw"]
     for m, n, k in sorted(distinct(rows, "m", "n", "k"), key=lambda s: s[0]):
         cells = [number(m), f"{number(n)} x {number(k)}"]
-        for isa, dtype, way in ways:
-            r = one(rows, m=m, n=n, k=k, isa=isa, dtype=dtype, way=way)
+        for isa, dtype, way, threads in ways:
+            r = one(rows, m=m, n=n, k=k, isa=isa, dtype=dtype, way=way, threads=threads)
             if rates:
                 cells.append(several(number(r[f]) for f in ("gflops", "gflops_dx", "gflops_dw")))
             cells.append(several(map(percent, shares(r))))
@@ -155,6 +159,20 @@ def translate(rows):
         cells += [several(map(number, mem)), number(mem[0] / mem[1], 2)]
         cells += [several(map(number, r.get("own_mb", []))), several(map(number, r["open_ms"]))]
         table.append(cells + [number(r["over_floor"], 2)])
+    return table
+
+
+def sets(rows):
+    """Instruction sets that took turns in translating the same."""
+    table = [["instruction set", "runs", "tokens/s, median", "least to most", "ratio of medians"]]
+    speeds = {isa: sorted(r["tokens_per_s"] for r in pick(rows, isa=isa))
+              for (isa,) in distinct(rows, "isa")}
+    first = None
+    for isa, found in speeds.items():
+        first = first or statistics.median(found)
+        ends = f"{number(found[0])} to {number(found[-1])}"
+        cells = [isa, str(len(found)), number(statistics.median(found)), ends]
+        table.append(cells + [number(statistics.median(found) / first, 2)])
     return table
 
 
@@ -225,7 +243,8 @@ def quality(rows):
     return table
 
 
-KINDS = {f.__name__: f for f in (gemm, train, torch, scale, length, translate, data, gpu)}
+KINDS = {f.__name__: f for f in (gemm, train, torch, scale, length, translate, sets, data,
+                                    gpu)}
 KINDS |= {"decode": decode, "quality": quality}
 
 

@@ -14,10 +14,13 @@
 # once, since CTranslate2 takes minutes for them.
 #
 # Needs: pip install ctranslate2.  REPEAT=3  SENTENCES=64  JSON=1 (lines for bench/tables.py)
+# THREADS='2 1' (the first also has beam 8 and long texts)  LONG=500 (0: no long texts)
 set -euo pipefail
 here=$(dirname "$0")
 heed=${1:-build/heed} work=${2:-build/bench-translate}
-repeat=${REPEAT:-3} sentences=${SENTENCES:-64} length=32 long=500
+repeat=${REPEAT:-3} sentences=${SENTENCES:-64} length=32 long=${LONG:-500}
+read -ra counts <<<"${THREADS:-2 1}"
+most=${counts[0]}
 python3 -c 'import ctranslate2' ||
     { echo 'python3 has no ctranslate2: pip install ctranslate2' >&2; exit 1; }
 mkdir -p "$work"
@@ -73,24 +76,26 @@ both() { # precision ids length threads batch beam sentences
 for _ in $(seq "$repeat"); do
     for precision in int8 f32; do
         for beam in 4 1; do
-            for threads in 2 1; do
+            for threads in "${counts[@]}"; do
                 both $precision "$work/ids" $length $threads 32 $beam "$sentences"
                 both $precision "$work/ids" $length $threads 1 $beam 8
             done
         done
-        both $precision "$work/ids" $length 2 32 8 "$sentences"
-        both $precision "$work/ids" $length 2 1 8 8
+        both $precision "$work/ids" $length "$most" 32 8 "$sentences"
+        both $precision "$work/ids" $length "$most" 1 8 8
     done
 done
 short=$results results=$work/results-long
 for precision in int8 f32; do
-    both $precision "$work/long" $long 2 4 4 8 # two batches: one per worker of CTranslate2
-    both $precision "$work/long" $long 2 1 4 1
+    [ "$long" -gt 0 ] || break
+    both $precision "$work/long" "$long" "$most" 4 4 8 # two batches: one per worker of CTranslate2
+    both $precision "$work/long" "$long" "$most" 1 4 1
 done
 results=$short
 table() { python3 "$here/translate_table.py" ${JSON:+--json} "$@"; } # runs length title
 table "$results" $length "base, random weights, $length tokens in and out"
-table "$work/results-long" $long "base, random weights, $long tokens in and out"
+[ ! -s "$work/results-long" ] ||
+    table "$work/results-long" "$long" "base, random weights, $long tokens in and out"
 
 if [ $# -ge 4 ]; then
     : >"$results"

@@ -300,13 +300,15 @@ static void print_figures(struct bench *s, const struct floor *f) {
     double p50 = s->took[s->calls / 2], p99 = s->took[(s->calls * 99 + 99) / 100 - 1];
     const char *precision = precision_name(s->precision);
     if (o->json) {
-        printf("{\"bench\":\"translate\",\"engine\":\"heed\",\"precision\":\"%s\",\"threads\":%d,"
+        printf("{\"bench\":\"translate\",\"engine\":\"heed\",\"isa\":\"%s\",\"precision\":\"%s\","
+               "\"threads\":%d,"
                "\"batch\":%d,\"beam\":%d,\"sentences\":%d,\"tokens\":%lld,\"tokens_per_s\":%.1f,"
                "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"open_ms\":%.2f,\"first_ms\":%.2f,"
                "\"base_mb\":%.1f,\"peak_mb\":%.1f,\"own_mb\":%.1f",
-               precision, o->where.n_thread, o->batch, o->search.beam, s->n, (long long)s->tokens,
-               (double)s->tokens / s->seconds, 1e3 * p50, 1e3 * p99, 1e3 * s->opened,
-               1e3 * s->first, s->base_mb, s->peak_mb, s->own_mb);
+               o->where.isa ? o->where.isa : "auto", precision, o->where.n_thread, o->batch,
+               o->search.beam, s->n, (long long)s->tokens, (double)s->tokens / s->seconds,
+               1e3 * p50, 1e3 * p99, 1e3 * s->opened, 1e3 * s->first, s->base_mb, s->peak_mb,
+               s->own_mb);
         if (f->seconds > 0) printf(",\"over_floor\":%.3f", s->seconds / f->seconds);
         printf("}\n");
         return;
