@@ -124,8 +124,8 @@ TITLES = {"parsing": "The paper's size", "parsing-small": "3 + 3 layers of width
 NOTES = {
     "parsing-small": """Rows with tags, a quarter of an hour of one core: {updates:,} updates of
 2,048 tokens, the mean of the last five checkpoints, the first {sentences:,} sentences of each set.
-It learnt from biomedical articles alone, and does as well as that on others of them; GUM has texts of
-other kinds, and brackets of another habit.""",
+It learnt from biomedical articles alone; GUM has texts of other kinds, and brackets of another
+habit.""",
     "parsing-small-2500": """The same model, much earlier: four minutes of training, the last
 weights, 200 sentences of each set. Both programs learn as much from the same updates: their losses
 are equal (below), and so is what an unconstrained search makes of them, most of whose rows are no

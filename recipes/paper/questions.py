@@ -201,9 +201,11 @@ def smoothing(found, base):
         text += ["", f"ε = 0.1 costs {eps1['ppl'] - eps0['ppl']:+.2f} in perplexity: the paper "
                  f"says so, too. BLEU changes by {gain:+.1f}, seeds of one model differ by up to "
                  f"{wide:.1f}. " + ("That agrees with the paper's gain." if gain > wide else
-                                    "**The paper's gain in BLEU cannot be seen here.** It may need "
+                                    "**The paper's gain in BLEU cannot be seen here.** It needs "
                                     "models that are trained long enough to become too sure of "
-                                    "themselves; these see their text four times.")]
+                                    "themselves, and these see their text four times: where it is "
+                                    "seen thirty times, [Table 3](README.md#is-the-training-too-"
+                                    "short) has it.")]
     xs = [float(n[3:]) for n in order]
     return ("What does label smoothing do to perplexity and to BLEU?", text,
             {"smoothing": chart(

@@ -309,24 +309,56 @@ def first_weights(joint, each):
         "default since [parsing](#does-pytorch-learn-faster) showed that the others are too "
         "large. The first run of the table had the old ones:", "",
         *beside(a, b, ("each", "joint")), "",
-        f"Base's perplexity is {100 * (1 - base[1] / base[0]):.0f} % lower with the new ones, after "
-        "the same updates. Rows that differed from base the other way than in the paper and no "
-        f"longer do: {turned(each, joint)}. Rank correlations of perplexity, each and joint: "
+        f"Base's perplexity is {100 * (1 - base[1] / base[0]):.0f} % lower with the new ones, "
+        "after the same updates. Rows that differed from base the other way than in the paper and "
+        f"no longer do: {turned(each, joint)}. Rank correlations of perplexity, each and joint: "
         f"{groups_beside(each, joint)}."])
+
+
+def narrow_heads(f):
+    """Why group A may rank otherwise where all is narrow; None where it does not."""
+    found = {group: x for group, _, x, _ in correlations(f)}
+    rows = rows_of(f)
+    if found.get("A", 1) >= 0.7 or not {"A-h32", "B-dk16"} <= set(rows):
+        return None
+    bases, ppl0, _ = bases_of(f)
+    spread = max(r["valid_ppl"] for r in bases) - min(r["valid_ppl"] for r in bases)
+    less = [n for n, group, *_ in ROWS if group == "A" and n in rows and
+            abs(rows[n]["valid_ppl"] - ppl0) <= spread]
+    width = rows["A-h32"]["train"]["d_k"]
+    chance = (f"of {', '.join(less)} and base, the order is chance, since they differ by less than "
+              "seeds do; and the heads" if len(less) > 1 else "the heads")
+    return (f"Why group A ranks otherwise: {chance} of A-h32 are {width} wide here, 16 in the "
+            f"paper. B-dk16 has keys of that width in 8 heads, and its perplexity is "
+            f"{rows['B-dk16']['valid_ppl'] - ppl0:+.3f} (A-h32: "
+            f"{rows['A-h32']['valid_ppl'] - ppl0:+.3f}): keys so narrow are what costs, as the "
+            "paper says of B, not the number of heads.")
 
 
 def trained_longer(short, more):
     """Rows that were also trained for more updates."""
     steps = [f["rows"][0]["train"]["steps"] for f in (short, more)]
     ends = [f"{x:,}" for x in steps]
+    names = {"D-drop0": "dropout", "D-eps0": "label smoothing"}
+    changes = []
+    for name, what in names.items():
+        if name in rows_of(short) and name in rows_of(more):
+            got = [rows_of(f)[name]["scores"]["test"]["BLEU"]
+                   - rows_of(f)["base.1"]["scores"]["test"]["BLEU"] for f in (short, more)]
+            paper = [bleu - 25.8 for n, _, _, _, bleu, _ in ROWS if n == name][0]
+            changes.append(f"without {what} BLEU changes by {got[0]:+.1f} and {got[1]:+.1f} (in "
+                           f"the paper {paper:+.1f})")
+    said = "; ".join(changes)
+    said = f" After {ends[0]} and {ends[1]} updates {said}." if said else ""
     return "\n".join([
         "### Is the training too short?", "",
         f"Dropout pays for models that see the same sentences often. Rows of group D again, with "
         f"{ends[1]} updates in place of {ends[0]} (the learning rate's schedule stretched along):",
         "", *beside(rows_of(short), rows_of(more), ends), "",
         "Rows that differed from base the other way than in the paper and no longer do: "
-        f"{turned(short, more)}. Rank correlations of perplexity after {ends[0]} and {ends[1]} "
-        f"updates: {groups_beside(short, more)}."])
+        f"{turned(short, more)}.{said} Rank correlations of perplexity: "
+        f"{groups_beside(short, more)}. Both pay once a model has seen its sentences often; how "
+        "often decides how much of them is best."])
 
 
 def section(files):
@@ -340,6 +372,8 @@ def section(files):
             [f for f in found if whole(f)] or found
         main_one = best[0]
         parts.append(f"### {TITLES[size]}\n\n{one_size(main_one)}")
+        if narrow_heads(main_one):
+            parts.append(narrow_heads(main_one))
         for f, n in zip(found, steps):
             if f is main_one or rows_of(f).get("base.1") is None:
                 continue
