@@ -84,9 +84,10 @@ def mask(found, base):
             f"{causal['ppl']:.2f}). The curve shows when it learnt to look."]
     if extra:
         source, written = extra["examples"][0]
+        written = f'"{written}"' if written else "an empty line"
         text += ["", f"Asked to write, when there is nothing to copy yet, it scores "
                  f"{extra['bleu']:.1f} BLEU (with the mask {causal['bleu']:.1f}). \"{source}\" "
-                 f"becomes \"{written}\". `heed translate` refuses such a model; a copy of it with "
+                 f"becomes {written}. `heed translate` refuses such a model; a copy of it with "
                  "`\"mask\": \"causal\"` in its config.json was asked here."]
     return ("What does the decoder's mask prevent?", text,
             {"mask": chart("Training with and without the decoder's mask", "updates",
@@ -225,8 +226,10 @@ def heads(found, base):
             f"perplexity, {most[1:]} heads of width {base['d_model'] // int(most[1:])} "
             f"{rows[most]['ppl'] - rows[top]['ppl']:+.2f}; seeds differ by up to {spread:.2f}. "
             + ("Too few and too many are both worse, as in the paper's Table 3 (A)."
-               if top not in (order[0], most) else
-               "**Only one end is worse here**, the paper's Table 3 (A) has both.")]
+               if min(rows[n]["ppl"] for n in (order[0], most)) - rows[top]["ppl"] > spread else
+               "**That both too few and too many are worse, as in the paper's Table 3 (A), is not "
+               "what this shows**: where an end is no further from the best than seeds are from "
+               "each other, it says nothing.")]
     xs = [int(n[1:]) for n in order]
     return ("How many heads are too many?", text,
             {"heads": chart("Heads at constant cost", "heads",
@@ -282,27 +285,25 @@ def norm(found, base):
         lines.append(f"| {d} | " + " | ".join(cells) + " |")
     text = ["Perplexity of held-out text after the same updates with the same warm-up.", "", *lines]
     deep = [d for d in depths if f"post-{d}" in rows and f"pre-{d}" in rows]
-    if len(deep) > 1:
-        at = deep[-1]
-        post, pre = rows[f"post-{at}"]["ppl"], rows[f"pre-{at}"]["ppl"]
-        low = rows.get(f"low-{at}", {}).get("ppl")
-        said = f"At {at} layers "
-        if post <= 2 * pre:
-            said += (f"both still learn ({post:.3g} and {pre:.3g}); the known failure of deep "
-                     "post-norm models is not reached at this depth.")
-        else:
-            said += (f"post-norm fails ({ppl(post)}) where pre-norm learns ({ppl(pre)}), with a "
-                     "warm-up that is long enough for fewer layers. The usual explanation: "
-                     "gradients that pass through every normalisation are badly scaled at first, "
-                     "which is what longer warm-ups and lower rates are for.")
-            if low and low < post / 2:
-                said += (f" A quarter of the rate does help ({ppl(low)})"
-                         + ("." if low < 1.5 * pre else ", but is not enough by itself."))
-            elif low:
-                said += f" A quarter of the rate alone does not help ({ppl(low)})."
-            else:
-                said += " It was not tested here."
-        text += ["", said]
+    failed = [d for d in deep if rows[f"post-{d}"]["ppl"] > 2 * rows[f"pre-{d}"]["ppl"]]
+    if len(deep) > 1 and not failed:
+        text += ["", f"At {deep[-1]} layers both still learn; the known failure of deep post-norm "
+                 "models is not reached at this depth."]
+    elif failed:
+        post, low, pre = ([rows[f"{n}-{d}"]["ppl"] for d in failed if f"{n}-{d}" in rows]
+                          for n in kinds)
+        text += ["", f"From {failed[0]} layers on post-norm fails ({' and '.join(map(ppl, post))}) "
+                 f"where pre-norm learns ({' and '.join(map(ppl, pre))}), with a warm-up that is "
+                 "long enough for fewer layers. The usual explanation: gradients that pass through "
+                 "every normalisation are badly scaled at first, which is what longer warm-ups and "
+                 "lower rates are for."]
+        if low:
+            helps = low[0] < post[0] / 2
+            text[-1] += (f" With a quarter of the learning rate perplexity is "
+                         f"{' and '.join(map(ppl, low))}: "
+                         + ("it helps, and is not enough by itself." if helps and
+                            low[-1] > 2 * pre[-1] else "it helps." if helps else
+                            "that alone does not help."))
     if base["d_model"] > 16 and 12 not in depths:
         text[-1] += " The recipe's rows of 12 layers have not been run yet."
     lines = [points(kinds[n], [(d, math.log(rows[f"{n}-{d}"]["ppl"])) for d in depths

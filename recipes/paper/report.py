@@ -42,7 +42,7 @@ absolute scores: WMT 2014, which the paper trained on, cannot be had whole, so t
 training and machines are others here. What should agree is which variant is better and by how much
 beside its neighbours, and how costs grow. Where that disagrees with the paper, the section says so.
 
-Table 2 and the questions were run before heed drew first weights of attention as it does now
+Table 2 was run before heed drew first weights of attention as it does now
 ([why](#does-pytorch-learn-faster)); with `--attention-init each` runs have those of then.
 
 Each section is written from the files that its command leaves in [results](results), and the

@@ -174,6 +174,11 @@ def rows_of(f):
     return {r["name"]: r for r in f["rows"]}
 
 
+def row_of(name):
+    """The paper's row of a run: base's have seeds."""
+    return "base" if name.startswith("base.") else name
+
+
 def bases_of(f):
     """The seeds of base, and their mean perplexity and BLEU."""
     bases = [r for name, r in rows_of(f).items() if name.startswith("base.")]
@@ -256,7 +261,7 @@ TITLES = {"paper": "The paper's size", "small": "A quarter of its width", "smoke
 
 
 def whole(f):
-    return len({name.split(".")[0] for name in rows_of(f)}) == len(ROWS)
+    return {row_of(name) for name in rows_of(f)} == {name for name, *_ in ROWS}
 
 
 def setting(f):
@@ -269,9 +274,10 @@ def beside(a, b, heads):
     paper = {name: (ppl, bleu) for name, _, _, ppl, bleu, _ in ROWS}
     lines = [f"| row | perplexity, {heads[0]} | {heads[1]} | BLEU, {heads[0]} | {heads[1]} | "
              "the paper's |", "|---|---:|---:|---:|---:|---:|"]
-    for name in b:
+    order = list(paper)
+    for name in sorted(b, key=lambda n: (order.index(row_of(n)), n)):
         if name in a:
-            ppl, bleu = paper[name.split(".")[0]]
+            ppl, bleu = paper[row_of(name)]
             scores = [r["scores"]["test"]["BLEU"] for r in (a[name], b[name])]
             lines.append(f"| {name} | {a[name]['valid_ppl']:.3f} | {b[name]['valid_ppl']:.3f} | "
                          f"{scores[0]:.2f} | {scores[1]:.2f} | {ppl}, {bleu} |")
@@ -355,9 +361,7 @@ def trained_longer(short, more):
         f"Dropout pays for models that see the same sentences often. Rows of group D again, with "
         f"{ends[1]} updates in place of {ends[0]} (the learning rate's schedule stretched along):",
         "", *beside(rows_of(short), rows_of(more), ends), "",
-        "Rows that differed from base the other way than in the paper and no longer do: "
-        f"{turned(short, more)}.{said} Rank correlations of perplexity: "
-        f"{groups_beside(short, more)}. Both pay once a model has seen its sentences often; how "
+        f"{said.strip()} Rank correlations of perplexity: {groups_beside(short, more)}. Both pay once a model has seen its sentences often; how "
         "often decides how much of them is best."])
 
 

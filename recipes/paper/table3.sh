@@ -26,7 +26,8 @@ if [ "$SIZE" = small ]; then
     name=table3-small usual=3000,1024
     more=(--set threads=1 --set 'dtype="bf16"') quiet=(--heed "$HEED")
 fi
-[ -z "${SET:-}" ] || more+=(--set "$SET") command+=" SET='$SET' NAME=${NAME:-}"
+[ -z "${SET:-}" ] || more+=(--set "$SET") command+=" SET='$SET'"
+[ -z "${NAME:-}" ] || command+=" NAME=$NAME"
 name=${NAME:-$name}
 STEPS=${STEPS:-${usual%,*}} TOKENS=${TOKENS:-${usual#*,}}
 mkdir -p "$WORK" "$RESULTS"
@@ -36,7 +37,7 @@ limited "$HEED" sweep "$WORK/$name.json" "$@" || [ $? = 124 ]
 [ -e "$WORK/$name/results.json" ] || stop "its first row"
 python3 recipes/paper/table3.py result "$WORK/$name.json" "$WORK/$name/results.json" \
     --size "$SIZE" "${quiet[@]}" \
-    --command "$command STEPS=$STEPS TOKENS=$TOKENS recipes/paper/table3.sh" \
+    --command "$command STEPS=$STEPS TOKENS=$TOKENS recipes/paper/table3.sh${*:+ $*}" \
     >"$RESULTS/$name.part"
 mv "$RESULTS/$name.part" "$RESULTS/$name.json"
 python3 recipes/paper/report.py --results "$RESULTS" --out "${REPORT:-docs/paper}"
