@@ -306,6 +306,7 @@ def norm(found, base):
                             "that alone does not help."))
     if base["d_model"] > 16 and 12 not in depths:
         text[-1] += " The recipe's rows of 12 layers have not been run yet."
+    kinds["low"] = "post-norm, rate / 4"  # a legend has less room
     lines = [points(kinds[n], [(d, math.log(rows[f"{n}-{d}"]["ppl"])) for d in depths
                                if f"{n}-{d}" in rows]) for n in kinds
              if any(row.startswith(n) for row in rows)]

@@ -361,8 +361,8 @@ def trained_longer(short, more):
         f"Dropout pays for models that see the same sentences often. Rows of group D again, with "
         f"{ends[1]} updates in place of {ends[0]} (the learning rate's schedule stretched along):",
         "", *beside(rows_of(short), rows_of(more), ends), "",
-        f"{said.strip()} Rank correlations of perplexity: {groups_beside(short, more)}. Both pay once a model has seen its sentences often; how "
-        "often decides how much of them is best."])
+        f"{said.strip()} Rank correlations of perplexity: {groups_beside(short, more)}. Both pay "
+        "once a model has seen its sentences often; how often decides how much of them is best."])
 
 
 def section(files):
