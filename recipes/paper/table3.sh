@@ -30,6 +30,7 @@ fi
 [ -z "${NAME:-}" ] || command+=" NAME=$NAME"
 name=${NAME:-$name}
 STEPS=${STEPS:-${usual%,*}} TOKENS=${TOKENS:-${usual#*,}}
+only=$(printf ' %s' "$@" | grep -o -- ' --only [^ ]*' | tr -d '\n' || :)
 mkdir -p "$WORK" "$RESULTS"
 python3 recipes/paper/table3.py plan --data "${DATA:?the folder with the texts}" --size "$SIZE" \
     --out "$WORK/$name" --steps "$STEPS" --tokens "$TOKENS" "${more[@]}" >"$WORK/$name.json"
@@ -37,7 +38,7 @@ limited "$HEED" sweep "$WORK/$name.json" "$@" || [ $? = 124 ]
 [ -e "$WORK/$name/results.json" ] || stop "its first row"
 python3 recipes/paper/table3.py result "$WORK/$name.json" "$WORK/$name/results.json" \
     --size "$SIZE" "${quiet[@]}" \
-    --command "$command STEPS=$STEPS TOKENS=$TOKENS recipes/paper/table3.sh${*:+ $*}" \
+    --command "$command STEPS=$STEPS TOKENS=$TOKENS recipes/paper/table3.sh$only" \
     >"$RESULTS/$name.part"
 mv "$RESULTS/$name.part" "$RESULTS/$name.json"
 python3 recipes/paper/report.py --results "$RESULTS" --out "${REPORT:-docs/paper}"
