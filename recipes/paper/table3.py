@@ -269,6 +269,10 @@ def setting(f):
     return f["rows"][0]["train"].get("attention_init", "joint")
 
 
+def steps_of(f):
+    return f["rows"][0]["train"]["steps"]
+
+
 def beside(a, b, heads):
     """Rows that two files have, one beside the other."""
     paper = {name: (ppl, bleu) for name, _, _, ppl, bleu, _ in ROWS}
@@ -337,14 +341,13 @@ def narrow_heads(f):
     return (f"Why group A ranks otherwise: {chance} of A-h32 are {width} wide here, 16 in the "
             f"paper. B-dk16 has keys of that width in 8 heads, and its perplexity is "
             f"{rows['B-dk16']['valid_ppl'] - ppl0:+.3f} (A-h32: "
-            f"{rows['A-h32']['valid_ppl'] - ppl0:+.3f}): keys so narrow are what costs, as the "
-            "paper says of B, not the number of heads.")
+            f"{rows['A-h32']['valid_ppl'] - ppl0:+.3f}), which suggests that keys so narrow are "
+            "what costs, as the paper says of B, more than the number of heads.")
 
 
 def trained_longer(short, more):
     """Rows that were also trained for more updates."""
-    steps = [f["rows"][0]["train"]["steps"] for f in (short, more)]
-    ends = [f"{x:,}" for x in steps]
+    ends = [f"{steps_of(f):,}" for f in (short, more)]
     names = {"D-drop0": "dropout", "D-eps0": "label smoothing"}
     changes = []
     for name, what in names.items():
@@ -354,14 +357,13 @@ def trained_longer(short, more):
             paper = [bleu - 25.8 for n, _, _, _, bleu, _ in ROWS if n == name][0]
             changes.append(f"without {what} BLEU changes by {got[0]:+.1f} and {got[1]:+.1f} (in "
                            f"the paper {paper:+.1f})")
-    said = "; ".join(changes)
-    said = f" After {ends[0]} and {ends[1]} updates {said}." if said else ""
+    said = f"After {ends[0]} and {ends[1]} updates {'; '.join(changes)}. " if changes else ""
     return "\n".join([
         "### Is the training too short?", "",
         f"Dropout pays for models that see the same sentences often. Rows of group D again, with "
         f"{ends[1]} updates in place of {ends[0]} (the learning rate's schedule stretched along):",
         "", *beside(rows_of(short), rows_of(more), ends), "",
-        f"{said.strip()} Rank correlations of perplexity: {groups_beside(short, more)}. Both pay "
+        f"{said}Rank correlations of perplexity: {groups_beside(short, more)}. Both pay "
         "once a model has seen its sentences often; how often decides how much of them is best."])
 
 
@@ -369,7 +371,6 @@ def section(files):
     parts = []
     for size in PART:
         found = [f for f in files.values() if f["size"] == size]
-        steps = [f["rows"][0]["train"]["steps"] for f in found]
         if not found:
             continue
         best = [f for f in found if whole(f) and setting(f) == "joint"] or \
@@ -378,13 +379,13 @@ def section(files):
         parts.append(f"### {TITLES[size]}\n\n{one_size(main_one)}")
         if narrow_heads(main_one):
             parts.append(narrow_heads(main_one))
-        for f, n in zip(found, steps):
-            if f is main_one or rows_of(f).get("base.1") is None:
+        for f in found:
+            more = steps_of(f) - steps_of(main_one)
+            if f is main_one or "base.1" not in rows_of(f):
                 continue
-            usual = main_one["rows"][0]["train"]["steps"]
-            if n == usual and (setting(main_one), setting(f)) == ("joint", "each"):
+            if more == 0 and (setting(main_one), setting(f)) == ("joint", "each"):
                 parts.append(first_weights(main_one, f))
-            elif n > usual:
+            elif more > 0:
                 parts.append(trained_longer(main_one, f))
     return "\n\n".join(parts)
 
