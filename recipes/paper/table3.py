@@ -86,8 +86,9 @@ def plan(args):
         row = {"name": name, "train": train}
         if group:
             row["group"] = group
-        if name == "base":
-            row["seeds"] = [1, 2] if args.size == "smoke" else [1, 2, 3]
+        seeds = max(args.seeds, 2 if args.size == "smoke" else 3) if name == "base" else args.seeds
+        if seeds > 1:
+            row["seeds"] = list(range(1, seeds + 1))
         rows.append(row)
     json.dump({"out": args.out, "train": common, "average": 5, "tidy": True,
                "translate": {"beam": 4},
@@ -140,23 +141,52 @@ def result(args):
     print()
 
 
+def row_of(run):
+    """The paper's row of a run: one with seeds is called ROW.SEED."""
+    return run["name"].removesuffix(f".{run['train'].get('seed', '')}")
+
+
+def rows_of(f):
+    """The rows of a file by name, each with the mean of its seeds."""
+    runs = {}
+    for run in f["rows"]:
+        runs.setdefault(row_of(run), []).append(run)
+    return {name: dict(found[0], seeds=len(found),
+                       ppls=(ppls := [r["valid_ppl"] for r in found]), ppl=mean(ppls),
+                       bleus=(bleus := [r["scores"]["test"]["BLEU"] for r in found]),
+                       bleu=mean(bleus)) for name, found in runs.items()}
+
+
+def deviation(rows, key):
+    """Standard deviation of the seeds of a row, of all rows that have several; None where none
+    has."""
+    squares = [(x - mean(r[key])) ** 2 for r in rows.values() for x in r[key]]
+    free = sum(r["seeds"] - 1 for r in rows.values())
+    return (sum(squares) / free) ** 0.5 if free else None
+
+
+def noise(rows, key, name):
+    """What a row differs from base by chance: twice the standard error of the difference."""
+    found = deviation(rows, key)
+    if found is None:
+        return 0
+    return 2 * found * (1 / rows[name]["seeds"] + 1 / rows["base"]["seeds"]) ** 0.5
+
+
 def time_of(row):
     return f"{row['ms']:.0f} ms" if "ms" in row else f"{row['seconds']:.0f} s"
 
 
-def against(results, bases, ppl0, bleu0):
-    """Rows that differ from base the other way than the paper's, by more than seeds do."""
-    spread = [max(x) - min(x) for x in ([r["valid_ppl"] for r in bases],
-                                        [r["scores"]["test"]["BLEU"] for r in bases])]
+def against(rows):
+    """Rows that differ from base the other way than the paper's, by more than chance."""
     found = []
     for name, _, _, ppl, bleu, _ in ROWS:
-        if name == "base" or name not in results:
+        if name == "base" or name not in rows:
             continue
-        r = results[name]
-        for what, ours, theirs, noise, form in (
-                ("perplexity", r["valid_ppl"] - ppl0, ppl - 4.92, spread[0], "+.3f"),
-                ("BLEU", r["scores"]["test"]["BLEU"] - bleu0, bleu - 25.8, spread[1], "+.2f")):
-            if ours * theirs < 0 and abs(ours) > noise:
+        for what, key, theirs, form in (("perplexity", "ppl", ppl - 4.92, "+.3f"),
+                                        ("BLEU", "bleu", bleu - 25.8, "+.2f")):
+            ours = rows[name][key] - rows["base"][key]
+            if ours * theirs < 0 and abs(ours) > noise(rows, key + "s", name):
                 found.append(f"{name} ({what} {ours:{form}}, the paper's {theirs:+.2f})")
     return found
 
@@ -170,37 +200,17 @@ WHAT = {
 }
 
 
-def rows_of(f):
-    return {r["name"]: r for r in f["rows"]}
-
-
-def row_of(name):
-    """The paper's row of a run: base's have seeds."""
-    return "base" if name.startswith("base.") else name
-
-
-def bases_of(f):
-    """The seeds of base, and their mean perplexity and BLEU."""
-    bases = [r for name, r in rows_of(f).items() if name.startswith("base.")]
-    if not bases:
-        sys.exit("table3.py: no row of base is finished")
-    return (bases, mean([r["valid_ppl"] for r in bases]),
-            mean([r["scores"]["test"]["BLEU"] for r in bases]))
-
-
 def correlations(f):
     """(group, rows, rank correlation of perplexity, of BLEU) with the paper's, of each group that
     has rows, then of all."""
-    results, groups = rows_of(f), {}
-    _, ppl0, bleu0 = bases_of(f)
+    rows, groups = rows_of(f), {}
     for name, group, _, ppl, bleu, _ in ROWS:
-        if name != "base" and name in results:
-            r = results[name]
-            groups.setdefault(group, []).append((r["valid_ppl"], ppl,
-                                                 r["scores"]["test"]["BLEU"], bleu))
-    every = [x for rows in groups.values() for x in rows]
-    for group, rows in [*((g, r) for g, r in groups.items() if g), ("all", every)]:
-        table = list(zip(*([(ppl0, 4.92, bleu0, 25.8)] + rows)))
+        if name != "base" and name in rows:
+            groups.setdefault(group, []).append((rows[name]["ppl"], ppl, rows[name]["bleu"], bleu))
+    every = [x for found in groups.values() for x in found]
+    base = (rows["base"]["ppl"], 4.92, rows["base"]["bleu"], 25.8)
+    for group, found in [*((g, r) for g, r in groups.items() if g), ("all", every)]:
+        table = list(zip(base, *found))
         yield group, len(table[0]), spearman(table[0], table[1]), spearman(table[2], table[3])
 
 
@@ -208,12 +218,33 @@ def ranked(x):
     return "-" if x is None else f"{x:.2f}"
 
 
+def seeds_of(rows):
+    """How many seeds rows have and how far these are apart, in words."""
+    base, others = rows["base"], {r["seeds"] for name, r in rows.items() if name != "base"}
+    if others == {base["seeds"]}:
+        said = f"Every row is the mean of {base['seeds']} seeds"
+    else:
+        said = f"Base is the mean of {base['seeds']} seeds"
+        for name, r in rows.items():
+            if name != "base" and r["seeds"] > 1:
+                said += f", {name} of {r['seeds']}"
+    if deviation(rows, "ppls") is None:
+        return said + "."
+    name = min((n for n in rows if n != "base"), key=lambda n: rows[n]["seeds"], default="base")
+    return (f"{said}. The standard deviation of seeds is {deviation(rows, 'ppls'):.3f} in "
+            f"perplexity and {deviation(rows, 'bleus'):.2f} BLEU; differences from base of less "
+            f"than two standard errors, {noise(rows, 'ppls', name):.3f} and "
+            f"{noise(rows, 'bleus', name):.2f}, say nothing.")
+
+
 def one_size(f):
-    results = rows_of(f)
+    rows = rows_of(f)
+    if "base" not in rows:
+        sys.exit("table3.py: no row of base is finished")
     lines = []
     say = lines.append
-    bases, ppl0, bleu0 = bases_of(f)
-    one = bases[0]["train"]
+    base = rows["base"]
+    one = base["train"]
     drawn = ""
     if setting(f) == "each":
         drawn = " First weights of attention are drawn as `--attention-init each` says."
@@ -222,38 +253,31 @@ def one_size(f):
         f"piece, and BLEU of the test text, by the mean of the last {f['average']} checkpoints. "
         "The data are not the paper's, so compare the differences from base (in brackets), not the "
         "figures themselves.\n")
-    spread = max(r["valid_ppl"] for r in bases) - min(r["valid_ppl"] for r in bases)
-    wide = max(r["scores"]["test"]["BLEU"] for r in bases)
-    wide -= min(r["scores"]["test"]["BLEU"] for r in bases)
-    say(f"Base is the mean of {len(bases)} seeds, which differ by {spread:.3f} in perplexity and "
-        f"{wide:.2f} BLEU: smaller differences than these say nothing. Time is "
-        + ("the processor time of an update, measured afterwards.\n" if "ms" in bases[0] else
+    say(f"{seeds_of(rows)} Time is "
+        + ("the processor time of an update, measured afterwards.\n" if "ms" in base else
            "of the whole training.\n"))
     say("| row | parameters | perplexity | paper | BLEU | paper | time |")
     say("|---|---:|---:|---:|---:|---:|---:|")
     for name, _, _, ppl, bleu, _ in ROWS:
+        r = rows.get(name)
         if name == "base":
-            say(f"| base | {bases[0]['parameters'] / 1e6:.1f} M | {ppl0:.3f} | {ppl} | "
-                f"{bleu0:.2f} | {bleu} | {time_of(bases[0])} |")
-            continue
-        r = results.get(name)
-        if not r:
+            say(f"| base | {r['parameters'] / 1e6:.1f} M | {r['ppl']:.3f} | {ppl} | "
+                f"{r['bleu']:.2f} | {bleu} | {time_of(r)} |")
+        elif not r:
             say(f"| {name} | | not run | {ppl} | | {bleu} | |")
-            continue
-        score = r["scores"]["test"]["BLEU"]
-        say(f"| {name} | {r['parameters'] / 1e6:.1f} M | {r['valid_ppl']:.3f} "
-            f"({r['valid_ppl'] - ppl0:+.3f}) | {ppl} ({ppl - 4.92:+.2f}) | {score:.2f} "
-            f"({score - bleu0:+.2f}) | {bleu} ({bleu - 25.8:+.1f}) | {time_of(r)} |")
+        else:
+            say(f"| {name} | {r['parameters'] / 1e6:.1f} M | {r['ppl']:.3f} "
+                f"({r['ppl'] - base['ppl']:+.3f}) | {ppl} ({ppl - 4.92:+.2f}) | {r['bleu']:.2f} "
+                f"({r['bleu'] - base['bleu']:+.2f}) | {bleu} ({bleu - 25.8:+.1f}) | {time_of(r)} |")
     say("\nThe paper's figures are of newstest2013. Rank correlation of ours with the paper's, "
         "base among the rows of each group:\n")
     say("| group | rows | perplexity | BLEU |")
     say("|---|---:|---:|---:|")
     for group, n, *found in correlations(f):
         say(f"| {group} | {n} | {ranked(found[0])} | {ranked(found[1])} |")
-    found = against(results, bases, ppl0, bleu0)
+    found = against(rows)
     if found:
-        say("\nThe other way than in the paper, by more than seeds differ: "
-            + "; ".join(found) + ".")
+        say("\nThe other way than in the paper, by more than that: " + "; ".join(found) + ".")
     return "\n".join(lines)
 
 
@@ -261,7 +285,7 @@ TITLES = {"paper": "The paper's size", "small": "A quarter of its width", "smoke
 
 
 def whole(f):
-    return {row_of(name) for name in rows_of(f)} == {name for name, *_ in ROWS}
+    return set(rows_of(f)) == {name for name, *_ in ROWS}
 
 
 def setting(f):
@@ -278,26 +302,23 @@ def beside(a, b, heads):
     paper = {name: (ppl, bleu) for name, _, _, ppl, bleu, _ in ROWS}
     lines = [f"| row | perplexity, {heads[0]} | {heads[1]} | BLEU, {heads[0]} | {heads[1]} | "
              "the paper's |", "|---|---:|---:|---:|---:|---:|"]
-    order = list(paper)
-    for name in sorted(b, key=lambda n: (order.index(row_of(n)), n)):
-        if name in a:
-            ppl, bleu = paper[row_of(name)]
-            scores = [r["scores"]["test"]["BLEU"] for r in (a[name], b[name])]
-            lines.append(f"| {name} | {a[name]['valid_ppl']:.3f} | {b[name]['valid_ppl']:.3f} | "
-                         f"{scores[0]:.2f} | {scores[1]:.2f} | {ppl}, {bleu} |")
+    for name, (ppl, bleu) in paper.items():
+        if name in a and name in b:
+            lines.append(f"| {name} | {a[name]['ppl']:.3f} | {b[name]['ppl']:.3f} | "
+                         f"{a[name]['bleu']:.2f} | {b[name]['bleu']:.2f} | {ppl}, {bleu} |")
     return lines
 
 
 def same_way(f, name):
-    """Whether a row's perplexity differs from that of base 1 as it does in the paper."""
+    """Whether a row's perplexity differs from base's as it does in the paper."""
     rows = rows_of(f)
     paper = {n: ppl for n, _, _, ppl, _, _ in ROWS}
-    return (rows[name]["valid_ppl"] - rows["base.1"]["valid_ppl"]) * (paper[name] - 4.92) > 0
+    return (rows[name]["ppl"] - rows["base"]["ppl"]) * (paper[name] - 4.92) > 0
 
 
 def turned(f, g):
     """Rows that differ from base as in the paper in g, and did not in f."""
-    common = [n for n in rows_of(g) if n in rows_of(f) and not n.startswith("base")]
+    common = [n for n, *_ in ROWS if n != "base" and n in rows_of(f) and n in rows_of(g)]
     return ", ".join(n for n in common if same_way(g, n) and not same_way(f, n)) or "none"
 
 
@@ -311,7 +332,7 @@ def groups_beside(f, g):
 def first_weights(joint, each):
     """The table with the other kind of first weights."""
     a, b = rows_of(each), rows_of(joint)
-    base = [x["base.1"]["valid_ppl"] for x in (a, b)]
+    base = [x["base"]["ppl"] for x in (a, b)]
     return "\n".join([
         "### The same with other first weights", "",
         "heed used to draw first weights of queries, keys and values as those of three matrices "
@@ -331,17 +352,16 @@ def narrow_heads(f):
     rows = rows_of(f)
     if found.get("A", 1) >= 0.7 or not {"A-h32", "B-dk16"} <= set(rows):
         return None
-    bases, ppl0, _ = bases_of(f)
-    spread = max(r["valid_ppl"] for r in bases) - min(r["valid_ppl"] for r in bases)
+    base = rows["base"]["ppl"]
     less = [n for n, group, *_ in ROWS if group == "A" and n in rows and
-            abs(rows[n]["valid_ppl"] - ppl0) <= spread]
+            abs(rows[n]["ppl"] - base) <= noise(rows, "ppls", n)]
     width = rows["A-h32"]["train"]["d_k"]
     chance = (f"of {', '.join(less)} and base, the order is chance, since they differ by less than "
               "seeds do; and the heads" if len(less) > 1 else "the heads")
     return (f"Why group A ranks otherwise: {chance} of A-h32 are {width} wide here, 16 in the "
             f"paper. B-dk16 has keys of that width in 8 heads, and its perplexity is "
-            f"{rows['B-dk16']['valid_ppl'] - ppl0:+.3f} (A-h32: "
-            f"{rows['A-h32']['valid_ppl'] - ppl0:+.3f}), which suggests that keys so narrow are "
+            f"{rows['B-dk16']['ppl'] - base:+.3f} (A-h32: "
+            f"{rows['A-h32']['ppl'] - base:+.3f}), which suggests that keys so narrow are "
             "what costs, as the paper says of B, more than the number of heads.")
 
 
@@ -352,8 +372,7 @@ def trained_longer(short, more):
     changes = []
     for name, what in names.items():
         if name in rows_of(short) and name in rows_of(more):
-            got = [rows_of(f)[name]["scores"]["test"]["BLEU"]
-                   - rows_of(f)["base.1"]["scores"]["test"]["BLEU"] for f in (short, more)]
+            got = [rows_of(f)[name]["bleu"] - rows_of(f)["base"]["bleu"] for f in (short, more)]
             paper = [bleu - 25.8 for n, _, _, _, bleu, _ in ROWS if n == name][0]
             changes.append(f"without {what} BLEU changes by {got[0]:+.1f} and {got[1]:+.1f} (in "
                            f"the paper {paper:+.1f})")
@@ -381,7 +400,7 @@ def section(files):
             parts.append(narrow_heads(main_one))
         for f in found:
             more = steps_of(f) - steps_of(main_one)
-            if f is main_one or "base.1" not in rows_of(f):
+            if f is main_one or "base" not in rows_of(f):
                 continue
             if more == 0 and (setting(main_one), setting(f)) == ("joint", "each"):
                 parts.append(first_weights(main_one, f))
@@ -400,6 +419,7 @@ def main():
     one.add_argument("--steps", type=int, default=8000)
     one.add_argument("--tokens", type=int, default=8000)
     one.add_argument("--size", choices=PART, default="paper")
+    one.add_argument("--seeds", type=int, default=1, help="of each row; base has three at least")
     one.add_argument("--set", action="append", default=[], metavar="NAME=JSON",
                      help="another option of heed train, for all rows")
     one.set_defaults(run=plan)

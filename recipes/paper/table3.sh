@@ -6,6 +6,7 @@
 #     WORK   where runs and results go (local/paper)
 #     HEED   the program (build/heed)
 #     STEPS, TOKENS   updates of each row, and tokens of each (8000, 8000; small: 3000, 1024)
+#     SEEDS  of each row (1; base has three): the table has their means
 #     SET    another option of heed train for all rows, as NAME=JSON: for questions about the table
 #     NAME   of runs and result (table3; small: table3-small)
 #     MINUTES         how long it may take (no limit); it goes on the next time
@@ -27,13 +28,15 @@ if [ "$SIZE" = small ]; then
     more=(--set threads=1 --set 'dtype="bf16"') quiet=(--heed "$HEED")
 fi
 [ -z "${SET:-}" ] || more+=(--set "$SET") command+=" SET='$SET'"
+[ -z "${SEEDS:-}" ] || command+=" SEEDS=$SEEDS"
 [ -z "${NAME:-}" ] || command+=" NAME=$NAME"
 name=${NAME:-$name}
 STEPS=${STEPS:-${usual%,*}} TOKENS=${TOKENS:-${usual#*,}}
 only=$(printf ' %s' "$@" | grep -o -- ' --only [^ ]*' | tr -d '\n' || :)
 mkdir -p "$WORK" "$RESULTS"
 python3 recipes/paper/table3.py plan --data "${DATA:?the folder with the texts}" --size "$SIZE" \
-    --out "$WORK/$name" --steps "$STEPS" --tokens "$TOKENS" "${more[@]}" >"$WORK/$name.json"
+    --out "$WORK/$name" --steps "$STEPS" --tokens "$TOKENS" \
+    --seeds "${SEEDS:-1}" "${more[@]}" >"$WORK/$name.json"
 limited "$HEED" sweep "$WORK/$name.json" "$@" || [ $? = 124 ]
 [ -e "$WORK/$name/results.json" ] || stop "its first row"
 python3 recipes/paper/table3.py result "$WORK/$name.json" "$WORK/$name/results.json" \
