@@ -47,9 +47,10 @@ save() {
     mv "$keep.part" "$keep"
 }
 
-# texts — those of data.sh, once
+# texts [SIZE] — those of data.sh, once
 texts() {
-    [ -e "$work/data/train.en.xz" ] || DATA=$corpora WORK=$work recipes/paper/data.sh
+    [ -e "$work/data${1:+-$1}/bpe.model" ] ||
+        SIZE=${1:-} DATA=$corpora WORK=$work recipes/paper/data.sh
 }
 
 part() {
@@ -63,9 +64,9 @@ part() {
             ${TABLE2:-multi30k.en-de/tiny multi30k.en-fr/tiny all.en-de/base}
         ;;
     table3)
-        texts
-        DATA=$work/data WORK=$work STEPS=${TABLE3_STEPS:-4000} recipes/paper/table3.sh \
-            --device "$DEVICE"
+        texts mixed
+        DATA=$work/data-mixed WORK=$work STEPS=${TABLE3_STEPS:-4000} recipes/paper/table3.sh \
+            --device "$DEVICE" --device "$DEVICE"
         ;;
     parsing)
         DATA=$corpora WORK=$work/parsing STEPS=${PARSING_STEPS:-8000} LIMIT=${LIMIT:-500} \

@@ -65,7 +65,7 @@ def find(folder, name):
 def plan(args):
     data = pathlib.Path(args.data)
     # The paper's learning rates over fewer updates: as high, not as long.
-    warmup = max(200, args.steps // 5)
+    warmup = args.warmup or max(200, args.steps // 5)
     common = {
         "src": [find(data, "train.en")], "tgt": [find(data, "train.de")],
         "valid_src": find(data, "valid.en"), "valid_tgt": find(data, "valid.de"),
@@ -115,17 +115,21 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def measured(heed, train, pieces):
-    """Milliseconds of processor time of an update, on sentences of twelve pieces."""
+def measured(args, train, pieces):
+    """Milliseconds of an update on sentences of twelve pieces: of processor time on a CPU."""
     shape = ("n_layer", "d_model", "d_ff", "n_head", "d_k", "d_v", "dropout", "label_smoothing",
              "positions", "dtype", "threads", "tokens")
-    command = [heed, "bench", "train", "--json", "--seconds", "2", "--length", "12", "--n-vocab",
-               str(pieces)]
+    on_cpu = args.device.startswith("cpu")
+    command = [args.heed, "bench", "train", "--json", "--length", "12", "--n-vocab", str(pieces),
+               "--device", args.device, "--seconds", "2" if on_cpu else "0.5"]
+    if not on_cpu and "dtype" not in train:
+        command += ["--dtype", "bf16"]
     for key in shape:
         if key in train:
             command += ["--" + key.replace("_", "-"), str(train[key])]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return [x["cpu_ms_per_step"] for x in map(json.loads, lines) if "cpu_ms_per_step" in x][0]
+    key = "cpu_ms_per_step" if on_cpu else "ms_per_step"
+    return [x[key] for x in map(json.loads, lines) if key in x][0]
 
 
 def result(args):
@@ -135,8 +139,9 @@ def result(args):
         for row in rows:
             run = pathlib.Path(table["out"]) / row["name"] / "config.json"
             model = json.loads(run.read_text(encoding="utf-8"))["model"]
-            row["ms"] = measured(args.heed, row["train"], model["n_vocab_tgt"])
+            row["ms"] = measured(args, row["train"], model["n_vocab_tgt"])
     json.dump({"command": args.command, "size": args.size, "average": table["average"],
+               "device": args.device,
                "rows": rows}, sys.stdout, indent=1)
     print()
 
@@ -173,7 +178,13 @@ def noise(rows, key, name):
     return 2 * found * (1 / rows[name]["seeds"] + 1 / rows["base"]["seeds"]) ** 0.5
 
 
+def on_gpu(f):
+    return not f.get("device", "cpu").startswith("cpu")
+
+
 def time_of(row):
+    if "ms" in row and row["ms"] < 20:
+        return f"{row['ms']:.1f} ms"
     return f"{row['ms']:.0f} ms" if "ms" in row else f"{row['seconds']:.0f} s"
 
 
@@ -254,7 +265,8 @@ def one_size(f):
         "The data are not the paper's, so compare the differences from base (in brackets), not the "
         "figures themselves.\n")
     say(f"{seeds_of(rows)} Time is "
-        + ("the processor time of an update, measured afterwards.\n" if "ms" in base else
+        + (f"{'that' if on_gpu(f) else 'the processor time'} of an update, measured afterwards.\n"
+           if "ms" in base else
            "of the whole training.\n"))
     say("| row | parameters | perplexity | paper | BLEU | paper | time |")
     say("|---|---:|---:|---:|---:|---:|---:|")
@@ -418,6 +430,7 @@ def main():
     one.add_argument("--out", required=True)
     one.add_argument("--steps", type=int, default=8000)
     one.add_argument("--tokens", type=int, default=8000)
+    one.add_argument("--warmup", type=int, help="updates of rising learning rate")
     one.add_argument("--size", choices=PART, default="paper")
     one.add_argument("--seeds", type=int, default=1, help="of each row; base has three at least")
     one.add_argument("--set", action="append", default=[], metavar="NAME=JSON",
@@ -429,6 +442,7 @@ def main():
     two.add_argument("--size", choices=PART, default="paper")
     two.add_argument("--command", required=True)
     two.add_argument("--heed")
+    two.add_argument("--device", default="cpu", help="for --heed, and what the rows ran on")
     two.set_defaults(run=result)
     args = parser.parse_args()
     args.run(args)

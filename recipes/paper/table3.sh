@@ -5,7 +5,8 @@
 #     DATA   folder with train, valid and test texts and bpe.model (data.sh makes it for both sizes)
 #     WORK   where runs and results go (local/paper)
 #     HEED   the program (build/heed)
-#     STEPS, TOKENS   updates of each row, and tokens of each (8000, 8000; small: 3000, 1024)
+#     STEPS, TOKENS   updates of each row, and tokens of each (4000, 4096; small: 3000, 1024)
+#     WARMUP updates of rising learning rate (a fifth of all)
 #     SEEDS  of each row (1; base has three): the table has their means
 #     SET    another option of heed train for all rows, as NAME=JSON: for questions about the table
 #     NAME   of runs and result (table3; small: table3-small)
@@ -13,8 +14,9 @@
 #     RESULTS, REPORT where its results and the report go (docs/paper/results, docs/paper)
 #
 # Arguments go to heed sweep: --device cuda:0 --device cuda:1 runs two rows at a time, --only NAME
-# one. With STEPS=4000 about 25 minutes of one H200; small takes an hour and a half of one core with
-# AMX, --device cpu --device cpu half of it with two. Stop and start it as you like.
+# one. Two at a time on one GPU keep it at work while one of them saves or is tested. Ten minutes of one
+# H200; small takes an hour of one core with AMX, --device cpu --device cpu half of it with two. Stop
+# and start it as you like.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=recipes/paper/common.sh
@@ -22,13 +24,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 WORK=${WORK:-local/paper} HEED=${HEED:-build/heed} SIZE=${SIZE:-paper}
 RESULTS=${RESULTS:-docs/paper/results}
 [ -z "${SMOKE:-}" ] || SIZE=smoke
-name=table3 usual=8000,8000 more=() quiet=() command="DATA=... SIZE=$SIZE"
+name=table3 usual=4000,4096 more=() quiet=(--heed "$HEED") command="DATA=... SIZE=$SIZE"
 if [ "$SIZE" = small ]; then
     name=table3-small usual=3000,1024
-    more=(--set threads=1 --set 'dtype="bf16"') quiet=(--heed "$HEED")
+    more=(--set threads=1 --set 'dtype="bf16"')
 fi
 [ -z "${SET:-}" ] || more+=(--set "$SET") command+=" SET='$SET'"
 [ -z "${SEEDS:-}" ] || command+=" SEEDS=$SEEDS"
+[ -z "${WARMUP:-}" ] || more+=(--warmup "$WARMUP") command+=" WARMUP=$WARMUP"
 [ -z "${NAME:-}" ] || command+=" NAME=$NAME"
 name=${NAME:-$name}
 STEPS=${STEPS:-${usual%,*}} TOKENS=${TOKENS:-${usual#*,}}
@@ -37,6 +40,8 @@ mkdir -p "$WORK" "$RESULTS"
 python3 recipes/paper/table3.py plan --data "${DATA:?the folder with the texts}" --size "$SIZE" \
     --out "$WORK/$name" --steps "$STEPS" --tokens "$TOKENS" \
     --seeds "${SEEDS:-1}" "${more[@]}" >"$WORK/$name.json"
+device=$(printf ' %s' "$@" | sed -n 's/.* --device \([^ ]*\).*/\1/p')
+[ "$SIZE" = smoke ] && quiet=() || quiet+=(--device "${device:-cpu}")
 limited "$HEED" sweep "$WORK/$name.json" "$@" || [ $? = 124 ]
 [ -e "$WORK/$name/results.json" ] || stop "its first row"
 python3 recipes/paper/table3.py result "$WORK/$name.json" "$WORK/$name/results.json" \
