@@ -9,6 +9,7 @@
 #     LAYERS, D_MODEL, D_FF, HEADS, DROPOUT    of the model (4, 1024, 4096, 16, 0.3)
 #     PIECES, STEPS, TOKENS, WARMUP, EVERY     vocabulary, updates, tokens of each, updates of
 #             rising learning rate, and between checkpoints (16000, 8000, 8000, 4000, 500)
+#     LR_SCALE  of the paper's learning rate (1)
 #     SEED    of weights, dropout and order (1)
 #     DTYPE   to train with (what heed train takes: f32, bf16 on a GPU); small: bf16
 #     TAGS    1: rows have the tag of each word in place of XX. A decoder has to find out which word
@@ -39,14 +40,14 @@ if [ "${SIZE:-}" = small ]; then
 fi
 LAYERS=${LAYERS:-4} D_MODEL=${D_MODEL:-1024} D_FF=${D_FF:-4096} HEADS=${HEADS:-16}
 DROPOUT=${DROPOUT:-0.3} PIECES=${PIECES:-16000} STEPS=${STEPS:-8000} TOKENS=${TOKENS:-8000}
-WARMUP=${WARMUP:-4000} EVERY=${EVERY:-500} SEED=${SEED:-1}
+WARMUP=${WARMUP:-4000} EVERY=${EVERY:-500} SEED=${SEED:-1} LR_SCALE=${LR_SCALE:-1}
 RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper} NAME=${NAME:-parsing}
 # shellcheck source=recipes/paper/common.sh
 . recipes/paper/common.sh
 BEAM=21 ALPHA=0.3 EXTRA=${EXTRA:-300} LONGEST=${LONGEST:-300} AVERAGE=${AVERAGE:-5}
 : "${DATA:?the folder with craft-treebank and gum}"
 model='LAYERS|D_MODEL|D_FF|HEADS|DROPOUT'
-training='PIECES|STEPS|TOKENS|WARMUP|EVERY|SEED|DTYPE|LONGEST|AVERAGE'
+training='PIECES|STEPS|TOKENS|WARMUP|LR_SCALE|EVERY|SEED|DTYPE|LONGEST|AVERAGE'
 command="$(set | grep -E "^($model|$training)=" | tr '\n' ' ')${TAGS:+TAGS=1 }"
 command="DATA=... ${TEXT:+TEXT=... }${command}${LIMIT:+LIMIT=$LIMIT }${PEER:+PEER=1 }"
 command="${command}recipes/paper/parsing.sh${*:+ $*}"
@@ -82,7 +83,7 @@ train() {
         --valid-src "$WORK/valid.words" --valid-tgt "$WORK/valid.rows" \
         --n-layer "$LAYERS" --d-model "$D_MODEL" --d-ff "$D_FF" --n-head "$HEADS" \
         --dropout "$DROPOUT" --max-len 1024 --max-length "$LONGEST" --tokens "$TOKENS" \
-        --steps "$STEPS" --warmup "$WARMUP" --save-every "$EVERY" --valid-every "$EVERY" \
+        --steps "$STEPS" --warmup "$WARMUP" --lr-scale "$LR_SCALE" --save-every "$EVERY" --valid-every "$EVERY" \
         --seed "$SEED" --cache "$WORK/cache" --quiet ${DTYPE:+--dtype "$DTYPE"} ||
         ended $? "training $name"
     "$HEED" average --out "$WORK/$name.part" --overwrite --last "$AVERAGE" "$WORK/$name.run"
@@ -130,7 +131,7 @@ report
 if [ -n "${PEER:-}" ]; then
     peer "$WORK/peer.json" --like "$WORK/heed.run/config.json" --tokenizer "$WORK/bpe.model" \
         --src "$WORK/train.words" --tgt "$WORK/train.rows" --out "$WORK/peer" --steps "$STEPS" \
-        --tokens "$TOKENS" --warmup "$WARMUP" --every "$EVERY" --max-length "$LONGEST" \
+        --tokens "$TOKENS" --warmup "$WARMUP" --lr-scale "$LR_SCALE" --every "$EVERY" --max-length "$LONGEST" \
         --beam "$BEAM" --alpha "$ALPHA" --extra "$EXTRA" --seed "$SEED" --average "$AVERAGE" \
         --translate "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
     for set in valid test gum; do cp "$WORK/peer/$set.out" "$WORK/peer.$set.rows"; done

@@ -16,6 +16,8 @@
 #              Where so much cannot be kept, choose STEPS that fit; finished rows are in RESULTS.
 #     STEPS, TOKENS, WARMUP, PIECES    updates, tokens of each, updates of rising learning rate,
 #              pieces of the vocabulary, in place of the usual ones of a text (see below)
+#     LR_SCALE of the paper's learning rate (1): fewer updates have a shorter warm-up, whose rate
+#              would rise higher than deep models bear
 #     BEAMS, ALPHAS, CHOOSE    what to choose from ("1 4 8", "0.2 0.6 1.0") on the first CHOOSE
 #              lines of the validation text (500)
 #     PEER     1: the same with PyTorch (peer.py), on the same texts, pieces, updates and batches;
@@ -30,6 +32,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 WORK=${WORK:-local/paper/table2} HEED=${HEED:-build/heed} PYTHON=${PYTHON:-python3}
 RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper}
 BEAMS=${BEAMS:-1 4 8} ALPHAS=${ALPHAS:-0.2 0.6 1.0} CHOOSE=${CHOOSE:-500} DEVICE=${DEVICE:-cpu}
+LR_SCALE=${LR_SCALE:-1}
 : "${DATA:?the folder with the texts}"
 [ $# -gt 0 ] || set -- {multi30k.en-de,multi30k.en-fr,all.en-de,tatoeba.en-fr}/{tiny,base,big}
 mkdir -p "$WORK/texts" "$RESULTS"
@@ -122,7 +125,7 @@ row_of_heed() {
         limited "$HEED" train --src "${from[@]}" --tgt "${to[@]}" --tokenizer "$here.model" \
             --preset "$model" "${shape[@]}" "${dropout[@]}" --max-length 128 \
             --valid-src "$here.valid.$src" --valid-tgt "$here.valid.$tgt" --steps "$steps" \
-            --tokens "$tokens" --warmup "$warmup" --save-every "$every" --valid-every "$every" \
+            --tokens "$tokens" --warmup "$warmup" --lr-scale "$LR_SCALE" --save-every "$every" --valid-every "$every" \
             --keep 5 --log-every "$(((every + 9) / 10))" --cache "$WORK/cache" \
             --out "$row.run" "${run_on[@]}" >"$row.log" 2>&1 || [ $? = 124 ] || {
             tail -n 5 "$row.log" >&2
@@ -155,7 +158,7 @@ row_of_peer() {
         for test in "${tests[@]}"; do files+=("$here.$test.$src"); done
         peer "$row.peer.json" --like "$row.run/config.json" --tokenizer "$here.model" \
             --src "${from[@]}" --tgt "${to[@]}" --out "$row.peer" --steps "$steps" \
-            --tokens "$tokens" --warmup "$warmup" --every $((steps / 20 > 0 ? steps / 20 : 1)) \
+            --tokens "$tokens" --warmup "$warmup" --lr-scale "$LR_SCALE" --every $((steps / 20 > 0 ? steps / 20 : 1)) \
             --max-length 128 --beam "$beam" --alpha "$alpha" --extra 50 \
             --threads "${THREADS:-0}" --device "$DEVICE" --translate "${files[@]}"
         for test in "${tests[@]}"; do
@@ -207,7 +210,7 @@ for one in "$@"; do
     texts=${one%/*} model=${one#*/}
     texts "$texts"
     name=table2-$texts-$model-$steps row=$WORK/$texts.$model.$steps
-    command="DATA=... STEPS=$steps TOKENS=$tokens WARMUP=$warmup ${PEER:+PEER=1 }"
+    command="DATA=... STEPS=$steps TOKENS=$tokens WARMUP=$warmup LR_SCALE=$LR_SCALE ${PEER:+PEER=1 }"
     command="${command}recipes/paper/table2.sh $one"
     [ -e "$RESULTS/$name.json" ] || row_of_heed
     [ -z "${PEER:-}" ] || row_of_peer
