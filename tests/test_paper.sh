@@ -98,7 +98,7 @@ grep -qE '^\| C \| 8 \| -?[01]\.[0-9]+ ' $page || fail "no rank correlation: $(c
 # two rows for a CPU, with the time of their updates
 SMOKE='' SIZE=small DATA=$dir/work/data-small STEPS=10 "$tree/recipes/paper/table3.sh" --quiet \
     --only base.1 --only C-N2 >out 2>err || fail "table3.sh, small: $(tail -3 err; cat out)"
-grep -q "^### A quarter of its width" $page || fail "no small table: $(cat $page)"
+grep -q "^### A quarter of the paper.s width" $page || fail "no small table: $(cat $page)"
 grep -qE '^\| C-N2 \| 0\.[0-9] M .* [0-9.]+ ms \|$' $page || fail "no time: $(cat $page)"
 rm results/table3-small.json
 # again, as on a machine that has only what another one kept

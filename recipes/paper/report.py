@@ -42,8 +42,9 @@ absolute scores: WMT 2014, which the paper trained on, cannot be had whole, so t
 training and machines are others here. What should agree is which variant is better and by how much
 beside its neighbours, and how costs grow. Where that disagrees with the paper, the section says so.
 
-Table 2 was run before heed drew first weights of attention as it does now
-([why](#does-pytorch-learn-faster)); with `--attention-init each` runs have those of then.
+Figures 3 to 5 and the rows of `bench/gpu_quality.sh` in Table 2 are of models that were trained
+before heed drew first weights of attention as it does now ([why](#does-pytorch-learn-faster)); with
+`--attention-init each` runs have those of then.
 
 Each section is written from the files that its command leaves in [results](results), and the
 command stands under it. `make paper-smoke` runs all of them at toy size.

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 
 PAPER = [  # layer, complexity, sequential operations, longest path
     ("self-attention", "n² · d", "1", "1"),
@@ -21,18 +22,25 @@ BAR = 0.15
 SUPERSCRIPT = str.maketrans("0123456789.-", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻")
 
 
-def machine():
+def machine(device):
+    """In words: the GPU, where it was that, and the processors."""
+    gpus = ""
+    if device.startswith("cuda"):
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        gpus = subprocess.run(query, check=True, capture_output=True, text=True).stdout
+        gpus = gpus.splitlines()[0] + ", "
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as f:
             names = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
     except OSError:
         names = []
-    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} processors"
+    return f"{gpus}{names[0] if names else platform.machine()}, {os.cpu_count()} processors"
 
 
 def add(args):
     results = json.load(open(args.results, encoding="utf-8"))
-    print(json.dumps({"command": args.command, "machine": machine(), **results}, indent=1))
+    print(json.dumps({"command": args.command, "machine": machine(results["device"]),
+                      **results}, indent=1))
 
 
 # ---- charts
@@ -151,17 +159,29 @@ def verdict(results):
     return text + "."
 
 
+def taps_in_width(results):
+    """What to say of convolutional taps whose time does not grow as the square of the width."""
+    fit = fit_of(results, "convolutional", "taps", "d")
+    if not fit or close(fit):
+        return ""
+    rate = {p["d"]: 2 * results["kernel"] * p["n"] * p["batch"] * p["d"] ** 2 / p["seconds"] / 1e12
+            for p in series_of(results, "d")["convolutional"]["points"]}
+    low, high = int(fit["from"]), int(fit["to"])
+    return (f" Each tap is a product of its own that adds to the same rows, O(n d) more to read "
+            f"and write: that weighs less the wider the layer is, so that taps run at "
+            f"{rate[low]:.0f} TFLOP/s with d = {low:,} and at {rate[high]:.0f} with {high:,}.")
+
+
 def device(name, results):
     clock = "processor time of one thread" if results["clock"] == "processor" else "wall time"
-    where = results["machine"] + (", with a GPU" if results["device"] == "cuda" else "")
     cut = [f"{s['layer']} in {s['against']} up to {s['points'][-1][s['against']]:,}"
            for s in results["series"] if s["cut"]]
     steps = series_of(results, "d")["recurrent"]["points"][0]
     lines = [f"### On {results['device']}", "",
-             f"{results['dtype']}, {clock}, on {where}. Against n there is one sequence; against d "
+             f"{results['dtype']}, {clock}, on {results['machine']}. Against n there is one sequence; against d "
              f"there are {steps['n'] * steps['batch']:,} tokens, which the recurrent layer reads "
              f"as {steps['batch']} sequences, or the time to fetch its matrix for one row would "
-             f"hide the operations. {verdict(results)}"
+             f"hide the operations. {verdict(results)}{taps_in_width(results)}"
              + (" Cut short by the time allowed: " + ", ".join(cut) + "." if cut else ""), ""]
     lines += fits_table(results)
     for against in ("n", "d"):
