@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # gpu.sh [PART...] — the recipes that want a GPU, as much of them as there is time for. Parts are
 # table1, table2, table3, parsing and questions; without arguments all of them in this order.
+# Parts joined by + run beside each other, as table3+parsing: a device that one of them leaves idle
+# while it saves or searches is the other's, but the times they report are then those of a device
+# that is shared.
 #
 #     MINUTES  how long all of it may take, more or less (25). What is being trained when time is
 #              up is saved, and goes on the next time, if this machine's WORK is still there.
 #     KEEP     a file (local/paper/keep.tar.gz) with the results and logs of what is finished, some
-#              megabytes. Where nothing of this machine stays, bring it along to the next one, and
-#              that is not done again. Models and checkpoints, gigabytes, are not in it.
+#              megabytes, written every minute. Where nothing of this machine stays, bring it along
+#              to the next one, and that is not done again. Models and checkpoints, gigabytes, are
+#              not in it.
 #     DATA     folder with the corpora, as for data.sh, table2.sh and parsing.sh
 #     WORK     where everything is done (local/paper)
 #     DEVICE   to run on (cuda)
-#     TABLE2   rows of Table 2 (multi30k.en-de/tiny multi30k.en-fr/tiny all.en-de/base)
-#     TABLE2_STEPS, TABLE3_STEPS, QUESTIONS_STEPS, PARSING_STEPS, LIMIT    updates of each run
-#              (as table2.sh has them, 4000, 3000, 8000), and sentences of each set to parse (500)
+#     ROWS     of Table 2 (multi30k.en-de/tiny multi30k.en-fr/tiny all.en-de/base)
+#     TABLE2, TABLE3, PARSING, QUESTIONS    settings of a recipe, NAME=VALUE and spaces between
+#              them: TABLE3='STEPS=12000 SET=lr_scale=0.4'
 #     HEED, PYTHON, PEER, TEXT    as for the other recipes
 #
 # Results and the report go to WORK/results and WORK/report; copy to docs/paper what is to stay.
@@ -32,18 +36,21 @@ finished() {
     "$PYTHON" - "$work" <<'END'
 import json, pathlib, sys
 work = pathlib.Path(sys.argv[1])
-found = [p for folder in ("results", "report") for p in (work / folder).glob("*")]
+found = [p for folder in ("results", "report") for p in (work / folder).glob("*")
+         if ".part" not in p.name]
 found += (work / "questions-full").glob("*.json")
 for path in [*work.glob("table3/results.json"), *work.glob("questions-full/*/results.json")]:
     rows = json.loads(path.read_text(encoding="utf-8"))
     logs = [path.parent / row["name"] / "log.jsonl" for row in rows]
     found += [path, *(log for log in logs if log.exists())]
+found += work.glob("table2/*.run/log.jsonl")
+found += work.glob("parsing/*.run/log.jsonl")
 print("\n".join(str(p.relative_to(work)) for p in sorted(found)))
 END
 }
 
 save() {
-    finished | tar -czf "$keep.part" -C "$work" -T -
+    finished | tar -czf "$keep.part" --ignore-failed-read -C "$work" -T -
     mv "$keep.part" "$keep"
 }
 
@@ -53,28 +60,28 @@ texts() {
         SIZE=${1:-} DATA=$corpora WORK=$work recipes/paper/data.sh
 }
 
+# shellcheck disable=SC2086 # settings and rows, one word each
 part() {
     case $1 in
     table1)
         [ -e "$RESULTS/table1-cuda.json" ] || WORK=$work recipes/paper/table1.sh cuda
         ;;
     table2)
-        # shellcheck disable=SC2086 # rows, one word each
-        DATA=$corpora WORK=$work/table2 STEPS=${TABLE2_STEPS:-} recipes/paper/table2.sh \
-            ${TABLE2:-multi30k.en-de/tiny multi30k.en-fr/tiny all.en-de/base}
+        env DATA="$corpora" WORK="$work/table2" ${TABLE2:-} recipes/paper/table2.sh \
+            ${ROWS:-multi30k.en-de/tiny multi30k.en-fr/tiny all.en-de/base}
         ;;
     table3)
         texts mixed
-        DATA=$work/data-mixed WORK=$work STEPS=${TABLE3_STEPS:-4000} recipes/paper/table3.sh \
+        env DATA="$work/data-mixed" WORK="$work" ${TABLE3:-} recipes/paper/table3.sh \
             --device "$DEVICE" --device "$DEVICE"
         ;;
     parsing)
-        DATA=$corpora WORK=$work/parsing STEPS=${PARSING_STEPS:-8000} LIMIT=${LIMIT:-500} \
-            recipes/paper/parsing.sh --device "$DEVICE"
+        env DATA="$corpora" WORK="$work/parsing" LIMIT=500 ${PARSING:-} recipes/paper/parsing.sh \
+            --device "$DEVICE"
         ;;
     questions)
         texts
-        DATA=$work/data WORK=$work SIZE=full STEPS=${QUESTIONS_STEPS:-3000} \
+        env DATA="$work/data" WORK="$work" SIZE=full STEPS=3000 ${QUESTIONS:-} \
             recipes/paper/questions.sh
         ;;
     *) echo "gpu.sh: there is no part '$1'" >&2 && return 2 ;;
@@ -82,11 +89,20 @@ part() {
 }
 
 failed=0
-for one in "$@"; do
+for group in "$@"; do
     export MINUTES=$((minutes - SECONDS / 60))
     [ "$MINUTES" -gt 0 ] || break
-    echo "gpu.sh: $one, $MINUTES minutes left"
-    part "$one" || { echo "gpu.sh: $one failed" >&2 && failed=1; }
+    echo "gpu.sh: $group, $MINUTES minutes left"
+    running=()
+    for one in ${group//+/ }; do
+        (part "$one" || { echo "gpu.sh: $one failed" >&2 && exit 1; }) &
+        running+=($!)
+    done
+    (while sleep 1; do ((++seconds % 60)) || save; done) &
+    saving=$!
+    for process in "${running[@]}"; do wait "$process" || failed=1; done
+    kill "$saving"
+    wait "$saving" 2>/dev/null || :
     save
 done
 exit $failed

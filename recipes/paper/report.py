@@ -20,6 +20,7 @@ and committed in docs/paper, beside the page that shows them.
 import argparse
 import importlib
 import json
+import os
 import pathlib
 import sys
 
@@ -110,7 +111,7 @@ def main():
                 stale.append(name)
             continue
         args.out.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(name + ".part")
+        part = path.with_name(f"{name}.part{os.getpid()}")  # recipes may run beside each other
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     if stale:

@@ -403,22 +403,26 @@ def narrow_heads(f):
 def trained_longer(short, more):
     """Rows that were also trained for more updates."""
     ends = [f"{steps_of(f):,}" for f in (short, more)]
-    names = {"D-drop0": "dropout", "D-eps0": "label smoothing"}
-    changes = []
-    for name, what in names.items():
-        if name in rows_of(short) and name in rows_of(more):
-            got = [rows_of(f)[name]["bleu"] - rows_of(f)["base"]["bleu"] for f in (short, more)]
-            paper = [bleu - 25.8 for n, _, _, _, bleu, _ in ROWS if n == name][0]
-            changes.append(f"without {what} BLEU changes by {got[0]:+.1f} and {got[1]:+.1f} (in "
-                           f"the paper {paper:+.1f})")
-    said = f"After {ends[0]} and {ends[1]} updates {'; '.join(changes)}. " if changes else ""
+    a, b = rows_of(short), rows_of(more)
+    lines = [f"| row | perplexity, {ends[0]} | {ends[1]} | the paper's | BLEU, {ends[0]} | {ends[1]} "
+             "| the paper's |", "|---|---:|---:|---:|---:|---:|---:|"]
+    for name, _, _, ppl, bleu, _ in ROWS:
+        if name == "base" or name not in a or name not in b:
+            continue
+        cells = [f"{f[name][key] - f['base'][key]:{form}}" for key, form in
+                 (("ppl", "+.3f"), ("bleu", "+.2f")) for f in (a, b)]
+        cells[2:2], cells[5:] = [f"{ppl - 4.92:+.2f}"], [f"{bleu - 25.8:+.1f}"]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    base = [f"{f['base']['ppl']:.3f} and {f['base']['bleu']:.2f} BLEU" for f in (a, b)]
     return "\n".join([
         "### Is the training too short?", "",
-        f"Dropout pays for models that see the same sentences often. Rows of group D again, with "
-        f"{ends[1]} updates in place of {ends[0]} (the learning rate's schedule stretched along):",
-        "", *beside(rows_of(short), rows_of(more), ends), "",
-        f"{said}Rank correlations of perplexity: {groups_beside(short, more)}. Both pay "
-        "once a model has seen its sentences often; how often decides how much of them is best."])
+        f"Some rows again, with {ends[1]} updates in place of {ends[0]} (the learning rate's "
+        "schedule stretched along, one seed each): by how much they differ from base, which comes "
+        f"to a perplexity of {base[0]} after {ends[0]} and {base[1]} after {ends[1]}.", "", *lines,
+        "",
+        f"Rank correlations of perplexity: {groups_beside(short, more)}. Dropout and label "
+        "smoothing pay once a model has seen its sentences often, and how often decides how much "
+        "of them is best."])
 
 
 def section(files):

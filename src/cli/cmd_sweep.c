@@ -190,6 +190,14 @@ static void print_event(struct work *w, const struct entry *entry) {
     fflush(stderr);
 }
 
+/* Loss and perplexity, as far as they are known yet. */
+static void known(char *text, size_t size, const struct runtable_progress *f) {
+    int n = 0;
+    text[0] = 0;
+    if (!isnan(f->loss)) n = snprintf(text, size, " loss %.3f", f->loss);
+    if (!isnan(f->ppl)) snprintf(text + n, size - (size_t)n, " valid ppl %.3f", f->ppl);
+}
+
 /* What is running: every second on a terminal, every minute elsewhere. */
 static void show_running(struct work *w) {
     double now = clock_seconds();
@@ -204,11 +212,11 @@ static void show_running(struct work *w) {
         struct runtable_progress f = runtable_progress(&w->table, slot->entry->row);
         const json_t *steps = json_object_get(slot->entry->row->train, "steps");
         double whole = json_number_value(steps);
-        char bar[32], line[256];
-        snprintf(line, sizeof line, "%s on %s %s step %s loss %.3f valid ppl %.3f time %s",
-                 slot->entry->row->name, slot->device,
-                 progress_bar(bar, 20, whole > 0 ? (double)f.step / whole : NAN),
-                 text_grouped((uint64_t)f.step), f.loss, f.ppl,
+        char bar[32], figures[64], line[256];
+        known(figures, sizeof figures, &f);
+        snprintf(line, sizeof line, "%s on %s %s step %s%s time %s", slot->entry->row->name,
+                 slot->device, progress_bar(bar, 20, whole > 0 ? (double)f.step / whole : NAN),
+                 text_grouped((uint64_t)f.step), figures,
                  text_duration(isnan(f.seconds) ? 0 : f.seconds));
         fprintf(stderr, "%.*s\n", w->progress.terminal ? columns - 1 : 255, line);
         w->live++;
