@@ -105,7 +105,7 @@ rm results/table3-small.json
 for i in 1 2; do
     parts=table3
     [ $i = 1 ] || parts=table3+table2 # beside each other
-    DATA=$dir/corpora DEVICE=cpu TABLE3=STEPS=20 KEEP=$dir/keep.tar.gz ROWS=multi30k.en-fr/tiny \
+    DATA=$dir/corpora DEVICE=cpu TABLE3=STEPS=20 KEEP=$dir/keep.tar.gz ROWS=multi30k.en-de/tiny \
         TABLE2='STEPS=10 TOKENS=300 WARMUP=10 PIECES=200 CHOOSE=5 RATE=0.5 BEAMS=1 THREADS=1' \
         "$tree/recipes/paper/gpu.sh" $parts >out 2>err || fail "gpu.sh, time $i: $(cat out err)"
     cmp work/results/table3.json results/table3.json || fail "gpu.sh, time $i: another Table 3"
@@ -113,7 +113,7 @@ for i in 1 2; do
 done
 [ -s work/table3/base.1/log.jsonl ] || fail "no logs in what was kept: $(tar -tzf keep.tar.gz)"
 [ ! -e work/table3/base.1/model.safetensors ] || fail "a finished row was run again"
-tar -tzf keep.tar.gz | grep -q '^results/table2-multi30k.en-fr-tiny-10.json$' ||
+tar -tzf keep.tar.gz | grep -q '^results/table2-multi30k.en-de-tiny-10.json$' ||
     fail "no Table 2 in what was kept: $(tar -tzf keep.tar.gz)"
 rm -r work/table3
 mv table3 work

@@ -93,7 +93,7 @@ for group in "$@"; do
     export MINUTES=$((minutes - SECONDS / 60))
     [ "$MINUTES" -gt 0 ] || break
     echo "gpu.sh: $group, $MINUTES minutes left"
-    running=()
+    running=() seconds=0
     for one in ${group//+/ }; do
         (part "$one" || { echo "gpu.sh: $one failed" >&2 && exit 1; }) &
         running+=($!)

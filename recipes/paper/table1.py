@@ -162,7 +162,7 @@ def verdict(results):
 def taps_in_width(results):
     """What to say of convolutional taps whose time does not grow as the square of the width."""
     fit = fit_of(results, "convolutional", "taps", "d")
-    if not fit or close(fit):
+    if not fit or "exponent" not in fit or close(fit):
         return ""
     rate = {p["d"]: 2 * results["kernel"] * p["n"] * p["batch"] * p["d"] ** 2 / p["seconds"] / 1e12
             for p in series_of(results, "d")["convolutional"]["points"]}
