@@ -95,6 +95,8 @@ page=report/README.md
 [ "$(grep -c '^| [A-E]-' $page)" = 18 ] || fail "not all rows: $(cat $page)"
 if grep -q '| not run' $page; then fail "a row was not run: $(cat $page)"; fi
 grep -qE '^\| C \| 8 \| -?[01]\.[0-9]+ ' $page || fail "no rank correlation: $(cat $page)"
+[ "$(grep -c '<text.*: perplexity<' report/table3.svg)" = 5 ] || fail "not all groups are drawn"
+grep -q '^!\[.*\](table3.svg)$' $page || fail "the curves are not shown"
 # two rows for a CPU, with the time of their updates
 SMOKE='' SIZE=small DATA=$dir/work/data-small STEPS=10 "$tree/recipes/paper/table3.sh" --quiet \
     --only base.1 --only C-N2 >out 2>err || fail "table3.sh, small: $(tail -3 err; cat out)"

@@ -3,6 +3,8 @@
 
     table3.py plan --data DIR --out DIR [--size SIZE] [--steps N] [--tokens N]  > table3.json
     table3.py result table3.json RESULTS --size SIZE --command TEXT [--heed PROGRAM]
+    table3.py chart FILE          for `heed plot`: validation perplexity of a result's rows while
+                                  they were trained; nothing where it is not known
 
 The plan has a row for each of the paper's, with its numbers; base has several seeds, which show how
 much of a difference is chance. DIR has train.{en,de}, valid.{en,de} and test.{en,de}, plain or
@@ -132,18 +134,45 @@ def measured(args, train, pieces):
     return [x[key] for x in map(json.loads, lines) if key in x][0]
 
 
+def curve(log):
+    """[[updates, perplexity], ...] of the validations in a run's log."""
+    if not log.exists():
+        return []
+    lines = [json.loads(x) for x in log.read_text(encoding="utf-8").splitlines()]
+    return [[x["step"], round(x["valid_ppl"], 3)] for x in lines if "valid_ppl" in x]
+
+
 def result(args):
     table = json.loads(pathlib.Path(args.table).read_text(encoding="utf-8"))
     rows = json.loads(pathlib.Path(args.results).read_text(encoding="utf-8"))
-    if args.heed:
-        for row in rows:
-            run = pathlib.Path(table["out"]) / row["name"] / "config.json"
-            model = json.loads(run.read_text(encoding="utf-8"))["model"]
+    for row in rows:
+        run = pathlib.Path(table["out"]) / row["name"]
+        row["curve"] = curve(run / "log.jsonl")
+        if args.heed:
+            model = json.loads((run / "config.json").read_text(encoding="utf-8"))["model"]
             row["ms"] = measured(args, row["train"], model["n_vocab_tgt"])
     json.dump({"command": args.command, "size": args.size, "average": table["average"],
                "device": args.device,
                "rows": rows}, sys.stdout, indent=1)
     print()
+
+
+def chart(args):
+    f = json.loads(pathlib.Path(args.file).read_text(encoding="utf-8"))
+    runs, panels = {}, []
+    for run in f["rows"]:
+        if run.get("curve"):
+            runs.setdefault(row_of(run), run["curve"])
+    for letter in "ABCDE":
+        names = [name for name, group, *_ in ROWS if name in runs and group in ("", letter)]
+        if "base" in names and any(name[0] == letter for name in names):
+            panels.append({"title": f"{letter}: perplexity", "scale": "log", "height": 240,
+                           "curves": [dict(zip("xy", zip(*runs[name])), name=name)
+                                      for name in names if letter == "C" or name != "big"]})
+    if panels:
+        json.dump({"title": f"Table 3: {TITLES[f['size']].lower()}", "x": "updates",
+                   "panels": panels}, sys.stdout, indent=1)
+        print()
 
 
 def row_of(run):
@@ -428,7 +457,8 @@ def trained_longer(short, more):
 def section(files):
     parts = []
     for size in TITLES:
-        found = [f for f in files.values() if f["size"] == size]
+        names = {id(f): name for name, f in files.items() if f["size"] == size}
+        found = [f for f in files.values() if id(f) in names]
         if not found:
             continue
         best = [f for f in found if whole(f) and setting(f) == "joint"] or \
@@ -437,6 +467,9 @@ def section(files):
         parts.append(f"### {TITLES[size]}\n\n{one_size(main_one)}")
         parts += [text for text in (main_one.get("note"), barely_begun(main_one),
                                     narrow_heads(main_one)) if text]
+        if any(row.get("curve") for row in main_one["rows"]):
+            parts.append(f"![perplexity of validation text while rows are trained]"
+                         f"({names[id(main_one)]}.svg)")
         for f in found:
             more = steps_of(f) - steps_of(main_one)
             if f is main_one or "base" not in rows_of(f):
@@ -471,6 +504,9 @@ def main():
     two.add_argument("--heed")
     two.add_argument("--device", default="cpu", help="for --heed, and what the rows ran on")
     two.set_defaults(run=result)
+    three = commands.add_parser("chart")
+    three.add_argument("file")
+    three.set_defaults(run=chart)
     args = parser.parse_args()
     args.run(args)
 

@@ -22,7 +22,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=recipes/paper/common.sh
 . recipes/paper/common.sh
 WORK=${WORK:-local/paper} HEED=${HEED:-build/heed} SIZE=${SIZE:-paper}
-RESULTS=${RESULTS:-docs/paper/results}
+RESULTS=${RESULTS:-docs/paper/results} REPORT=${REPORT:-docs/paper}
 [ -z "${SMOKE:-}" ] || SIZE=smoke
 name=table3 usual=4000,4096 more=() quiet=(--heed "$HEED") command="DATA=... SIZE=$SIZE"
 if [ "$SIZE" = small ]; then
@@ -49,4 +49,8 @@ python3 recipes/paper/table3.py result "$WORK/$name.json" "$WORK/$name/results.j
     --command "$command STEPS=$STEPS TOKENS=$TOKENS recipes/paper/table3.sh$only" \
     >"$RESULTS/$name.part"
 mv "$RESULTS/$name.part" "$RESULTS/$name.json"
-python3 recipes/paper/report.py --results "$RESULTS" --out "${REPORT:-docs/paper}"
+python3 recipes/paper/table3.py chart "$RESULTS/$name.json" >"$WORK/$name.chart.json"
+mkdir -p "$REPORT"
+[ ! -s "$WORK/$name.chart.json" ] ||
+    "$HEED" plot "$WORK/$name.chart.json" --out "$REPORT/$name.svg"
+python3 recipes/paper/report.py --results "$RESULTS" --out "$REPORT"
