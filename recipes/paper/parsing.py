@@ -124,9 +124,9 @@ TITLES = {"parsing": "The paper's size", "parsing-small": "3 + 3 layers of width
 NOTES = {
     "parsing": """{updates:,} updates of 8,000 tokens, under two minutes of an H200, rows with tags,
 {sentences:,} sentences of each set: far too few. Its validation loss was still falling fast (0.78
-nats a token after 2,400 updates, 0.49 at the end), and the mean of its last five checkpoints reaches
-back to 2,400. The small model below knows more, having seen half as many tokens in twice as many
-updates. A PyTorch peer was begun beside it and not finished.""",
+nats a token after 2,400 updates, 0.49 at the end), and the mean of its last five checkpoints
+reaches back to 2,400. The small model below knows more, having seen half as many tokens in twice as
+many updates. A PyTorch peer was begun beside it and not finished.""",
     "parsing-small": """Rows with tags, a quarter of an hour of one core: {updates:,} updates of
 2,048 tokens, the mean of the last five checkpoints, the first {sentences:,} sentences of each set.
 It learnt from biomedical articles alone; GUM has texts of other kinds, and brackets of another

@@ -83,7 +83,8 @@ train() {
         --valid-src "$WORK/valid.words" --valid-tgt "$WORK/valid.rows" \
         --n-layer "$LAYERS" --d-model "$D_MODEL" --d-ff "$D_FF" --n-head "$HEADS" \
         --dropout "$DROPOUT" --max-len 1024 --max-length "$LONGEST" --tokens "$TOKENS" \
-        --steps "$STEPS" --warmup "$WARMUP" --lr-scale "$LR_SCALE" --save-every "$EVERY" --valid-every "$EVERY" \
+        --steps "$STEPS" --warmup "$WARMUP" --lr-scale "$LR_SCALE" \
+        --save-every "$EVERY" --valid-every "$EVERY" \
         --seed "$SEED" --cache "$WORK/cache" --quiet ${DTYPE:+--dtype "$DTYPE"} ||
         ended $? "training $name"
     "$HEED" average --out "$WORK/$name.part" --overwrite --last "$AVERAGE" "$WORK/$name.run"
@@ -131,7 +132,8 @@ report
 if [ -n "${PEER:-}" ]; then
     peer "$WORK/peer.json" --like "$WORK/heed.run/config.json" --tokenizer "$WORK/bpe.model" \
         --src "$WORK/train.words" --tgt "$WORK/train.rows" --out "$WORK/peer" --steps "$STEPS" \
-        --tokens "$TOKENS" --warmup "$WARMUP" --lr-scale "$LR_SCALE" --every "$EVERY" --max-length "$LONGEST" \
+        --tokens "$TOKENS" --warmup "$WARMUP" --lr-scale "$LR_SCALE" --every "$EVERY" \
+        --max-length "$LONGEST" \
         --beam "$BEAM" --alpha "$ALPHA" --extra "$EXTRA" --seed "$SEED" --average "$AVERAGE" \
         --translate "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
     for set in valid test gum; do cp "$WORK/peer/$set.out" "$WORK/peer.$set.rows"; done

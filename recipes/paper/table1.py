@@ -178,9 +178,9 @@ def device(name, results):
            for s in results["series"] if s["cut"]]
     steps = series_of(results, "d")["recurrent"]["points"][0]
     lines = [f"### On {results['device']}", "",
-             f"{results['dtype']}, {clock}, on {results['machine']}. Against n there is one sequence; against d "
-             f"there are {steps['n'] * steps['batch']:,} tokens, which the recurrent layer reads "
-             f"as {steps['batch']} sequences, or the time to fetch its matrix for one row would "
+             f"{results['dtype']}, {clock}, on {results['machine']}. Against n there is one "
+             f"sequence; against d there are {steps['n'] * steps['batch']:,} tokens, which the "
+             f"recurrent layer reads as {steps['batch']} sequences, or the time to fetch its matrix for one row would "
              f"hide the operations. {verdict(results)}{taps_in_width(results)}"
              + (" Cut short by the time allowed: " + ", ".join(cut) + "." if cut else ""), ""]
     lines += fits_table(results)

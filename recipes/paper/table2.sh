@@ -125,7 +125,8 @@ row_of_heed() {
         limited "$HEED" train --src "${from[@]}" --tgt "${to[@]}" --tokenizer "$here.model" \
             --preset "$model" "${shape[@]}" "${dropout[@]}" --max-length 128 \
             --valid-src "$here.valid.$src" --valid-tgt "$here.valid.$tgt" --steps "$steps" \
-            --tokens "$tokens" --warmup "$warmup" --lr-scale "$LR_SCALE" --save-every "$every" --valid-every "$every" \
+            --tokens "$tokens" --warmup "$warmup" --lr-scale "$LR_SCALE" \
+            --save-every "$every" --valid-every "$every" \
             --keep 5 --log-every "$(((every + 9) / 10))" --cache "$WORK/cache" \
             --out "$row.run" "${run_on[@]}" >"$row.log" 2>&1 || [ $? = 124 ] || {
             tail -n 5 "$row.log" >&2
@@ -158,7 +159,8 @@ row_of_peer() {
         for test in "${tests[@]}"; do files+=("$here.$test.$src"); done
         peer "$row.peer.json" --like "$row.run/config.json" --tokenizer "$here.model" \
             --src "${from[@]}" --tgt "${to[@]}" --out "$row.peer" --steps "$steps" \
-            --tokens "$tokens" --warmup "$warmup" --lr-scale "$LR_SCALE" --every $((steps / 20 > 0 ? steps / 20 : 1)) \
+            --tokens "$tokens" --warmup "$warmup" --lr-scale "$LR_SCALE" \
+            --every $((steps / 20 > 0 ? steps / 20 : 1)) \
             --max-length 128 --beam "$beam" --alpha "$alpha" --extra 50 \
             --threads "${THREADS:-0}" --device "$DEVICE" --translate "${files[@]}"
         for test in "${tests[@]}"; do
@@ -210,8 +212,8 @@ for one in "$@"; do
     texts=${one%/*} model=${one#*/}
     texts "$texts"
     name=table2-$texts-$model-$steps row=$WORK/$texts.$model.$steps
-    command="DATA=... STEPS=$steps TOKENS=$tokens WARMUP=$warmup LR_SCALE=$LR_SCALE ${PEER:+PEER=1 }"
-    command="${command}recipes/paper/table2.sh $one"
+    command="DATA=... STEPS=$steps TOKENS=$tokens WARMUP=$warmup LR_SCALE=$LR_SCALE"
+    command="$command ${PEER:+PEER=1 }recipes/paper/table2.sh $one"
     [ -e "$RESULTS/$name.json" ] || row_of_heed
     [ -z "${PEER:-}" ] || row_of_peer
 done

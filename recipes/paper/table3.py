@@ -433,8 +433,8 @@ def trained_longer(short, more):
     """Rows that were also trained for more updates."""
     ends = [f"{steps_of(f):,}" for f in (short, more)]
     a, b = rows_of(short), rows_of(more)
-    lines = [f"| row | perplexity, {ends[0]} | {ends[1]} | the paper's | BLEU, {ends[0]} | {ends[1]} "
-             "| the paper's |", "|---|---:|---:|---:|---:|---:|---:|"]
+    lines = [f"| row | perplexity, {ends[0]} | {ends[1]} | the paper's | BLEU, {ends[0]} | "
+             f"{ends[1]} | the paper's |", "|---|---:|---:|---:|---:|---:|---:|"]
     for name, _, _, ppl, bleu, _ in ROWS:
         if name == "base" or name not in a or name not in b:
             continue
