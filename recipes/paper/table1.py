@@ -180,8 +180,9 @@ def device(name, results):
     lines = [f"### On {results['device']}", "",
              f"{results['dtype']}, {clock}, on {results['machine']}. Against n there is one "
              f"sequence; against d there are {steps['n'] * steps['batch']:,} tokens, which the "
-             f"recurrent layer reads as {steps['batch']} sequences, or the time to fetch its matrix for one row would "
-             f"hide the operations. {verdict(results)}{taps_in_width(results)}"
+             f"recurrent layer reads as {steps['batch']} sequences, or the time to fetch its "
+             f"matrix for one row would hide the operations. {verdict(results)}"
+             f"{taps_in_width(results)}"
              + (" Cut short by the time allowed: " + ", ".join(cut) + "." if cut else ""), ""]
     lines += fits_table(results)
     for against in ("n", "d"):
