@@ -115,8 +115,9 @@ for i in 1 2; do
 done
 [ -s work/table3/base.1/log.jsonl ] || fail "no logs in what was kept: $(tar -tzf keep.tar.gz)"
 [ ! -e work/table3/base.1/model.safetensors ] || fail "a finished row was run again"
-tar -tzf keep.tar.gz | grep -q '^results/table2-multi30k.en-de-tiny-10.json$' ||
-    fail "no Table 2 in what was kept: $(tar -tzf keep.tar.gz)"
+tar -tzf keep.tar.gz >kept
+grep -q '^results/table2-multi30k.en-de-tiny-10.json$' kept ||
+    fail "no Table 2 in what was kept: $(cat kept)"
 rm -r work/table3
 mv table3 work
 

@@ -132,8 +132,8 @@ many updates. A PyTorch peer was begun beside it and not finished.""",
 It learnt from biomedical articles alone; GUM has texts of other kinds, and brackets of another
 habit. The second parser had 30,000 sentences of debates besides, the half of 60,000 whose trees the
 first one was surest of, in as many updates: it saw CRAFT seven times in place of thirteen, and is
-worse on all sets, on GUM by least. The first parser gets every third bracket wrong, far too many for a
-teacher, and neither had converged; the paper's semi-supervised parser learnt from 17 million
+worse on all sets, on GUM by least. The first parser gets every third bracket wrong, far too many
+for a teacher, and neither had converged; the paper's semi-supervised parser learnt from 17 million
 sentences.""",
     "parsing-small-2500": """The same model, much earlier: four minutes of training, the last
 weights, 200 sentences of each set. Both programs learn as much from the same updates: their losses
