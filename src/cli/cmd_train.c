@@ -32,6 +32,7 @@ enum {
     MANY = 2000000000
 };
 static const char *const rounding_names[] = {"none", "int8", NULL};
+static const char *const aside_names[] = {"auto", "on", "off", NULL};
 static const char *const side_names[] = {"both", "src", "tgt", NULL};
 static const char *const link_units[] = {"words", "tokens", NULL}; /* enum words_unit */
 static const char *const divergence_names[] = {"stop", "skip", "rewind", NULL};
@@ -136,6 +137,10 @@ static const struct option rows[] = {
         .min = 1, .max = 1 << 20),
     ROW(INT, "save_every", run.trainer.save_every, "500", "updates between checkpoints", .min = 1,
         .max = MANY),
+    ROW(CHOICE, "save_aside", run.save_aside, "auto",
+        "write checkpoints while training goes on; takes memory for a copy of all weights and "
+        "moments; auto: on a GPU",
+        .choices = aside_names),
     ROW(INT, "keep", run.trainer.keep, "5", "checkpoints kept, beside the best one", .min = 1,
         .max = MANY),
     ROW(INT, "patience", run.trainer.patience, "0",
@@ -403,6 +408,8 @@ static void say_end(struct progress *p, enum train_end end, const struct train_s
                                               : "done";
     progress_note(p, "%s: step %lld, %s of training; the model is in %s", why, (long long)s->step,
                   text_duration(s->seconds), args.run.trainer.dir);
+    char times[TRAIN_TIMES_TEXT];
+    if (s->times.all > 0) progress_note(p, "%s", train_times_text(times, &s->times));
 }
 
 static int train(struct setup *s, struct progress *progress, enum train_end *end, struct err *err) {
@@ -415,6 +422,7 @@ static int train(struct setup *s, struct progress *progress, enum train_end *end
     o.opt = s->opt;
     o.batches = s->batches;
     o.valid = s->sweep;
+    o.copy = s->copy;
     o.tokenizer = s->src_tokenizer;
     o.target = s->tgt_tokenizer;
     o.listener = first ? listen : NULL;

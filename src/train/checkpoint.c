@@ -94,34 +94,141 @@ void checkpoint_list_release(struct checkpoint_list *list) {
     *list = (struct checkpoint_list){0};
 }
 
+/* ---- what is saved --------------------------------------------------------------------------- */
+
+/* Keys and values as allocated strings, ended by a NULL key. */
+static struct metadata *make_metadata(const struct optimizer *opt, const struct state *state) {
+    int n_item = state ? state->n_item : 0;
+    struct metadata *list = xcalloc((size_t)n_item + 4, sizeof *list);
+    char number[24];
+    list[0] = (struct metadata){xstrdup("format"), xstrdup("heed")};
+    snprintf(number, sizeof number, "%" PRId64, opt->step);
+    list[1] = (struct metadata){xstrdup("step"), xstrdup(number)};
+    snprintf(number, sizeof number, "%" PRId64, opt->n_batch);
+    list[2] = (struct metadata){xstrdup("n_batch"), xstrdup(number)};
+    for (int i = 0; i < n_item; i++) {
+        char key[80];
+        snprintf(key, sizeof key, STATE_PREFIX "%s", state->item[i].key);
+        list[3 + i] = (struct metadata){xstrdup(key), state_item_format(&state->item[i])};
+    }
+    return list;
+}
+
+static void free_metadata(struct metadata *list) {
+    for (struct metadata *m = list; m && m->key; m++) {
+        xfree((void *)(uintptr_t)m->key);
+        xfree((void *)(uintptr_t)m->value);
+    }
+    xfree(list);
+}
+
+/* What all ranks took part in has an end for all, also after a failure of this one. */
+static int end_gathering(struct optimizer *opt, int rc, struct err *err) {
+    struct comm *comm = opt->options.comm;
+    if (!agree_alone(comm)) {
+        struct err why = {0};
+        int back = optimizer_discard(opt, &why);
+        if (!rc && back) rc = back, *err = why;
+    }
+    return agree_with_first(comm, rc, err);
+}
+
+struct snapshot {
+    const struct param_table *table; /* the model's, which does not change */
+    int n_flat;
+    float *flat; /* [1 + n_flat][table->n_elem]: the parts in the order of the files */
+    int64_t step;
+    struct metadata *metadata; /* of the state's file; NULL: nothing was taken yet */
+};
+
+size_t snapshot_bytes(const struct model *model, int ema) {
+    return (size_t)(ema ? 4 : 3) * model->table.n_elem * sizeof(float);
+}
+
+int snapshot_new(struct snapshot **out, const struct optimizer *opt, struct err *err) {
+    const struct model *model = opt->model;
+    size_t size = snapshot_bytes(model, opt->avg != NULL);
+    *out = NULL;
+    if (model->type == DTYPE_F64) return err_set(err, HEED_EINVAL, "an f64 model cannot be saved");
+    float *flat = mem_block(size);
+    if (!flat)
+        return err_set(err, HEED_ENOMEM,
+                       "--save-aside: no %.1f GiB for a copy of what checkpoints hold", gib(size));
+    memset(flat, 0, size); /* touched now, so that it is really there */
+    *out = xcalloc(1, sizeof **out);
+    **out = (struct snapshot){.table = &model->table, .n_flat = n_flat_of(opt), .flat = flat};
+    return 0;
+}
+
+void snapshot_free(struct snapshot *s) {
+    if (!s) return;
+    free_metadata(s->metadata);
+    mem_block_free(s->flat);
+    xfree(s);
+}
+
+int snapshot_take(struct snapshot *s, struct optimizer *opt, const struct state *state,
+                  struct err *err) {
+    BUG_ON(opt->shown);
+    struct model *model = opt->model;
+    size_t n = model->table.n_elem;
+    for (int i = 0; i < 1 + n_flat_of(opt); i++) {
+        const void *flat = optimizer_gather(opt, part_of(opt, i));
+        if (s) backend_download(model->be, s->flat + (size_t)i * n, flat, n * sizeof(float));
+    }
+    int rc = s ? backend_sync(model->be, err) : 0;
+    if (s) {
+        free_metadata(s->metadata);
+        s->metadata = make_metadata(opt, state);
+        s->step = opt->step;
+    }
+    return end_gathering(opt, rc, err);
+}
+
 /* ---- saving ---------------------------------------------------------------------------------- */
 
-/* All that writing a checkpoint needs. */
+/* All that writing a checkpoint needs. Its parts come one after the other, from the optimizer or
+ * from a copy. */
 struct saving {
     struct safetensors_writer file;
-    struct optimizer *opt;
-    int n_pulled;  /* parts that were gathered */
-    float *buffer; /* [CHUNK] */
-    uint32_t *crc; /* [1 + (n_flat + 1) * n_param]: header, m, v, p, weights */
+    const struct param_table *table;
+    const struct metadata *metadata; /* of the state's file */
+    int64_t step;
+    struct optimizer *opt; /* NULL: not needed, there is ... */
+    const float *copy;     /* ... all of it in the host's memory */
+    int n_begun;           /* parts whose turn has come */
+    const float *flat;     /* the last of them */
+    float *buffer;         /* [CHUNK] */
+    uint32_t *crc;         /* [1 + (n_flat + 1) * n_param]: header, m, v, p, weights */
     int n_flat;
 };
 
-/* The next part, whole. */
-static const void *pull(struct saving *s) {
-    return optimizer_gather(s->opt, part_of(s->opt, s->n_pulled++));
+static void begin_part(struct saving *s) {
+    int i = s->n_begun++;
+    s->flat = s->copy ? s->copy + (size_t)i * s->table->n_elem
+                      : optimizer_gather(s->opt, part_of(s->opt, i));
 }
 
-static int save_flat(struct saving *s, const void *flat, uint32_t *crc, struct err *err) {
-    const struct model *model = s->opt->model;
-    for (int i = 0; i < model->table.n_param; i++) {
-        const struct param *p = &model->table.param[i];
+/* Values of the part: a weights_source. */
+static int get_values(void *ctx, size_t offset, size_t count, float *out, struct err *err) {
+    const struct saving *s = ctx;
+    if (s->copy) {
+        memcpy(out, s->flat + offset, count * sizeof *out);
+        return 0;
+    }
+    backend_download(s->opt->model->be, out, s->flat + offset, count * sizeof *out);
+    return backend_sync(s->opt->model->be, err);
+}
+
+static int save_flat(struct saving *s, uint32_t *crc, struct err *err) {
+    begin_part(s);
+    for (int i = 0; i < s->table->n_param; i++) {
+        const struct param *p = &s->table->param[i];
         size_t n = (size_t)p->rows * (size_t)p->cols;
         crc[i] = 0;
         for (size_t done = 0; done < n;) {
             size_t count = n - done < CHUNK ? n - done : CHUNK;
-            backend_download(model->be, s->buffer, (const float *)flat + p->offset + done,
-                             count * sizeof(float));
-            int rc = backend_sync(model->be, err);
+            int rc = get_values(s, p->offset + done, count, s->buffer, err);
             if (rc) return rc;
             crc[i] = crc32c(crc[i], s->buffer, count * sizeof(float));
             safetensors_write(&s->file, s->buffer, count * sizeof(float));
@@ -146,48 +253,18 @@ static void describe(struct tensor_spec *spec, char (*names)[64], const struct p
         .name = CRC_TENSOR, .dtype = "U32", .rank = 1, .shape = {1 + (n_flat + 1) * n}};
 }
 
-/* Keys and values as allocated strings, ended by a NULL key. */
-static struct metadata *make_metadata(const struct optimizer *opt, const struct state *state) {
-    int n_item = state ? state->n_item : 0;
-    struct metadata *list = xcalloc((size_t)n_item + 4, sizeof *list);
-    char number[24];
-    list[0] = (struct metadata){xstrdup("format"), xstrdup("heed")};
-    snprintf(number, sizeof number, "%" PRId64, opt->step);
-    list[1] = (struct metadata){xstrdup("step"), xstrdup(number)};
-    snprintf(number, sizeof number, "%" PRId64, opt->n_batch);
-    list[2] = (struct metadata){xstrdup("n_batch"), xstrdup(number)};
-    for (int i = 0; i < n_item; i++) {
-        char key[80];
-        snprintf(key, sizeof key, STATE_PREFIX "%s", state->item[i].key);
-        list[3 + i] = (struct metadata){xstrdup(key), state_item_format(&state->item[i])};
-    }
-    return list;
-}
-
-static void free_metadata(struct metadata *list) {
-    for (struct metadata *m = list; m->key; m++) {
-        xfree((void *)(uintptr_t)m->key);
-        xfree((void *)(uintptr_t)m->value);
-    }
-    xfree(list);
-}
-
 /* s->crc already holds the weights' part. */
-static int save_state(struct saving *s, const char *path, const struct state *state,
-                      struct err *err) {
-    const struct param_table *table = &s->opt->model->table;
-    size_t n = (size_t)table->n_param, n_flat = (size_t)s->n_flat;
+static int save_state(struct saving *s, const char *path, struct err *err) {
+    size_t n = (size_t)s->table->n_param, n_flat = (size_t)s->n_flat;
     struct tensor_spec *spec = xcalloc(n_flat * n + 1, sizeof *spec);
     char(*names)[64] = xcalloc(n_flat * n, sizeof *names);
-    struct metadata *metadata = make_metadata(s->opt, state);
-    describe(spec, names, table, s->n_flat);
-    int rc = safetensors_create(&s->file, path, spec, (int)(n_flat * n + 1), metadata, err);
-    free_metadata(metadata);
+    describe(spec, names, s->table, s->n_flat);
+    int rc = safetensors_create(&s->file, path, spec, (int)(n_flat * n + 1), s->metadata, err);
     xfree(names);
     xfree(spec);
     if (rc) return rc;
     s->crc[0] = s->file.header_crc;
-    for (size_t i = 0; i < n_flat && !rc; i++) rc = save_flat(s, pull(s), s->crc + 1 + i * n, err);
+    for (size_t i = 0; i < n_flat && !rc; i++) rc = save_flat(s, s->crc + 1 + i * n, err);
     if (rc) {
         safetensors_abort(&s->file);
         return rc;
@@ -204,41 +281,28 @@ static int copy_from(const char *dir, const char *to, const char *name, struct e
     return rc;
 }
 
-struct average {
-    struct backend *be;
-    const float *flat;
-};
-
-static int from_average(void *ctx, size_t offset, size_t count, float *out, struct err *err) {
-    const struct average *from = ctx;
-    backend_download(from->be, out, from->flat + offset, count * sizeof *out);
-    return backend_sync(from->be, err);
-}
-
-static int save_weights(struct saving *s, const char *path, const struct weights_options *options,
-                        struct err *err) {
-    struct model *model = s->opt->model;
-    const float *flat = pull(s);
-    if (!s->opt->avg || model->type == DTYPE_F64) return model_save(model, path, options, err);
-    return weights_write(path, &model->table, from_average, &(struct average){model->be, flat},
-                         options, err);
+static int save_weights(struct saving *s, const char *path, struct err *err) {
+    struct weights_options options = {.step = s->step,
+                                      .type = DTYPE_F32,
+                                      .crc = s->crc + 1 +
+                                             (size_t)s->n_flat * (size_t)s->table->n_param};
+    begin_part(s);
+    if (s->opt && s->opt->model->type == DTYPE_F64)
+        return err_set(err, HEED_EINVAL, "%.180s: an f64 model cannot be saved", path);
+    return weights_write(path, s->table, get_values, s, &options, err);
 }
 
 /* Everything of the checkpoint into the directory `temp`. */
-static int fill(struct saving *s, const char *temp, const char *dir, const struct state *state,
-                struct err *err) {
-    struct optimizer *opt = s->opt;
-    size_t n = (size_t)opt->model->table.n_param, n_flat = (size_t)s->n_flat;
+static int fill(struct saving *s, const char *temp, const char *dir, struct err *err) {
+    size_t n = (size_t)s->table->n_param, n_flat = (size_t)s->n_flat;
     int rc = copy_from(dir, temp, MODELDIR_CONFIG, err);
     if (!rc) rc = modeldir_copy_tokenizers(temp, dir, err);
     if (rc) return rc;
     s->buffer = xmalloc(CHUNK * sizeof(float));
     s->crc = xcalloc(1 + (n_flat + 1) * n, sizeof(uint32_t));
-    struct weights_options options = {
-        .step = opt->step, .type = DTYPE_F32, .crc = s->crc + 1 + n_flat * n};
     char *weights = path_join(temp, MODELDIR_WEIGHTS), *path = path_join(temp, STATE_FILE);
-    rc = save_weights(s, weights, &options, err);
-    if (!rc) rc = save_state(s, path, state, err);
+    rc = save_weights(s, weights, err);
+    if (!rc) rc = save_state(s, path, err);
     if (!rc) rc = dir_sync(temp, err);
     xfree(weights);
     xfree(path);
@@ -262,12 +326,11 @@ static int take_name(const char *temp, const char *path, struct err *err) {
     return rc;
 }
 
-static int save_files(struct saving *s, const char *dir, const struct state *state,
-                      struct err *err) {
-    char *path = checkpoint_path(dir, s->opt->step), *temp = path_append(path, ".tmp");
+static int save_files(struct saving *s, const char *dir, struct err *err) {
+    char *path = checkpoint_path(dir, s->step), *temp = path_append(path, ".tmp");
     int rc = dir_remove(temp, err);
     if (!rc) rc = dir_make(temp, err);
-    if (!rc) rc = fill(s, temp, dir, state, err);
+    if (!rc) rc = fill(s, temp, dir, err);
     if (!rc) rc = take_name(temp, path, err);
     if (rc) dir_remove(temp, NULL);
     xfree(temp);
@@ -279,15 +342,27 @@ int checkpoint_save(const char *dir, struct optimizer *opt, const struct state *
                     struct err *err) {
     BUG_ON(opt->shown);
     struct comm *comm = opt->options.comm;
-    struct saving s = {.opt = opt, .n_flat = n_flat_of(opt)};
-    int rc = agree_first(comm) ? save_files(&s, dir, state, err) : 0;
-    while (!agree_alone(comm) && s.n_pulled < 1 + s.n_flat) pull(&s); /* also after a failure */
-    if (!agree_alone(comm)) {
-        struct err why = {0};
-        int back = optimizer_discard(opt, &why);
-        if (!rc && back) rc = back, *err = why;
-    }
-    return agree_with_first(comm, rc, err);
+    struct metadata *metadata = make_metadata(opt, state);
+    struct saving s = {.table = &opt->model->table,
+                       .metadata = metadata,
+                       .step = opt->step,
+                       .opt = opt,
+                       .n_flat = n_flat_of(opt)};
+    int rc = agree_first(comm) ? save_files(&s, dir, err) : 0;
+    while (!agree_alone(comm) && s.n_begun < 1 + s.n_flat)
+        begin_part(&s); /* after a failure, too */
+    free_metadata(metadata);
+    return end_gathering(opt, rc, err);
+}
+
+int snapshot_write(const struct snapshot *snapshot, const char *dir, struct err *err) {
+    BUG_ON(!snapshot->metadata);
+    struct saving s = {.table = snapshot->table,
+                       .metadata = snapshot->metadata,
+                       .step = snapshot->step,
+                       .copy = snapshot->flat,
+                       .n_flat = snapshot->n_flat};
+    return save_files(&s, dir, err);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -28,8 +28,13 @@
  * writes any. Saving and loading are collective; the parts that ranks keep for themselves are
  * gathered in the gradients' buffer while they are written, and broadcast when they are loaded.
  *
- * Saving needs a small fixed buffer and no memory that grows with the model. Only f32 and bf16
- * models (f32 master weights) are saved; an f64 model is HEED_EINVAL. */
+ * Two ways to save, of which files are the same to the last byte. checkpoint_save goes through a
+ * small buffer, and training waits for the disk. A struct snapshot is memory for all that a
+ * checkpoint holds: training waits for the copy only (snapshot_take), and another thread makes files
+ * of it (snapshot_write) while updates go on. A kill in between finds the checkpoints that were
+ * there before, since nothing is removed until the new one is durable: train/saver.h.
+ *
+ * Only f32 and bf16 models (f32 master weights) are saved; an f64 model is HEED_EINVAL. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
@@ -54,6 +59,25 @@ char *checkpoint_path(const char *dir, int64_t step);
  * left. */
 int checkpoint_save(const char *dir, struct optimizer *opt, const struct state *state,
                     struct err *err);
+
+/* The same in two steps, for checkpoints that are written while training goes on. */
+struct snapshot;
+
+/* The host's memory that it takes: 12 bytes a parameter, 16 with an average. */
+size_t snapshot_bytes(const struct model *model, int ema);
+
+/* Reserves it for an optimizer whose model outlives it. With ranks only rank 0 needs one. */
+int snapshot_new(struct snapshot **snapshot, const struct optimizer *opt, struct err *err);
+void snapshot_free(struct snapshot *snapshot);
+
+/* Collective; NULL on other ranks than the first. Copies what checkpoint_save would save, in place
+ * of what was copied before. */
+int snapshot_take(struct snapshot *snapshot, struct optimizer *opt, const struct state *state,
+                  struct err *err);
+
+/* Saves what was copied as DIR/ckpt-STEP, as checkpoint_save does. Not collective, and safe beside
+ * all else that is done with the optimizer: it touches nothing but the copy and the disk. */
+int snapshot_write(const struct snapshot *snapshot, const char *dir, struct err *err);
 
 /* Only the trainer's state (fingerprints, ...) and the step, before there is a model to load
  * into. */

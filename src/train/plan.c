@@ -3,10 +3,12 @@
 
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "model/modeldir.h"
+#include "train/checkpoint.h"
 #include "train/optimizer.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -45,6 +47,22 @@ static int fitting_batches(struct model *model, const struct plan_run *run, size
     return fits;
 }
 
+/* The copy of the state, if the run makes one: with the rest where that is the host's, too. */
+static int plan_copy(struct plan_memory *memory, const struct model *model,
+                     const struct plan_run *run, struct err *err) {
+    size_t room = run->host > spare ? run->host - spare : 0;
+    memory->copy = run->aside ? snapshot_bytes(model, run->ema) : 0;
+    if (!backend_device_memory(model->be)) {
+        memory->total += memory->copy;
+        return 0;
+    }
+    if (memory->copy <= room) return 0;
+    return err_set(err, HEED_ENOMEM,
+                   "--save-aside on needs %.1f GiB of the host's memory for a copy of weights and "
+                   "moments, %.1f GiB are available; --save-aside off needs none",
+                   gib(memory->copy), gib(room));
+}
+
 int plan_memory(struct plan_memory *memory, struct model *model, const struct plan_run *run,
                 struct err *err) {
     int tokens = run->tokens, max_length = run->max_length, batches = max_int(run->accumulate, 1);
@@ -58,9 +76,12 @@ int plan_memory(struct plan_memory *memory, struct model *model, const struct pl
         .acts = need.acts,
         .workspace = need.workspace};
     memory->total = memory->model + memory->state + memory->acts + memory->workspace;
+    rc = plan_copy(memory, model, run, err);
     size_t more = memory->total - memory->model;
-    if (more <= room) return 0;
-    int times = 1, fits = fitting_batches(model, run, room, &times);
+    if (rc || more <= room) return rc;
+    size_t beside = more - memory->state - memory->acts - memory->workspace;
+    int times = 1;
+    int fits = fitting_batches(model, run, room > beside ? room - beside : 0, &times);
     if (fits > 0)
         return err_set(
             err, HEED_ENOMEM,
@@ -71,7 +92,7 @@ int plan_memory(struct plan_memory *memory, struct model *model, const struct pl
         err, HEED_ENOMEM,
         "training this model needs more than %.1f GiB of further memory, even for a single "
         "sentence of --max-length %d; %.1f GiB are available",
-        gib(memory->state), max_length, gib(room));
+        gib(memory->state + beside), max_length, gib(room));
 }
 
 /* ---- shape ----------------------------------------------------------------------------------- */

@@ -9,6 +9,8 @@
 /* Bytes, by purpose. Validation runs in the same activations and needs no more. */
 struct plan_memory {
     size_t model, state, acts, workspace;
+    size_t copy; /* of the state, to write checkpoints from; the host's, and no part of the total
+                  * where the device has memory of its own */
     size_t total;
 };
 
@@ -18,7 +20,9 @@ struct plan_run {
     int accumulate; /* batches per update; 0: 1 */
     int n_rank;     /* ranks that share them; 0: 1 */
     int ema;        /* an average of the parameters is kept */
+    int aside;      /* this rank copies the state to write checkpoints */
     size_t room;    /* bytes left beside the model */
+    size_t host;    /* bytes the host has left, where the device has memory of its own */
 };
 
 /* What training takes. HEED_ENOMEM when that is more than there is room for: the message names the

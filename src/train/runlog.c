@@ -134,6 +134,18 @@ void runlog_valid(struct runlog *log, const struct runlog_valid *x) {
     tensorboard_flush(log->tb, log->err.code ? NULL : &log->err);
 }
 
+void runlog_times(struct runlog *log, const struct runlog_times *x) {
+    if (!log) return;
+    json_t *o =
+        json_pack("{s:I,s:s,s:s}", "step", (json_int_t)x->step, "event", "times", "text", x->text);
+    put(o, "all", x->all);
+    put(o, "updates", x->updates);
+    put(o, "validation", x->validation);
+    put(o, "saving", x->saving);
+    put(o, "data", x->data);
+    append(log, o);
+}
+
 void runlog_note(struct runlog *log, int64_t step, const char *event, const char *text) {
     if (!log) return;
     append(log, json_pack("{s:I,s:s,s:s}", "step", (json_int_t)step, "event", event, "text", text));

@@ -37,6 +37,13 @@ struct runlog_valid {
     int best;
 };
 
+/* Where the time of this part of the run went, in seconds, and in words. */
+struct runlog_times {
+    int64_t step;
+    const char *text;
+    double all, updates, validation, saving, data;
+};
+
 /* Opens DIR/log.jsonl at `size` bytes (0: a new run) and a new event file for steps from first_step
  * on. */
 int runlog_open(struct runlog **log, const char *dir, int64_t size, int64_t first_step,
@@ -47,6 +54,8 @@ int64_t runlog_size(const struct runlog *log);
 /* Where log is NULL, as on ranks that keep none, these do nothing. */
 void runlog_train(struct runlog *log, const struct runlog_train *line);
 void runlog_valid(struct runlog *log, const struct runlog_valid *line);
+
+void runlog_times(struct runlog *log, const struct runlog_times *line);
 
 /* Anything else worth keeping: {"step":..,"event":"skipped","text":".."}. */
 void runlog_note(struct runlog *log, int64_t step, const char *event, const char *text);

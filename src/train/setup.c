@@ -109,9 +109,38 @@ static int fill_model(struct setup *s, struct err *err) {
     return rc;
 }
 
+/* Does this rank copy the state to write checkpoints while training goes on? auto: not where that
+ * is the memory, and those are the processors, that training needs itself; and no more than half of
+ * what the host has left, which the corpora have yet to take from. */
+static int saves_aside(const struct setup *s) {
+    if (s->comm->rank > 0 || s->a->save_aside == SAVE_OFF) return 0;
+    if (s->a->save_aside == SAVE_ON) return 1;
+    if (!backend_device_memory(s->be)) return 0;
+    if (snapshot_bytes(s->model, s->a->ema > 0) <= mem_available() / 2) return 1;
+    setup_note(s, "training waits for checkpoints: the host has no memory for a copy of its state");
+    return 0;
+}
+
+/* What memory goes to. */
+static void note_memory(const struct setup *s) {
+    const struct plan_memory *m = &s->memory;
+    int own = backend_device_memory(s->be);
+    char inside[48] = "", beside[64] = "";
+    if (m->copy && !own)
+        snprintf(inside, sizeof inside, ", copy for checkpoints %.2f", gib(m->copy));
+    if (m->copy && own)
+        snprintf(beside, sizeof beside, "; %.2f GiB of the host's for a copy for checkpoints",
+                 gib(m->copy));
+    setup_note(s,
+               "model: %s, %s parameters; memory: %.2f GiB (parameters %.2f, training state "
+               "%.2f, activations %.2f, workspace %.2f%s)%s",
+               s->a->init ? s->a->init : config_preset_names[s->a->preset],
+               GROUPED(s->model->table.n_value), gib(m->total), gib(m->model), gib(m->state),
+               gib(m->acts), gib(m->workspace), inside, beside);
+}
+
 static int get_model(struct setup *s, struct err *err) {
     const struct setup_options *a = s->a;
-    const struct plan_memory *m = &s->memory;
     int rc = model_new(&s->model, &s->config, s->be, s->type, err);
     if (!rc) s->model->guided = s->guided;
     if (!rc) s->model->rounds = a->rounding == ROUNDING_INT8;
@@ -123,14 +152,12 @@ static int get_model(struct setup *s, struct err *err) {
                                             .accumulate = a->trainer.accumulate,
                                             .n_rank = s->comm->size,
                                             .ema = a->ema > 0,
-                                            .room = backend_available(s->be)},
+                                            .aside = saves_aside(s),
+                                            .room = backend_available(s->be),
+                                            .host = mem_available()},
                          err);
     if (rc) return rc;
-    setup_note(s,
-               "model: %s, %s parameters; memory: %.2f GiB (parameters %.2f, training state "
-               "%.2f, activations %.2f, workspace %.2f)",
-               a->init ? a->init : config_preset_names[a->preset], GROUPED(s->model->table.n_value),
-               gib(m->total), gib(m->model), gib(m->state), gib(m->acts), gib(m->workspace));
+    note_memory(s);
     if (s->guided.layer)
         setup_note(s, "guided alignment: head %d of decoder layer %d, weight %g", s->guided.head,
                    s->guided.layer, (double)s->guided.weight);
@@ -154,6 +181,7 @@ static int get_state(struct setup *s, struct err *err) {
     o.seed = a->seed;
     int rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);
     if (!rc) rc = optimizer_new(&s->opt, s->model, s->acts, &o, err);
+    if (!rc && s->memory.copy) rc = snapshot_new(&s->copy, s->opt, err);
     if (rc) return rc;
     /* Touched now, so that what is reserved is really there. */
     backend_zero(s->be, s->acts->arena.base, acts_bytes(s->acts));
@@ -251,6 +279,7 @@ void setup_release(struct setup *s) {
     sweep_free(s->sweep);
     batches_free(s->batches);
     subword_free(s->subword);
+    snapshot_free(s->copy);
     optimizer_free(s->opt);
     acts_free(s->acts);
     model_free(s->model);

@@ -35,6 +35,7 @@ struct setup_options {
     int64_t warmup, cooldown;
     double lr_scale, clip, ema, ratio;
     enum { ROUNDING_NONE, ROUNDING_INT8 } rounding;
+    enum { SAVE_AUTO, SAVE_ON, SAVE_OFF } save_aside; /* how, not what: no bit depends on it */
     struct subword_options subword;
     enum { SAMPLE_BOTH, SAMPLE_SRC, SAMPLE_TGT } sample_side;
     int link_unit, guided_layer, guided_head;
@@ -84,6 +85,7 @@ struct setup {
     struct model *model;
     struct acts *acts;
     struct optimizer *opt;
+    struct snapshot *copy; /* to write checkpoints from while training goes on, or NULL */
     struct batches *batches;
     struct sweep *sweep;
     struct plan_memory memory;

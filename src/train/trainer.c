@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "model/modeldir.h"
 #include "train/agree.h"
+#include "train/saver.h"
 
 enum { MAX_BAD = 10, MAX_REWINDS = 3 }; /* in a row, before the run is given up */
 
@@ -33,6 +33,10 @@ struct trainer {
     uint64_t sent;          /* bytes that it gave to others in the n_sent updates since then */
     int n_sent;
     int stopping; /* a rank was asked to stop */
+    int aside;    /* checkpoints are written beside the updates */
+    int pending;  /* and of the last one the ranks have not agreed yet how that went */
+    int failed;   /* rank 0 knows already that it went wrong */
+    struct saver saver;
     struct runlog *log;
     struct window window;
     struct train_status status;
@@ -48,7 +52,7 @@ struct trainer {
 /* What every rank knows by itself, and all must act on at the same time. */
 struct moment {
     double seconds, busy;
-    int stop;
+    int stop, failed;
 };
 
 static void begin_phase(const struct trainer *t, enum watch_phase phase) {
@@ -57,26 +61,40 @@ static void begin_phase(const struct trainer *t, enum watch_phase phase) {
 
 static int is_first(const struct trainer *t) { return agree_first(t->comm); }
 
+static void tell_log_trouble(struct trainer *t) {
+    struct err err;
+    if (!runlog_error(t->log, &err) || !t->o.listener) return;
+    t->status.text = err.msg;
+    t->o.listener(t->o.listener_ctx, TRAIN_WARNING, &t->status);
+    t->status.text = NULL;
+}
+
+static void tell(struct trainer *t, enum train_event event) {
+    if (t->o.listener) t->o.listener(t->o.listener_ctx, event, &t->status);
+    tell_log_trouble(t);
+}
+
+/* The checkpoint that rank 0 writes may be on the disk by now. A failure waits for finish. */
+static int look_at_saver(struct trainer *t) {
+    if (!saver_done(&t->saver)) return 0;
+    if (t->saver.rc) return 1;
+    saver_end(&t->saver, NULL);
+    tell(t, TRAIN_SAVED);
+    return 0;
+}
+
 /* Time is what rank 0's clock says. */
 static void agree_moment(struct trainer *t) {
     struct moment now = {t->status.seconds, watch_busy(t->opt->options.watch) - t->busy,
-                         t->o.stop && *t->o.stop};
+                         t->o.stop && *t->o.stop, look_at_saver(t)};
     t->stopping = now.stop;
+    t->failed = now.failed;
     if (agree_alone(t->comm)) return;
     begin_phase(t, WATCH_WAIT);
     comm_gather(t->comm, t->moments, &now, sizeof now);
     t->status.seconds = t->moments[0].seconds;
+    t->failed = t->moments[0].failed;
     for (int r = 0; r < t->comm->size; r++) t->stopping |= t->moments[r].stop;
-}
-
-static void tell(struct trainer *t, enum train_event event) {
-    struct runlog *log = t->log;
-    if (t->o.listener) t->o.listener(t->o.listener_ctx, event, &t->status);
-    struct err err;
-    if (!log || !runlog_error(log, &err) || !t->o.listener) return;
-    t->status.text = err.msg;
-    t->o.listener(t->o.listener_ctx, TRAIN_WARNING, &t->status);
-    t->status.text = NULL;
 }
 
 /* t->text says what went wrong, `done` what was done about it. */
@@ -218,17 +236,13 @@ static void note_cooldown(struct trainer *t, const struct state *state) {
              (long long)steps - updates + 1, (long long)step, (long long)steps, (long long)updates);
 }
 
-/* DIR/model.safetensors is the best model so far, or the last one where nothing says which is best.
- * Should someone have removed the best one's checkpoint, then what was published before is all that
- * is left of it. */
-static int publish(struct trainer *t, struct err *err) {
-    int64_t step = t->best_step >= 0 ? t->best_step : t->opt->step;
-    char *best = checkpoint_path(t->o.dir, step), *now = path_join(t->o.dir, MODELDIR_WEIGHTS);
-    int there = dir_exists(best), published = file_exists(now);
-    xfree(best);
-    xfree(now);
-    if (!there && published) return 0;
-    return checkpoint_publish(t->o.dir, there ? step : t->opt->step, err);
+/* What follows the checkpoint of the step that the run is at. */
+static struct saver_task task_here(const struct trainer *t, int64_t spent) {
+    return (struct saver_task){.dir = t->o.dir,
+                               .step = t->opt->step,
+                               .best = t->best_step,
+                               .spent = spent,
+                               .keep = t->o.keep};
 }
 
 /* The last checkpoint, as rank 0 finds it; the others learn whether there is one. */
@@ -256,8 +270,8 @@ static int settle(struct trainer *t, const struct checkpoint_found *found,
      * newest. */
     int rc = found->n_damaged ? checkpoint_forget(t->o.dir, found->step, err) : 0;
     /* A kill may have come between a save, its publication and the removal of older ones. */
-    if (!rc) rc = publish(t, err);
-    return rc ? rc : checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
+    struct saver_task task = task_here(t, -1);
+    return rc ? rc : saver_follow(&task, err);
 }
 
 /* Continues from the last checkpoint, if there is one. */
@@ -285,11 +299,11 @@ static int due_at(int64_t step, int every) { return every && step % every == 0; 
 
 /* A checkpoint that exists only because the run was stopped there has done its work once there is a
  * newer one: kept, it would take the place of one that the run keeps when it is left alone, and an
- * average of the last ones would depend on who stopped it when. */
-static int drop_stop(struct trainer *t, struct err *err) {
+ * average of the last ones would depend on who stopped it when. Its step, or -1. */
+static int64_t spent_stop(const struct trainer *t) {
     int64_t step = t->saved_step;
-    if (step < 0 || due_at(step, t->o.save_every) || due_at(step, t->o.valid_every)) return 0;
-    return step == t->best_step ? 0 : checkpoint_drop(t->o.dir, step, err);
+    if (step < 0 || due_at(step, t->o.save_every) || due_at(step, t->o.valid_every)) return -1;
+    return step == t->best_step ? -1 : step;
 }
 
 /* All ranks should have computed with the same parameters; memory and wires that err, and mistakes,
@@ -304,26 +318,51 @@ static int compare_params(struct trainer *t, struct err *err) {
     return agree_same(t->comm, sum, what, err);
 }
 
+/* Collective, where a checkpoint is pending: waits until it is on the disk. What reads or changes
+ * the run's directory, or takes another copy, comes after this. */
+static int finish(struct trainer *t, struct err *err) {
+    double begin = clock_seconds();
+    if (!t->pending) return 0;
+    begin_phase(t, is_first(t) ? WATCH_SAVE : WATCH_WAIT);
+    int untold = t->saver.begun, rc = saver_end(&t->saver, err);
+    if (untold && !rc) tell(t, TRAIN_SAVED);
+    rc = agree_with_first(t->comm, rc, err);
+    t->pending = 0;
+    t->status.times.saving += clock_seconds() - begin;
+    return rc;
+}
+
+/* Of a checkpoint that is written aside only the copy is done when this returns. */
+static int save_here(struct trainer *t, const struct state *state, struct err *err) {
+    struct saver_task task = task_here(t, spent_stop(t));
+    int rc;
+    if (t->aside) {
+        rc = snapshot_take(t->o.copy, t->opt, state, err);
+        if (!rc && is_first(t)) saver_begin(&t->saver, t->o.copy, &task);
+        t->pending = !rc;
+        return rc;
+    }
+    rc = checkpoint_save(t->o.dir, t->opt, state, err);
+    if (!rc && is_first(t)) rc = saver_follow(&task, err);
+    return agree_with_first(t->comm, rc, err);
+}
+
 static int save(struct trainer *t, struct err *err) {
-    if (t->saved_step == t->opt->step) return 0;
     struct state state = {0};
+    int rc = finish(t, err);
+    if (rc || t->saved_step == t->opt->step) return rc;
+    double begin = clock_seconds();
     begin_phase(t, WATCH_WAIT);
-    int rc = compare_params(t, err);
-    if (rc) return rc;
+    if ((rc = compare_params(t, err))) return rc;
     begin_phase(t, is_first(t) ? WATCH_SAVE : WATCH_WAIT);
     if (is_first(t)) state_collect(t, &state);
-    rc = checkpoint_save(t->o.dir, t->opt, &state, err);
-    if (!rc && is_first(t)) {
-        rc = publish(t, err);
-        if (!rc) rc = drop_stop(t, err);
-        if (!rc) rc = checkpoint_prune(t->o.dir, t->o.keep, t->best_step, err);
-    }
+    rc = save_here(t, &state, err);
     state_release(&state);
-    rc = agree_with_first(t->comm, rc, err);
     if (rc) return rc;
     t->saved_step = t->opt->step;
     t->n_rewind = 0;
-    tell(t, TRAIN_SAVED);
+    t->status.times.saving += clock_seconds() - begin;
+    if (!t->pending) tell(t, TRAIN_SAVED);
     return 0;
 }
 
@@ -413,9 +452,11 @@ static int validate_shown(struct trainer *t, int last, struct err *err) {
 
 /* What is judged is what a checkpoint publishes: the average, where there is one. */
 static int validate(struct trainer *t, int last, struct err *err) {
+    double begin = clock_seconds();
     int rc = optimizer_show_average(t->opt, err);
     if (!rc) rc = validate_shown(t, last, err);
     int back = optimizer_hide_average(t->opt, rc ? NULL : err);
+    t->status.times.validation += clock_seconds() - begin;
     return rc ? rc : back;
 }
 
@@ -460,6 +501,7 @@ static int rewind_run(struct trainer *t, struct err *err) {
 /* The gradient was not applied. 0: go on. */
 static int handle_divergence(struct trainer *t, struct err *err) {
     int rc = optimizer_discard(t->opt, err);
+    if (!rc && t->o.on_divergence != DIVERGENCE_SKIP) rc = finish(t, err);
     if (rc) return rc;
     if (t->o.on_divergence == DIVERGENCE_STOP)
         return err_set(err, HEED_EINTERNAL,
@@ -573,6 +615,8 @@ static int one_update(struct trainer *t, struct err *err) {
     begin_phase(t, WATCH_DATA);
     for (int i = 0; i < t->n_own && !rc; i++) rc = batches_next(t->batches, &t->batch[i], err);
     batches_state(t->batches, &after);
+    double ready = clock_seconds();
+    t->status.times.data += ready - begin;
     struct update update = {t->batch_list, t->n_own, (int64_t)(after.n_tgt_tok - at.n_tgt_tok)};
     if (!rc) rc = optimizer_gradient(t->opt, &update, &report, err);
     if (rc) return rc;
@@ -581,6 +625,7 @@ static int one_update(struct trainer *t, struct err *err) {
     t->n_bad = 0;
     add_to_window(t, &report, clock_seconds() - begin);
     agree_moment(t);
+    t->status.times.updates += clock_seconds() - ready;
     t->sent += t->comm ? t->comm->sent - sent : 0;
     t->n_sent++;
     look_at_ranks(t);
@@ -607,12 +652,26 @@ static int out_of_patience(const struct trainer *t) {
 /* Is there an update to do? */
 static int goes_on(struct trainer *t) {
     agree_moment(t);
-    return !limit_reached(t) && !out_of_patience(t) && !t->stopping;
+    return !limit_reached(t) && !out_of_patience(t) && !t->stopping && !t->failed;
+}
+
+static void log_times(struct trainer *t) {
+    const struct train_times *times = &t->status.times;
+    char text[TRAIN_TIMES_TEXT];
+    runlog_times(t->log, &(struct runlog_times){.step = t->opt->step,
+                                                .text = train_times_text(text, times),
+                                                .all = times->all,
+                                                .updates = times->updates,
+                                                .validation = times->validation,
+                                                .saving = times->saving,
+                                                .data = times->data});
+    tell_log_trouble(t);
 }
 
 int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
     *end = out_of_patience(t) ? TRAIN_PATIENCE : TRAIN_DONE;
     if (t->saved_step >= 0 && (limit_reached(t) || out_of_patience(t))) return 0;
+    double begin = clock_seconds();
     int rc = is_first(t) ? runlog_open(&t->log, t->o.dir, t->log_size, t->opt->step + 1, err) : 0;
     rc = agree_with_first(t->comm, rc, err);
     if (rc) return rc;
@@ -621,6 +680,7 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
     /* The first checkpoint is of the untrained model: a full or read-only disk shows now and not
      * after hours, and a run that diverges early has something to go back to. */
     if (t->saved_step < 0) rc = save(t, err);
+    if (!rc) rc = finish(t, err);
     while (!rc && goes_on(t)) {
         int64_t before = t->opt->step;
         rc = one_update(t, err);
@@ -633,9 +693,26 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
             rc = save(t, err);
     }
     if (!rc) rc = save(t, err);
+    if (!rc) rc = finish(t, err);
+    if (rc) saver_end(&t->saver, NULL); /* whatever failed: a checkpoint that was begun is whole */
+    t->status.times.all = clock_seconds() - begin;
+    if (!rc) log_times(t);
     if (t->stopping && !limit_reached(t)) *end = TRAIN_STOPPED;
     if (out_of_patience(t)) *end = TRAIN_PATIENCE;
     return rc;
+}
+
+const char *train_times_text(char text[TRAIN_TIMES_TEXT], const struct train_times *times) {
+    double percent = times->all > 0 ? 100 / times->all : 0;
+    char validation[40] = "";
+    if (times->validation > 0)
+        snprintf(validation, sizeof validation, "%.1f %% to validation, ",
+                 percent * times->validation);
+    snprintf(text, TRAIN_TIMES_TEXT,
+             "%.1f %% of the time went to updates, %s%.1f %% to checkpoints, %.1f %% to waiting "
+             "for data",
+             percent * times->updates, validation, percent * times->saving, percent * times->data);
+    return text;
 }
 
 const struct train_status *trainer_status(const struct trainer *t) { return &t->status; }
@@ -649,6 +726,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
                           .opt = options->opt,
                           .comm = options->opt->options.comm,
                           .batches = options->batches,
+                          .aside = options->copy != NULL,
                           .best_loss = INFINITY,
                           .best_step = -1,
                           .saved_step = -1};
@@ -666,6 +744,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
         rc = batches_batch_init(t->batches, &t->batch[i], err);
         t->batch_list[i] = &t->batch[i];
     }
+    if (t->comm) comm_bcast(t->comm, &t->aside, sizeof t->aside, 0);
     if (!rc) rc = resume(t, err);
     if (rc) {
         trainer_free(t);
@@ -684,6 +763,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 
 void trainer_free(struct trainer *t) {
     if (!t) return;
+    saver_end(&t->saver, NULL);
     for (int i = 0; i < t->n_own; i++) batch_release(&t->batch[i]);
     xfree(t->moments);
     xfree(t->batch);
