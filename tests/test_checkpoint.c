@@ -16,7 +16,7 @@
 #include "model/modeldir.h"
 #include "test.h"
 #include "toy.h"
-#include "train/checkpoint.h"
+#include "train/saver.h"
 
 static const struct backend_options on_cpu = {.device = "cpu", .n_thread = 1};
 
@@ -25,6 +25,7 @@ struct run {
     struct toy toy;
     char *dir;
     struct batch batch;
+    int aside; /* save_next writes by a thread */
 };
 
 static void train(struct run *run, int steps) {
@@ -236,6 +237,56 @@ TEST(same_bytes) {
     run_close(&run);
 }
 
+static void expect_same_file(const char *a, const char *b, const char *name) {
+    struct err err = {0};
+    char *path[2] = {path_join(a, name), path_join(b, name)}, *data[2];
+    size_t size[2];
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(file_read_all(&data[i], &size[i], path[i], 1 << 30, &err), err);
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(data[0], data[1], size[0]);
+    for (int i = 0; i < 2; i++) xfree(data[i]), xfree(path[i]);
+}
+
+/* What was copied is what is written, whatever the optimizer has become meanwhile, and again when
+ * the copy is taken anew. */
+TEST(copy_has_the_same_bytes) {
+    struct run run;
+    struct err err = {0};
+    struct state kept = {0};
+    struct snapshot *copy;
+    run_open(&run, "run", strncmp(TEST_ARG, "bf16", 4) == 0 ? DTYPE_BF16 : DTYPE_F32);
+    if (strstr(TEST_ARG, "ema")) keep_average(&run);
+    set_state(&kept);
+    char *beside = path_join(test_dir(), "beside");
+    ASSERT_OK(modeldir_init(beside, &run.toy.model->config, NULL, NULL, &err), err);
+    ASSERT_OK(modeldir_copy_tokenizers(beside, run.dir, &err), err);
+    ASSERT_OK(modeldir_write_config(beside, &run.toy.model->config, NULL, &err), err);
+    ASSERT_OK(modeldir_write_config(run.dir, &run.toy.model->config, NULL, &err), err);
+    ASSERT_OK(snapshot_new(&copy, run.toy.opt, &err), err);
+    for (int k = 0; k < 2; k++) {
+        int64_t step = run.toy.opt->step;
+        ASSERT_OK(checkpoint_save(run.dir, run.toy.opt, &kept, &err), err);
+        ASSERT_OK(snapshot_take(copy, run.toy.opt, &kept, &err), err);
+        state_set_i64(&kept, "epoch", k);
+        train(&run, 2);
+        ASSERT_OK(snapshot_write(copy, beside, &err), err);
+        char *one = checkpoint_path(run.dir, step), *other = checkpoint_path(beside, step);
+        expect_same_file(one, other, "model.safetensors");
+        expect_same_file(one, other, "state.safetensors");
+        expect_same_file(one, other, "config.json");
+        ASSERT_OK(checkpoint_verify(other, 1, &err), err);
+        xfree(one);
+        xfree(other);
+    }
+    assert_int_equal(snapshot_bytes(run.toy.model, strstr(TEST_ARG, "ema") != NULL),
+                     flat_bytes(&run) * (strstr(TEST_ARG, "ema") ? 4 : 3));
+    snapshot_free(copy);
+    state_release(&kept);
+    xfree(beside);
+    run_close(&run);
+}
+
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 TEST(damage_is_found) {
@@ -321,15 +372,32 @@ TEST(another_model) {
 
 /* ---- kills ----------------------------------------------------------------------------------- */
 
+/* By a thread, from a copy. */
+static int save_aside(const struct run *run, const struct state *state, struct err *err) {
+    struct saver saver = {0};
+    struct saver_task task = {run->dir, run->toy.opt->step, -1, -1, 2};
+    struct snapshot *copy;
+    int rc = snapshot_new(&copy, run->toy.opt, err);
+    if (!rc) rc = snapshot_take(copy, run->toy.opt, state, err);
+    if (!rc) saver_begin(&saver, copy, &task);
+    if (!rc) rc = saver_end(&saver, err);
+    snapshot_free(copy);
+    return rc;
+}
+
 /* What the child under test does: a checkpoint of the next step, published, the older ones
  * pruned. */
 static int save_next(struct run *run, struct err *err) {
     struct state state = {0};
     state_set_i64(&state, "of_step", run->toy.opt->step);
     int rc = checkpoint_clean(run->dir, err);
-    if (!rc) rc = checkpoint_save(run->dir, run->toy.opt, &state, err);
-    if (!rc) rc = checkpoint_publish(run->dir, run->toy.opt->step, err);
-    if (!rc) rc = checkpoint_prune(run->dir, 2, -1, err);
+    if (run->aside) {
+        if (!rc) rc = save_aside(run, &state, err);
+    } else {
+        if (!rc) rc = checkpoint_save(run->dir, run->toy.opt, &state, err);
+        if (!rc) rc = checkpoint_publish(run->dir, run->toy.opt->step, err);
+        if (!rc) rc = checkpoint_prune(run->dir, 2, -1, err);
+    }
     state_release(&state);
     return rc;
 }
@@ -378,9 +446,10 @@ TEST(killed_at_every_call) {
     struct run run;
     struct err err = {0};
     run_open(&run, "run", DTYPE_F32);
+    run.aside = strstr(TEST_ARG, "aside") != NULL;
     ASSERT_OK(save_next(&run, &err), err);
     int64_t first = run.toy.opt->step;
-    if (strcmp(TEST_ARG, "next") == 0) train(&run, 1);
+    if (strncmp(TEST_ARG, "next", 4) == 0) train(&run, 1);
     int n = 0;
     bool finished = false;
     while (!finished) {
@@ -412,14 +481,21 @@ TEST(failing_at_every_call) {
     ASSERT_OK(save_next(&run, &err), err);
     int64_t first = run.toy.opt->step;
     train(&run, 1);
-    int error = strcmp(TEST_ARG, "ENOSPC") == 0 ? ENOSPC : EIO, rc = -1;
+    int error = strncmp(TEST_ARG, "ENOSPC", 6) == 0 ? ENOSPC : EIO, rc = -1;
+    struct snapshot *copy = NULL; /* of the f32 model; NULL: not wanted */
+    if (strstr(TEST_ARG, "aside")) ASSERT_OK(snapshot_new(&copy, run.toy.opt, &err), err);
     for (int n = 1; rc; n++) {
         assert_true(n < 1000);
         faults_arm(n, error);
         err = (struct err){0};
         struct state kept = {0};
         state_set_i64(&kept, "of_step", run.toy.opt->step);
-        rc = checkpoint_save(run.dir, run.toy.opt, &kept, &err);
+        if (copy) {
+            rc = snapshot_take(copy, run.toy.opt, &kept, &err);
+            if (!rc) rc = snapshot_write(copy, run.dir, &err);
+        } else {
+            rc = checkpoint_save(run.dir, run.toy.opt, &kept, &err);
+        }
         state_release(&kept);
         faults_disarm();
         if (rc) {
@@ -430,6 +506,7 @@ TEST(failing_at_every_call) {
         }
         check_last(&run, first, run.toy.opt->step);
     }
+    snapshot_free(copy);
     run_close(&run);
 }
 
@@ -453,6 +530,7 @@ TEST(killed_at_random) {
     struct err err = {0};
     struct rng rng = {.key = now_ns()};
     run_open(&run, "run", DTYPE_F32);
+    run.aside = strcmp(TEST_ARG, "aside") == 0;
     ASSERT_OK(save_next(&run, &err), err);
     int64_t last = run.toy.opt->step;
     for (int i = 0; i < 40; i++) {
@@ -605,8 +683,12 @@ TEST(clean_keeps_the_rest) {
 }
 
 TESTS(TP(round_trip, "f32"), TP(round_trip, "bf16"), TP(round_trip, "bf16-ema"),
-      TP(round_trip, "f32-ema"), T(average_is_the_model), T(same_bytes), T(damage_is_found),
-      T(truncated_state), T(another_model), TP(killed_at_every_call, "next"),
-      TP(killed_at_every_call, "same"), TP(failing_at_every_call, "ENOSPC"),
-      TP(failing_at_every_call, "EIO"), TL(killed_at_random, 120), T(full_disk),
+      TP(round_trip, "f32-ema"), T(average_is_the_model), T(same_bytes),
+      TP(copy_has_the_same_bytes, "f32"), TP(copy_has_the_same_bytes, "bf16"),
+      TP(copy_has_the_same_bytes, "f32-ema"), TP(copy_has_the_same_bytes, "bf16-ema"),
+      T(damage_is_found), T(truncated_state), T(another_model), TP(killed_at_every_call, "next"),
+      TP(killed_at_every_call, "same"), TP(killed_at_every_call, "next-aside"),
+      TP(killed_at_every_call, "same-aside"), TP(failing_at_every_call, "ENOSPC"),
+      TP(failing_at_every_call, "ENOSPC-aside"), TP(failing_at_every_call, "EIO"),
+      TPL(killed_at_random, "here", 120), TPL(killed_at_random, "aside", 120), T(full_disk),
       T(read_only_directory), T(prune_publish_forget), T(writes_a_run), T(clean_keeps_the_rest))

@@ -1,8 +1,10 @@
 /* test_plan.c — what is found out before a run begins: memory that does not fit, a model that is
  * not the run's. */
+#include "backend/device.h"
 #include "model/modeldir.h"
 #include "test.h"
 #include "toy.h"
+#include "train/checkpoint.h"
 #include "train/plan.h"
 
 enum { TOKENS = 3000, LENGTH = 40, SPARE = 64 << 20 };
@@ -37,6 +39,51 @@ TEST(memory_is_what_is_taken) {
     run.room += without / 3;
     ASSERT_OK(plan_memory(&memory, toy.model, &run, &err), err);
     assert_int_equal(memory.state, without / 3 * 4);
+    toy_close(&toy);
+}
+
+/* A copy of weights, moments and average for checkpoints is the host's: that is the memory of
+ * everything, unless the device has its own. */
+TEST(memory_for_a_copy) {
+    struct config config = toy_config();
+    struct toy toy;
+    struct plan_memory without, with;
+    struct err err = {0};
+    toy_open(&toy, &config, &cpu, DTYPE_F32, TOKENS);
+    ASSERT_OK(plan(&without, toy.model, TOKENS, SIZE_MAX, &err), err);
+    size_t copy = 3 * toy.model->table.n_elem * sizeof(float);
+    size_t more = without.total - without.model + SPARE + copy; /* to the byte */
+    struct plan_run run = {.tokens = TOKENS, .max_length = LENGTH, .aside = 1, .room = more};
+    assert_int_equal(without.copy, 0);
+    ASSERT_OK(plan_memory(&with, toy.model, &run, &err), err);
+    assert_int_equal(with.copy, copy);
+    assert_int_equal(with.copy, snapshot_bytes(toy.model, 0));
+    assert_int_equal(with.total, without.total + copy);
+    run.room--;
+    ASSERT_ERR(plan_memory(&with, toy.model, &run, &err), err, HEED_ENOMEM, "would fit");
+    int tokens = 0;
+    assert_int_equal(sscanf(strstr(err.msg, "; --tokens "), "; --tokens %d would fit", &tokens), 1);
+    run.tokens = tokens; /* the advice counts the copy, too */
+    ASSERT_OK(plan_memory(&with, toy.model, &run, &err), err);
+    run.tokens += 101;
+    ASSERT_ERR(plan_memory(&with, toy.model, &run, &err), err, HEED_ENOMEM, "would fit");
+
+    const struct backend_vtable *own = toy.be->vt;
+    struct backend_vtable device = *own;
+    device.device_memory = 1;
+    toy.be->vt = &device;
+    run = (struct plan_run){.tokens = TOKENS, .max_length = LENGTH, .aside = 1, .ema = 1};
+    run.room = more - copy + copy / 3;
+    run.host = SPARE + copy / 3 * 4;
+    ASSERT_OK(plan_memory(&with, toy.model, &run, &err), err);
+    assert_int_equal(with.copy, snapshot_bytes(toy.model, 1));
+    assert_int_equal(with.total, without.total + copy / 3); /* the average, not the copy */
+    run.host--;
+    ASSERT_ERR(plan_memory(&with, toy.model, &run, &err), err, HEED_ENOMEM,
+               "--save-aside off needs none");
+    run.aside = 0;
+    ASSERT_OK(plan_memory(&with, toy.model, &run, &err), err);
+    toy.be->vt = own;
     toy_close(&toy);
 }
 
@@ -102,4 +149,5 @@ TEST(shape_of_the_run) {
     ASSERT_ERR(plan_shape("no/such", &other, &err), err, HEED_EIO, "no/such");
 }
 
-TESTS(T(memory_is_what_is_taken), T(memory_that_would_fit), T(shape_of_the_run))
+TESTS(T(memory_is_what_is_taken), T(memory_for_a_copy), T(memory_that_would_fit),
+      T(shape_of_the_run))

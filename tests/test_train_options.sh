@@ -106,7 +106,7 @@ rm -rf run
 rm -rf run
 expect 0 'done: step' bare --out run --epochs 2 --save-every 1000
 n=$(steps run | awk '{ print $NF }')
-line=$(tail -n 1 run/log.jsonl)
+line=$(grep '"epoch"' run/log.jsonl | tail -n 1)
 case $line in "{\"step\":$n,\"epoch\":2,"*) ;; *) fail "two epochs end at: $line" ;; esac
 [ "$(sed 's/.*"tokens":\([0-9]*\).*/\1/' <<<"$line")" = \
     $((2 * $(sed -n 's/.* and \([0-9,]*\) target tokens.*/\1/p' <<<"$out" | tr -d ,))) ] ||

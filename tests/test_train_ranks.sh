@@ -44,6 +44,8 @@ for n in 2 4 8; do
     by "$n" "f32-$n" "${f32[@]}"
     compare one "f32-$n"
 done
+by 4 aside "${f32[@]}" --save-aside on # rank 0 writes while all go on
+compare one aside
 # A buffer of several slices per rank, of which some are empty; an average; six batches of which
 # each rank has two.
 bf16=(--accumulate 6 --dtype bf16 --ema 0.9 --d-model 48 --n-head 4)
@@ -96,6 +98,7 @@ long=("${f32[@]}" --steps 60 --save-every 4 --keep 99)
 kills=0
 for round in 4:8 2:24; do
     mpirun -n "${round%:*}" "$heed" train "${run[@]}" "${long[@]}" --out "$dir/killed" \
+        --save-aside on \
         >killed.log 2>&1 &
     launcher=$!
     begun killed "${round#*:}"

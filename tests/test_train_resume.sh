@@ -108,9 +108,11 @@ suffer() {
             2 | 3) how=AIM ;;
             *) how=KILL ;;
             esac
-            # Threads and prefetching are nobody's business but the clock's.
+            # Threads, prefetching and who writes checkpoints are nobody's business but the clock's.
             extra=$((RANDOM % 2))
-            interrupted $how "$run" "$@" --prefetch $((4 * extra)) --threads $((1 + extra)) || break
+            aside=(on on off)
+            interrupted $how "$run" "$@" --prefetch $((4 * extra)) --threads $((1 + extra)) \
+                --save-aside "${aside[RANDOM % 3]}" || break
         done
         train "$run" "$@" --quiet
         compare "$straight" "$run"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "train/agree.h"
