@@ -37,10 +37,12 @@ ended() {
     grep -qE "$2" "$dir/log" || fail "no '$2': $(cat "$dir/log")"
 }
 
-start end
-wait "$launcher" || fail "an orderly end: $(cat "$dir/log")"
-absent LOST "$dir/log"
-[ "$(grep -c 'PASSED.* 1 test' "$dir/log")" = 3 ] || fail "an orderly end: $(cat "$dir/log")"
+for how in end disk; do
+    start $how
+    wait "$launcher" || fail "$how, an orderly end: $(cat "$dir/log")"
+    absent LOST "$dir/log"
+    [ "$(grep -c 'PASSED.* 1 test' "$dir/log")" = 3 ] || fail "$how: $(cat "$dir/log")"
+done
 
 # mpirun may see the signal (137) before a rank ends with 75.
 start go

@@ -1,6 +1,7 @@
 /* saver.c — see saver.h. */
 #include "train/saver.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/modeldir.h"
@@ -26,8 +27,10 @@ int saver_follow(const struct saver_task *task, struct err *err) {
 
 static void write_all(void *ctx) {
     struct saver *s = ctx;
+    double begin = clock_seconds();
     s->rc = snapshot_write(s->copy, s->task.dir, &s->err);
     if (!s->rc) s->rc = saver_follow(&s->task, &s->err);
+    s->seconds = clock_seconds() - begin;
     s->done = 1;
 }
 

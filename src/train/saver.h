@@ -30,6 +30,7 @@ struct saver {
     _Atomic int done;
     int begun, rc;
     struct err err;
+    double seconds; /* that it took */
 };
 
 /* Begins to write what was copied, and what follows. */

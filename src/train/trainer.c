@@ -73,13 +73,18 @@ static void tell(struct trainer *t, enum train_event event) {
     tell_log_trouble(t);
 }
 
-/* The checkpoint that rank 0 writes may be on the disk by now. A failure waits for finish. */
+/* Waits for the checkpoint that this rank writes, if it does. */
+static int end_saver(struct trainer *t, struct err *err) {
+    int begun = t->saver.begun, rc = saver_end(&t->saver, err);
+    if (!begun) return 0;
+    watch_took(t->opt->options.watch, WATCH_DISK, t->saver.seconds);
+    if (!rc) tell(t, TRAIN_SAVED);
+    return rc;
+}
+
+/* It may be on the disk by now. A failure waits for finish. */
 static int look_at_saver(struct trainer *t) {
-    if (!saver_done(&t->saver)) return 0;
-    if (t->saver.rc) return 1;
-    saver_end(&t->saver, NULL);
-    tell(t, TRAIN_SAVED);
-    return 0;
+    return saver_done(&t->saver) && (t->saver.rc || end_saver(t, NULL));
 }
 
 /* Time is what rank 0's clock says. */
@@ -322,9 +327,9 @@ static int compare_params(struct trainer *t, struct err *err) {
 static int finish(struct trainer *t, struct err *err) {
     double begin = clock_seconds();
     if (!t->pending) return 0;
-    begin_phase(t, is_first(t) ? WATCH_SAVE : WATCH_WAIT);
-    int untold = t->saver.begun, rc = saver_end(&t->saver, err);
-    if (untold && !rc) tell(t, TRAIN_SAVED);
+    if (t->saver.begun && !saver_done(&t->saver)) begin_phase(t, WATCH_DISK);
+    int rc = end_saver(t, err);
+    begin_phase(t, WATCH_WAIT);
     rc = agree_with_first(t->comm, rc, err);
     t->pending = 0;
     t->status.times.saving += clock_seconds() - begin;

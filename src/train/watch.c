@@ -130,12 +130,23 @@ int watch_straggler(const double *seconds, int n, double *ratio) {
 
 static int waits(enum watch_phase phase) { return phase == WATCH_EXCHANGE || phase == WATCH_WAIT; }
 
+static void add_history(struct watch *w, enum watch_phase phase, double seconds) {
+    w->history[phase][w->n_history[phase]++ % HISTORY] = seconds;
+}
+
+void watch_took(struct watch *w, enum watch_phase phase, double seconds) {
+    if (!w) return;
+    pthread_mutex_lock(&w->lock);
+    add_history(w, phase, seconds);
+    pthread_mutex_unlock(&w->lock);
+}
+
 void watch_phase(struct watch *w, int64_t step, enum watch_phase phase) {
     if (!w) return;
     double now = clock_seconds();
     pthread_mutex_lock(&w->lock);
     double took = now - w->began;
-    w->history[w->phase][w->n_history[w->phase]++ % HISTORY] = took;
+    add_history(w, w->phase, took);
     if (!waits(w->phase)) w->busy += took;
     w->step = step;
     w->phase = phase;

@@ -35,6 +35,7 @@
     X(UPDATE, "update")                                                                            \
     X(VALIDATE, "validation")                                                                      \
     X(SAVE, "saving")                                                                              \
+    X(DISK, "waiting for the disk")                                                                \
     X(WAIT, "waiting for other ranks")
 enum watch_phase {
 #define WATCH_ENUM(name, text) WATCH_##name,
@@ -76,6 +77,10 @@ void watch_free(struct watch *watch, int failed);
 
 /* This rank is at a step and begins a phase. */
 void watch_phase(struct watch *watch, int64_t step, enum watch_phase phase);
+
+/* Something that may be waited for in that phase took so long, whether or not it was waited for:
+ * a wait for as long is then no reason to worry. */
+void watch_took(struct watch *watch, enum watch_phase phase, double seconds);
 
 /* Seconds that this rank has spent in phases in which it did not wait for others. */
 double watch_busy(struct watch *watch);
