@@ -61,12 +61,19 @@ TEST(memory_for_a_copy) {
     assert_int_equal(with.total, without.total + copy);
     run.room--;
     ASSERT_ERR(plan_memory(&with, toy.model, &run, &err), err, HEED_ENOMEM, "would fit");
-    int tokens = 0;
-    assert_int_equal(sscanf(strstr(err.msg, "; --tokens "), "; --tokens %d would fit", &tokens), 1);
-    run.tokens = tokens; /* the advice counts the copy, too */
-    ASSERT_OK(plan_memory(&with, toy.model, &run, &err), err);
-    run.tokens += 101;
-    ASSERT_ERR(plan_memory(&with, toy.model, &run, &err), err, HEED_ENOMEM, "would fit");
+    for (int i = 1; i < 30; i++) { /* the advice counts the copy, too */
+        int tokens = 0;
+        run.tokens = TOKENS;
+        run.room = more - (size_t)i * (without.acts + without.workspace) / 40;
+        ASSERT_ERR(plan_memory(&with, toy.model, &run, &err), err, HEED_ENOMEM, "would fit");
+        const char *advice = strstr(err.msg, "; --tokens ");
+        assert_int_equal(sscanf(advice, "; --tokens %d would fit", &tokens), 1);
+        run.tokens = tokens;
+        ASSERT_OK(plan_memory(&with, toy.model, &run, &err), err);
+        run.tokens += 201;
+        ASSERT_ERR(plan_memory(&with, toy.model, &run, &err), err, HEED_ENOMEM, "needs");
+    }
+    run.tokens = TOKENS;
 
     const struct backend_vtable *own = toy.be->vt;
     struct backend_vtable device = *own;

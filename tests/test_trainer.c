@@ -237,25 +237,23 @@ TEST(updates_go_on) {
 
 /* What the run says about its time is about all of it. */
 TEST(times_add_up) {
-    struct how how = variant("aside", 1);
-    struct outcome got = train(&how);
-    ASSERT_OK(got.rc, got.err);
-    const struct train_times *t = &got.status.times;
-    double sum = t->updates + t->validation + t->saving + t->data;
-    assert_true(t->updates > 0 && t->validation > 0 && t->saving > 0 && t->data > 0);
-    if (!(sum <= t->all && sum > 0.8 * t->all)) fail_msg("%g s of %g s", sum, t->all);
-    char text[TRAIN_TIMES_TEXT], none[TRAIN_TIMES_TEXT];
+    char text[TRAIN_TIMES_TEXT];
+    for (int aside = 0; aside < 2; aside++) {
+        struct how how = variant(aside ? "aside" : "straight", aside);
+        struct outcome got = train(&how);
+        ASSERT_OK(got.rc, got.err);
+        const struct train_times *t = &got.status.times;
+        double sum = t->updates + t->validation + t->saving + t->data;
+        assert_true(t->updates > 0 && t->validation > 0 && t->saving > 0 && t->data > 0);
+        if (!(sum <= t->all && sum > 0.8 * t->all)) fail_msg("%g s of %g s", sum, t->all);
+        assert_true(train(&how).status.times.all == 0); /* it had ended before */
+    }
     struct train_times example = {200, 196.2, 2.6, 0.8, 0.4};
     assert_string_equal(train_times_text(text, &example),
                         "98.1 % of the time went to updates, 1.3 % to validation, 0.4 % to "
                         "checkpoints, 0.2 % to waiting for data");
     example.validation = 0;
-    assert_null(strstr(train_times_text(none, &example), "validation"));
-    how.name = "straight";
-    how.aside = 0;
-    train(&how);
-    how.steps = 1; /* it had ended before */
-    assert_true(train(&how).status.times.all == 0);
+    assert_null(strstr(train_times_text(text, &example), "validation"));
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -265,20 +263,20 @@ TEST(times_add_up) {
 TEST(stops_and_goes_on) {
     struct outcome want = straight();
     struct how how = variant("aside", 1);
-    how.stop_at = EVERY + 1;
+    how.stop_at = STEPS - EVERY + 1;
     hold_checkpoints();
     struct outcome got = train(&how);
     file_calls.mkdir = real_mkdir;
     ASSERT_OK(got.rc, got.err);
     assert_int_equal(got.end, TRAIN_STOPPED);
-    assert_int_equal(got.status.step, EVERY + 1);
-    char *pending = checkpoint_path(corpora_path("aside"), EVERY);
+    assert_int_equal(got.status.step, STEPS - EVERY + 1);
+    char *pending = checkpoint_path(corpora_path("aside"), STEPS - EVERY);
     assert_true(dir_exists(pending));
     xfree(pending);
-    how = variant("aside", 0); /* how checkpoints are written is nobody's business */
+    how.stop_at = 0;
     got = train(&how);
     ASSERT_OK(got.rc, got.err);
-    assert_int_equal(got.began, EVERY + 1);
+    assert_int_equal(got.began, STEPS - EVERY + 1);
     assert_int_equal(got.sum, want.sum);
     expect_same_runs("straight", "aside");
 }
@@ -359,6 +357,10 @@ TEST(full_disk_ends_it) {
     assert_int_equal(found.n_damaged, 0);
     assert_int_equal(found.step, EVERY);
     xfree(found.path);
+    how.stop_at = EVERY + 2; /* the last one of a run that is stopped, or at its end */
+    got = train_where_full(&how, "ckpt-00000007.tmp");
+    assert_int_equal(got.status.step, how.stop_at);
+    how.stop_at = 0;
     how.steps = STEPS;
     got = train_where_full(&how, "ckpt-00000020.tmp");
     assert_int_equal(got.status.step, STEPS);
