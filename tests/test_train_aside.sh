@@ -30,6 +30,8 @@ done
 for aside in on auto; do
     compare f32-off "f32-$aside"
     compare bf16-off "bf16-$aside"
+    diff <(sed 's/f32-off/X/' f32-off/config.json) <(sed "s/f32-$aside/X/" f32-$aside/config.json) ||
+        fail "the configuration says how checkpoints were written"
 done
 expect 2 "--save-aside: 'maybe' is not one of auto, on, off" train run --save-aside maybe
 

@@ -140,7 +140,7 @@ static const struct option rows[] = {
     ROW(CHOICE, "save_aside", run.save_aside, "auto",
         "write checkpoints while training goes on; takes memory for a copy of all weights and "
         "moments; auto: on a GPU",
-        .choices = aside_names),
+        .choices = aside_names, .once = 1),
     ROW(INT, "keep", run.trainer.keep, "5", "checkpoints kept, beside the best one", .min = 1,
         .max = MANY),
     ROW(INT, "patience", run.trainer.patience, "0",
