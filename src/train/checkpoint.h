@@ -28,11 +28,11 @@
  * writes any. Saving and loading are collective; the parts that ranks keep for themselves are
  * gathered in the gradients' buffer while they are written, and broadcast when they are loaded.
  *
- * Two ways to save, of which files are the same to the last byte. checkpoint_save goes through a
- * small buffer, and training waits for the disk. A struct snapshot is memory for all that a
- * checkpoint holds: training waits for the copy only (snapshot_take), and another thread makes files
- * of it (snapshot_write) while updates go on. A kill in between finds the checkpoints that were
- * there before, since nothing is removed until the new one is durable: train/saver.h.
+ * There are two ways to save, and the files are the same to the last byte. checkpoint_save goes
+ * through a small buffer, and training waits for the disk. A struct snapshot is memory for all that
+ * a checkpoint holds: training waits for the copy only (snapshot_take), and another thread makes
+ * files of it (snapshot_write) while updates go on. A kill in between finds the checkpoints that
+ * were there before, since nothing is removed until the new one is durable: train/saver.h.
  *
  * Only f32 and bf16 models (f32 master weights) are saved; an f64 model is HEED_EINVAL. */
 #ifndef TRAIN_CHECKPOINT_H

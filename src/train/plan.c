@@ -79,9 +79,8 @@ int plan_memory(struct plan_memory *memory, struct model *model, const struct pl
     rc = plan_copy(memory, model, run, err);
     size_t more = memory->total - memory->model;
     if (rc || more <= room) return rc;
-    size_t beside = more - memory->state - memory->acts - memory->workspace;
-    int times = 1;
-    int fits = fitting_batches(model, run, room > beside ? room - beside : 0, &times);
+    size_t copy = backend_device_memory(model->be) ? 0 : memory->copy; /* which takes from room */
+    int times = 1, fits = fitting_batches(model, run, room > copy ? room - copy : 0, &times);
     if (fits > 0)
         return err_set(
             err, HEED_ENOMEM,
@@ -92,7 +91,7 @@ int plan_memory(struct plan_memory *memory, struct model *model, const struct pl
         err, HEED_ENOMEM,
         "training this model needs more than %.1f GiB of further memory, even for a single "
         "sentence of --max-length %d; %.1f GiB are available",
-        gib(memory->state + beside), max_length, gib(room));
+        gib(memory->state + copy), max_length, gib(room));
 }
 
 /* ---- shape ----------------------------------------------------------------------------------- */
