@@ -2,15 +2,16 @@
 #include "faults.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/file.h"
 
-static int calls_left;
-static int stop_errno; /* 0: die; else fail with it, again and again */
+static atomic_int calls_left; /* several threads may write */
+static int stop_errno;        /* 0: die; else fail with it, again and again */
 
 static int stops(void) {
-    if (--calls_left > 0) return 0;
+    if (atomic_fetch_sub(&calls_left, 1) > 1) return 0;
     if (!stop_errno) _exit(9);
     errno = stop_errno;
     return 1;

@@ -40,7 +40,7 @@ struct outcome {
     int n_step, n_saved;
 };
 
-static atomic_int steps_done; /* by the training, for a thread that writes */
+static atomic_int steps_done, stopped; /* for a thread that writes: how far the training is */
 static volatile int stop;
 static int stop_at, step_ms; /* an update takes so long at least */
 static struct outcome *heard;
@@ -53,7 +53,7 @@ static void listen(void *ctx, enum train_event event, const struct train_status 
     heard->n_step++;
     steps_done = (int)status->step;
     nanosleep(&(struct timespec){.tv_nsec = 1000000L * step_ms}, NULL);
-    if (status->step == stop_at) stop = 1;
+    if (status->step == stop_at) stop = stopped = 1;
 }
 
 /* Of the tokenizer a trainer wants nothing but the name. */
@@ -123,7 +123,7 @@ static struct outcome train(const struct how *how) {
     if (how->aside) ASSERT_OK(snapshot_new(&o.copy, toy.opt, &err), err);
     heard = &out;
     steps_done = 0;
-    stop = 0;
+    stop = stopped = 0;
     stop_at = how->stop_at;
     ASSERT_OK(trainer_new(&trainer, &o, &err), err);
     ASSERT_OK(modeldir_init(o.dir, &toy.model->config, NULL, NULL, &err), err);
@@ -206,7 +206,7 @@ static int hold_mkdir(const char *path, mode_t mode) {
     int step = name ? atoi(name + 5) : 0, want = step + 2;
     if (step > 0 && want < STEPS && !pthread_equal(pthread_self(), trains)) {
         n_held++;
-        for (int i = 0; i < 5000 && steps_done < want && !stop; i++)
+        for (int i = 0; i < 5000 && steps_done < want && !stopped; i++)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         if (steps_done < want) in_vain++;
     }
