@@ -194,7 +194,7 @@ struct saving {
     const struct param_table *table;
     const struct metadata *metadata; /* of the state's file */
     int64_t step;
-    struct optimizer *opt; /* NULL: not needed, there is ... */
+    struct optimizer *opt; /* NULL: there is ... */
     const float *copy;     /* ... all of it in the host's memory */
     int n_begun;           /* parts whose turn has come */
     const float *flat;     /* the last of them */
@@ -205,14 +205,14 @@ struct saving {
 
 static void begin_part(struct saving *s) {
     int i = s->n_begun++;
-    s->flat = s->copy ? s->copy + (size_t)i * s->table->n_elem
-                      : optimizer_gather(s->opt, part_of(s->opt, i));
+    s->flat = s->opt ? optimizer_gather(s->opt, part_of(s->opt, i))
+                     : s->copy + (size_t)i * s->table->n_elem;
 }
 
 /* Values of the part: a weights_source. */
 static int get_values(void *ctx, size_t offset, size_t count, float *out, struct err *err) {
     const struct saving *s = ctx;
-    if (s->copy) {
+    if (!s->opt) {
         memcpy(out, s->flat + offset, count * sizeof *out);
         return 0;
     }
