@@ -366,11 +366,11 @@ def turned(f, g):
     return ", ".join(n for n in common if same_way(g, n) and not same_way(f, n)) or "none"
 
 
-def groups_beside(f, g):
+def groups_beside(f, g, only="ABCDE"):
     """Rank correlations of perplexity in two files, in words."""
     a, b = ({group: found for group, _, found, _ in correlations(x)} for x in (f, g))
     return ", ".join(f"{group} {ranked(a[group])} and {ranked(b[group])}" for group in b
-                     if group in a and group != "all" and b[group] is not None)
+                     if group in a and group in only and b[group] is not None)
 
 
 def first_weights(joint, each):
@@ -443,15 +443,24 @@ def trained_longer(short, more):
         cells[2:2], cells[5:] = [f"{ppl - 4.92:+.2f}"], [f"{bleu - 25.8:+.1f}"]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     base = [f"{f['base']['ppl']:.3f} and {f['base']['bleu']:.2f} BLEU" for f in (a, b)]
+    said, ppl = [], {name: row["ppl"] for name, row in b.items()}
+    if "C-N8" in b and ppl["C-N8"] < ppl["base"] and a["C-N8"]["ppl"] > a["base"]["ppl"]:
+        said.append("Depth needs time: the deepest row is behind base at first and not in the end, "
+                    "as in the paper.")
+    if {"A-h1", "A-h16"} <= set(b) and ppl["A-h1"] < ppl["base"] < ppl["A-h16"]:
+        width = [f"{b[n]['train']['d_k']}" for n in ("A-h1", "base", "A-h16")]
+        said.append(f"Heads are another matter: one of them, {width[0]} wide, ends ahead of base, whose are "
+                    f"{width[1]} wide, and {width[2]} wide ones end behind it. At this width group "
+                    "A measures how narrow heads may be; whether one is too few it does not show.")
     return "\n".join([
         "### Is the training too short?", "",
         f"Some rows again, with {ends[1]} updates in place of {ends[0]} (the learning rate's "
         "schedule stretched along, one seed each): by how much they differ from base, which comes "
         f"to a perplexity of {base[0]} after {ends[0]} and {base[1]} after {ends[1]}.", "", *lines,
         "",
-        f"Rank correlations of perplexity: {groups_beside(short, more)}. Dropout and label "
-        "smoothing pay once a model has seen its sentences often, and how often decides how much "
-        "of them is best."])
+        " ".join(said + ["Dropout and label smoothing pay once a model has seen its sentences "
+                         "often, and how often decides how much of them is best: group D's rank "
+                         f"correlation of perplexity: {groups_beside(short, more, 'D')}."])])
 
 
 def section(files):
