@@ -449,8 +449,8 @@ def trained_longer(short, more):
                     "as in the paper.")
     if {"A-h1", "A-h16"} <= set(b) and ppl["A-h1"] < ppl["base"] < ppl["A-h16"]:
         width = [f"{b[n]['train']['d_k']}" for n in ("A-h1", "base", "A-h16")]
-        said.append(f"Heads are another matter: one of them, {width[0]} wide, ends ahead of base, whose are "
-                    f"{width[1]} wide, and {width[2]} wide ones end behind it. At this width group "
+        said.append(f"Heads are another matter: one of them, {width[0]} wide, ends ahead of base, "
+                    f"whose are {width[1]} wide, and {width[2]} wide ones end behind it. At this width group "
                     "A measures how narrow heads may be; whether one is too few it does not show.")
     return "\n".join([
         "### Is the training too short?", "",
