@@ -450,8 +450,9 @@ def trained_longer(short, more):
     if {"A-h1", "A-h16"} <= set(b) and ppl["A-h1"] < ppl["base"] < ppl["A-h16"]:
         width = [f"{b[n]['train']['d_k']}" for n in ("A-h1", "base", "A-h16")]
         said.append(f"Heads are another matter: one of them, {width[0]} wide, ends ahead of base, "
-                    f"whose are {width[1]} wide, and {width[2]} wide ones end behind it. At this width group "
-                    "A measures how narrow heads may be; whether one is too few it does not show.")
+                    f"whose are {width[1]} wide, and {width[2]} wide ones end behind it. At this "
+                    "width group A measures how narrow heads may be; whether one is too few it "
+                    "does not show.")
     return "\n".join([
         "### Is the training too short?", "",
         f"Some rows again, with {ends[1]} updates in place of {ends[0]} (the learning rate's "
