@@ -27,8 +27,11 @@ def machine(device):
     gpus = ""
     if device.startswith("cuda"):
         query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-        gpus = subprocess.run(query, check=True, capture_output=True, text=True).stdout
-        gpus = gpus.splitlines()[0] + ", "
+        try:
+            found = subprocess.run(query, check=True, capture_output=True, text=True).stdout
+            gpus = found.splitlines()[0] + ", "
+        except (OSError, IndexError, subprocess.CalledProcessError):
+            gpus = "a GPU, "
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as f:
             names = [line.split(":")[1].strip() for line in f if line.startswith("model name")]

@@ -407,7 +407,7 @@ def barely_begun(f):
             f"their keys are and the more is dropped (2 layers: {shallow:.1f} at the end, 8: "
             f"{deep:.1f}). All of it is {one['steps']:,} updates of {one['tokens']:,} tokens, a "
             f"{share:.0f}th of what the paper's models saw. Smaller models get over that sooner: a "
-            "quarter as wide (above) the order is the paper's.")
+            "quarter as wide (above) most of the order is the paper's.")
 
 
 def narrow_heads(f):
