@@ -14,9 +14,9 @@
 #     RESULTS, REPORT where its results and the report go (docs/paper/results, docs/paper)
 #
 # Arguments go to heed sweep: --device cuda:0 --device cuda:1 runs two rows at a time, --only NAME
-# one. Two at a time on one GPU keep it at work while one of them saves or is tested. A quarter of an
-# hour of one H200; small takes an hour of one core with AMX, --device cpu --device cpu half of it
-# with two. Stop and start it as you like.
+# one. Two at a time on one GPU keep it at work while one of them saves or is tested. A quarter of
+# an hour of one H200; small takes an hour of one core with AMX, --device cpu --device cpu half of
+# it with two. Stop and start it as you like.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=recipes/paper/common.sh
