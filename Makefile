@@ -49,6 +49,7 @@ TEST_OBJ   := $(call objects,$(TEST_SRC))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
 TEST_BIN   := $(TEST_OBJ:.o=)
 PRETEND_SO := $(BUILD)/tests/pretend/libheed-cuda.so
+EMULATED   := $(BUILD)/emulated
 FUZZ_OBJ   := $(call objects,$(FUZZ_SRC))
 FUZZ_BIN   := $(FUZZ_OBJ:.o=)
 LIB_SO     := $(BUILD)/libheed.so.$(VERSION)
@@ -238,6 +239,27 @@ PRETEND_OBJ = $(patsubst %.c,$(BUILD)/plugin/%.o,tests/pretend.c $(wildcard src/
 $(PRETEND_SO): $(PRETEND_OBJ)
 	$(call PLUGIN_LINK,cuda) -lm
 
+# The GPU's kernels as plain C++, for tests of them on a CPU (tests/emulated/README.md). Programs
+# look for libcuda.so.1 to see whether there is a driver.
+EMULATED_OBJ = $(patsubst %,$(EMULATED)/%.o,$(basename $(CUDA_SRC) $(wildcard tests/emulated/*.cc)))
+EMULATED_FLAGS = -std=c++20 -O2 -g -Wall -Wextra -Werror -Wno-unknown-pragmas \
+    -Wno-maybe-uninitialized -Wno-psabi -fPIC -fvisibility=hidden -ffp-contract=off \
+    -fno-math-errno -fno-strict-aliasing -Itests/emulated/include -Iinclude -Isrc
+$(EMULATED)/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call short,c++ $< (emulated)) $(CXX) -x c++ $(EMULATED_FLAGS) -MMD -MP -c $< -o $@
+$(EMULATED)/%.o: %.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call short,c++ $<) $(CXX) $(EMULATED_FLAGS) -MMD -MP -c $< -o $@
+$(EMULATED)/libheed-cuda.so: $(EMULATED_OBJ) $(BUILD)/plugin/src/base/err.o \
+                             $(BUILD)/plugin/src/backend/device.o
+	@echo '{ global: heed_cuda_open; cuInit; cuDeviceGetCount; local: *; };' >$(EMULATED)/exports
+	$(call short,link $@) $(CXX) -shared -Wl,-z,defs -Wl,--version-script=$(EMULATED)/exports \
+	    -o $@ $^ -ldl -pthread && ln -sf $(@F) $(EMULATED)/libcuda.so.1
+$(EMULATED)/broken: $(EMULATED)/tests/emulated/broken.o $(EMULATED)/tests/emulated/block.o \
+                    $(EMULATED)/tests/emulated/runtime.o
+	$(call short,link $@) $(CXX) -o $@ $^ -ldl -pthread
+
 # Times single kernels, so it takes the plug-in's objects instead of loading it.
 $(BUILD)/bench/attention: $(BUILD)/bench/attention.cu.o $(CUDA_OBJ)
 	$(call short,link $@) $(NVCC) $(CUDA_LINK) \
@@ -310,6 +332,11 @@ test-gpu: ## the tests that need a GPU; under compute-sanitizer too, where it is
 	@$(MAKE) --no-print-directory CUDA=1 all test-programs
 	@HEED_TEST_GPU=1 tests/gpu.sh $(BUILD)
 
+test-emulated: ## the GPU's tests without a GPU, its kernels compiled for the CPU; half an hour
+	@tools/deps.sh test
+	@$(MAKE) --no-print-directory all test-programs
+	@tests/emulated.sh --all $(BUILD)
+
 test-bare: ## both commands of the README on a bare Debian 12, in a chroot; needs root
 	@tools/deps.sh bare
 	@tools/bare.sh
@@ -319,7 +346,7 @@ bench-gpu: ## speed on a GPU, beside PyTorch when it is installed
 	@$(MAKE) --no-print-directory CUDA=1 all
 	bench/gpu.sh bench $(BUILD)
 
-test-programs: $(TEST_BIN) $(PRETEND_SO)
+test-programs: $(TEST_BIN) $(PRETEND_SO) $(EMULATED)/libheed-cuda.so $(EMULATED)/broken
 
 # Fuzzing wants clang, and the library compiled for it. In `make test` it is left out where clang
 # cannot be had, where TESTS asks for something else, and in sanitizer builds, since it has its own.
@@ -463,10 +490,11 @@ help: ## this list
 
 export BUILD TEST_SCALE TEST_SLOW
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(TEST_OBJ) $(HELPER_OBJ) $(FUZZ_OBJ) \
-    $(CUDA_OBJ) $(MPI_OBJ) $(NCCL_OBJ) $(PRETEND_OBJ))
+    $(CUDA_OBJ) $(MPI_OBJ) $(NCCL_OBJ) $(PRETEND_OBJ) $(EMULATED_OBJ) \
+    $(EMULATED)/tests/emulated/broken.o)
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all demo demo-train test test-serve test-slow test-cluster test-import soak test-gpu \
-        test-bare bench-gpu dist dist-built test-programs fuzz paper-smoke \
+        test-emulated test-bare bench-gpu dist dist-built test-programs fuzz paper-smoke \
         fuzz-programs asan tsan bench scores lint tidy format deps install install-built uninstall \
         clean help FORCE

@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # run.sh — runs every test of every given program, each in a process of its own with a timeout.
 #
-#     tests/run.sh [-j JOBS] [-k PATTERN] [-o SUMMARY-FILE] PROGRAM...
+#     tests/run.sh [-j JOBS] [-k PATTERN] [-x REGEX] [-o SUMMARY-FILE] PROGRAM...
 #
 # A program lists its tests with --list (see test.h); a *.sh program is one test, its timeout on a
 # line `# timeout: SECONDS`. The exit status is the only verdict: 0 passed, 77 skipped, else failed.
 # Also failed: a program that cannot list its tests or lists none, a test that is skipped without a
-# line `skipped: WHY`. -k runs only tests whose `program:test` matches. TEST_SCALE multiplies all
-# timeouts (sanitizer builds). Last line: `N passed, N failed[, N skipped]`.
+# line `skipped: WHY`. -k runs only tests whose `program:test` matches, -x leaves out those that
+# match. TEST_SCALE multiplies all timeouts (sanitizer builds). Last line: `N passed, N failed[, N
+# skipped]`.
 set -uo pipefail
 
-jobs=$(nproc) pattern='*' summary_file=
-while getopts j:k:o: opt; do
+jobs=$(nproc) pattern='*' without='' summary_file=''
+while getopts j:k:x:o: opt; do
     case $opt in
     j) jobs=$OPTARG ;;
     k) pattern="*$OPTARG*" ;;
+    x) without=$OPTARG ;;
     o) summary_file=$OPTARG ;;
     *) exit 2 ;;
     esac
@@ -101,6 +103,7 @@ for program in "$@"; do
         if [ "$test" != - ]; then name="$base:$test" arg=$test; fi
         # shellcheck disable=SC2254 # the pattern is meant as one
         case $name in $pattern) ;; *) continue ;; esac
+        if [ -n "$without" ] && [[ $name =~ $without ]]; then continue; fi
         if [ "$running" -ge "$jobs" ]; then wait -n; running=$((running - 1)); fi
         n=$((n + 1)) running=$((running + 1))
         # Only bash's own notices about crashed children go to /dev/null; the test's output is kept.

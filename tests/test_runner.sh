@@ -31,6 +31,7 @@ said() {
 expect 0 "2 passed, 0 failed, 1 skipped" "$fixtures/selftest_pass"
 expect 0 "1 passed, 0 failed" -k passes "$fixtures/selftest_pass"
 expect 1 "0 passed, 1 failed" -k no-such-test "$fixtures/selftest_pass"
+expect 0 "1 passed, 0 failed, 1 skipped" -x 'passes|nothing' "$fixtures/selftest_pass"
 expect 1 "0 passed, 1 failed" "$fixtures/selftest_empty"
 said "FAILED selftest_empty: lists no tests"
 expect 1 "0 passed, 1 failed" "$fixtures/selftest_broken"

@@ -107,7 +107,7 @@ template <int D, int W, bool DROP>
 static __global__ void __launch_bounds__(32 * W, fwd_warps<D, DROP>() / W)
     attention_fwd_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
                          const int step) {
-    extern __shared__ uint4 shared[];
+    SHARED_ARRAY(uint4, shared);
     constexpr int PITCH = strip_pitch<D>();
     chain_wait();
     struct attention_item it = item_find<WARP_ROWS * W>(a, grid, a.q_start);
@@ -281,7 +281,7 @@ template <int D, bool DROP> static constexpr int bwd_warps() {
 template <int D, int W, bool DROP>
 static __global__ void __launch_bounds__(32 * W, bwd_warps<D, DROP>() / W)
     attention_bwd_whole_kernel(const struct attention_view<bf16> a, const int longer_than) {
-    extern __shared__ uint4 shared[];
+    SHARED_ARRAY(uint4, shared);
     constexpr int PITCH = strip_pitch<D>(), ROWS = whole_rows<W>();
     chain_wait();
     struct attention_item it = item_find<1>(a, (struct attention_grid){0, 1}, a.q_start);
@@ -349,7 +349,7 @@ template <int D, bool DROP>
 static __global__ void __launch_bounds__(32 * LONG_WARPS)
     attention_dq_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
                         const int longer_than) {
-    extern __shared__ uint4 shared[];
+    SHARED_ARRAY(uint4, shared);
     constexpr int PITCH = strip_pitch<D>(), STRIP = LONG_ROWS * PITCH;
     chain_wait();
     struct attention_item it = item_find<LONG_ROWS>(a, grid, a.q_start);
@@ -409,7 +409,7 @@ template <int D, bool DROP>
 static __global__ void __launch_bounds__(32 * LONG_WARPS)
     attention_dkv_kernel(const struct attention_view<bf16> a, const struct attention_grid grid,
                          const int longer_than) {
-    extern __shared__ uint4 shared[];
+    SHARED_ARRAY(uint4, shared);
     constexpr int PITCH = strip_pitch<D>(), STRIP = LONG_ROWS * PITCH;
     chain_wait();
     struct attention_item it = item_find<LONG_ROWS>(a, grid, a.k_start);

@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(ADVANCE) beam_begin_kernel(struct beam_
 
 /* Shared memory: width * k candidates, values before tokens. */
 static __global__ void __launch_bounds__(ADVANCE) beam_advance_kernel(struct beam_step_args a) {
-    extern __shared__ float value[];
+    SHARED_ARRAY(float, value);
     int s = blockIdx.x, k = a.value.cols, thread = threadIdx.x;
     int32_t *id = (int32_t *)(value + a.rules.width * k), unused;
     struct beam_head *head = &a.table.head[s];

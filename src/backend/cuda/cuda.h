@@ -147,6 +147,13 @@ static inline void cuda_launch(struct cuda_backend *be, const char *what, bool c
 #define CHAIN_AS(be, name, kernel, grid, block, shared, ...)                                       \
     cuda_launch(be, name, true, kernel, cuda_shape_of(grid, block, shared), __VA_ARGS__)
 
+/* The dynamic shared memory of a block, as an array. This is a macro, and instructions that C++ has
+ * no words for are in mma.h and hopper.h only, so that tests can compile kernels for a CPU
+ * (tests/emulated). */
+#ifndef SHARED_ARRAY
+#define SHARED_ARRAY(type, name) extern __shared__ type name[]
+#endif
+
 /* Waits until the kernel before has ended and all it wrote is visible; from then on the blocks
  * of the kernel after may be set up, as far as there is room for them. */
 static __device__ __forceinline__ void chain_wait() {

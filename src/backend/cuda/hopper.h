@@ -74,6 +74,25 @@ static __device__ __forceinline__ void stores_read(void) {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
+/* Words of shared memory by address, where indices would cost more instructions than the access. */
+static __device__ __forceinline__ void shared_load(uint32_t &x, uint32_t at) {
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(at));
+}
+static __device__ __forceinline__ void shared_load2(uint32_t &x, uint32_t &y, uint32_t at) {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"(at));
+}
+static __device__ __forceinline__ void shared_store(uint32_t at, uint32_t x) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(x) : "memory");
+}
+
+/* The registers of each thread of these four warps from now on: more, or fewer for others. */
+template <int N> static __device__ __forceinline__ void registers_raise(void) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N> static __device__ __forceinline__ void registers_lower(void) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+
 /* Tiles as wgmma is told of them: A of any height, B of `rows` rows, the next 64 columns behind. */
 static __device__ __forceinline__ uint64_t tile_of(uint32_t address, uint32_t next_cols) {
     const uint64_t EIGHT_ROWS = 1024 >> 4, SWIZZLE_128 = 1ull << 62;

@@ -132,9 +132,7 @@ static __device__ __forceinline__ void write_and_sum(const struct through_relu &
 #pragma unroll
             for (uint32_t r = 0; r < 8; r++) {
                 uint32_t low, high;
-                asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
-                             : "=r"(low), "=r"(high)
-                             : "r"((at ^ r << 4) + r * 128));
+                shared_load2(low, high, (at ^ r << 4) + r * 128);
                 sum[0] += __uint_as_float(low << 16);
                 sum[1] += __uint_as_float(low & 0xffff0000u);
                 sum[2] += __uint_as_float(high << 16);
@@ -160,11 +158,10 @@ static __device__ __forceinline__ void apply_x(const struct through_relu &p, con
             for (int y = 0; y < 2; y++) {
                 uint32_t at = (mine ^ (uint32_t)c << 4) + (uint32_t)(t * TILE_X + y * 1024), x;
                 const float *z = &sum[4 * (8 * t + c) + 2 * y];
-                asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(at));
+                shared_load(x, at);
                 float low = z[0] * (__uint_as_float(x << 16) > 0 ? p.scale : 0.0f);
                 float high = z[1] * (__uint_as_float(x & 0xffff0000u) > 0 ? p.scale : 0.0f);
-                asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(pack_bf16(low, high))
-                             : "memory");
+                shared_store(at, pack_bf16(low, high));
             }
 }
 
@@ -204,7 +201,7 @@ static __device__ __forceinline__ void multiply(const struct through_relu &p, co
 static __global__ void __launch_bounds__(THREADS, 1)
     through_relu_kernel(const __grid_constant__ struct through_relu p) {
 #ifdef HOPPER
-    extern __shared__ char raw[];
+    SHARED_ARRAY(char, raw);
     struct bench s = bench_of(raw);
     if (threadIdx.x == 0) {
         for (int i = 0; i < RING; i++) {
@@ -219,10 +216,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     chain_wait();
     if (threadIdx.x >= THREADS - WORKERS) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        registers_raise<232>();
         multiply(p, s, (int)threadIdx.x - (THREADS - WORKERS));
     } else {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        registers_lower<40>();
         if (threadIdx.x >= 64)
             write_and_sum(p, s, (int)threadIdx.x - 64);
         else if (threadIdx.x == 32)

@@ -11,7 +11,7 @@
  * Candidates are ordered by one 64-bit number: the logit's bits, made to sort like the number,
  * above the complement of the id, so that a plain maximum prefers the larger logit and then the
  * lower id. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/mma.h"
 
 enum { THREADS = 512 };
 
@@ -86,11 +86,7 @@ template <int N> static __device__ __forceinline__ float part_max(const float (&
 
 /* e^x to 2^-22 or so for x <= 0. The difference to the maximum has been rounded before, so this is
  * as exact as it can be. */
-static __device__ __forceinline__ float exp_below(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
-    return y;
-}
+static __device__ __forceinline__ float exp_below(float x) { return exp2_fast(x * 1.44269504f); }
 
 /* sum = sum of exp(z - max) over the columns seen. */
 struct total {

@@ -9,7 +9,7 @@
  * Long chunks: dw [V,d] in f32 is read and written once per chunk. Bound by three products of N V
  * d; the rows between move 4 bytes per logit in bf16 and take two exponentials. Loss and hits of
  * the rows are kept and summed at the end, in double, in an order fixed by their number. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/mma.h"
 
 enum { LOGITS_BYTES = 448 << 20, CHUNK_UNIT = 128, AHEAD = 5, TOTAL_THREADS = 1024 };
 
@@ -24,9 +24,7 @@ template <> __device__ __forceinline__ float exp_diff<float>(float x, float y) {
     return expf(x - y);
 }
 template <> __device__ __forceinline__ float exp_diff<bf16>(float x, float y) {
-    float e;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fmaf(x, 1.44269504f, -1.44269504f * y)));
-    return e;
+    return exp2_fast(fmaf(x, 1.44269504f, -1.44269504f * y));
 }
 
 /* What a thread has seen of a row: the largest logit, the sum of exp(z - max), the sum of logits,
@@ -74,7 +72,7 @@ template <class T, bool CACHED, bool GRAD, int THREADS>
 static __global__ void __launch_bounds__(THREADS)
     xent_kernel(T *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
                 float grad_scale, int first, struct xent_rows out, float *row_nll) {
-    extern __shared__ __align__(16) unsigned char memory[];
+    SHARED_ARRAY(uint4, memory);
     __shared__ float slot[3][32];
     T *row = z + blockIdx.x * ld, *cache = (T *)memory;
     const T *in = CACHED ? cache : row;
