@@ -37,6 +37,7 @@ broken() {
 }
 broken divergent 'while other lanes of the warp are at'
 broken forever 'waits for ever at an mbarrier'
+broken hasty 'does not wait for the kernel before'
 broken beyond-shared 'behind its 256 bytes of shared memory'
 broken beyond-memory 'wrote behind 256 bytes of device memory'
 broken copy-never 'ends before what it began has been waited for'

@@ -53,6 +53,7 @@ struct fiber {
     const char *waits_for;
     unsigned mask;  /* whom it waits for in an exchange */
     unsigned round; /* exchanges it has been through */
+    bool waited;    /* for the kernel before */
     later under_way[EMULATED_KINDS];
 };
 
@@ -68,8 +69,7 @@ static struct {
     int barrier_sum, barrier_result;
     const char *barrier_what;
     void *scheduler; /* its stack */
-    const std::function<void()> *body;
-    const char *kernel;
+    const struct emulated_kernel *kernel;
     char *shared;
     size_t shared_size;
     uint64_t random;
@@ -83,10 +83,10 @@ static struct fiber *self(void) { return (struct fiber *)emulated_self; }
 
 void emulated_fault(const char *format, ...) {
     va_list list;
-    fprintf(stderr,
-            "emulated GPU: kernel %s, block (%u, %u, %u), thread (%u, %u, %u): ", now.kernel,
-            emulated_block.x, emulated_block.y, emulated_block.z, emulated_self ? threadIdx.x : 0,
-            emulated_self ? threadIdx.y : 0, emulated_self ? threadIdx.z : 0);
+    fprintf(stderr, "emulated GPU: kernel %s, block (%u, %u, %u), thread (%u, %u, %u): ",
+            now.kernel->name.c_str(), emulated_block.x, emulated_block.y, emulated_block.z,
+            emulated_self ? threadIdx.x : 0, emulated_self ? threadIdx.y : 0,
+            emulated_self ? threadIdx.z : 0);
     va_start(list, format);
     vfprintf(stderr, format, list);
     va_end(list);
@@ -132,6 +132,7 @@ static void over(struct fiber *f) {
     for (later &groups : f->under_way)
         for (auto &group : groups)
             if (!group.empty()) emulated_fault("ends before what it began has been waited for");
+    if (now.kernel->early && !f->waited) emulated_fault("does not wait for the kernel before");
     w->alive &= ~(1u << f->thread.lane);
     now.n_alive--;
     barrier_check();
@@ -146,7 +147,7 @@ static void over(struct fiber *f) {
 
 static void fiber_main(void) {
     struct fiber *f = self();
-    (*now.body)();
+    now.kernel->body();
     over(f);
     leave(OVER, "nothing");
     abort();
@@ -167,6 +168,7 @@ static void fiber_start(struct fiber *f) {
     f->stack_pointer = top;
     f->state = READY;
     f->round = 0;
+    f->waited = false;
     for (later &groups : f->under_way) groups.clear();
 }
 
@@ -223,6 +225,8 @@ int emulated_barrier(int x, const char *what) {
     if (self()->state == AT_BARRIER) leave(AT_BARRIER, what);
     return now.barrier_result;
 }
+
+void cudaGridDependencySynchronize(void) { self()->waited = true; }
 
 void emulated_poll(bool (*over)(const void *), const void *of, const char *what) {
     bool waited = false;
@@ -322,13 +326,12 @@ static void run_block(std::vector<uint32_t> &order) {
     }
 }
 
-void emulated_run(dim3 grid, dim3 block, size_t shared, const char *name,
-                  const std::function<void()> &body) {
+void emulated_run(const struct emulated_kernel &kernel) {
+    dim3 grid = kernel.grid, block = kernel.block;
     std::lock_guard<std::mutex> hold(now.one_at_a_time);
     const char *seed = getenv("EMULATED_SEED");
     now.random = seed ? strtoull(seed, NULL, 10) : 0;
-    now.kernel = name;
-    now.body = &body;
+    now.kernel = &kernel;
     now.n_thread = (int)(block.x * block.y * block.z);
     emulated_block_dim = block, emulated_grid_dim = grid;
     std::vector<uint32_t> blocks((size_t)grid.x * grid.y * grid.z);
@@ -336,7 +339,7 @@ void emulated_run(dim3 grid, dim3 block, size_t shared, const char *name,
     shuffle(blocks);
     for (uint32_t b : blocks) {
         emulated_block = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
-        shared_prepare(shared);
+        shared_prepare(kernel.shared);
         for (struct warp &w : now.warp) {
             w.alive = 0;
             for (struct exchange &e : w.round) e.arrived = 0, e.what = NULL;

@@ -5,9 +5,17 @@
 #include <cuda_runtime.h>
 
 #include <functional>
+#include <string>
+
+struct emulated_kernel {
+    dim3 grid, block;
+    size_t shared;
+    std::string name;
+    bool early; /* it may be set up early, and so must wait */
+    std::function<void()> body;
+};
 
 /* Calls body once for every thread of every block. One kernel runs at a time in a process. */
-void emulated_run(dim3 grid, dim3 block, size_t shared, const char *name,
-                  const std::function<void()> &body);
+void emulated_run(const struct emulated_kernel &kernel);
 
 #endif

@@ -16,6 +16,12 @@ static __global__ void divergent_kernel(float *x) {
         x[threadIdx.x] = (float)__ballot_sync(0xffffffffu, 1);
 }
 
+/* It may be set up early, and one of its threads does not wait for the kernel before. */
+static __global__ void hasty_kernel(float *x) {
+    if (threadIdx.x > 0) cudaGridDependencySynchronize();
+    x[threadIdx.x] = 1;
+}
+
 /* Half of the block waits for copies that nobody began. */
 static __global__ void forever_kernel(float *x) {
     SHARED_ARRAY(uint64_t, barrier);
@@ -60,7 +66,10 @@ static __global__ void add_one_kernel(float *y, const float *x) {
 
 template <class... Formal, class... Actual>
 static void launch(void (*kernel)(Formal...), cudaStream_t s, int threads, Actual... actual) {
-    cudaLaunchConfig_t config = {dim3(1), dim3((unsigned)threads), N * sizeof(float), s, NULL, 0};
+    cudaLaunchAttribute early = {cudaLaunchAttributeProgrammaticStreamSerialization, {1}};
+    bool hasty = (const void *)kernel == (const void *)hasty_kernel;
+    cudaLaunchConfig_t config = {dim3(1), dim3((unsigned)threads), N * sizeof(float), s, &early,
+                                 hasty};
     cudaLaunchKernelEx(&config, kernel, actual...);
 }
 
@@ -102,6 +111,7 @@ int main(int argc, char **argv) {
     }
     cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
     if (is("divergent")) launch(divergent_kernel, s, 32, x);
+    if (is("hasty")) launch(hasty_kernel, s, N, x);
     if (is("forever")) launch(forever_kernel, s, N, x);
     if (is("beyond-shared")) {
         launch(number_kernel, s, N, x);

@@ -398,9 +398,12 @@ cudaError_t emulated_launch(const cudaLaunchConfig_t *config, const void *kernel
     if (threads == 0 || threads > 1024 || block.z > 64 || shared > allowed || grid.x == 0 ||
         grid.x > 0x7fffffffu || grid.y == 0 || grid.y > 65535 || grid.z == 0 || grid.z > 65535)
         return result(cudaErrorInvalidValue);
-    std::string name = name_of(kernel);
-    return emulated_queue(config->stream,
-                          [=]() { emulated_run(grid, block, shared, name.c_str(), body); });
+    bool early = false;
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        early |= config->attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+                 config->attrs[i].val.programmaticStreamSerializationAllowed;
+    struct emulated_kernel k = {grid, block, shared, name_of(kernel), early, body};
+    return emulated_queue(config->stream, [k]() { emulated_run(k); });
 }
 
 /* ---- the copy engine's descriptors ----------------------------------------------------------- */

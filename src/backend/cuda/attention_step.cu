@@ -152,6 +152,7 @@ static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128, WARPS == 8 ? 3 
     __shared__ float tops[WARPS], sums[WARPS], outs[WARPS][D];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int item = (int)blockIdx.x * ITEMS + warp / WARPS, member = warp % WARPS;
+    chain_wait();
     if (item >= a.n_row * a.n_head) return; /* whole warps, and only where WARPS == 1 */
     int b = item / a.n_head, head = item % a.n_head, c0 = lane % LANES * N;
     int64_t column = (int64_t)head * D + c0;
@@ -194,6 +195,7 @@ static __global__ void __launch_bounds__(GENERAL)
     int b = (int)blockIdx.x / a.n_head, head = (int)blockIdx.x % a.n_head, thread = threadIdx.x;
     int c = (int)blockIdx.y * GENERAL + thread;
     const T *q = a.q + b * a.ldq + (int64_t)head * a.d_k;
+    chain_wait();
     struct step_range r = range_of(a, b);
     float top = -INFINITY, sum = 0, out = 0;
     for (int t0 = r.first; t0 < r.len; t0 += GENERAL) {
@@ -250,11 +252,11 @@ template <class T, int D>
 static void step_launch(struct cuda_backend *be, const struct step_view<T> &v) {
     int items = v.n_row * v.n_head;
     if (items >= 8 * be->n_sm)
-        LAUNCH(be, (attention_step_kernel<T, D, 1>), cuda_blocks(items, 4), 128, 0, v);
+        CHAIN(be, (attention_step_kernel<T, D, 1>), cuda_blocks(items, 4), 128, 0, v);
     else if (items > be->n_sm)
-        LAUNCH(be, (attention_step_kernel<T, D, 4>), items, 128, 0, v);
+        CHAIN(be, (attention_step_kernel<T, D, 4>), items, 128, 0, v);
     else
-        LAUNCH(be, (attention_step_kernel<T, D, 8>), items, 256, 0, v);
+        CHAIN(be, (attention_step_kernel<T, D, 8>), items, 256, 0, v);
 }
 
 void cuda_attention_step(struct backend *base, const struct attention_step_args *a) {
@@ -273,8 +275,8 @@ void cuda_attention_step(struct backend *base, const struct attention_step_args 
         else if (wide && v.d_k == 128)
             step_launch<T, 128>(be, v);
         else
-            LAUNCH(be, attention_step_general_kernel<T>,
-                   dim3((unsigned)(v.n_row * v.n_head), (unsigned)cuda_blocks(v.d_v, GENERAL)),
-                   GENERAL, 0, v);
+            CHAIN(be, attention_step_general_kernel<T>,
+                  dim3((unsigned)(v.n_row * v.n_head), (unsigned)cuda_blocks(v.d_v, GENERAL)),
+                  GENERAL, 0, v);
     });
 }

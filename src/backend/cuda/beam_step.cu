@@ -27,6 +27,7 @@ static __global__ void __launch_bounds__(ADVANCE) beam_begin_kernel(struct beam_
     int s = (int)blockIdx.x * ADVANCE + (int)threadIdx.x;
     int32_t unused;
     struct beam b;
+    chain_wait();
     if (s >= a.n_seq) return;
     beam_load(&b, &a.table, &a.rules, a.longest, s, &unused);
     beam_begin(&b, a.max_len[s]);
@@ -42,6 +43,7 @@ static __global__ void __launch_bounds__(ADVANCE) beam_advance_kernel(struct bea
     int32_t *id = (int32_t *)(value + a.rules.width * k), unused;
     struct beam_head *head = &a.table.head[s];
     struct beam b;
+    chain_wait();
     if (head->done) return;
     beam_load(&b, &a.table, &a.rules, a.longest, s, &unused);
     const float *from = (const float *)a.value.data + (int64_t)head->row * k;
@@ -94,6 +96,7 @@ static __device__ void settle_rest(const struct beam_step_args &a, int n_row, in
 static __global__ void __launch_bounds__(SETTLE) beam_settle_kernel(struct beam_step_args a) {
     __shared__ int slot[2][SETTLE / 32];
     int s = blockIdx.x, thread = threadIdx.x, live = 0, active = 0;
+    chain_wait();
     for (int i = thread; i < s; i += SETTLE)
         if (!a.table.head[i].done) live += a.table.head[i].n_live, active++;
     int row = block_count(live, slot[0]);
@@ -129,9 +132,9 @@ void cuda_beam_step(struct backend *base, const struct beam_step_args *a) {
     size_t shared =
         (size_t)a->rules.width * (size_t)a->value.cols * (sizeof(float) + sizeof(int32_t));
     if (a->begin)
-        LAUNCH(be, beam_begin_kernel, cuda_blocks(a->n_seq, ADVANCE), ADVANCE, 0, *a);
+        CHAIN(be, beam_begin_kernel, cuda_blocks(a->n_seq, ADVANCE), ADVANCE, 0, *a);
     else if (cuda_allow_shared(be, (const void *)beam_advance_kernel, shared,
                                "beam_advance_kernel"))
-        LAUNCH(be, beam_advance_kernel, a->n_seq, ADVANCE, shared, *a);
-    LAUNCH(be, beam_settle_kernel, a->n_seq + 1, SETTLE, 0, *a);
+        CHAIN(be, beam_advance_kernel, a->n_seq, ADVANCE, shared, *a);
+    CHAIN(be, beam_settle_kernel, a->n_seq + 1, SETTLE, 0, *a);
 }

@@ -59,6 +59,7 @@ struct cuda_backend {
     size_t l2_size;
     int tf32, sync_each; /* HEED_CUDA_TF32: products of f32 on tensor cores; HEED_CUDA_SYNC */
     int chain;           /* kernels may be set up while the one before still runs; see CHAIN */
+    int few_rows, edges; /* HEED_CUDA_FEW, HEED_CUDA_EDGES: experiments (docs/notes/gpu.md) */
     cudaStream_t stream;
     cublasLtHandle_t blas;
     void *blas_workspace;
@@ -111,6 +112,13 @@ static inline struct cuda_shape cuda_shape_of(dim3 grid, dim3 block, size_t shar
     return {grid, block, shared};
 }
 
+/* Is what is launched recorded, to be replayed? Recordings keep plain order, unless `edges`. */
+static inline bool cuda_recording(const struct cuda_backend *be) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(be->stream, &capture) == cudaSuccess &&
+           capture != cudaStreamCaptureStatusNone;
+}
+
 template <class... Formal, class... Actual>
 static inline void cuda_launch(struct cuda_backend *be, const char *what, bool chain,
                                void (*kernel)(Formal...), const struct cuda_shape &shape,
@@ -124,9 +132,7 @@ static inline void cuda_launch(struct cuda_backend *be, const char *what, bool c
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone; /* recordings keep plain order */
-    if (chain && be->chain && cudaStreamIsCapturing(be->stream, &capture) == cudaSuccess &&
-        capture == cudaStreamCaptureStatusNone) {
+    if (chain && be->chain && (be->edges || !cuda_recording(be))) {
         config.attrs = &early;
         config.numAttrs = 1;
     }
@@ -389,6 +395,9 @@ struct cuda_gemm {
     const void *bias; /* or NULL */
 };
 void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *g);
+
+/* few_rows.cu: the same where it is one for its kernel; else false, and nothing has been done. */
+bool cuda_few_rows(struct cuda_backend *be, const struct cuda_gemm *g);
 
 /* c = op(a) op(b); the caller adds whatever else the product should do. */
 static inline struct cuda_gemm cuda_gemm_of(const struct mat *c, const struct mat *a, int a_trans,

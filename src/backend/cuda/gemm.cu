@@ -390,7 +390,7 @@ static void epilogue(struct cuda_backend *be, const struct cuda_gemm *g) {
 void cuda_gemm_run(struct cuda_backend *be, const struct cuda_gemm *whole) {
     struct cuda_gemm g = *whole;
     struct call call;
-    if (be->base.err.code) return;
+    if (be->base.err.code || cuda_few_rows(be, whole)) return;
     /* The library reads the bias many values at a time, and wants it of the result's type. */
     bool apart = g.bias && ((uintptr_t)g.bias % 16 != 0 || g.c_type != g.type);
     if (apart) {

@@ -153,6 +153,7 @@ static __global__ void __launch_bounds__(THREADS)
     __shared__ float sums[2][32], maxima[2][32];
     const T *row = logits + blockIdx.x * ld;
     struct total t = {-INFINITY, 0};
+    chain_wait();
     each_part<WIDE>(row, n, [&](const auto &z, int) { total_add(t, z); });
     float max = block_max(t.max, sums[0]);
     /* A thread without a number adds nothing, unless that is NaN or the whole row is like that. */
@@ -190,8 +191,8 @@ void cuda_topk(struct backend *base, const struct topk_args *a) {
     bool wide = cuda_aligned(&a->logits, 16);
     cuda_with_type(a->logits.type, [&](auto t) {
         using T = decltype(t);
-        LAUNCH_AS(be, "topk_kernel", (wide ? topk_kernel<T, true> : topk_kernel<T, false>),
-                  a->logits.rows, THREADS, 0, cuda_data<float>(&a->value), a->value.ld, a->id, k,
-                  cuda_data<T>(&a->logits), a->logits.ld, n);
+        CHAIN_AS(be, "topk_kernel", (wide ? topk_kernel<T, true> : topk_kernel<T, false>),
+                 a->logits.rows, THREADS, 0, cuda_data<float>(&a->value), a->value.ld, a->id, k,
+                 cuda_data<T>(&a->logits), a->logits.ld, n);
     });
 }

@@ -95,6 +95,12 @@ void emulated_engine(std::function<void()> work);
 /* Ends the program: a kernel did what no device forgives. */
 [[noreturn]] void emulated_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What a kernel says that may be set up before the one before it has ended: each of its threads has
+ * to wait for that one. Blocks of it never run early here. */
+#define __CUDA_ARCH__ 900
+void cudaGridDependencySynchronize(void);
+static inline void cudaTriggerProgrammaticLaunchCompletion(void) {}
+
 static inline void __syncthreads(void) { emulated_barrier(0, "__syncthreads"); }
 static inline int __syncthreads_or(int x) { return emulated_barrier(x, "__syncthreads_or") > 0; }
 static inline void __syncwarp(unsigned mask = 0xffffffffu) {
