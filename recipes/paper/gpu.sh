@@ -41,9 +41,12 @@ found = [p for folder in ("results", "report") for p in (work / folder).glob("*"
 found += (work / "questions-full").glob("*.json")
 for path in [*work.glob("table3/results.json"), *work.glob("questions-full/*/results.json")]:
     rows = json.loads(path.read_text(encoding="utf-8"))
-    logs = [path.parent / row["name"] / "log.jsonl" for row in rows]
-    found += [path, *(log for log in logs if log.exists())]
-found += work.glob("table2/*.run/log.jsonl")
+    kept = [path.parent / row["name"] / file for row in rows
+            for file in ("config.json", "log.jsonl")]
+    found += [path, *(p for p in kept if p.exists())]
+for path in work.glob("table2/*.run/log.jsonl"):  # that of another row would say it is trained
+    row = "-".join(path.parent.name.removesuffix(".run").rsplit(".", 2))
+    found += [path] if (work / "results" / f"table2-{row}.json").exists() else []
 found += work.glob("parsing/*.run/log.jsonl")
 print("\n".join(str(p.relative_to(work)) for p in sorted(found)))
 END
