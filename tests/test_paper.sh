@@ -127,8 +127,19 @@ if HEED=$dir/programs/heed gpu table2; then fail "without translations: $(cat ou
 [ -e work/table2/multi30k.en-de.tiny.10.run/model.safetensors ] ||
     fail "not trained: $(cat out err)"
 rm -r work/results work/table2
-# both beside each other
-gpu table3+table2 || fail "gpu.sh, the second time: $(cat out err)"
+# both beside each other; minutes fly, and what is finished cannot be kept the first time
+program sleep <<END
+#!/bin/sh
+exec /bin/sleep 0.01
+END
+program python <<END
+#!/bin/sh
+[ "\$1" != - ] || ! mkdir "$dir/programs/once" 2>/dev/null || exit 1
+exec python3 "\$@"
+END
+PATH=$dir/programs:$PATH PYTHON=$dir/programs/python gpu table3+table2 ||
+    fail "gpu.sh, the second time: $(cat out err)"
+grep -q 'gpu.sh: not saved this time' err || fail "it was saved: $(cat out err)"
 cmp work/results/table3.json results/table3.json || fail "gpu.sh, the second time: another Table 3"
 [ -s work/table3/base.1/log.jsonl ] || fail "no logs in what was kept: $(tar -tzf keep.tar.gz)"
 [ ! -e work/table3/base.1/model.safetensors ] || fail "a finished row was run again"

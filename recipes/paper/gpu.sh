@@ -52,8 +52,11 @@ print("\n".join(str(p.relative_to(work)) for p in sorted(found)))
 END
 }
 
+# save — KEEP anew. A log that grows meanwhile (1) is no failure.
 save() {
-    finished | tar -czf "$keep.part" --ignore-failed-read -C "$work" -T -
+    local files
+    files=$(finished) || return
+    tar -czf "$keep.part" --ignore-failed-read -C "$work" -T - <<<"$files" || [ $? = 1 ] || return
     mv "$keep.part" "$keep"
 }
 
@@ -101,11 +104,11 @@ for group in "$@"; do
         (part "$one" || { echo "gpu.sh: $one failed" >&2 && exit 1; }) &
         running+=($!)
     done
-    (while sleep 1; do ((++seconds % 60)) || save; done) &
-    saving=$!
+    while [ -n "$(jobs -rp)" ]; do
+        sleep 1
+        ((++seconds % 60)) || save || echo "gpu.sh: not saved this time" >&2
+    done
     for process in "${running[@]}"; do wait "$process" || failed=1; done
-    kill "$saving"
-    wait "$saving" 2>/dev/null || :
     save
 done
 exit $failed
