@@ -153,6 +153,10 @@ python3 "$tree/recipes/paper/table3.py" result work/table3.json work/table3/resu
 tar -tzf keep.tar.gz >kept
 grep -q '^results/table2-multi30k.en-de-tiny-10.json$' kept ||
     fail "no Table 2 in what was kept: $(cat kept)"
+echo >>work/results/table3.json # since it was last saved, and the machine is still there
+MINUTES=0 gpu table3 || fail "gpu.sh without time: $(cat out err)"
+[ ! -s err ] || fail "gpu.sh without time: $(cat err)"
+[ "$(tail -n 1 work/results/table3.json)" = '' ] || fail 'an older result in place of a newer one'
 rm -r work/table3
 mv table3 work
 

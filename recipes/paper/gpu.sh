@@ -29,7 +29,7 @@ minutes=${MINUTES:-25} corpora=$(realpath "${DATA:?the folder with the corpora}"
 export RESULTS=$work/results REPORT=$work/report
 [ $# -gt 0 ] || set -- table1 table2 table3 parsing questions
 mkdir -p "$work" "$(dirname "$keep")"
-[ ! -e "$keep" ] || tar -xzf "$keep" -C "$work"
+[ ! -e "$keep" ] || tar -xzf "$keep" -C "$work" --keep-newer-files --warning=no-ignore-newer
 
 # finished — the files that say so, without models
 finished() {
