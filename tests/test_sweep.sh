@@ -45,6 +45,17 @@ for r in rows.values():
 assert rows["base.1"]["valid_ppl"] != rows["base.2"]["valid_ppl"]
 END
 
+# ---- what is said of a row before it has figures of its own: those of its log, whatever they are
+table wild 20 '{"name": "base"}' >wild.json
+mkdir -p wild/base
+for loss in '"loss":1e300,"nll":1e300' '"valid_loss":1e300,"valid_nll":1e300,"valid_ppl":1e300'; do
+    echo "{\"step\":5,\"epoch\":0,$loss,\"ppl\":1e300,\"lr\":1,\"tok_s\":1,\"time\":1}"
+done >wild/base/log.jsonl
+"$heed" sweep wild.json >out 2>err || fail "a wild log: $(cat err)"
+if grep -q ' step 5 ' err && ! grep -q ' loss 1[0-9]* valid ppl 1[0-9]* time' err; then
+    fail "figures of a wild log: $(cat err)"
+fi
+
 # ---- stopped and started again: the same figures
 table two 200 "$rows" >two.json
 for row in base.1 base.2 h1; do # each as soon as it is training

@@ -190,12 +190,12 @@ static void print_event(struct work *w, const struct entry *entry) {
     fflush(stderr);
 }
 
-/* Loss and perplexity, as far as they are known yet. */
+/* Loss and perplexity, as far as they are known yet; a log may have any number. */
 static void known(char *text, size_t size, const struct runtable_progress *f) {
-    int n = 0;
-    text[0] = 0;
-    if (!isnan(f->loss)) n = snprintf(text, size, " loss %.3f", f->loss);
-    if (!isnan(f->ppl)) snprintf(text + n, size - (size_t)n, " valid ppl %.3f", f->ppl);
+    char loss[32] = "", ppl[32] = "";
+    if (!isnan(f->loss)) snprintf(loss, sizeof loss, " loss %.3f", f->loss);
+    if (!isnan(f->ppl)) snprintf(ppl, sizeof ppl, " valid ppl %.3f", f->ppl);
+    snprintf(text, size, "%s%s", loss, ppl);
 }
 
 /* What is running: every second on a terminal, every minute elsewhere. */
