@@ -154,7 +154,8 @@ static __device__ __forceinline__ struct cuda_dropout head_drop(const struct att
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-/* attention_tensor.cu: bf16, d_k == d_v in {32, 64, 128}, rows aligned to 16 bytes. */
+/* attention_tensor.cu: bf16, d_k == d_v in {16, 32, 64, 128} or d_v 64 and d_k 16 or 32, rows
+ * aligned to 16 bytes. */
 bool attention_tensor_fits(const struct attention_args *a, bool bwd);
 void attention_tensor_fwd(struct cuda_backend *be, const struct attention_args *a);
 void attention_tensor_bwd(struct cuda_backend *be, const struct attention_args *a, float *delta);

@@ -13,7 +13,7 @@
  * New rows: the team that takes the last step reads it from k_new and v_new and stores it into the
  * cache; nobody else reads that row in this call.
  *
- * Widths other than 32, 64, 128 and unaligned slices take the general kernel: a thread per key,
+ * Widths other than 16, 32, 64, 128 and unaligned slices take the general kernel: a thread per key,
  * then a thread per column.
  *
  * Math: docs/math/attention_step.md.   Spec: ref/attention_step.c. */
@@ -268,7 +268,9 @@ void cuda_attention_step(struct backend *base, const struct attention_step_args 
     cuda_with_type(a->q.type, [&](auto type) {
         typedef decltype(type) T;
         struct step_view<T> v = view_of<T>(a);
-        if (wide && v.d_k == 32)
+        if (wide && v.d_k == 16)
+            step_launch<T, 16>(be, v);
+        else if (wide && v.d_k == 32)
             step_launch<T, 32>(be, v);
         else if (wide && v.d_k == 64)
             step_launch<T, 64>(be, v);

@@ -2,7 +2,7 @@
  * attention_tensor.cu.
  *
  * A strip is some rows of one head, D columns wide, with a pitch of D + 8: the eight rows of an
- * ldmatrix then lie in different banks for D = 32, 64 and 128. Rows that do not exist are zero.
+ * ldmatrix then lie in different banks for D = 16, 32, 64 and 128. Rows that do not exist are zero.
  *
  * A warp owns 16 rows of one side and meets the other side 32 rows at a time. Everything is two
  * products:
