@@ -22,6 +22,7 @@ for program in "$build"/tests/test_*; do
         ln -f "$program" "$emulated/tests/" && programs+=("$emulated/tests/${program##*/}")
     fi
 done
+ln -f "$build/heed" "$emulated/"
 library_path=$(realpath "$emulated")
 export BUILD=$emulated HEED_TEST_GPU=1 LD_LIBRARY_PATH=$library_path TEST_SCALE=${TEST_SCALE:-4}
 
@@ -63,13 +64,18 @@ run() {
 without='cuda_curve|cuda_repeats|cuda_profile'
 if [ -n "$all" ]; then
     run 'blocks and warps in one order' -- -k cuda -x "$without"
+    programs+=(tests/test_train_cuda.sh)
     run 'in another, and as late as may be' EMULATED_SEED=1 EMULATED_ORDER=late -- -k cuda \
         -x "$without"
     run 'on an older device' EMULATED_CAPABILITY=80 -- -k cuda -x "$without"
+    run 'experiments' HEED_CUDA_FEW=1 HEED_CUDA_EDGES=1 -- -k cuda -x "$without"
 else
     without="$without|average_stands_in|updates_cuda|a_head_learns|host_and_backend|crowds_agree"
     run 'blocks and warps in an order that is drawn, as late as may be' EMULATED_SEED=1 \
         EMULATED_ORDER=late -- -k cuda -x "$without"
     run 'on an older device' EMULATED_CAPABILITY=80 -- -k cuda_bf16 -x "$without"
+    for some in compare_cuda.linear step_compare.cuda conduct.cuda; do
+        run 'experiments' HEED_CUDA_FEW=1 HEED_CUDA_EDGES=1 -- -k $some
+    done
 fi
 exit $failed
