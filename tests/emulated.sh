@@ -74,7 +74,7 @@ else
     run 'blocks and warps in an order that is drawn, as late as may be' EMULATED_SEED=1 \
         EMULATED_ORDER=late -- -k cuda -x "$without"
     run 'on an older device' EMULATED_CAPABILITY=80 -- -k cuda_bf16 -x "$without"
-    for some in compare_cuda.linear step_compare.cuda conduct.cuda; do
+    for some in compare_cuda.linear step_compare.cuda no_numbers.cuda-bf16; do
         run 'experiments' HEED_CUDA_FEW=1 HEED_CUDA_EDGES=1 -- -k $some
     done
 fi
