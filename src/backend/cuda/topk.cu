@@ -2,18 +2,23 @@
  *
  * A block per row. The first pass reads it, 16 bytes to a thread at a time, and takes of each
  * thread's columns only the maximum and the sum of exponentials: six instructions per number, so
- * that memory is the bound. The k largest different maxima of the threads leave a bar that all of
- * the k best reach. Only threads whose maximum reaches it look through their columns again, which
- * are in the cache by then, and keep the two best of them. Then, k times, the block picks the best
- * of all threads, and the thread it came from offers its next one; one that has had both picked
- * looks for the next.
+ * that memory is the bound. What follows must be short, for a block waits for it with nothing to
+ * read. The k-th largest maximum of the warps is a bar that all of the k best reach; threads whose
+ * maximum reaches it look through their columns again, which are in the cache by then, and put what
+ * reaches it on a list, a dozen of random rows. Each entry counts those above it, and so knows its
+ * place.
+ *
+ * Where k is more than there are warps, or the list is too short (many equal logits), the k largest
+ * different maxima of the threads are the bar, and threads keep the two best of their columns. Then,
+ * k times, the block picks the best of all threads, and the thread it came from offers its next one;
+ * one that has had both picked looks for the next.
  *
  * Candidates are ordered by one 64-bit number: the logit's bits, made to sort like the number,
  * above the complement of the id, so that a plain maximum prefers the larger logit and then the
  * lower id. */
 #include "backend/cuda/mma.h"
 
-enum { THREADS = 512 };
+enum { THREADS = 512, WARPS = THREADS / 32, LIST = 256 };
 
 /* 0 stands for "none left": it is below every candidate, since ids are below 2^32 - 1. */
 static __device__ __forceinline__ unsigned long long rank_of(float z, int id) {
@@ -105,6 +110,50 @@ static __device__ __forceinline__ void total_add(struct total &t, const float (&
     for (int i = 0; i < N; i++) t.sum += exp_below(z[i] - base);
 }
 
+/* ---- few of k: a list ------------------------------------------------------------------------ */
+
+/* At least k <= WARPS columns of the row are not below what this returns; `slot` has the maxima of
+ * the warps. */
+static __device__ __forceinline__ float warps_bar(const float *slot, int k) {
+    int lane = threadIdx.x % 32, above = 0;
+    float mine = lane < WARPS ? slot[lane] : -INFINITY;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) above += slot[w] > mine || (slot[w] == mine && w < lane);
+    unsigned at = __ballot_sync(0xffffffffu, lane < WARPS && above == k - 1);
+    return __shfl_sync(0xffffffffu, mine, __ffs((int)at) - 1);
+}
+
+/* Puts this thread's columns that reach the bar on the list, as far as there is room, and counts
+ * them. */
+template <bool WIDE, class T>
+static __device__ __noinline__ void list_fill(unsigned long long *list, int *found, const T *row,
+                                              int n, float bar) {
+    each_part<WIDE>(row, n, [&](const auto &z, int first) {
+        if (part_max(z) < bar) return; /* most of them */
+#pragma unroll
+        for (int i = 0; i < (int)(sizeof z / sizeof *z); i++) {
+            if (!(z[i] >= bar)) continue;
+            int at = atomicAdd(found, 1);
+            if (at < LIST) list[at] = rank_of(z[i], first + i);
+        }
+    });
+}
+
+/* The k best of the list to their places. */
+static __device__ __forceinline__ void list_rank(float *value, int32_t *id, int k,
+                                                 const unsigned long long *list, int n, float max,
+                                                 float lse) {
+    if ((int)threadIdx.x >= n) return;
+    unsigned long long mine = list[threadIdx.x];
+    int above = 0;
+    for (int i = 0; i < n; i++) above += list[i] > mine;
+    if (above >= k) return;
+    value[above] = logit_of(mine) - max - lse;
+    id[above] = id_of(mine);
+}
+
+/* ---- many: round by round -------------------------------------------------------------------- */
+
 /* The two best, 0 where there is none. */
 struct share {
     unsigned long long best, second;
@@ -149,17 +198,29 @@ template <class T, bool WIDE>
 static __global__ void __launch_bounds__(THREADS)
     topk_kernel(float *value, int64_t value_ld, int32_t *id, int k, const T *logits, int64_t ld,
                 int n) {
-    __shared__ unsigned long long slot[2][32];
+    __shared__ unsigned long long slot[2][32], list[LIST];
     __shared__ float sums[2][32], maxima[2][32];
+    __shared__ int found;
     const T *row = logits + blockIdx.x * ld;
     struct total t = {-INFINITY, 0};
+    if (threadIdx.x == 0) found = 0;
     chain_wait();
     each_part<WIDE>(row, n, [&](const auto &z, int) { total_add(t, z); });
     float max = block_max(t.max, sums[0]);
     /* A thread without a number adds nothing, unless that is NaN or the whole row is like that. */
     float sum = t.sum * (t.max == max ? 1.0f : exp_below(t.max - max));
     float lse = logf(block_sum(sum, sums[1]));
-    float bar = bar_of(t.max, k, maxima);
+    float bar = k <= WARPS ? warps_bar(sums[0], k) : -INFINITY;
+    if (bar > -INFINITY) {
+        if (t.max >= bar) list_fill<WIDE>(list, &found, row, n, bar);
+        __syncthreads();
+        if (found <= LIST) {
+            list_rank(value + blockIdx.x * value_ld, id + (int64_t)blockIdx.x * k, k, list, found,
+                      max, lse);
+            return;
+        }
+    }
+    bar = bar_of(t.max, k, maxima);
     struct share x = {0, 0};
     if (t.max >= bar) x = share_find<WIDE>(row, n, bar, ~0ull);
     for (int i = 0; i < k; i++) {

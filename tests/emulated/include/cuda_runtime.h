@@ -152,6 +152,12 @@ static inline int __reduce_add_sync(unsigned mask, int x) {
     return sum;
 }
 
+static inline int atomicAdd(int *to, int x) { /* one thread runs at a time */
+    int was = *to;
+    *to += x;
+    return was;
+}
+
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 template <class To, class From> static inline To emulated_bits(From x) {
