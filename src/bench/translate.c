@@ -316,8 +316,7 @@ static int floor_of(struct floor *f, const struct bench *s, struct err *err) {
     backend_close(be);
     if (rc) return rc;
     if (f->product_rate <= 0 || f->read_rate <= 0)
-        return err_set(err, HEED_ENOMEM,
-                       "bench translate: not enough memory to measure the floor");
+        return err_set(err, HEED_ENOMEM, "bench translate: not enough memory to measure the floor");
     f->seconds =
         2 * p.per_src * (double)s->src_tokens / f->product_rate +
         fmax(2 * p.per_tgt * rows / f->product_rate, bytes * p.per_tgt * steps / f->read_rate);

@@ -2,12 +2,13 @@
  * few sentences. bf16, sums in f32.
  *
  * Such a product reads b [n,k] once and hardly computes; what counts is how soon the whole device
- * has its share of b under way, and how soon the next kernel may begin. A block has eight columns of
- * c (or 32, where there are thousands) and its warps share the depth in chunks of 32: a lane reads
- * 16 bytes, eight neighbours along the depth, of a row of b, and the same places of rows of a. Both
- * go into the tensor cores as they come. That permutes the depth inside of a chunk, alike for a and
- * b, so that no number has to change lanes and a warp reads whole sectors of 64 bytes. All of a
- * warp's b is asked for before anything is used. At the end the warps' sums are added in order.
+ * has its share of b under way, and how soon the next kernel may begin. A block has eight columns
+ * of c (or 32, where there are thousands) and its warps share the depth in chunks of 32: a lane
+ * reads 16 bytes, eight neighbours along the depth, of a row of b, and the same places of rows of
+ * a. Both go into the tensor cores as they come. That permutes the depth inside of a chunk, alike
+ * for a and b, so that no number has to change lanes and a warp reads whole sectors of 64 bytes.
+ * All of a warp's b is asked for before anything is used. At the end the warps' sums are added in
+ * order.
  *
  * In a recorded step b is the model's, which nothing in it writes: there it is asked for before the
  * kernel before has ended (chain_wait).

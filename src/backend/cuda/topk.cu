@@ -8,10 +8,10 @@
  * reaches it on a list, a dozen of random rows. Each entry counts those above it, and so knows its
  * place.
  *
- * Where k is more than there are warps, or the list is too short (many equal logits), the k largest
- * different maxima of the threads are the bar, and threads keep the two best of their columns. Then,
- * k times, the block picks the best of all threads, and the thread it came from offers its next one;
- * one that has had both picked looks for the next.
+ * Where k is more than there are warps, or the list is too short (many equal logits), the k
+ * largest different maxima of the threads are the bar, and threads keep the two best of their
+ * columns. Then, k times, the block picks the best of all threads, and the thread it came from
+ * offers its next one; one that has had both picked looks for the next.
  *
  * Candidates are ordered by one 64-bit number: the logit's bits, made to sort like the number,
  * above the complement of the id, so that a plain maximum prefers the larger logit and then the
