@@ -9,7 +9,7 @@ static size_t n_model;
 static void learn(void) {
     char text[128], path[128];
     struct err err = {0};
-    struct tokenizer *t;
+    struct tokenizer *t = NULL;
     static const char line[] = "The quick brown fox jumps over the lazy dog.\n";
     fuzz_put("input", (const uint8_t *)line, sizeof line - 1);
     fuzz_path(text, sizeof text, "input");
