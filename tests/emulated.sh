@@ -69,13 +69,20 @@ if [ -n "$all" ]; then
         -x "$without"
     run 'on an older device' EMULATED_CAPABILITY=80 -- -k cuda -x "$without"
     run 'experiments' HEED_CUDA_FEW=1 HEED_CUDA_EDGES=1 -- -k cuda -x "$without"
+    for order in eager late-first late-others; do
+        run "a second stream, $order" HEED_CUDA_BESIDE=1 EMULATED_ORDER=$order -- -k cuda \
+            -x "$without"
+    done
 else
-    without="$without|average_stands_in|updates_cuda|a_head_learns|host_and_backend|crowds_agree"
+    without="$without|average_stands_in|updates_cuda|a_head_learns|host_and_backend|crowds_agree|second_stream"
     run 'blocks and warps in an order that is drawn, as late as may be' EMULATED_SEED=1 \
         EMULATED_ORDER=late -- -k cuda -x "$without"
     run 'on an older device' EMULATED_CAPABILITY=80 -- -k cuda_bf16 -x "$without"
     for some in compare_cuda.linear step_compare.cuda no_numbers.cuda-bf16; do
         run 'experiments' HEED_CUDA_FEW=1 HEED_CUDA_EDGES=1 -- -k $some
+    done
+    for order in late-first late-others; do
+        run "a second stream, $order" EMULATED_ORDER=$order -- -k cuda_second_stream.post
     done
 fi
 exit $failed

@@ -266,22 +266,27 @@ static void compare_curves(enum dtype type, const char *norm) {
 TEST(cuda_curve_f32) { compare_curves(DTYPE_F32, TEST_ARG); }
 TEST(cuda_curve_bf16) { compare_curves(DTYPE_BF16, TEST_ARG); }
 
-/* Two runs, the same bits. */
-TEST(cuda_repeats) {
+/* Two runs, the same bits; the second one with a variable of the environment, if it is given. */
+static void repeat(const char *norm, int steps, const char *variable) {
     gpu_needed();
     for (int type = DTYPE_F32; type <= DTYPE_BF16; type++) {
-        struct curve a = train("cuda", (enum dtype)type, TEST_ARG, 40);
-        struct curve b = train("cuda", (enum dtype)type, TEST_ARG, 40);
+        struct curve a = train("cuda", (enum dtype)type, norm, steps);
+        if (variable) setenv(variable, "1", 1);
+        struct curve b = train("cuda", (enum dtype)type, norm, steps);
+        if (variable) unsetenv(variable);
         assert_memory_equal(a.loss, b.loss, sizeof a.loss);
         assert_memory_equal(a.params, b.params, a.n * sizeof *a.params);
         xfree(a.params);
         xfree(b.params);
     }
 }
+TEST(cuda_repeats) { repeat(TEST_ARG, 40, NULL); }
+TEST(cuda_second_stream) { repeat(TEST_ARG, 3, "HEED_CUDA_BESIDE"); }
 
 TESTS(T(cuda_opens_or_says_why), T(cuda_plugin_missing), T(cuda_plugin_broken),
       T(cuda_device_names), T(cuda_upload_returns_the_source), T(cuda_out_of_memory),
       T(cuda_workspace_is_planned), T(cuda_refuses_tiled_weights), T(cuda_profile),
       TP(cuda_curve_f32, "post"), TP(cuda_curve_f32, "pre"), TP(cuda_curve_f32, "foreign"),
       TP(cuda_curve_bf16, "foreign"), TP(cuda_repeats, "foreign"), TP(cuda_curve_bf16, "post"),
-      TP(cuda_curve_bf16, "pre"), TP(cuda_repeats, "post"), TP(cuda_repeats, "pre"))
+      TP(cuda_curve_bf16, "pre"), TP(cuda_repeats, "post"), TP(cuda_repeats, "pre"),
+      TP(cuda_second_stream, "post"), TP(cuda_second_stream, "pre"))

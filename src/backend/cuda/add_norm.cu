@@ -314,8 +314,9 @@ void cuda_add_norm_bwd(struct backend *base, const struct add_norm_args *a) {
     int rows = a->dy.rows, d = a->dy.cols, most = cuda_grid(be, rows, BWD_WARPS, bwd_per_sm(1));
     if (cuda_blocks(rows, BWD_ROWS) > most) most = cuda_blocks(rows, BWD_ROWS);
     size_t size = (size_t)most * (bias ? 3 : 2) * (size_t)d * sizeof(float);
-    float *partial = (float *)cuda_workspace(be, size);
+    float *partial = (float *)cuda_workspace_beside(be, size);
     if (!partial) return;
+    cuda_await(be, {&a->dx, &a->ds, &a->dgamma, &a->dbeta, &a->dbias});
     bool wide = cuda_wide(r) && cuda_wide(&a->dy) && cuda_wide(&a->dr) && cuda_wide(&a->dx) &&
                 cuda_wide(&a->ds) && cuda_wide(&a->gamma);
     struct norm_args k = {};

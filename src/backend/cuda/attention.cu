@@ -23,8 +23,9 @@ void cuda_attention_fwd(struct backend *base, const struct attention_args *a) {
 void cuda_attention_bwd(struct backend *base, const struct attention_args *a) {
     struct cuda_backend *be = cuda_of(base);
     float *delta =
-        (float *)cuda_workspace(be, sizeof(float) * (size_t)a->n_head * (size_t)a->q.rows);
+        (float *)cuda_workspace_beside(be, sizeof(float) * (size_t)a->n_head * (size_t)a->q.rows);
     if (!delta) return;
+    cuda_await(be, {&a->dq, &a->dk, &a->dv});
     if (attention_tensor_fits(a, true))
         attention_tensor_bwd(be, a, delta);
     else

@@ -62,7 +62,9 @@ static void cuda_free(struct backend *base, void *ptr) {
 }
 
 static void *cuda_queue(const struct backend *base) {
-    return ((const struct cuda_backend *)base)->stream;
+    const struct cuda_backend *be = (const struct cuda_backend *)base;
+    cuda_beside_never(be); /* others order their work by this stream alone */
+    return be->stream;
 }
 
 static size_t cuda_available(const struct backend *base) {
@@ -75,11 +77,18 @@ static size_t cuda_available(const struct backend *base) {
 static void cuda_sync(struct backend *base) {
     struct cuda_backend *be = cuda_of(base);
     cuda_bind(be);
+    cuda_join(be);
     cuda_ok(be, cudaStreamSynchronize(be->stream), "waiting for the device");
+}
+
+void *cuda_workspace_beside(struct cuda_backend *be, size_t size) {
+    cuda_bind(be);
+    return backend_scratch(&be->base, size);
 }
 
 void *cuda_workspace(struct cuda_backend *be, size_t size) {
     cuda_bind(be);
+    cuda_join(be);
     return backend_scratch(&be->base, size);
 }
 
@@ -122,6 +131,7 @@ static void cuda_mark(struct backend *base, enum op op, int end) {
     if (!be->timing) be->timing = (struct cuda_timing *)calloc(1, sizeof *be->timing);
     struct cuda_timing *t = be->timing;
     if (!t) return;
+    cuda_join(be);
     if (!end && t->n == TIMED_MAX) cuda_settle(base);
     cudaEvent_t *event = end ? &t->end[t->n] : &t->begin[t->n];
     if (!*event && !cuda_ok(be, cudaEventCreate(event), "an event for timing")) return;
@@ -153,6 +163,7 @@ static void cuda_close(struct backend *base) {
     cuda_bind(be);
     if (be->stream) cudaStreamSynchronize(be->stream);
     timing_free(be->timing);
+    cuda_beside_free(be);
     cuda_products_free(be);
     cuda_staging_free(be);
     cuda_posts_free(be);
@@ -292,6 +303,7 @@ static int open_device(struct cuda_backend *be, struct err *err) {
     code = cuda_staging_new(be, err);
     if (!code) code = cuda_posts_new(be, err);
     if (!code) code = cuda_products_new(be, err);
+    if (!code && env_on("HEED_CUDA_BESIDE")) code = cuda_beside_new(be, err);
     backend_lap(&be->base, "pinned memory", begin);
     return code;
 }

@@ -17,6 +17,8 @@
  * - A launch that fails makes the backend's error sticky (backend_fail, the first one wins); LAUNCH
  *   does nothing once an error is pending. Failures inside kernels surface at the next sync.
  *   HEED_CUDA_SYNC=1 waits after every launch, so that the message names the kernel.
+ * - Where there is a second stream (beside.cu), cuda_workspace waits for what is under way there.
+ *   Ops of the way back call cuda_workspace_beside instead, and then cuda_await with all they write.
  * - The workspace is 256-byte aligned, uninitialised, valid until the next op begins.
  *   cuda_workspace is called once per op with the sum of what it needs (struct cuda_carve helps);
  *   the size must not shrink when the number of rows grows, since planning sends the largest batch
@@ -38,9 +40,11 @@
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
+#include <initializer_list>
 #include <stddef.h>
 #include <stdint.h>
 #include <type_traits>
+#include <utility>
 
 extern "C" {
 #include "backend/device.h"
@@ -50,6 +54,7 @@ struct cuda_products; /* gemm.cu: descriptors and algorithms of matrix products,
 struct cuda_staging;  /* memory.cu: pinned memory that uploads pass through */
 struct cuda_posts;    /* record.cu: small results on their way to the host */
 struct cuda_timing;   /* cuda.cu: events of ops while profiling */
+struct cuda_beside;   /* beside.cu: products on a second stream */
 
 struct cuda_backend {
     struct backend base;
@@ -68,6 +73,7 @@ struct cuda_backend {
     struct cuda_staging *staging;
     struct cuda_posts *posts;
     struct cuda_timing *timing;
+    struct cuda_beside *beside; /* NULL: there is no second stream */
 };
 
 static inline struct cuda_backend *cuda_of(struct backend *be) { return (struct cuda_backend *)be; }
@@ -85,8 +91,10 @@ static inline void cuda_bind(const struct cuda_backend *be) {
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-/* backend_scratch on the right device. */
+/* backend_scratch on the right device, when all that runs beside the stream is done; or while it
+ * goes on. */
 void *cuda_workspace(struct cuda_backend *be, size_t size);
+void *cuda_workspace_beside(struct cuda_backend *be, size_t size);
 
 /* Several parts of one workspace: the same function carves over NULL (measures) and over memory. */
 struct cuda_carve {
@@ -411,6 +419,20 @@ static inline struct cuda_gemm cuda_gemm_of(const struct mat *c, const struct ma
     g.type = a->type, g.c_type = c->type;
     return g;
 }
+
+/* beside.cu: what is queued from now on begins when all products beside the stream have ended, or
+ * those that read or write what it is going to write. */
+void cuda_join(struct cuda_backend *be);
+void cuda_await(struct cuda_backend *be, std::initializer_list<const struct mat *> written);
+/* Where there is a second stream and it may be used: what is queued there from now on begins when
+ * all that is queued so far has ended. Its own scratch memory, of at least so many bytes; else
+ * NULL. Between begin and end everything is queued there: it reads dy and x, writes dw and db. */
+void *cuda_beside_fork(struct cuda_backend *be, size_t scratch);
+void cuda_beside_begin(struct cuda_backend *be);
+void cuda_beside_end(struct cuda_backend *be, const struct linear_args *a);
+void cuda_beside_never(const struct cuda_backend *be);
+int cuda_beside_new(struct cuda_backend *be, struct err *err);
+void cuda_beside_free(struct cuda_backend *be);
 
 int cuda_products_new(struct cuda_backend *be, struct err *err);
 void cuda_products_free(struct cuda_backend *be);

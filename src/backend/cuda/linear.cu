@@ -185,11 +185,17 @@ void cuda_linear_bwd(struct backend *base, const struct linear_args *a) {
     size_t size =
         std::max(sums_size(be, &a->db, a->dy.rows), sums_size(be, &a->dx_sum, a->dy.rows));
     if (a->x_act == ACT_RELU) size = std::max(size, cuda_through_relu_size(&a->dx));
-    float *partial = (float *)cuda_workspace(be, size);
+    float *partial = (float *)cuda_workspace_beside(be, size);
     if (!partial) return;
-    bwd_rows(be, a, partial);
+    cuda_await(be, {&a->dy, &a->dw, &a->db, &a->dx, &a->dx_sum});
+    bool as_it_is = a->act == ACT_NONE && cuda_dropout_of(&a->drop).threshold == 0; /* dz is dy */
+    if (!as_it_is || !be->beside) bwd_rows(be, a, partial);
+    float *aside = (float *)cuda_beside_fork(be, size);
     bwd_dx(be, a, partial);
+    if (aside) cuda_beside_begin(be);
+    if (as_it_is && be->beside) bwd_rows(be, a, aside ? aside : partial);
     struct cuda_gemm dw = cuda_gemm_of(&a->dw, &a->dy, 1, &a->x, 0);
     dw.add = 1;
     cuda_gemm_run(be, &dw);
+    if (aside) cuda_beside_end(be, a);
 }

@@ -61,6 +61,7 @@ void cuda_upload(struct backend *base, void *dst, const void *host_src, size_t s
     struct cuda_backend *be = cuda_of(base);
     struct cuda_staging *s = be->staging;
     cuda_bind(be);
+    cuda_join(be);
     for (size_t at = 0; at < size;) {
         if (s->used >= SLOT_SIZE && !next_slot(be)) return;
         size_t n = SLOT_SIZE - s->used < size - at ? SLOT_SIZE - s->used : size - at;
@@ -81,6 +82,7 @@ void cuda_download(struct backend *base, void *host_dst, const void *src, size_t
     bool small = size <= BOUNCE_SIZE;
     void *to = small ? be->staging->bounce : host_dst;
     cuda_bind(be);
+    cuda_join(be);
     if (!cuda_ok(be, cudaMemcpyAsync(to, src, size, cudaMemcpyDeviceToHost, be->stream),
                  "download") ||
         !cuda_ok(be, cudaStreamSynchronize(be->stream), "download"))
@@ -91,6 +93,7 @@ void cuda_download(struct backend *base, void *host_dst, const void *src, size_t
 void cuda_zero(struct backend *base, void *dst, size_t size) {
     struct cuda_backend *be = cuda_of(base);
     cuda_bind(be);
+    cuda_join(be);
     cuda_ok(be, cudaMemsetAsync(dst, 0, size, be->stream), "zero");
 }
 
@@ -135,6 +138,7 @@ void cuda_cast(struct backend *base, const struct mat *dst, const struct mat *sr
     struct cuda_backend *be = cuda_of(base);
     if (!cuda_plain(be, dst, "cast") || !cuda_plain(be, src, "cast")) return;
     cuda_bind(be);
+    cuda_join(be);
     if (dst->type == DTYPE_F64)
         cast_to<double>(be, dst, src);
     else if (dst->type == DTYPE_F32)

@@ -39,6 +39,7 @@ int cuda_replay(struct backend *base, struct recording **recording) {
     if (!r) r = *recording = (struct recording *)calloc(1, sizeof *r);
     if (!r) return 0;
     cuda_bind(be);
+    cuda_join(be);
     if (r->life == READY && r->workspace == be->base.workspace) {
         cuda_ok(be, cudaGraphLaunch(r->graph, be->stream), "a recording");
         return 1;
@@ -115,6 +116,7 @@ void cuda_post(struct backend *base, int slot, const void *src, size_t size) {
     struct cuda_backend *be = cuda_of(base);
     struct cuda_posts *p = be->posts;
     cuda_bind(be);
+    cuda_join(be);
     if (cuda_ok(be,
                 cudaMemcpyAsync(p->pinned + slot * POST_SIZE, src, size, cudaMemcpyDeviceToHost,
                                 be->stream),

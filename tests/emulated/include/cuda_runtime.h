@@ -247,6 +247,13 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int byte, size_t width, si
 
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
+static inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int) {
+    return cudaStreamCreateWithFlags(out, flags);
+}
+static inline cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    *least = 0, *greatest = -5;
+    return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t s);
 cudaError_t cudaStreamSynchronize(cudaStream_t s);
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags = 0);
