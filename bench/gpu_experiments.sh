@@ -48,7 +48,7 @@ turns() {
 }
 
 beside=HEED_CUDA_BESIDE=1
-few='HEED_CUDA_EDGES=1;HEED_CUDA_FEW=1;HEED_CUDA_EDGES=1 HEED_CUDA_FEW=1'
+few='HEED_CUDA_EDGES=1;HEED_CUDA_FEW=256;HEED_CUDA_EDGES=1 HEED_CUDA_FEW=256'
 update=("$heed" bench train --device "$device" --dtype bf16 --json --seconds "${SECONDS_EACH:-1}")
 search=("$heed" bench translate --device "$device" --precision bf16 --json)
 
@@ -64,19 +64,19 @@ train() {
 
 decode() {
     local batch
-    for batch in 1 4 8 64 256; do
+    for batch in 1 4 8 32 64 256; do
         turns "decoding, batch $batch" tokens_per_s "$few" "${search[@]}" --preset base \
             --n-vocab 37000 --beam 4 --length 32 --force-length 32 --batch "$batch" \
             --sentences $((batch < 8 ? 64 : 4 * batch))
     done
 }
 
-# box NAME — a model in the box with plain bf16 weights
+# box NAME — a model in the box with plain weights: one update that changes next to nothing
 box() {
-    [ -e "$out/$1.model" ] ||
-        "$heed" export --model "models/$1" --out "$out/$1.model" --format bf16 >/dev/null
+    [ -e "$out/$1.model/model.safetensors" ] ||
+        "$heed" train --init "models/$1" --src demo/valid.en.xz --tgt demo/valid.de.xz --steps 1 \
+            --lr-scale 1e-9 --tokens 1000 --device "$device" --quiet --out "$out/$1.model"
 }
-# text FOLDER — English lines to translate
 # prepared — that model, and English lines for it to translate
 prepared() {
     { [ -e "$out/text" ] || xz -dc demo/{msdocs,tatoeba,train}.en.xz >"$out/text"; } && box en-de &&
@@ -122,7 +122,7 @@ same() {
     prepared || return
     k=0
     while read -r one; do
-        for two in 1 8; do
+        for two in 1 32; do
             # shellcheck disable=SC2086
             env $one bash -c 'rate "$@"' - "$out/en-de.model" 500 --batch-sentences $two \
                 >/dev/null || failed=1
@@ -131,8 +131,8 @@ same() {
         ((++k))
     done < <(printf '\n%s\n' "${few//;/$'\n'}")
     for one in 1 2 3; do
-        for two in 1 8; do
-            paste -d '\001' "$out/translation-0-$two" "$out/translation-$one-$two" |
+        for two in 1 32; do
+            paste -d $'\001' "$out/translation-0-$two" "$out/translation-$one-$two" |
                 awk -F '\001' -v what="translations, switches $one, batches of $two" '
                     { n++; same += $1 == $2 }
                     END { printf "%s: %d of %d as without\n", what, same, n

@@ -68,7 +68,7 @@ if [ -n "$all" ]; then
     run 'in another, and as late as may be' EMULATED_SEED=1 EMULATED_ORDER=late -- -k cuda \
         -x "$without"
     run 'on an older device' EMULATED_CAPABILITY=80 -- -k cuda -x "$without"
-    run 'experiments' HEED_CUDA_FEW=1 HEED_CUDA_EDGES=1 -- -k cuda -x "$without"
+    run 'experiments' HEED_CUDA_FEW=256 HEED_CUDA_EDGES=1 -- -k cuda -x "$without"
     for order in eager late-first late-others; do
         run "a second stream, $order" HEED_CUDA_BESIDE=1 EMULATED_ORDER=$order -- -k cuda \
             -x "$without"
@@ -79,7 +79,7 @@ else
         EMULATED_ORDER=late -- -k cuda -x "$without"
     run 'on an older device' EMULATED_CAPABILITY=80 -- -k cuda_bf16 -x "$without"
     for some in compare_cuda.linear step_compare.cuda no_numbers.cuda-bf16; do
-        run 'experiments' HEED_CUDA_FEW=1 HEED_CUDA_EDGES=1 -- -k $some
+        run 'experiments' HEED_CUDA_FEW=256 HEED_CUDA_EDGES=1 -- -k $some
     done
     for order in late-first late-others; do
         run "a second stream, $order" EMULATED_ORDER=$order -- -k cuda_second_stream.post

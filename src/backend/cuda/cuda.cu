@@ -331,7 +331,9 @@ heed_cuda_open(const struct plugin_abi *abi, struct backend **out,
     backend_lap(&be->base, "devices", begin + clock_seconds() - found);
     be->tf32 = env_on("HEED_CUDA_TF32");
     be->sync_each = env_on("HEED_CUDA_SYNC");
-    be->few_rows = env_on("HEED_CUDA_FEW");
+    const char *few = getenv("HEED_CUDA_FEW");
+    be->few_rows = few ? atoi(few) : 0;
+    if (be->few_rows == 1) be->few_rows = 32;
     be->edges = env_on("HEED_CUDA_EDGES");
     if ((code = open_device(be, err))) {
         cuda_close(&be->base);

@@ -1,5 +1,5 @@
-/* few_rows.cu — c = act(a b^T + bias) for up to 32 rows of a: the products of a search for one or a
- * few sentences. bf16, sums in f32.
+/* few_rows.cu — c = act(a b^T + bias) for few rows of a: the products of a search for one or a few
+ * sentences. bf16, sums in f32.
  *
  * Such a product reads b [n,k] once and hardly computes; what counts is how soon the whole device
  * has its share of b under way, and how soon the next kernel may begin. A block has eight columns
@@ -8,12 +8,14 @@
  * a. Both go into the tensor cores as they come. That permutes the depth inside of a chunk, alike
  * for a and b, so that no number has to change lanes and a warp reads whole sectors of 64 bytes.
  * All of a warp's b is asked for before anything is used. At the end the warps' sums are added in
- * order.
+ * order. More than 32 rows are as many blocks as they have 32s, of 32 columns each: both operands
+ * are then read several times over, from the second-level cache.
  *
  * In a recorded step b is the model's, which nothing in it writes: there it is asked for before the
  * kernel before has ended (chain_wait).
  *
- * Off unless HEED_CUDA_FEW is set, until a GPU has said what it is worth (docs/notes/gpu.md). */
+ * Off unless HEED_CUDA_FEW is set, to the most rows it is to take (1: 32), until a GPU has said
+ * what it is worth (docs/notes/gpu.md). */
 #include "backend/cuda/mma.h"
 
 enum { CHUNK = 32, MOST_WARPS = 8, TILE_ROWS = 16, TILE_COLS = 8, MANY_COLS = 8192 };
@@ -53,8 +55,8 @@ static __device__ __forceinline__ uint4 fetch_a(const struct few_rows &p, int ro
 template <int TILES, int GROUPS, int PRE>
 static __device__ __forceinline__ void multiply(float (&sum)[GROUPS][TILES][4],
                                                 const uint4 (&b)[GROUPS][PRE],
-                                                const struct few_rows &p, int first) {
-    int g = threadIdx.x % 32 / 4, step = blockDim.x / 32;
+                                                const struct few_rows &p, int row, int first) {
+    int g = row + threadIdx.x % 32 / 4, step = blockDim.x / 32;
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++) {
         uint4 low[PRE], high[PRE]; /* rows g and g + 8 */
@@ -103,7 +105,7 @@ template <int TILES, int GROUPS, int PRE>
 static __global__ void __launch_bounds__(32 * MOST_WARPS) few_rows_kernel(const struct few_rows p) {
     __shared__ float4 part[MOST_WARPS][GROUPS][TILES][32];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_warp = blockDim.x / 32;
-    int col = blockIdx.x * GROUPS * TILE_COLS;
+    int col = blockIdx.x * GROUPS * TILE_COLS, row = blockIdx.y * TILES * TILE_ROWS;
     float sum[GROUPS][TILES][4] = {};
     uint4 b[GROUPS][PRE];
     if (!p.early) chain_wait();
@@ -111,7 +113,7 @@ static __global__ void __launch_bounds__(32 * MOST_WARPS) few_rows_kernel(const 
     if (p.early) chain_wait();
     for (int first = warp; first < p.n_chunk; first += PRE * n_warp) {
         if (first > warp) fetch_b(b, p, col, first);
-        multiply(sum, b, p, first);
+        multiply(sum, b, p, row, first);
     }
 #pragma unroll
     for (int g = 0; g < GROUPS; g++)
@@ -121,19 +123,20 @@ static __global__ void __launch_bounds__(32 * MOST_WARPS) few_rows_kernel(const 
                 make_float4(sum[g][t][0], sum[g][t][1], sum[g][t][2], sum[g][t][3]);
     __syncthreads();
     for (int at = warp; at < GROUPS * TILES; at += n_warp)
-        finish(&part[0][at / TILES][at % TILES][0], GROUPS * TILES * 32, p, at % TILES * TILE_ROWS,
-               col + at / TILES * TILE_COLS);
+        finish(&part[0][at / TILES][at % TILES][0], GROUPS * TILES * 32, p,
+               row + at % TILES * TILE_ROWS, col + at / TILES * TILE_COLS);
 }
 
 template <int TILES, int GROUPS, int PRE>
 static void launch(struct cuda_backend *be, const struct few_rows &p) {
     int n_warp = cuda_blocks(p.n_chunk, PRE);
-    CHAIN(be, (few_rows_kernel<TILES, GROUPS, PRE>), cuda_blocks(p.n, GROUPS * TILE_COLS),
+    dim3 grid(cuda_blocks(p.n, GROUPS * TILE_COLS), cuda_blocks(p.m, TILES * TILE_ROWS));
+    CHAIN(be, (few_rows_kernel<TILES, GROUPS, PRE>), grid,
           32 * (n_warp < MOST_WARPS ? n_warp : MOST_WARPS), 0, p);
 }
 
 template <int TILES> static void launch_rows(struct cuda_backend *be, const struct few_rows &p) {
-    if (p.n >= MANY_COLS)
+    if (p.n >= MANY_COLS || p.m > TILES * TILE_ROWS)
         launch<TILES, 4, 4>(be, p);
     else if (p.n_chunk > 4 * MOST_WARPS)
         launch<TILES, 1, 8>(be, p);
@@ -142,9 +145,9 @@ template <int TILES> static void launch_rows(struct cuda_backend *be, const stru
 }
 
 bool cuda_few_rows(struct cuda_backend *be, const struct cuda_gemm *g) {
-    bool here = be->few_rows && g->type == DTYPE_BF16 && g->c_type == DTYPE_BF16 && !g->a_trans &&
-                g->b_trans && !g->add && g->m > 0 && g->m <= 2 * TILE_ROWS && g->k % CHUNK == 0 &&
-                g->n % TILE_COLS == 0;
+    int most = g->n >= MANY_COLS && be->few_rows > 32 ? 32 : be->few_rows;
+    bool here = g->type == DTYPE_BF16 && g->c_type == DTYPE_BF16 && !g->a_trans && g->b_trans &&
+                !g->add && g->m > 0 && g->m <= most && g->k % CHUNK == 0 && g->n % TILE_COLS == 0;
     bool aligned = (uintptr_t)g->a % 16 == 0 && (uintptr_t)g->b % 16 == 0 &&
                    (uintptr_t)g->c % 4 == 0 && g->lda % 8 == 0 && g->ldb % 8 == 0 &&
                    g->ldc % 2 == 0;
