@@ -329,8 +329,13 @@ def cat(found, base):
              "*its* looks at its neighbours *chased* and *tail* and at itself. "
              "Models with other dropout differ no more from each other than seeds of one model do, "
              "so that one sentence says nothing certain about dropout. The paper's sharp heads for "
-             "*its* are single heads; a mean over heads hides them ([Figure 4]"
-             "(README.md#figures-3-to-5-what-heads-attend-to) has one)."]
+             "*its* are single heads, which a mean hides."]
+    sharp = {m: e["sharpest"] for m, e in extra.items() if "sharpest" in e}
+    if sharp:
+        text[-1] += (" The one head that looks most at *cat*: "
+                     + "; ".join(f"{m}, head {s['head']} of layer {s['layer']}, "
+                                 f"{100 * s['cat']:.0f} %" for m, s in sharp.items()) + ".")
+    text[-1] += " [Figure 4](README.md#figures-3-to-5-what-heads-attend-to) looks for such heads."
     lines = [points(m, [(i + 1, v) for i, v in enumerate(c)]) for m, c in cats.items()]
     return ("\"The cat chased its tail\": what does *its* attend to, layer by layer?", text,
             {"cat": chart("From its to cat", "encoder layer",

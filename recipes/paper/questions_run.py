@@ -230,7 +230,8 @@ def positions_extra(args, work):
 
 
 def cat_extra(args, work):
-    """What "its" looks at in each encoder layer, the mean of the heads, in words."""
+    """What "its" looks at in each encoder layer, the mean of the heads, in words; and the head that
+    looks most at "cat"."""
     models = {"dropout 0.1": work / "base" / "base.1"}
     for seed in (2, 3):
         if (work / "base" / f"base.{seed}" / "model.safetensors").exists():
@@ -253,15 +254,20 @@ def cat_extra(args, work):
             words[-1] += piece.lstrip("\u2581")
             word.append(len(words) - 1)
         rows = [i for i, w in enumerate(word) if words[w] == "its"]
-        layers = []
-        for heads in kind["probs"]:
-            row = [0.0] * len(words)
-            for p in heads:
+        heads = {}
+        for layer, found in enumerate(kind["probs"]):
+            for head, p in enumerate(found):
+                row = heads[layer, head] = [0.0] * len(words)
                 for i in rows:
                     for j, x in enumerate(p[i]):
-                        row[word[j]] += x / len(rows) / len(heads)
-            layers.append(row)
-        out[name] = {"words": words, "layers": layers}
+                        row[word[j]] += x / len(rows)
+        n_head = len(kind["probs"][0])
+        layers = [[sum(heads[layer, head][j] for head in range(n_head)) / n_head
+                   for j in range(len(words))] for layer in range(len(kind["probs"]))]
+        best = max(heads, key=lambda at: heads[at][words.index("cat")])
+        out[name] = {"words": words, "layers": layers,
+                     "sharpest": {"layer": best[0] + 1, "head": best[1] + 1,
+                                  "cat": heads[best][words.index("cat")]}}
     return out
 
 
