@@ -6,9 +6,11 @@
  * them in flight; team m of n takes the steps t = m, m + n, ... with a streaming softmax of its
  * own. At the end the teams' maxima, sums and outputs are combined, in a fixed order, through
  * shuffles and shared memory. A hypothesis and head has 1, 4 or 8 warps, the more the fewer of them
- * there are: enough loads to fill the device from 4 hypotheses to 1,024. The grid depends on the
- * number of hypotheses alone and lengths are read on the device, so a captured graph serves every
- * step of a search.
+ * there are: enough loads to fill the device from 4 hypotheses to 1,024. Where it is one, the four
+ * warps of a block are neighbouring hypotheses with the same head: those of a sentence see the same
+ * rows of its encoding, and mostly the same past, which three of them then find in the first-level
+ * cache. The grid depends on the number of hypotheses alone and lengths are read on the device, so
+ * a captured graph serves every step of a search.
  *
  * New rows: the team that takes the last step reads it from k_new and v_new and stores it into the
  * cache; nobody else reads that row in this call.
@@ -44,6 +46,8 @@ template <class T>
 static __device__ __forceinline__ int64_t cache_row(const struct step_view<T> &a, int b, int t) {
     return a.index ? a.index[b * a.index_ld + t] : a.start[b] + t;
 }
+
+enum { TOGETHER = 4 }; /* hypotheses of a block where each head of each has one warp */
 
 /* ---- teams ----------------------------------------------------------------------------------- */
 
@@ -142,19 +146,19 @@ static __device__ __forceinline__ struct partial<N> team_walk(const struct step_
     return p;
 }
 
-/* Grid: items (hypothesis, head), heads fastest; WARPS warps to an item, 4 / WARPS items (at least
- * one) to a block. N columns to a lane. */
+/* Grid: items (hypothesis, head), heads fastest; WARPS warps to an item, and one item to a block.
+ * Where WARPS is 1, a block has as many hypotheses as warps. N columns to a lane. */
 template <class T, int D, int WARPS>
 static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128, WARPS == 8 ? 3 : 6)
     attention_step_kernel(const struct step_view<T> a) {
     constexpr int N = 16 / sizeof(T), LANES = D / N, PER_WARP = 32 / LANES;
-    constexpr int ITEMS = WARPS >= 4 ? 1 : 4 / WARPS;
     __shared__ float tops[WARPS], sums[WARPS], outs[WARPS][D];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int item = (int)blockIdx.x * ITEMS + warp / WARPS, member = warp % WARPS;
+    int b = (int)blockIdx.x / a.n_head, head = (int)blockIdx.x % a.n_head, c0 = lane % LANES * N;
+    int member = WARPS == 1 ? 0 : warp;
+    if (WARPS == 1) b = b * TOGETHER + warp;
     chain_wait();
-    if (item >= a.n_row * a.n_head) return; /* whole warps, and only where WARPS == 1 */
-    int b = item / a.n_head, head = item % a.n_head, c0 = lane % LANES * N;
+    if (b >= a.n_row) return; /* whole warps, and only where WARPS == 1 */
     int64_t column = (int64_t)head * D + c0;
     struct partial<N> p =
         team_walk<T, D, N>(a, b, column, member * PER_WARP + lane / LANES, WARPS * PER_WARP);
@@ -252,7 +256,8 @@ template <class T, int D>
 static void step_launch(struct cuda_backend *be, const struct step_view<T> &v) {
     int items = v.n_row * v.n_head;
     if (items >= 8 * be->n_sm)
-        CHAIN(be, (attention_step_kernel<T, D, 1>), cuda_blocks(items, 4), 128, 0, v);
+        CHAIN(be, (attention_step_kernel<T, D, 1>), cuda_blocks(v.n_row, TOGETHER) * v.n_head,
+              32 * TOGETHER, 0, v);
     else if (items > be->n_sm)
         CHAIN(be, (attention_step_kernel<T, D, 4>), items, 128, 0, v);
     else
