@@ -10,15 +10,18 @@
 # without a second stream and compares the weights, and compares translations. Exit status 1: a run
 # failed, weights differ, or fewer than 98 of 100 translations are the same.
 #
+# Figures are added to WORK/rows (WORK: HOME_GPU/experiments), and the table is of all that are there:
+# parts may run one after the other. With OUT, a folder, a copy of the rows goes there. All parts
+# take some ten minutes, `train same` four of them.
+#
 # HOME_GPU: where heed and its libraries are (local/gpu, as `bench/gpu.sh pack` leaves it; a build
-# folder will do). OUT: where logs go (HOME_GPU/experiments). SECONDS_EACH: how long an update is
-# timed (1). DEVICE: cuda.
+# folder will do). SECONDS_EACH: how long an update is timed (1). DEVICE: cuda.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 home=${HOME_GPU:-local/gpu}
-out=${OUT:-$home/experiments} rounds=${ROUNDS:-3} device=${DEVICE:-cuda} failed=0
+out=${WORK:-$home/experiments} rounds=${ROUNDS:-3} device=${DEVICE:-cuda} failed=0
 [ $# -gt 0 ] || set -- train decode natural same
-rm -rf "$out"
+rm -rf "$out"/run-*
 mkdir -p "$out"
 . bench/gpu_home.sh
 
@@ -79,8 +82,10 @@ box() {
 }
 # prepared — that model, and English lines for it to translate
 prepared() {
-    { [ -e "$out/text" ] || xz -dc demo/{msdocs,tatoeba,train}.en.xz >"$out/text"; } && box en-de &&
-        return
+    [ -s "$out/text" ] || python3 -c 'import lzma, sys
+for name in sys.argv[1:]: sys.stdout.buffer.write(lzma.open(name).read())' \
+        demo/{msdocs,tatoeba,train}.en.xz >"$out/text"
+    [ -s "$out/text" ] && box en-de && return
     failed=1
     return 1
 }
@@ -141,16 +146,11 @@ same() {
     done
 }
 
-for part in "$@"; do
-    case $part in
-    train) train ;;
-    decode) decode ;;
-    natural) natural ;;
-    same) same ;;
-    *) echo "gpu_experiments.sh: there is no part '$part'" >&2 && exit 2 ;;
-    esac
-done
-[ ! -e "$out/rows" ] || python3 - "$out/rows" <<'END'
+# table — medians of all rows, also where time runs out before the last part
+table() {
+    [ -e "$out/rows" ] || return 0
+    [ -z "${OUT:-}" ] || cp "$out/rows" "$OUT/experiments.jsonl"
+    python3 - "$out/rows" <<'END'
 import json, statistics, sys
 rows, order = {}, []
 for line in open(sys.argv[1], encoding="utf-8"):
@@ -171,4 +171,17 @@ for key in order:
         print(f"{'':37} {value:12,.2f}  x {gain:.3f}  "
               f"{switches.replace('HEED_CUDA_', '').replace('=1', '')}")
 END
+}
+trap table EXIT
+trap 'exit 1' TERM INT
+
+for part in "$@"; do
+    case $part in
+    train) train ;;
+    decode) decode ;;
+    natural) natural ;;
+    same) same ;;
+    *) echo "gpu_experiments.sh: there is no part '$part'" >&2 && exit 2 ;;
+    esac
+done
 exit $failed

@@ -268,6 +268,7 @@ static void upload(void *be, void *device, const void *host, size_t size) {
 }
 
 void ranks_attach(struct comm *comm, struct backend *be) {
+    if (comm->size == 1) return; /* a queue that nobody asks for may have others beside it */
     struct comm_device device = {.ctx = be, .queue = backend_queue(be)};
     if (backend_device_memory(be)) {
         device.download = download;

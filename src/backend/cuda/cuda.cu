@@ -277,7 +277,13 @@ static int open_device(struct cuda_backend *be, struct err *err) {
     double begin = clock_seconds();
     cudaError_t rc = cudaSetDevice(be->device);
     if (rc == cudaSuccess) rc = cudaMemGetInfo(&left, &all);
-    if (rc == cudaSuccess) rc = cudaStreamCreateWithFlags(&be->stream, cudaStreamNonBlocking);
+    /* The least priority is the one streams have by themselves: beside a second stream this one
+     * needs a greater one, or dw's blocks would go before dx's. */
+    int least = 0, greatest = 0;
+    if (rc == cudaSuccess) rc = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    if (rc == cudaSuccess)
+        rc = cudaStreamCreateWithPriority(&be->stream, cudaStreamNonBlocking,
+                                          env_on("HEED_CUDA_BESIDE") ? greatest : least);
     if (rc != cudaSuccess) {
         cudaGetLastError();
         return err_set(err, rc == cudaErrorMemoryAllocation ? HEED_ENOMEM : HEED_EDEVICE,

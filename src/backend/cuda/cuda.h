@@ -83,11 +83,9 @@ static inline struct cuda_backend *cuda_of(struct backend *be) { return (struct 
 /* True if rc is success; else records it with `what` (a kernel, a call). */
 bool cuda_ok(struct cuda_backend *be, cudaError_t rc, const char *what);
 
-/* CUDA has a current device per thread, at first 0; whoever calls a backend may do so from any
- * thread. */
-static inline void cuda_bind(const struct cuda_backend *be) {
-    if (be->device != 0) cudaSetDevice(be->device);
-}
+/* CUDA has a current device per thread; whoever calls a backend may do so from any thread, and from
+ * one that used another device before. */
+static inline void cuda_bind(const struct cuda_backend *be) { cudaSetDevice(be->device); }
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 

@@ -57,25 +57,27 @@ static __device__ __forceinline__ void multiply(float (&sum)[GROUPS][TILES][4],
                                                 const uint4 (&b)[GROUPS][PRE],
                                                 const struct few_rows &p, int row, int first) {
     int g = row + threadIdx.x % 32 / 4, step = blockDim.x / 32;
+    uint4 low[TILES][PRE], high[TILES][PRE]; /* rows g and g + 8 */
 #pragma unroll
-    for (int tile = 0; tile < TILES; tile++) {
-        uint4 low[PRE], high[PRE]; /* rows g and g + 8 */
+    for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
         for (int i = 0; i < PRE; i++) {
-            low[i] = fetch_a(p, tile * TILE_ROWS + g, first + i * step);
-            high[i] = fetch_a(p, tile * TILE_ROWS + g + 8, first + i * step);
+            low[tile][i] = fetch_a(p, tile * TILE_ROWS + g, first + i * step);
+            high[tile][i] = fetch_a(p, tile * TILE_ROWS + g + 8, first + i * step);
         }
+    __syncwarp(); /* or the assembler asks for two, waits, multiplies, asks for the next two */
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
         for (int i = 0; i < PRE; i++) {
-            uint32_t near[4] = {low[i].x, high[i].x, low[i].y, high[i].y};
-            uint32_t far[4] = {low[i].z, high[i].z, low[i].w, high[i].w};
+            uint4 l = low[tile][i], h = high[tile][i];
+            uint32_t near[4] = {l.x, h.x, l.y, h.y}, far[4] = {l.z, h.z, l.w, h.w};
 #pragma unroll
             for (int group = 0; group < GROUPS; group++) {
                 mma_add(sum[group][tile], near, b[group][i].x, b[group][i].y);
                 mma_add(sum[group][tile], far, b[group][i].z, b[group][i].w);
             }
         }
-    }
 }
 
 /* The warps' sums of 16 rows and eight columns, in order, by one warp; then bias, ReLU and c. */

@@ -234,15 +234,19 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 /* ---- host ------------------------------------------------------------------------------------ */
 
-static bool describe(CUtensorMap *map, const struct mat *m, int box_rows) {
-    static PFN_cuTensorMapEncodeTiled_v12000 encode;
+/* The driver's function that describes a matrix to the copy engine, or NULL. */
+static PFN_cuTensorMapEncodeTiled_v12000 find_encode(void) {
+    void *encode = NULL;
     cudaDriverEntryPointQueryResult found;
-    if (!encode &&
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&encode, 12000,
-                                         cudaEnableDefault, &found) != cudaSuccess) {
-        cudaGetLastError();
-        return false;
-    }
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000,
+                                         cudaEnableDefault, &found) == cudaSuccess)
+        return (PFN_cuTensorMapEncodeTiled_v12000)encode;
+    cudaGetLastError();
+    return NULL;
+}
+
+static bool describe(CUtensorMap *map, const struct mat *m, int box_rows) {
+    static const PFN_cuTensorMapEncodeTiled_v12000 encode = find_encode(); /* by one thread */
     cuuint64_t size[2] = {(cuuint64_t)m->cols, (cuuint64_t)m->rows};
     cuuint64_t pitch[1] = {(cuuint64_t)m->ld * sizeof(bf16)};
     cuuint32_t box[2] = {64, (cuuint32_t)box_rows}, step[2] = {1, 1};
