@@ -78,10 +78,10 @@ static void write_pid(void) {
  * rank stops working at step 5; `fail`: it ends with an error there; `disk`: it waits longer than
  * `least` for something of which it has said that it takes its time. */
 static void wait_for_disk(struct watch *watch) {
-    for (int i = 0; i < 3; i++) { /* waits that were short mislead nobody */
+    for (int i = 0; i < 10; i++) { /* as a trainer does; waits that were short mislead nobody */
         watch_phase(watch, 5, WATCH_DISK);
         watch_took(watch, WATCH_DISK, 2);
-        watch_took(watch, WATCH_DISK, 2);
+        watch_phase(watch, 5, WATCH_WAIT);
     }
     watch_phase(watch, 5, WATCH_DISK);
     sleep(13);
