@@ -333,6 +333,61 @@ TEST(killed_while_pending) {
     assert_true(n > 5);
 }
 
+/* Everything in the folder goes. */
+static void empty(const char *dir) {
+    struct dir_names names;
+    struct err err = {0};
+    ASSERT_OK(dir_read(&names, dir, &err), err);
+    for (int i = 0; i < names.n; i++) {
+        char *path = path_join(dir, names.name[i]);
+        if (dir_exists(path))
+            ASSERT_OK(dir_remove(path, &err), err);
+        else
+            unlink(path);
+        xfree(path);
+    }
+    dir_names_release(&names);
+}
+
+/* Stopped between two checkpoints, then killed at any call while the next one is saved: that of the
+ * stop takes nobody's place. */
+TEST(stopped_then_killed) {
+    int aside = strcmp(TEST_ARG, "aside") == 0, finished = 0, wrong = 0;
+    straight();
+    for (int n = 1; !finished; n++) {
+        struct how how = variant("aside", aside);
+        how.stop_at = STEPS - 3;
+        struct outcome got = train(&how);
+        ASSERT_OK(got.rc, got.err);
+        how.stop_at = 0;
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            faults_arm(n, 0);
+            _exit(train(&how).rc ? 1 : 0);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        finished = WEXITSTATUS(status) == 0;
+        got = train(&how);
+        ASSERT_OK(got.rc, got.err);
+        struct checkpoint_list list;
+        struct err err = {0};
+        ASSERT_OK(checkpoint_list(&list, corpora_path("aside"), &err), err);
+        int same = 1;
+        for (int i = 0; i < list.n; i++) same &= list.item[i].step % EVERY == 0;
+        if (!same) {
+            print_message("killed at call %d:", n);
+            for (int i = 0; i < list.n; i++) print_message(" %d", (int)list.item[i].step);
+            print_message("\n");
+            wrong++;
+        }
+        checkpoint_list_release(&list);
+        empty(corpora_path("aside"));
+    }
+    assert_int_equal(wrong, 0);
+}
+
 static int (*whole_mkdir)(const char *path, mode_t mode);
 static const char *has_no_room;
 static int full_mkdir(const char *path, mode_t mode) {
@@ -414,4 +469,5 @@ TEST(rewinds_to_what_is_pending) {
 }
 
 TESTS(T(updates_go_on), T(times_add_up), T(stops_and_goes_on), TL(killed_while_pending, 120),
+      TPL(stopped_then_killed, "here", 120), TPL(stopped_then_killed, "aside", 120),
       T(full_disk_ends_it), T(rewinds_to_what_is_pending))

@@ -62,7 +62,8 @@ def load(path):
     head = json.loads(data[8:8 + n])
     meta = head.pop("__metadata__")
     del head["crc32c"]  # sums over the header, which holds times
-    for key in "seconds", "window.seconds", "log_size":  # the log has notes of every resume
+    # the log has notes of every resume, and a stop's checkpoint goes with the next one
+    for key in "seconds", "window.seconds", "log_size", "spent":
         del meta["state." + key]
     at = {k: [8 + n + x for x in v["data_offsets"]] for k, v in head.items()}
     return meta, {k: data[begin:end] for k, (begin, end) in at.items()}

@@ -165,6 +165,14 @@ static int get_model(struct setup *s, struct err *err) {
     return 0;
 }
 
+/* The host may have less left than when it was asked: only who insists is refused. */
+static int get_copy(struct setup *s, struct err *err) {
+    int rc = snapshot_new(&s->copy, s->opt, err);
+    if (rc != HEED_ENOMEM || s->a->save_aside == SAVE_ON) return rc;
+    setup_note(s, "training waits for checkpoints: the host has no memory for a copy of its state");
+    return 0;
+}
+
 static int get_state(struct setup *s, struct err *err) {
     const struct setup_options *a = s->a;
     struct optimizer_options o = optimizer_defaults;
@@ -181,7 +189,7 @@ static int get_state(struct setup *s, struct err *err) {
     o.seed = a->seed;
     int rc = acts_new(&s->acts, s->model, a->tokens, a->tokens, 1, err);
     if (!rc) rc = optimizer_new(&s->opt, s->model, s->acts, &o, err);
-    if (!rc && s->memory.copy) rc = snapshot_new(&s->copy, s->opt, err);
+    if (!rc && s->memory.copy) rc = get_copy(s, err);
     if (rc) return rc;
     /* Touched now, so that what is reserved is really there. */
     backend_zero(s->be, s->acts->arena.base, acts_bytes(s->acts));

@@ -43,6 +43,7 @@ struct trainer {
     int64_t best_step; /* -1: none yet */
     int64_t n_stale;   /* validations since then */
     int64_t saved_step;
+    int64_t spent;    /* what the last checkpoint takes the place of; -1: nothing */
     int64_t log_size; /* of the log at the checkpoint that this part continues from */
     int n_bad, n_rewind;
     char text[256];
@@ -151,6 +152,7 @@ static void state_collect(const struct trainer *t, struct state *state) {
     state_set_f64(state, "best_loss", t->best_loss);
     state_set_i64(state, "best_step", t->best_step);
     state_set_i64(state, "n_stale", t->n_stale);
+    state_set_i64(state, "spent", t->spent);
     state_set_i64(state, "log_size", runlog_size(t->log));
     state_set_f64(state, "seconds", t->status.seconds);
     state_set_f64(state, "window.loss", t->window.loss);
@@ -221,6 +223,7 @@ static int restore(struct trainer *t, const struct state *state, struct err *err
     /* Absent where the earlier part was not guided. */
     if (!rc) state_get_f64(state, "window.guided", &t->window.guided, NULL);
     if (!rc) state_get_f64(state, "window.n_guided", &t->window.n_guided, NULL);
+    if (!rc) state_get_i64(state, "spent", &t->spent, NULL); /* likewise where it is older */
     return rc;
 }
 
@@ -241,11 +244,11 @@ static void note_cooldown(struct trainer *t, const struct state *state) {
 }
 
 /* What follows the checkpoint of the step that the run is at. */
-static struct saver_task task_here(const struct trainer *t, int64_t spent) {
+static struct saver_task task_here(const struct trainer *t) {
     return (struct saver_task){.dir = t->o.dir,
                                .step = t->opt->step,
                                .best = t->best_step,
-                               .spent = spent,
+                               .spent = t->spent,
                                .keep = t->o.keep};
 }
 
@@ -274,7 +277,7 @@ static int settle(struct trainer *t, const struct checkpoint_found *found,
      * newest. */
     int rc = found->n_damaged ? checkpoint_forget(t->o.dir, found->step, err) : 0;
     /* A kill may have come between a save, its publication and the removal of older ones. */
-    struct saver_task task = task_here(t, -1);
+    struct saver_task task = task_here(t);
     return rc ? rc : saver_follow(&task, err);
 }
 
@@ -338,7 +341,7 @@ static int finish(struct trainer *t, struct err *err) {
 
 /* Of a checkpoint that is written aside only the copy is done when this returns. */
 static int save_here(struct trainer *t, const struct state *state, struct err *err) {
-    struct saver_task task = task_here(t, spent_stop(t));
+    struct saver_task task = task_here(t);
     int rc;
     if (t->aside) {
         rc = snapshot_take(t->o.copy, t->opt, state, err);
@@ -359,6 +362,7 @@ static int save(struct trainer *t, struct err *err) {
     begin_phase(t, WATCH_WAIT);
     if ((rc = compare_params(t, err))) return rc;
     begin_phase(t, is_first(t) ? WATCH_SAVE : WATCH_WAIT);
+    t->spent = spent_stop(t);
     if (is_first(t)) state_collect(t, &state);
     rc = save_here(t, &state, err);
     state_release(&state);
@@ -505,7 +509,8 @@ static int rewind_run(struct trainer *t, struct err *err) {
 /* The gradient was not applied. 0: go on. */
 static int handle_divergence(struct trainer *t, struct err *err) {
     int rc = optimizer_discard(t->opt, err);
-    if (!rc && t->o.on_divergence != DIVERGENCE_SKIP) rc = finish(t, err);
+    int ends = t->o.on_divergence != DIVERGENCE_SKIP || t->n_bad + 1 >= MAX_BAD;
+    if (!rc && ends) rc = finish(t, err); /* no rank leaves while another one writes */
     if (rc) return rc;
     if (t->o.on_divergence == DIVERGENCE_STOP)
         return err_set(err, HEED_EINTERNAL,
@@ -698,7 +703,10 @@ int trainer_run(struct trainer *t, enum train_end *end, struct err *err) {
     }
     if (!rc) rc = save(t, err);
     if (!rc) rc = finish(t, err);
-    if (rc) saver_end(&t->saver, NULL); /* whatever failed: a checkpoint that was begun is whole */
+    if (rc && t->saver.begun) { /* whatever failed: a checkpoint that was begun is whole */
+        begin_phase(t, WATCH_DISK);
+        saver_end(&t->saver, NULL);
+    }
     t->status.times.all = clock_seconds() - begin;
     if (!rc) log_times(t);
     if (t->stopping && !limit_reached(t)) *end = TRAIN_STOPPED;
@@ -733,7 +741,8 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
                           .aside = options->copy != NULL,
                           .best_loss = INFINITY,
                           .best_step = -1,
-                          .saved_step = -1};
+                          .saved_step = -1,
+                          .spent = -1};
     t->status.valid_loss = t->status.valid_nll = t->status.valid_bleu = t->status.fraction = NAN;
     t->status.guided = t->status.valid_guided = NAN;
     size_t ranks = t->comm ? (size_t)t->comm->size : 1;
