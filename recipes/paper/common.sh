@@ -11,7 +11,7 @@ limited() {
     local left
     left=$(left)
     [ "$left" -gt 0 ] || return 124
-    timeout -s TERM "$left" "$@"
+    timeout --foreground -s TERM "$left" "$@" # to it alone: a second signal would end it unsaved
 }
 
 # stop WHAT — ends the recipe, as there is no time for it

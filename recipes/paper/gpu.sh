@@ -38,8 +38,8 @@ import json, pathlib, sys
 work = pathlib.Path(sys.argv[1])
 found = [p for folder in ("results", "report") for p in (work / folder).glob("*")
          if ".part" not in p.name]
-found += (work / "questions-full").glob("*.json")
-for path in [*work.glob("table3/results.json"), *work.glob("questions-full/*/results.json")]:
+found += work.glob("questions*/*.json")
+for path in [*work.glob("*/results.json"), *work.glob("questions*/*/results.json")]:
     rows = json.loads(path.read_text(encoding="utf-8"))
     kept = [path.parent / row["name"] / file for row in rows
             for file in ("config.json", "log.jsonl")]
@@ -57,7 +57,7 @@ save() {
     local files
     files=$(finished) || return
     tar -czf "$keep.part" --ignore-failed-read -C "$work" -T - <<<"$files" || [ $? = 1 ] || return
-    mv "$keep.part" "$keep"
+    sync "$keep.part" && mv "$keep.part" "$keep"
 }
 
 # texts [SIZE] — those of data.sh, once
@@ -94,6 +94,7 @@ part() {
     esac
 }
 
+trap 'save || echo "gpu.sh: not saved" >&2' EXIT # however it ends
 failed=0
 for group in "$@"; do
     export MINUTES=$((minutes - SECONDS / 60))
@@ -109,6 +110,6 @@ for group in "$@"; do
         ((++seconds % 60)) || save || echo "gpu.sh: not saved this time" >&2
     done
     for process in "${running[@]}"; do wait "$process" || failed=1; done
-    save
+    save || { echo "gpu.sh: not saved this time" >&2 && failed=1; }
 done
 exit $failed

@@ -5,8 +5,9 @@
     parsing.py surest WORK/more ALPHA
                                   the half of more.words whose trees in more.scored the parser is
                                   surest of, as surest.words and surest.rows beside it
-    parsing.py result WORK COMMAND
-                                  what was scored in WORK, as JSON
+    parsing.py result WORK COMMAND FILE
+                                  what was scored in WORK, as JSON, and what else of the same
+                                  command's runs FILE has
 """
 import gzip
 import json
@@ -89,10 +90,15 @@ def log_of(work, run):
             "updates": last["step"], "train_seconds": round(last["time"], 1)}
 
 
-def result(work, command):
+def result(work, command, before):
+    """With runs that only an earlier result of the same command has, where no more than that was
+    brought along."""
     out = {"command": command, "runs": []}
+    old = json.loads(before.read_text(encoding="utf-8")) if before.exists() else {}
+    kept = {r["name"]: r for r in old.get("runs", []) if old["command"] == command}
     for run in RUNS:
         if not (work / f"{run}.test.json").exists():
+            out["runs"] += [kept[run]] if run in kept else []
             continue
         entry = {"name": run, "sets": {}}
         entry.update(log_of(work, run))
@@ -228,7 +234,7 @@ if __name__ == "__main__":
         words(sys.argv[2], int(sys.argv[3]))
     elif sys.argv[1:2] == ["surest"] and len(sys.argv) == 4:
         surest(sys.argv[2], float(sys.argv[3]))
-    elif sys.argv[1:2] == ["result"] and len(sys.argv) == 4:
-        result(pathlib.Path(sys.argv[2]), sys.argv[3])
+    elif sys.argv[1:2] == ["result"] and len(sys.argv) == 5:
+        result(pathlib.Path(sys.argv[2]), sys.argv[3], pathlib.Path(sys.argv[4]))
     else:
         sys.exit(__doc__)

@@ -117,7 +117,8 @@ score() {
 }
 
 report() { # what is scored so far
-    "$PYTHON" recipes/paper/parsing.py result "$WORK" "$command" >"$RESULTS/$NAME.part"
+    "$PYTHON" recipes/paper/parsing.py result "$WORK" "$command" "$RESULTS/$NAME.json" \
+        >"$RESULTS/$NAME.part"
     mv "$RESULTS/$NAME.part" "$RESULTS/$NAME.json"
     "$PYTHON" recipes/paper/report.py --results "$RESULTS" --out "$REPORT"
 }
