@@ -153,6 +153,10 @@ python3 "$tree/recipes/paper/table3.py" result work/table3.json work/table3/resu
 tar -tzf keep.tar.gz >kept
 grep -q '^results/table2-multi30k.en-de-tiny-10.json$' kept ||
     fail "no Table 2 in what was kept: $(cat kept)"
+# what PyTorch's row needs of heed's
+grep -q '^table2/multi30k.en-de.tiny.10.run/config.json$' kept || fail "no shape: $(cat kept)"
+[ "$(python3 "$tree/recipes/paper/table2.py" chosen work/results/table2-*.json)" = '1 0.2' ] ||
+    fail "beam and alpha of $(cat work/results/table2-*.json)"
 echo >>work/results/table3.json # since it was last saved, and the machine is still there
 MINUTES=0 gpu table3 || fail "gpu.sh without time: $(cat out err)"
 [ ! -s err ] || fail "gpu.sh without time: $(cat err)"

@@ -44,9 +44,10 @@ for path in [*work.glob("*/results.json"), *work.glob("questions*/*/results.json
     kept = [path.parent / row["name"] / file for row in rows
             for file in ("config.json", "log.jsonl")]
     found += [path, *(p for p in kept if p.exists())]
-for path in work.glob("table2/*.run/log.jsonl"):  # that of another row would say it is trained
-    row = "-".join(path.parent.name.removesuffix(".run").rsplit(".", 2))
-    found += [path] if (work / "results" / f"table2-{row}.json").exists() else []
+for run in work.glob("table2/*.run"):  # the log of another row would say it is trained
+    row = "-".join(run.name.removesuffix(".run").rsplit(".", 2))
+    if (work / "results" / f"table2-{row}.json").exists():
+        found += [run / "log.jsonl", run / "config.json"]
 found += work.glob("parsing/*.run/log.jsonl")
 print("\n".join(str(p.relative_to(work)) for p in sorted(found)))
 END

@@ -3,6 +3,7 @@
 
     table2.py result ROW ...      a row's result as JSON, from what table2.sh left
     table2.py rate                of `heed bench train --json`: what products sustain, in TFLOP/s
+    table2.py chosen FILE         beam and alpha of a row's result
     table2.py plain FILE          what is in a file of xz
     table2.py spoken LOG          of torch_quality.py's log: parameters and seconds
 
@@ -215,6 +216,11 @@ of which the rate in single precision knows nothing: the paper's way has aged.""
     return "\n\n".join(out)
 
 
+def chosen(args):
+    found = json.loads(pathlib.Path(args.file).read_text(encoding="utf-8"))["chosen"]
+    print(found["beam"], found["alpha"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -230,7 +236,8 @@ def main():
     one.add_argument("--tests", nargs="+", required=True)
     one.set_defaults(run=result)
     commands.add_parser("rate").set_defaults(run=rate)
-    for name, argument, run in (("spoken", "log", spoken), ("plain", "file", plain)):
+    for name, argument, run in (("spoken", "log", spoken), ("plain", "file", plain),
+                                ("chosen", "file", chosen)):
         two = commands.add_parser(name)
         two.add_argument(argument)
         two.set_defaults(run=run)

@@ -152,7 +152,8 @@ row_of_heed() {
 row_of_peer() {
     local files=()
     [ ! -e "$RESULTS/$name-pytorch.json" ] || return 0
-    read -r beam alpha <<<"$(chosen)"
+    # The result has them: the model they were chosen with may have stayed on another machine.
+    read -r beam alpha <<<"$("$PYTHON" recipes/paper/table2.py chosen "$RESULTS/$name.json")"
     if [ -d "$PEER" ]; then
         row_of_program
     else
