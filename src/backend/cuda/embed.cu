@@ -141,7 +141,8 @@ static __device__ __forceinline__ void sum_run(float (&sum)[8], const struct sca
 /* One piece of the sorted sequence per block. A thread has eight columns at a time; the runs of the
  * piece are dealt out to the rows of threads, since rare tokens make many short ones. */
 template <class T, bool WIDE>
-static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
+static __global__ void __launch_bounds__(PIECE_LANES *PIECE_RUNS, 4)
+    scatter_kernel(struct scatter_args a, struct order o) {
     __shared__ uint32_t key[PIECE + 2]; /* with a neighbour on either side */
     __shared__ int32_t row[PIECE];
     __shared__ int32_t begin_of[PIECE + 1], n_run; /* where each run begins, and the end */
@@ -174,14 +175,14 @@ static __global__ void scatter_kernel(struct scatter_args a, struct order o) {
         bool from_left = begin == 0 && key[0] == k, goes_on = end == n && key[n + 1] == k;
         for (int col = threadIdx.x * 8; col < a.cols; col += PIECE_LANES * 8) {
             int left = a.cols - col;
-            float sum[8], was[8];
+            float sum[8], was[8] = {}, *grad = a.grad + k * a.grad_ld + col;
+            bool whole = !from_left && !goes_on;
+            if (whole) load8<WIDE>(was, grad, left); /* on its way together with the rows */
             sum_run<T, WIDE>(sum, a, row, begin, end, col);
-            if (from_left || goes_on) {
+            if (!whole) {
                 store8<WIDE>((from_left ? edge : edge + a.cols) + col, sum, left);
                 continue;
             }
-            float *grad = a.grad + k * a.grad_ld + col;
-            load8<WIDE>(was, grad, left);
 #pragma unroll
             for (int c = 0; c < 8; c++) was[c] += a.scale * sum[c];
             store8<WIDE>(grad, was, left);

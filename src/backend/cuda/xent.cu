@@ -9,9 +9,15 @@
  * Long chunks: dw [V,d] in f32 is read and written once per chunk. Bound by three products of N V
  * d; the rows between move 4 bytes per logit in bf16 and take two exponentials. Loss and hits of
  * the rows are kept and summed at the end, in double, in an order fixed by their number. */
-#include "backend/cuda/mma.h"
+#include "backend/cuda/eights.h"
 
-enum { LOGITS_BYTES = 448 << 20, CHUNK_UNIT = 128, AHEAD = 5, TOTAL_THREADS = 1024 };
+enum {
+    LOGITS_BYTES = 448 << 20,
+    CHUNK_UNIT = 128,
+    EIGHTS = 2, /* eights of logits that a thread takes in at a time */
+    AHEAD = 4,  /* so many times so many are on their way */
+    TOTAL_THREADS = 1024
+};
 
 struct xent_rows {
     float *loss, *nll, *hit; /* [N] */
@@ -27,47 +33,37 @@ template <> __device__ __forceinline__ float exp_diff<bf16>(float x, float y) {
     return exp2_fast(fmaf(x, 1.44269504f, -1.44269504f * y));
 }
 
-/* What a thread has seen of a row: the largest logit, the sum of exp(z - max), the sum of logits,
- * and whether some token is a better guess than the target. */
+/* What a thread has seen of a row: the largest logit, the first eight with it, the sum of
+ * exp(z - base), the sum of logits. base is max, but 0 for a max of -inf, since inf - inf is not a
+ * number. */
 struct seen {
-    float max, sum, sum_z;
-    int beaten;
+    float max, base, sum, sum_z;
+    int at;
 };
 
-/* Takes eight logits in, from column `col`; those past V are -inf. The sum is scaled anew where the
- * maximum grows, which becomes rare soon. A maximum of -inf stands for 0, since inf - inf is not a
- * number. */
+/* Takes in the eight logits of number p, of which n exist; the others are to be -inf. The sum is
+ * scaled anew where the maximum grows, which becomes rare soon. */
 template <class T>
-static __device__ __forceinline__ void see(struct seen *s, const float (&v)[8], int col,
-                                           int n_vocab, int t, float z_t) {
+static __device__ __forceinline__ void see(struct seen *s, const float (&v)[8], int p, int n) {
     float max = v[0];
 #pragma unroll
     for (int j = 1; j < 8; j++) max = fmaxf(max, v[j]);
     if (max > s->max) {
         if (s->max > -INFINITY) s->sum *= exp_diff<T>(s->max, max);
-        s->max = max;
+        s->max = s->base = max;
+        s->at = p;
     }
-    float base = s->max > -INFINITY ? s->max : 0.0f;
 #pragma unroll
-    for (int j = 0; j < 8; j++) s->sum += exp_diff<T>(v[j], base);
-    if (col + 8 <= n_vocab) {
+    for (int j = 0; j < 8; j++) s->sum += exp_diff<T>(v[j], s->base);
 #pragma unroll
-        for (int j = 0; j < 8; j++) s->sum_z += v[j];
-    } else {
-#pragma unroll
-        for (int j = 0; j < 8; j++) s->sum_z += col + j < n_vocab ? v[j] : 0.0f;
-    }
-    if (t < col || t >= col + 8) {
-        s->beaten |= col < t ? max >= z_t : max > z_t;
-    } else {
-#pragma unroll
-        for (int j = 0; j < 8; j++) s->beaten |= col + j < t ? v[j] >= z_t : v[j] > z_t;
-    }
+    for (int j = 0; j < 8; j++) s->sum_z += j < n ? v[j] : 0.0f;
 }
 
 /* z [rows, ld]: logits; when GRAD, dz takes their place. ld is a multiple of 8 and z aligned;
- * first: the number of the chunk's first row in the batch. A thread reads back from shared memory
- * only what it put there itself. */
+ * first: the number of the chunk's first row in the batch. A thread has every eight logits that are
+ * THREADS times eight further on. CACHED: it asks for them before it looks at the row's target, and
+ * keeps AHEAD times EIGHTS of them on their way, so that neither barriers nor exponentials of one
+ * row keep the memory idle. Until the barriers it reads only what it put there itself. */
 template <class T, bool CACHED, bool GRAD, int THREADS>
 static __global__ void __launch_bounds__(THREADS)
     xent_kernel(T *z, int64_t ld, int n_vocab, const int32_t *target, float smoothing,
@@ -77,66 +73,96 @@ static __global__ void __launch_bounds__(THREADS)
     T *row = z + blockIdx.x * ld, *cache = (T *)memory;
     const T *in = CACHED ? cache : row;
     chain_wait();
-    int at = first + blockIdx.x, t = target[at], packs = (n_vocab + 7) / 8;
+    int packs = (n_vocab + 7) / 8, whole = n_vocab / 8, ask = threadIdx.x;
+    const T *ask_from = row + threadIdx.x * 8;
+    T *ask_to = cache + threadIdx.x * 8;
+    auto ask_some = [&]() {
+        if constexpr (CACHED) {
+#pragma unroll
+            for (int i = 0; i < EIGHTS; i++)
+                if (ask + i * THREADS < packs)
+                    ask8(ask_to + i * THREADS * 8, ask_from + i * THREADS * 8);
+            copies_commit();
+            ask += EIGHTS * THREADS;
+            ask_from += EIGHTS * THREADS * 8, ask_to += EIGHTS * THREADS * 8;
+        }
+    };
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) ask_some();
+    int at = first + blockIdx.x, t = target[at];
     float v[8];
     if (t < 0) {
         if (threadIdx.x == 0) {
             out.loss[at] = out.nll[at] = out.hit[at] = 0;
             if (row_nll) row_nll[at] = 0;
         }
+        if constexpr (CACHED) copies_wait<0>();
+        if constexpr (GRAD) {
 #pragma unroll
-        for (int j = 0; j < 8; j++) v[j] = 0;
-        if constexpr (GRAD)
+            for (int j = 0; j < 8; j++) v[j] = 0;
             for (int p = threadIdx.x; p < packs; p += THREADS) store_pack(row + p * 8, v);
+        }
         return;
     }
-    float z_t = to_f32(row[t]);
-    struct seen s = {-INFINITY, 0, 0, 0};
-    for (int base = threadIdx.x; base < packs; base += AHEAD * THREADS) {
-        pack<T, 8> raw[AHEAD]; /* several loads under way at a time */
+    struct seen s = {-INFINITY, 0, 0, 0, (int)threadIdx.x};
+    int p = threadIdx.x;
+    for (; p + (EIGHTS - 1) * THREADS < whole; p += EIGHTS * THREADS) {
+        float w[EIGHTS][8];
+        if constexpr (CACHED) copies_wait<AHEAD - 1>();
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (base + i * THREADS < packs)
-                raw[i] = *(const pack<T, 8> *)(row + (base + i * THREADS) * 8);
+        for (int i = 0; i < EIGHTS; i++) take8(w[i], in + (p + i * THREADS) * 8);
+        ask_some();
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            int p = base + i * THREADS;
-            if (p >= packs) break;
-            if (CACHED) *(pack<T, 8> *)(cache + p * 8) = raw[i];
-#pragma unroll
-            for (int j = 0; j < 8; j++) v[j] = to_f32(raw[i].x[j]);
-            if (p * 8 + 8 > n_vocab) {
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    if (p * 8 + j >= n_vocab) v[j] = -INFINITY;
-            }
-            see<T>(&s, v, p * 8, n_vocab, t, z_t);
-        }
+        for (int i = 0; i < EIGHTS; i++) see<T>(&s, w[i], p + i * THREADS, 8);
     }
-    float max = block_max(s.max, slot[0]);
+    if constexpr (CACHED) copies_wait<0>();
+    for (; p < packs; p += THREADS) {
+        int n = n_vocab - p * 8;
+        take8(v, in + p * 8);
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            if (j >= n) v[j] = -INFINITY;
+        see<T>(&s, v, p, n);
+    }
+    float max = block_max(s.max, slot[0]), z_t = to_f32(in[t]);
     if (s.max > -INFINITY) s.sum *= exp_diff<T>(s.max, max);
     float sum_z = block_sum(s.sum_z, slot[1]), lse = max + logf(block_sum(s.sum, slot[2]));
-    int beaten = __syncthreads_or(s.beaten); /* and z_t has been read by all */
+    /* The target is a hit if no logit is larger and none before it is as large. */
+    int earlier = s.max >= z_t && s.at < t / 8;
+    if ((int)threadIdx.x == t / 8 % THREADS) {
+        take8(v, in + t / 8 * 8);
+#pragma unroll
+        for (int j = 0; j < 8; j++) earlier |= j < t % 8 && v[j] >= z_t;
+    }
+    earlier = __syncthreads_or(earlier); /* and z_t has been read by all */
     if (threadIdx.x == 0) {
         out.nll[at] = lse - z_t;
         out.loss[at] = lse - (1 - smoothing) * z_t - smoothing / n_vocab * sum_z;
-        out.hit[at] = !beaten && z_t >= max; /* false if z_t is not a number */
+        out.hit[at] = !earlier && z_t >= max; /* false if z_t is not a number */
         if (row_nll) row_nll[at] = lse - z_t;
     }
     if constexpr (GRAD) {
         float less = -grad_scale * (smoothing / n_vocab), most = -grad_scale * (1 - smoothing);
-#pragma unroll 2
-        for (int p = threadIdx.x; p < packs; p += THREADS) {
-            load_pack(v, in + p * 8);
+        auto turn = [&](float(&v)[8], int p) {
+            take8(v, in + p * 8);
 #pragma unroll
             for (int j = 0; j < 8; j++) v[j] = fmaf(exp_diff<T>(v[j], lse), grad_scale, less);
-            if (t / 8 == p) {
+        };
+        float v_t[8]; /* the target's are written twice, which spares all others a look */
+        bool mine = (int)threadIdx.x == t / 8 % THREADS;
+        if (mine) {
+            turn(v_t, t / 8);
 #pragma unroll
-                for (int j = 0; j < 8; j++)
-                    if (p * 8 + j == t) v[j] += most;
-            }
-            store_pack(row + p * 8, v); /* past V there is padding, which nobody reads */
+            for (int j = 0; j < 8; j++)
+                if (t / 8 * 8 + j == t) v_t[j] += most;
         }
+        T *to = row + threadIdx.x * 8;
+#pragma unroll 2
+        for (int p = threadIdx.x; p < packs; p += THREADS, to += THREADS * 8) {
+            turn(v, p);
+            store_pack(to, v); /* past V there is padding, which nobody reads */
+        }
+        if (mine) store_pack(row + t / 8 * 8, v_t);
     }
 }
 
