@@ -99,10 +99,16 @@ grep -qE '^\| C \| 8 \| -?[01]\.[0-9]+ ' $page || fail "no rank correlation: $(c
 grep -q '^!\[.*\](table3.svg)$' $page || fail "the curves are not shown"
 # two rows for a CPU, with the time of their updates
 SMOKE='' SIZE=small DATA=$dir/work/data-small STEPS=10 "$tree/recipes/paper/table3.sh" --quiet \
-    --only base.1 --only C-N2 >out 2>err || fail "table3.sh, small: $(tail -3 err; cat out)"
+    --only base.1 --only C-N2 --only A-h1 >out 2>err ||
+    fail "table3.sh, small: $(tail -3 err; cat out)"
+SMOKE='' SIZE=small HEAD_WIDTH=paper NAME=table3-small-wide DATA=$dir/work/data-small STEPS=10 \
+    "$tree/recipes/paper/table3.sh" --quiet --only base.1 --only A-h1 >out 2>err ||
+    fail "table3.sh, wide heads: $(tail -3 err; cat out)"
+grep -qE "^\| A-h1 \| 1 x 512 \| [+-][0-9.]+ \| [+-][0-9.]+ \| \+0\.37 \|" $page ||
+    fail "no wide heads: $(cat $page)"
 grep -q "^### A quarter of the paper.s width" $page || fail "no small table: $(cat $page)"
 grep -qE '^\| C-N2 \| 0\.[0-9] M .* [0-9.]+ ms \|$' $page || fail "no time: $(cat $page)"
-rm results/table3-small.json
+rm results/table3-small.json results/table3-small-wide.json
 # again, as on a machine that has only what another one kept
 gpu() { # PART
     DATA=$dir/corpora DEVICE=cpu TABLE3=STEPS=20 KEEP=$dir/keep.tar.gz ROWS=multi30k.en-de/tiny \

@@ -82,7 +82,9 @@ def plan(args):
     rows = []
     for name, group, change, *_ in ROWS:
         train = dict(BASE, **change)
-        train.update({key: max(2, train[key] // PART[args.size]) for key in WIDTHS})
+        kept = ("d_k", "d_v") if args.head_width == "paper" else ()
+        train.update({key: max(2, train[key] // PART[args.size]) for key in WIDTHS
+                      if key not in kept})
         if args.size != "paper":
             train["n_layer"] //= 2
         row = {"name": name, "train": train}
@@ -337,6 +339,12 @@ def setting(f):
     return f["rows"][0]["train"].get("attention_init", "joint")
 
 
+def wide_heads(f):
+    """Whether heads are as wide as the paper's in a model that is not (plan --head-width paper)."""
+    one = f["rows"][0]["train"]
+    return one["n_head"] * one["d_k"] > one["d_model"]
+
+
 def steps_of(f):
     return f["rows"][0]["train"]["steps"]
 
@@ -429,6 +437,45 @@ def narrow_heads(f):
             "what costs, as the paper says of B, more than the number of heads.")
 
 
+def heads_of_the_paper(narrow, wide):
+    """Group A again with heads as wide as the paper's."""
+    a, b = rows_of(narrow), rows_of(wide)
+    names = [name for name, group, *_ in ROWS if group == "A" and name in a and name in b]
+    paper = {name: (ppl - 4.92, bleu - 25.8) for name, _, _, ppl, bleu, _ in ROWS}
+    lines = ["| row | heads | perplexity, narrow heads | the paper's width | the paper | "
+             "BLEU, narrow heads | the paper's width | the paper |",
+             "|---|---:|---:|---:|---:|---:|---:|---:|"]
+    for name in names:
+        one = b[name]["train"]
+        cells = []
+        for k, (key, form) in enumerate((("ppl", "+.3f"), ("bleu", "+.2f"))):
+            cells += [f"{f[name][key] - f['base'][key]:{form}}" for f in (a, b)]
+            cells.append(f"{paper[name][k]:{'+.2f' if k == 0 else '+.1f'}}")
+        lines.append(f"| {name} | {one['n_head']} x {one['d_k']} | " + " | ".join(cells) + " |")
+    base = [f["base"] for f in (a, b)]
+    found = {group: x for group, _, *x in correlations(wide)}["A"]
+    before = {group: x for group, _, *x in correlations(narrow)}["A"]
+    seeds = b[names[0]]["seeds"]
+    apart = [deviation(b if seeds > 1 else a, key) for key in ("ppls", "bleus")]
+    chance = "" if None in apart else ", of which {:.2f} and {:.2f} may be chance".format(
+        *(2 * x * (2 / seeds) ** 0.5 for x in apart))
+    return "\n".join([
+        "### Heads as wide as the paper's", "",
+        "Group A once more, all else as in the first table, but with heads as many and as wide as "
+        f"in the paper: {base[1]['train']['n_head']} of {base[1]['train']['d_k']} in base, where "
+        f"the model is {base[1]['train']['d_model']} wide. So none of them is narrower than 16. "
+        f"Every row is {'one run' if seeds == 1 else f'the mean of {seeds} seeds'}; base comes to "
+        f"a perplexity of {base[1]['ppl']:.3f} and {base[1]['bleu']:.2f} BLEU "
+        f"({base[0]['ppl']:.3f} and {base[0]['bleu']:.2f} with narrow heads). By how much rows "
+        f"differ from their base{chance}:", "",
+        *lines, "",
+        f"Rank correlation with the paper's, base among them: perplexity {ranked(found[0])} "
+        f"({ranked(before[0])} with narrow heads), BLEU {ranked(found[1])} ({ranked(before[1])})."
+        + (" So group A is as in the paper once heads are as wide as there: what ranked it "
+           "otherwise is how narrow they get in a small model, and one head alone is too few."
+           if (found[0] or 0) >= 0.7 > (before[0] or 0) else "")])
+
+
 def trained_longer(short, more):
     """Rows that were also trained for more updates."""
     ends = [f"{steps_of(f):,}" for f in (short, more)]
@@ -471,8 +518,10 @@ def section(files):
         found = [f for f in files.values() if id(f) in names]
         if not found:
             continue
+        wide = [f for f in found if wide_heads(f)]
+        found = [f for f in found if f not in wide]
         best = [f for f in found if whole(f) and setting(f) == "joint"] or \
-            [f for f in found if whole(f)] or found
+            [f for f in found if whole(f)] or found or wide
         main_one = best[0]
         parts.append(f"### {TITLES[size]}\n\n{one_size(main_one)}")
         parts += [text for text in (main_one.get("note"), barely_begun(main_one),
@@ -488,6 +537,8 @@ def section(files):
                 parts.append(first_weights(main_one, f))
             elif more > 0:
                 parts.append(trained_longer(main_one, f))
+        parts += [heads_of_the_paper(main_one, f) for f in wide
+                  if steps_of(f) == steps_of(main_one) and "A-h1" in rows_of(main_one)]
     return "\n\n".join(parts)
 
 
@@ -502,6 +553,9 @@ def main():
     one.add_argument("--tokens", type=int, default=8000)
     one.add_argument("--warmup", type=int, help="updates of rising learning rate")
     one.add_argument("--size", choices=PART, default="paper")
+    one.add_argument("--head-width", choices=("part", "paper"), default="part",
+                     help="heads are as small a part of the paper's as the model, or as wide as "
+                     "in the paper")
     one.add_argument("--seeds", type=int, default=1, help="of each row; base has three at least")
     one.add_argument("--set", action="append", default=[], metavar="NAME=JSON",
                      help="another option of heed train, for all rows")

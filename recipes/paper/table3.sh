@@ -8,6 +8,7 @@
 #     STEPS, TOKENS   updates of each row, and tokens of each (4000, 4096; small: 3000, 1024)
 #     WARMUP updates of rising learning rate (a fifth of all)
 #     SEEDS  of each row (1; base has three): the table has their means
+#     HEAD_WIDTH  paper: heads as wide as the paper's, whatever SIZE: for a question about group A
 #     SET    another option of heed train for all rows, as NAME=JSON: for questions about the table
 #     NAME   of runs and result (table3; small: table3-small)
 #     MINUTES         how long it may take (no limit); it goes on the next time
@@ -30,6 +31,7 @@ if [ "$SIZE" = small ]; then
     more=(--set threads=1 --set 'dtype="bf16"')
 fi
 [ -z "${SET:-}" ] || more+=(--set "$SET") command+=" SET='$SET'"
+[ -z "${HEAD_WIDTH:-}" ] || more+=(--head-width "$HEAD_WIDTH") command+=" HEAD_WIDTH=$HEAD_WIDTH"
 [ -z "${SEEDS:-}" ] || command+=" SEEDS=$SEEDS"
 [ -z "${WARMUP:-}" ] || more+=(--warmup "$WARMUP") command+=" WARMUP=$WARMUP"
 [ -z "${NAME:-}" ] || command+=" NAME=$NAME"
