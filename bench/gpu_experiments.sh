@@ -10,9 +10,9 @@
 # without a second stream and compares the weights, and compares translations. Exit status 1: a run
 # failed, weights differ, or fewer than 98 of 100 translations are the same.
 #
-# Figures are added to WORK/rows (WORK: HOME_GPU/experiments), and the table is of all that are there:
-# parts may run one after the other. With OUT, a folder, a copy of the rows goes there. All parts
-# take some ten minutes, `train same` four of them.
+# Figures are added to WORK/rows (WORK: HOME_GPU/experiments), and the table is of all that are
+# there: parts may run one after the other. With OUT, a folder, a copy of the rows goes there. All
+# parts take some ten minutes, `train same` four of them.
 #
 # HOME_GPU: where heed and its libraries are (local/gpu, as `bench/gpu.sh pack` leaves it; a build
 # folder will do). SECONDS_EACH: how long an update is timed (1). DEVICE: cuda.

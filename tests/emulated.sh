@@ -74,7 +74,8 @@ if [ -n "$all" ]; then
             -x "$without"
     done
 else
-    without="$without|average_stands_in|updates_cuda|a_head_learns|host_and_backend|crowds_agree|second_stream"
+    without="$without|average_stands_in|updates_cuda|a_head_learns|host_and_backend|crowds_agree"
+    without="$without|second_stream"
     run 'blocks and warps in an order that is drawn, as late as may be' EMULATED_SEED=1 \
         EMULATED_ORDER=late -- -k cuda -x "$without"
     run 'on an older device' EMULATED_CAPABILITY=80 -- -k cuda_bf16 -x "$without"

@@ -18,7 +18,7 @@
  *   does nothing once an error is pending. Failures inside kernels surface at the next sync.
  *   HEED_CUDA_SYNC=1 waits after every launch, so that the message names the kernel.
  * - Where there is a second stream (beside.cu), cuda_workspace waits for what is under way there.
- *   Ops of the way back call cuda_workspace_beside instead, and then cuda_await with all they write.
+ *   Ops of the way back call cuda_workspace_beside instead, then cuda_await with all they write.
  * - The workspace is 256-byte aligned, uninitialised, valid until the next op begins.
  *   cuda_workspace is called once per op with the sum of what it needs (struct cuda_carve helps);
  *   the size must not shrink when the number of rows grows, since planning sends the largest batch
