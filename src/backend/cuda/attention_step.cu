@@ -27,6 +27,7 @@ template <class T> struct step_view {
     const T *q, *k_new, *v_new; /* the last two NULL when nothing is added */
     int64_t ldo, ldq, ldk, ldv, ldk_new, ldv_new, index_ld;
     const int32_t *index, *start, *len;
+    uint32_t k_pitch, v_pitch; /* ldk and ldv, counted in pieces of 16 bytes */
     int n_row, n_head, d_k, d_v, window;
     float scale;
 };
@@ -78,44 +79,81 @@ static __device__ __forceinline__ void partial_join_lanes(struct partial<N> &a, 
     partial_join(a, b);
 }
 
-/* Where step t of a hypothesis is read, for a lane whose columns begin at `column`. The newest row
- * also goes into the cache. */
+enum { FLIGHT = 4 };
+
+/* Where the steps of a hypothesis lie in the cache: step t in row list[min(t, last)] + (t & mask),
+ * that is index[t], or start + t without a branch. Steps beyond the length have rows that mean
+ * nothing. */
+struct row_list {
+    const int32_t *list;
+    int last, mask;
+};
+
 template <class T>
-static __device__ __forceinline__ void row_load(uint4 &k, uint4 &v, const struct step_view<T> &a,
-                                                int b, int t, bool newest, int64_t column) {
-    int64_t row = cache_row(a, b, t);
-    uint4 *ck = reinterpret_cast<uint4 *>(a.k + row * a.ldk + column);
-    uint4 *cv = reinterpret_cast<uint4 *>(a.v + row * a.ldv + column);
-    if (newest) {
-        k = *reinterpret_cast<const uint4 *>(a.k_new + b * a.ldk_new + column);
-        v = *reinterpret_cast<const uint4 *>(a.v_new + b * a.ldv_new + column);
-        *ck = k, *cv = v;
-    } else {
-        k = *ck, v = *cv;
-    }
+static __device__ __forceinline__ struct row_list row_list_of(const struct step_view<T> &a, int b) {
+    const int32_t *list = a.start + b;
+    if (a.index) list = a.index + b * a.index_ld;
+    return (struct row_list){list, a.index ? (int)a.index_ld - 1 : 0, a.index ? 0 : -1};
+}
+
+static __device__ __forceinline__ void rows_ask(int (&row)[FLIGHT], const struct row_list &l, int t,
+                                                int teams) {
+#pragma unroll
+    for (int m = 0; m < FLIGHT; m++) row[m] = l.list[min(t + m * teams, l.last)];
 }
 
 /* The keys of one team: steps first + team, first + team + teams, ... All lanes of a warp stay in
- * the loop together, since they shuffle; a team without a key adds nothing. */
+ * the loop together, since they shuffle; a team without a key adds nothing. Which rows these are is
+ * asked for one round ahead, at first beside the length. */
 template <class T, int D, int N>
 static __device__ __forceinline__ struct partial<N> team_walk(const struct step_view<T> &a, int b,
-                                                              int64_t column, int team, int teams) {
-    constexpr int LANES = D / N, FLIGHT = 4;
+                                                              uint32_t piece, int team, int teams) {
+    constexpr int LANES = D / N;
+    const int64_t column = (int64_t)piece * N;
     struct partial<N> p;
-    struct step_range r = range_of(a, b);
+    struct row_list l = row_list_of(a, b);
+    int t = team, row[FLIGHT];
+    if (a.window > 0) t += max(0, a.len[b] - 1 - a.window);
+    rows_ask(row, l, t, teams);
+    uint4 raw = *reinterpret_cast<const uint4 *>(a.q + b * a.ldq + column);
+    __syncwarp(); /* asked for before the length is waited for */
+    int len = a.len[b], seen = a.k_new ? len - 1 : len;
+    uint4 *k_at = reinterpret_cast<uint4 *>(a.k), *v_at = reinterpret_cast<uint4 *>(a.v);
     uint4 k[FLIGHT] = {}, v[FLIGHT] = {};
     float q[N], x[N];
-    load_pack<T, N>(q, a.q + b * a.ldq + column);
+    unpack16(q, raw);
     p.top = -INFINITY, p.sum = 0;
 #pragma unroll
     for (int c = 0; c < N; c++) p.out[c] = 0, q[c] *= a.scale;
-    for (int t0 = r.first; t0 < r.len; t0 += FLIGHT * teams) {
+    for (; t - team < len; t += FLIGHT * teams) {
 #pragma unroll
         for (int m = 0; m < FLIGHT; m++) {
-            int t = t0 + m * teams + team;
-            if (t < r.len) row_load<T>(k[m], v[m], a, b, t, a.k_new && t == r.len - 1, column);
+            int at = t + m * teams;
+            if (at >= seen) continue;
+            uint32_t from = (uint32_t)(row[m] + (at & l.mask));
+            k[m] = k_at[from * a.k_pitch + piece], v[m] = v_at[from * a.v_pitch + piece];
         }
-        float s[FLIGHT], top = p.top;
+        if (seen < len && (len - 1 - t) % teams == 0 && len - 1 - t < FLIGHT * teams) {
+            const T *k_new = a.k_new + b * a.ldk_new + column;
+            const T *v_new = a.v_new + b * a.ldv_new + column;
+            uint32_t to = 0;
+#pragma unroll
+            for (int m = 0; m < FLIGHT; m++)
+                if (t + m * teams == len - 1) {
+                    k[m] = *reinterpret_cast<const uint4 *>(k_new);
+                    v[m] = *reinterpret_cast<const uint4 *>(v_new);
+                    to = (uint32_t)(row[m] + ((len - 1) & l.mask));
+                }
+#pragma unroll
+            for (int m = 0; m < FLIGHT; m++)
+                if (t + m * teams == len - 1) {
+                    k_at[to * a.k_pitch + piece] = k[m];
+                    v_at[to * a.v_pitch + piece] = v[m];
+                }
+        }
+        rows_ask(row, l, t + FLIGHT * teams, teams);
+        __syncwarp(); /* all of it is asked for before anything is used */
+        float s[FLIGHT], w[FLIGHT], top = p.top;
 #pragma unroll
         for (int m = 0; m < FLIGHT; m++) {
             s[m] = 0;
@@ -125,7 +163,7 @@ static __device__ __forceinline__ struct partial<N> team_walk(const struct step_
 #pragma unroll
             for (int lanes = LANES / 2; lanes > 0; lanes /= 2)
                 s[m] += __shfl_xor_sync(0xffffffffu, s[m], lanes);
-            if (t0 + m * teams + team >= r.len) s[m] = -INFINITY;
+            if (t + m * teams >= len) s[m] = -INFINITY;
             top = fmaxf(top, s[m]);
         }
         /* once for all that were in flight */
@@ -134,19 +172,35 @@ static __device__ __forceinline__ struct partial<N> team_walk(const struct step_
 #pragma unroll
         for (int c = 0; c < N; c++) p.out[c] *= shrink;
 #pragma unroll
-        for (int m = 0; m < FLIGHT; m++) {
-            if (t0 + m * teams + team >= r.len) continue; /* not read: whatever it holds */
-            float w = expf(s[m] - base);
-            unpack16(x, v[m]);
-            p.sum += w;
+        for (int m = 0; m < FLIGHT; m++) w[m] = expf(s[m] - base);
 #pragma unroll
-            for (int c = 0; c < N; c++) p.out[c] += w * x[c];
+        for (int m = 0; m < FLIGHT; m++) {
+            if (t + m * teams >= len) continue; /* not read: whatever it holds */
+            unpack16(x, v[m]);
+            p.sum += w[m];
+#pragma unroll
+            for (int c = 0; c < N; c++) p.out[c] += w[m] * x[c];
         }
     }
     return p;
 }
 
-/* Grid: items (hypothesis, head), heads fastest; WARPS warps to an item, and one item to a block.
+/* o = out / sum, for a lane's N columns that all PER_WARP teams of a warp have: each divides and
+ * stores its share of them. */
+template <class T, int N, int PER_WARP>
+static __device__ __forceinline__ void shares_store(T *o, const struct partial<N> &p, int team) {
+    constexpr int SHARE = N > PER_WARP ? N / PER_WARP : 1;
+    float mine[SHARE];
+#pragma unroll
+    for (int c = 0; c < N; c++)
+        if (c / SHARE == team || c < SHARE) mine[c % SHARE] = p.out[c];
+    if (team * SHARE >= N) return;
+#pragma unroll
+    for (int c = 0; c < SHARE; c++) mine[c] /= p.sum;
+    store_pack<T, SHARE>(o + team * SHARE, mine);
+}
+
+/* Grid: (head, hypothesis); WARPS warps to an item, and one item to a block.
  * Where WARPS is 1, a block has as many hypotheses as warps. N columns to a lane. */
 template <class T, int D, int WARPS>
 static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128, WARPS == 8 ? 3 : 6)
@@ -154,14 +208,14 @@ static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128, WARPS == 8 ? 3 
     constexpr int N = 16 / sizeof(T), LANES = D / N, PER_WARP = 32 / LANES;
     __shared__ float tops[WARPS], sums[WARPS], outs[WARPS][D];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int b = (int)blockIdx.x / a.n_head, head = (int)blockIdx.x % a.n_head, c0 = lane % LANES * N;
+    int b = (int)blockIdx.y, head = (int)blockIdx.x, c0 = lane % LANES * N;
     int member = WARPS == 1 ? 0 : warp;
+    uint32_t piece = (uint32_t)(head * LANES + lane % LANES); /* of a row */
     if (WARPS == 1) b = b * TOGETHER + warp;
     chain_wait();
     if (b >= a.n_row) return; /* whole warps, and only where WARPS == 1 */
-    int64_t column = (int64_t)head * D + c0;
     struct partial<N> p =
-        team_walk<T, D, N>(a, b, column, member * PER_WARP + lane / LANES, WARPS * PER_WARP);
+        team_walk<T, D, N>(a, b, piece, member * PER_WARP + lane / LANES, WARPS * PER_WARP);
 #pragma unroll
     for (int lanes = LANES; lanes < 32; lanes *= 2) partial_join_lanes<N>(p, lanes);
     if (WARPS > 1) {
@@ -180,10 +234,7 @@ static __global__ void __launch_bounds__(WARPS == 8 ? 256 : 128, WARPS == 8 ? 3 
             partial_join<N>(p, other);
         }
     }
-    if (lane >= LANES) return;
-#pragma unroll
-    for (int c = 0; c < N; c++) p.out[c] /= p.sum;
-    store_pack<T, N>(a.o + b * a.ldo + column, p.out);
+    shares_store<T, N, PER_WARP>(a.o + b * a.ldo + (int64_t)piece * N, p, lane / LANES);
 }
 
 /* ---- general --------------------------------------------------------------------------------- */
@@ -245,6 +296,8 @@ template <class T> static struct step_view<T> view_of(const struct attention_ste
     v.k = cuda_data<T>(&a->k), v.v = cuda_data<T>(&a->v);
     if (!mat_empty(&a->k_new)) v.k_new = cuda_data<T>(&a->k_new), v.v_new = cuda_data<T>(&a->v_new);
     v.ldo = a->o.ld, v.ldq = a->q.ld, v.ldk = a->k.ld, v.ldv = a->v.ld;
+    v.k_pitch = (uint32_t)(a->k.ld * (int64_t)sizeof(T) / 16);
+    v.v_pitch = (uint32_t)(a->v.ld * (int64_t)sizeof(T) / 16);
     v.ldk_new = a->k_new.ld, v.ldv_new = a->v_new.ld, v.index_ld = a->index_ld;
     v.index = a->index, v.start = a->start, v.len = a->len;
     v.n_row = a->q.rows, v.n_head = a->n_head, v.window = a->window, v.scale = a->scale;
@@ -255,13 +308,14 @@ template <class T> static struct step_view<T> view_of(const struct attention_ste
 template <class T, int D>
 static void step_launch(struct cuda_backend *be, const struct step_view<T> &v) {
     int items = v.n_row * v.n_head;
+    unsigned rows = (unsigned)v.n_row, n_head = (unsigned)v.n_head;
     if (items >= 8 * be->n_sm)
-        CHAIN(be, (attention_step_kernel<T, D, 1>), cuda_blocks(v.n_row, TOGETHER) * v.n_head,
-              32 * TOGETHER, 0, v);
+        CHAIN(be, (attention_step_kernel<T, D, 1>),
+              dim3(n_head, (unsigned)cuda_blocks(v.n_row, TOGETHER)), 32 * TOGETHER, 0, v);
     else if (items > be->n_sm)
-        CHAIN(be, (attention_step_kernel<T, D, 4>), items, 128, 0, v);
+        CHAIN(be, (attention_step_kernel<T, D, 4>), dim3(n_head, rows), 128, 0, v);
     else
-        CHAIN(be, (attention_step_kernel<T, D, 8>), items, 256, 0, v);
+        CHAIN(be, (attention_step_kernel<T, D, 8>), dim3(n_head, rows), 256, 0, v);
 }
 
 void cuda_attention_step(struct backend *base, const struct attention_step_args *a) {
