@@ -294,45 +294,6 @@ TEST(stops_and_goes_on) {
     expect_same_runs("straight", "aside");
 }
 
-/* Dies at a call that changes the disk, most of them of a thread that writes while updates go on;
- * what is left goes on to the same end. */
-TEST(killed_while_pending) {
-    struct outcome want = straight();
-    int n = 0, finished = 0;
-    for (; !finished; n++) {
-        struct how how = variant("aside", 1);
-        pid_t pid = fork();
-        assert_true(pid >= 0);
-        if (pid == 0) {
-            hold_checkpoints();
-            faults_arm(3 + n * (TEST_SANITIZED ? 29 : 11), 0);
-            _exit(train(&how).rc ? 1 : 0);
-        }
-        int status;
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 9));
-        finished = WEXITSTATUS(status) == 0;
-        struct outcome got = train(&how);
-        ASSERT_OK(got.rc, got.err);
-        assert_int_equal(got.sum, want.sum);
-        expect_same_runs("straight", "aside");
-        struct dir_names names;
-        struct err err = {0};
-        ASSERT_OK(dir_read(&names, corpora_path("aside"), &err), err);
-        for (int i = 0; i < names.n; i++) { /* the next one begins anew */
-            char *path = path_join(corpora_path("aside"), names.name[i]);
-            if (dir_exists(path))
-                ASSERT_OK(dir_remove(path, &err), err);
-            else
-                unlink(path);
-            xfree(path);
-        }
-        dir_names_release(&names);
-    }
-    print_message("killed at %d calls\n", n - 1);
-    assert_true(n > 5);
-}
-
 /* Everything in the folder goes. */
 static void empty(const char *dir) {
     struct dir_names names;
@@ -349,26 +310,52 @@ static void empty(const char *dir) {
     dir_names_release(&names);
 }
 
+/* The run is killed at that call, in a process of its own; `hold`: its checkpoints take long.
+ * Returns whether it ended before. */
+static int killed_at(const struct how *how, int call, int hold) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (hold) hold_checkpoints();
+        faults_arm(call, 0);
+        _exit(train(how).rc ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 9));
+    return WEXITSTATUS(status) == 0;
+}
+
+/* Dies at a call that changes the disk, most of them of a thread that writes while updates go on;
+ * what is left goes on to the same end. */
+TEST(killed_while_pending) {
+    struct outcome want = straight();
+    int n = 0, finished = 0;
+    for (; !finished; n++) {
+        struct how how = variant("aside", 1);
+        finished = killed_at(&how, 3 + n * (TEST_SANITIZED ? 29 : 11), 1);
+        struct outcome got = train(&how);
+        ASSERT_OK(got.rc, got.err);
+        assert_int_equal(got.sum, want.sum);
+        expect_same_runs("straight", "aside");
+        empty(corpora_path("aside")); /* the next one begins anew */
+    }
+    print_message("killed at %d calls\n", n - 1);
+    assert_true(n > 5);
+}
+
 /* Stopped between two checkpoints, then killed at any call while the next one is saved: that of the
  * stop takes nobody's place. */
 TEST(stopped_then_killed) {
     int aside = strcmp(TEST_ARG, "aside") == 0, finished = 0, wrong = 0;
     straight();
-    for (int n = 1; !finished; n++) {
+    for (int n = 1; !finished; n += TEST_SANITIZED ? 7 : 1) {
         struct how how = variant("aside", aside);
         how.stop_at = STEPS - 3;
         struct outcome got = train(&how);
         ASSERT_OK(got.rc, got.err);
         how.stop_at = 0;
-        pid_t pid = fork();
-        assert_true(pid >= 0);
-        if (pid == 0) {
-            faults_arm(n, 0);
-            _exit(train(&how).rc ? 1 : 0);
-        }
-        int status;
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        finished = WEXITSTATUS(status) == 0;
+        finished = killed_at(&how, n, 0);
         got = train(&how);
         ASSERT_OK(got.rc, got.err);
         struct checkpoint_list list;
