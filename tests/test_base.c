@@ -2,10 +2,12 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/pool.h"
@@ -114,6 +116,53 @@ TEST(blocks_are_aligned) {
 TEST(huge_block_is_an_error) {
     assert_null(mem_block(SIZE_MAX));
     assert_null(mem_block(SIZE_MAX / 2 + 1));
+}
+
+/* Of a file that is there. */
+static int written(const char *dir, const char *file, const char *text) {
+    char *path = path_join(dir, file);
+    FILE *f = fopen(path, "r+e"); /* only the kernel makes such files */
+    xfree(path);
+    if (!f) return 0;
+    int ok = fputs(text, f) >= 0;
+    return fclose(f) == 0 && ok;
+}
+
+/* The least of what a process in the group `dir`, and in one within it that has no limit of its
+ * own, believes to have; SIZE_MAX if no such groups can be made here. */
+static size_t available_within(const char *dir, const char *limit, const char *bytes) {
+    char *inner = path_join(dir, "inner");
+    size_t found = SIZE_MAX;
+    int result[2];
+    if (mkdir(dir, 0755) == 0 && written(dir, limit, bytes) && mkdir(inner, 0755) == 0) {
+        assert_int_equal(pipe(result), 0);
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            size_t n = written(inner, "cgroup.procs", "0") ? mem_available() : SIZE_MAX;
+            _exit(write(result[1], &n, sizeof n) != (ssize_t)sizeof n);
+        }
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_int_equal(read(result[0], &found, sizeof found), sizeof found);
+        close(result[0]), close(result[1]);
+    }
+    rmdir(inner);
+    rmdir(dir);
+    xfree(inner);
+    return found;
+}
+
+/* As in a job of Slurm, whose limit is that of a group around the process's own. */
+TEST(available_memory_is_the_groups) {
+    char unified[64], old[64];
+    snprintf(unified, sizeof unified, "/sys/fs/cgroup/heed-test-%d", (int)getpid());
+    snprintf(old, sizeof old, "/sys/fs/cgroup/memory/heed-test-%d", (int)getpid());
+    size_t limit = 64 << 20, there = mem_available(),
+           found = available_within(unified, "memory.max", "67108864");
+    if (found == SIZE_MAX) found = available_within(old, "memory.limit_in_bytes", "67108864");
+    if (found == SIZE_MAX) SKIP("no control group can be made here");
+    assert_true(there > limit);
+    assert_true(found > limit / 2 && found <= limit);
 }
 
 enum { N_PIECE = 50 };
@@ -443,10 +492,11 @@ TEST(digits_are_grouped) {
 
 TESTS(T(version_agrees), T(status_texts), T(err_carries_message), T(err_cuts_long_message),
       T(bug_aborts), T(sizes_saturate), T(allocations_are_counted), T(blocks_are_aligned),
-      T(huge_block_is_an_error), T(arena_measures_what_it_carves), T(arena_saturates),
-      T(arena_past_the_end_is_a_bug), T(philox_known_answers), T(rng_is_its_state),
-      T(rng_below_stays_below), T(rng_below_is_uniform), T(rng_uniform_moments),
-      T(rng_normal_moments), T(pool_runs_every_task_once), T(pool_deals_the_same_shares),
-      T(pool_takes_over_what_is_left), T(pool_orders_many_small_jobs), T(pool_wakes_sleepers),
-      T(pool_has_its_threads), T(pool_allocates_nothing_running), T(pool_comes_and_goes),
-      T(pool_refuses_bad_sizes), T(pool_default_size), T(digits_are_grouped))
+      T(huge_block_is_an_error), T(available_memory_is_the_groups),
+      T(arena_measures_what_it_carves), T(arena_saturates), T(arena_past_the_end_is_a_bug),
+      T(philox_known_answers), T(rng_is_its_state), T(rng_below_stays_below),
+      T(rng_below_is_uniform), T(rng_uniform_moments), T(rng_normal_moments),
+      T(pool_runs_every_task_once), T(pool_deals_the_same_shares), T(pool_takes_over_what_is_left),
+      T(pool_orders_many_small_jobs), T(pool_wakes_sleepers), T(pool_has_its_threads),
+      T(pool_allocates_nothing_running), T(pool_comes_and_goes), T(pool_refuses_bad_sizes),
+      T(pool_default_size), T(digits_are_grouped))

@@ -71,13 +71,71 @@ static size_t smaller(size_t a, long long b) {
     return b >= 0 && (unsigned long long)b < a ? (size_t)b : a;
 }
 
+/* A kind of control groups: where they are mounted, what /proc/self/cgroup calls them, and their
+ * files. Of what a group uses, contents of files that nobody looked at lately can be had back. */
+struct groups {
+    const char *root, *name, *most, *used, *idle;
+};
+
+static const struct groups groups[] = {
+    {"/sys/fs/cgroup", "", "memory.max", "memory.current", "inactive_file "},
+    {"/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+     "total_inactive_file "},
+};
+
+enum { PATH_ROOM = 1024 };
+
+/* The number in dir/file; -1, too, where that is too long to be a path. */
+static long long number_of(const char *dir, const char *file, const char *key) {
+    char path[PATH_ROOM + 64];
+    int n = snprintf(path, sizeof path, "%s/%s", dir, file);
+    return n < (int)sizeof path ? number_in(path, key) : -1;
+}
+
+static long long left_in(const struct groups *g, const char *dir) {
+    long long most = number_of(dir, g->most, ""), used = number_of(dir, g->used, "");
+    if (most < 0 || used < 0) return -1;
+    long long idle = number_of(dir, "memory.stat", g->idle);
+    if (idle > 0) used -= idle < used ? idle : used;
+    return most > used ? most - used : 0;
+}
+
+/* The group of this process, "/..." below their root; else "". Lines are number:names:path. */
+static void own_group(const struct groups *g, char *path, size_t size) {
+    char line[PATH_ROOM];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    *path = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        char *name = strchr(line, ':'), *at = name ? strchr(name + 1, ':') : NULL;
+        if (!at || !strchr(at, '\n')) continue;
+        *at++ = 0;
+        at[strcspn(at, "\n")] = 0;
+        if (strcmp(name + 1, g->name) == 0) snprintf(path, size, "%s", at);
+    }
+    if (f) fclose(f);
+}
+
+/* The least that the process's group or one of those around it leaves. Inside a container the path
+ * may be one of the host's: then those that are there count, at least the root. */
+static size_t groups_left(const struct groups *g, size_t bytes) {
+    char own[PATH_ROOM], dir[PATH_ROOM];
+    own_group(g, own, sizeof own);
+    int n = snprintf(dir, sizeof dir, "%s%s", g->root, own);
+    if (n >= (int)sizeof dir) snprintf(dir, sizeof dir, "%s", g->root);
+    size_t root = strlen(g->root);
+    for (;;) {
+        bytes = smaller(bytes, left_in(g, dir));
+        if (strlen(dir) <= root) return bytes;
+        *strrchr(dir, '/') = 0;
+    }
+}
+
 size_t mem_available(void) {
     size_t bytes = SIZE_MAX;
     long long kib = number_in("/proc/meminfo", "MemAvailable:");
     if (kib >= 0) bytes = smaller(bytes, kib * 1024);
-    long long most = number_in("/sys/fs/cgroup/memory.max", "");
-    long long used = number_in("/sys/fs/cgroup/memory.current", "");
-    if (most >= 0 && used >= 0) bytes = smaller(bytes, most > used ? most - used : 0);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        bytes = groups_left(&groups[i], bytes);
     struct rlimit limit;
     long long pages = number_in("/proc/self/statm", "");
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && pages >= 0) {

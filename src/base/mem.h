@@ -31,7 +31,7 @@ void *mem_block(size_t size);
 void mem_block_free(void *block);
 
 /* Bytes this process could still use without swapping or being killed: what the system, its control
- * group and its limits leave. SIZE_MAX when nothing is known. */
+ * groups and its limits leave. SIZE_MAX when nothing is known. */
 size_t mem_available(void);
 
 /* Allocations made through this module since the program began. */
