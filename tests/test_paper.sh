@@ -201,7 +201,7 @@ for _ in 1 2 3 4 5; do
     echo "It's small (I don't see it), and the half-full cup isn't."
 done >more.txt
 smoke() {
-    DATA=$dir/treebanks TEXT=$dir/more.txt WORK=$dir/parsing PEER=$peer \
+    DATA=$dir/treebanks TEXT=$dir/more.txt WORK=$dir/parsing PEER=$peer FREE=1 \
         LAYERS=1 D_MODEL=16 D_FF=16 HEADS=2 PIECES=400 STEPS=10 TOKENS=400 EVERY=2 EXTRA=30 \
         "$tree/recipes/paper/parsing.sh" --threads 1 >out 2>&1 || fail "parsing.sh: $(cat out)"
 }
@@ -216,6 +216,9 @@ assert {"heed", "semi"} <= set(runs)
 for name in "heed", "semi":
     assert [s["repaired"] for s in runs[name]["sets"].values()] == [0, 0, 0]
     assert [s["sentences"] for s in runs[name]["sets"].values()] == [15, 15, 15]
+free = runs["free"]  # which has learnt next to nothing
+assert sum(s["repaired"] for s in free["sets"].values()) > 0
+assert free["parameters"] == runs["heed"]["parameters"]
 END
 grep -q '^| heed, CRAFT and trees of its own ' $page || fail "no parser in the report: $(cat $page)"
 

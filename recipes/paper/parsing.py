@@ -84,6 +84,7 @@ def log_of(work, run):
     """Parameters, updates and seconds of a run."""
     if run == "peer":
         return json.loads((work / "peer.json").read_text(encoding="utf-8"))
+    run = "heed" if run == "free" else run  # the same model, searched otherwise
     lines = (work / f"{run}.run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
     last = [e for e in map(json.loads, lines) if "step" in e and "time" in e][-1]
     return {"parameters": parameters(work / f"{run}.model" / "model.safetensors"),

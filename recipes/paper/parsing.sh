@@ -22,6 +22,7 @@
 #     LIMIT   most sentences of each set to parse (all of them)
 #     MORE    most sentences of TEXT to parse (60000)
 #     PEER    1: the same with PyTorch (peer.py), which PYTHON must have
+#     FREE    1: parse without the constrained search as well, as PyTorch has to
 #     RESULTS, NAME   where the result goes (docs/paper/results), and its name (parsing)
 #     REPORT  where the report goes (docs/paper)
 #
@@ -50,7 +51,7 @@ model='LAYERS|D_MODEL|D_FF|HEADS|DROPOUT'
 training='PIECES|STEPS|TOKENS|WARMUP|LR_SCALE|EVERY|SEED|DTYPE|LONGEST|AVERAGE'
 command="$(set | grep -E "^($model|$training)=" | tr '\n' ' ')${TAGS:+TAGS=1 }"
 command="DATA=... ${TEXT:+TEXT=... }${command}${LIMIT:+LIMIT=$LIMIT }${PEER:+PEER=1 }"
-command="${command}recipes/paper/parsing.sh${*:+ $*}"
+command="${command}${FREE:+FREE=1 }recipes/paper/parsing.sh${*:+ $*}"
 mkdir -p "$WORK" "$RESULTS"
 
 # made FILE COMMAND... — its standard output becomes FILE, once
@@ -139,6 +140,19 @@ if [ -n "${PEER:-}" ]; then
         --translate "$WORK/valid.words" "$WORK/test.words" "$WORK/gum.words"
     for set in valid test gum; do cp "$WORK/peer/$set.out" "$WORK/peer.$set.rows"; done
     score peer
+    report
+fi
+
+# ---- the same parser, which may write what is no tree
+if [ -n "${FREE:-}" ]; then
+    if [ ! -e "$WORK/free.model" ]; then
+        rm -rf "$WORK/free.part"
+        cp -r "$WORK/heed.model" "$WORK/free.part"
+        "$HEED" describe "$WORK/free.part" --set trees=
+        mv "$WORK/free.part" "$WORK/free.model"
+    fi
+    parse free "$@"
+    score free
     report
 fi
 
