@@ -188,12 +188,14 @@ void cuda_linear_bwd(struct backend *base, const struct linear_args *a) {
     float *partial = (float *)cuda_workspace_beside(be, size);
     if (!partial) return;
     cuda_await(be, {&a->dy, &a->dw, &a->db, &a->dx, &a->dx_sum});
-    bool as_it_is = a->act == ACT_NONE && cuda_dropout_of(&a->drop).threshold == 0; /* dz is dy */
-    if (!as_it_is || !be->beside) bwd_rows(be, a, partial);
+    /* dz is needed at once; db, where dz is dy as it came, by nobody before the update */
+    bool db_alone = a->act == ACT_NONE && cuda_dropout_of(&a->drop).threshold == 0;
+    bool later = be->beside && db_alone;
+    if (!later) bwd_rows(be, a, partial);
     float *aside = (float *)cuda_beside_fork(be, size);
     bwd_dx(be, a, partial);
     if (aside) cuda_beside_begin(be);
-    if (as_it_is && be->beside) bwd_rows(be, a, aside ? aside : partial);
+    if (later) bwd_rows(be, a, aside ? aside : partial);
     struct cuda_gemm dw = cuda_gemm_of(&a->dw, &a->dy, 1, &a->x, 0);
     dw.add = 1;
     cuda_gemm_run(be, &dw);
